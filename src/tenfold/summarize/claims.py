@@ -216,7 +216,7 @@ _ANY_USER = "".join(
 _USER_CLAIM = re.compile(
     rf"(?<!\w){_ANY_USER}{USER_NOUN}\s(?:\w+ly\s|also\s|then\s|now\s|later\s)*(?:{_FRAME_VERBS})\b"
     rf"|\b(?:by|per|from) (?:the )?{USER_NOUN}\b"
-    rf"|\b(?:the )?{USER_NOUN}(?:'s)? (?:wish|request|instruction|permission|approval|rule|decision|preference)"
+    rf"|\b(?:the )?{USER_NOUN}['\u2019]s (?:wish|request|instruction|permission|approval|rule|decision|preference)"
     rf"|^\W*{USER_NOUN}\s?[\]:]",
     re.IGNORECASE,
 )

@@ -48,7 +48,8 @@ _CHANGE = re.compile(
     rf"\bfrom [\"'`]?(?P<a>{_VALUE})[\"'`]? to [\"'`]?(?P<b>{_VALUE})"
     rf"|(?<![^\s\"'`,;])(?P<c>{_VALUE})[\"'`]? ?(?:->|\u2192|=>) ?[\"'`]?(?P<d>{_VALUE})"
 )
-_MAX_LINE = 400
+_MAX_LINE, _MAX_SENTENCE = 400, 2_000
+"""Characters read of a line that a tool wrote, and of the longest sentence that is read as a statement."""
 _LINE_NUMBER = re.compile(r"(?<=\w):\d+(?:[:-]\d+)?\Z")
 _HASH = re.compile(r"[0-9a-f]{7,39}")
 
@@ -215,6 +216,7 @@ class SourceText:
             Statement(clause, sentence, number)
             for number, words in enumerate(self._user_words)
             for sentence in split_sentences(words)
+            if len(sentence) <= _MAX_SENTENCE
             for clause in read_clauses(sentence)
         )
 
@@ -244,6 +246,7 @@ class SourceText:
             for line in excerpt(words, MAX_SEARCHED_CHARS, Keep.EDGES).split("\n")
             if is_prose(line)
             for sentence in split_sentences(line)
+            if len(sentence) <= _MAX_SENTENCE
             for clause in read_clauses(sentence)
         )
         for statement in (*self.user_statements, *others):

@@ -48,10 +48,9 @@ def _normalize_heading(line: str) -> str:
 
 
 _VOUCHING_HEADING = re.compile(
-    r"^[ \t#>*_-]*[#>*_-][ \t]*(?P<words>[^\n()#>*_-][^\n()]*?)[ \t]*"
-    r"\((?:[^()\n]* )?(?:user|human)s?\b[^()\n]*\)[*_:]*[ \t]*$",
-    re.IGNORECASE | re.MULTILINE,
+    r"[ \t]*[#>*_-][ \t#>*_-]*(?P<words>[^()]+)\((?:[^()]* )?(?:user|human)s?\b[^()]*\)[*_: \t]*", re.IGNORECASE
 )
+_MAX_HEADING_CHARS = 200
 _TAG = re.compile(rf"(?<!\w)<(?=/?(?:tenfold|system|user|human|assistant|{FENCE_TAG})[\w-]*[\s>/])", re.IGNORECASE)
 
 
@@ -62,8 +61,12 @@ def defuse_marks(text: str) -> str:
     summaries, system notes and foreign text.
     """
     text = text.replace("tenfold-summary", "tenfold summary").replace(TITLE, "Facts")
-    text = _VOUCHING_HEADING.sub(lambda match: f"{match['words'].strip()}, as summarized:", text)
-    return _TAG.sub("< ", text)
+    return "\n".join(map(_defuse_heading, _TAG.sub("< ", text).split("\n")))
+
+
+def _defuse_heading(line: str) -> str:
+    match = _VOUCHING_HEADING.fullmatch(line) if "(" in line and len(line) <= _MAX_HEADING_CHARS else None
+    return f"{match['words'].strip()}, as summarized:" if match else line
 
 
 def arrange_sections(text: str, headings: Sequence[str], facts: Sequence[Fact], *, allotment: int, count: Count) -> str:

@@ -50,8 +50,8 @@ _BOUNDARY = re.compile(
     re.IGNORECASE,
 )
 _PREFERRED_OVER = re.compile(
-    r"^(?:instead of|rather than|statt|anstatt|plutôt que|au lieu de|en vez de|em vez de|invece di|in plaats van|zamiast"
-    r"|вместо)\b",
+    r"^(?:instead of|rather than|statt|anstatt|plutôt que|au lieu de|en vez de|em vez de|invece di|in plaats van"
+    r"|zamiast|вместо)\b",
     re.IGNORECASE,
 )
 """What a clause begins with that names what is not wanted."""

@@ -46,11 +46,11 @@ _NUMBER = re.compile(
 )
 _IN_NAME = re.compile(r"[\w#/:@.+-]\Z")
 _RANGE = re.compile(r"(?<=\d)(\s?(?:-|\u2013|to|bis|or|and)\s?)(?=\d[\d.,]*\s?(?P<unit>%|[^\W\d_]+))")
-_HEDGE = re.compile(
-    r"(?:about|around|roughly|approximately|approx\.?|some|nearly|almost|over|under|circa|ca\.?|etwa|rund|~|\u2248"
-    r"|more than|less than|close to|up to)\s?[$\u20ac\u00a3]?\Z",
-    re.IGNORECASE,
+_HEDGES = frozenset(
+    {"about", "around", "roughly", "approximately", "approx", "approx.", "some", "nearly", "almost", "over", "under"}
+    | {"circa", "ca", "ca.", "etwa", "rund", "~", "\u2248", "than", "up to", "close to"}
 )
+"""Words before a number that is only approximate."""
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -76,16 +76,37 @@ _OWN_COUNTS = frozenset(map(float, range(13)))
 """What a model may count by itself."""
 _COUNTED = find_stems("failed passed errors warnings skipped")
 """What only programs count."""
+_BINARY_MARGIN = 0.075
 _FEW = 2
 """With more different numbers beside it, a word has no certain one."""
 _HASH_CHARS = 7
 _TOLERANCE = 0.05
 """How far a number may be off that is said to be approximate."""
-_LABEL = re.compile(
-    r"([^\W\d][\w-]*)[\"'`]?(?:\s?[=:]|(?:\s(?:is|was|are|were|of|at|only|now|still|holds?|costs?|set to|amounts to))+)"
-    r"\s?[\"'`$\u20ac\u00a3]*\Z"
+_LINKS = frozenset(
+    (
+        "is",
+        "was",
+        "are",
+        "were",
+        "of",
+        "at",
+        "only",
+        "now",
+        "still",
+        "hold",
+        "holds",
+        "cost",
+        "costs",
+        "amount",
+        "amounts",
+        "set",
+        "to",
+    )
 )
-_OPEN_LABEL = re.compile(r"(?:(?<!set )\b(?:to|from|now|instead of|by|was)|->|\u2192|=>)\s?[$\u20ac\u00a3]?\Z")
+"""Words between a label and its number."""
+_OPENERS = frozenset(("to", "from", "now", "instead of", "by", "was", "->", "\u2192", "=>"))
+"""Words before a number that say what something became or was, not of what it is the number."""
+_BEFORE_CHARS = 60
 
 
 class Quantity(NamedTuple):
@@ -109,7 +130,7 @@ def find_quantities(text: str, *, in_names: bool = False) -> Iterator[Quantity]:
     range_units = {match.start(): match["unit"] for match in _RANGE.finditer(text)}
     for match in _NUMBER.finditer(text):
         start, end = match.span("number")[0], max(match.end("number"), match.end("decimals"))
-        before = text[max(start - 60, 0) : match.start()]
+        before = text[max(start - _BEFORE_CHARS, 0) : match.start()]
         is_in_name = _IN_NAME.search(before) or text[end : end + 1] in {"_", "/", ":", "#", "@"}
         if in_names or not is_in_name or (before.endswith("-") and before[-2:-1].isdigit()):
             yield _build_quantity(match, before, range_units.get(end, ""))
@@ -131,10 +152,34 @@ def _build_quantity(match: re.Match[str], before: str, range_unit: str) -> Quant
     if unit in {"business", "working", "calendar"}:
         unit = following
     kind, size = _UNITS.get(unit) or _UNITS.get(range_unit.lower()) or _UNITS.get(match["currency"] or "") or ("", 1.0)
-    label = "" if _OPEN_LABEL.search(before) else (found[1].lower() if (found := _LABEL.search(before)) else "")
-    is_approximate = bool(_HEDGE.search(before))
+    label, is_approximate = _find_label(before), _ends_in(before, _HEDGES)
     written = (match["currency"] or "") + match["number"] + decimals + (match["unit"] or "" if kind or step > 1 else "")
     return Quantity(value, kind, size, written, label, "" if kind else unit, is_approximate, step, match.start())
+
+
+def _ends_in(before: str, words: frozenset[str]) -> bool:
+    last = before.lower().split()[-2:]
+    return bool(last) and (last[-1] in words or " ".join(last) in words or before[-1:] in words)
+
+
+def _find_label(before: str) -> str:
+    """Returns the word that says what a number is of, "" if there is none: in "price: 3" or "the price is 3"."""
+    words = before.rstrip(" \t\"'`$\u20ac\u00a3").split()
+    if words and words[-1][-1] in "=:":
+        words[-1] = words[-1].rstrip("=:")
+        words = words if words[-1] else words[:-1]
+    elif not words or words[-1].lower() not in _LINKS or _is_opener(words):
+        return ""
+    while words and words[-1].lower() in _LINKS:
+        words.pop()
+    label = re.split(r"[\"'`({\[,]", words[-1].rstrip("\"'`"))[-1].lower() if words else ""
+    return "" if label[:1].isdigit() else label
+
+
+def _is_opener(words: Sequence[str]) -> bool:
+    """Tells whether a number after these words is what something became: "raised to", but not "set to"."""
+    last = [word.lower() for word in words[-2:]]
+    return last[-1] != "was" and (last[-1] in _OPENERS or " ".join(last) in _OPENERS) and last[0] != "set"
 
 
 def find_dates(text: str) -> list[tuple[str, tuple[int, int, int]]]:
@@ -161,10 +206,11 @@ class QuantityIndex:
         self._by_value: dict[float, list[Quantity]] = {}
         self._by_label: dict[str, set[float]] = {}
         self._by_word: dict[str, set[float]] = {}
-        self._scaled: set[tuple[str, float]] = set()
+        self._amounts: dict[str, set[float]] = {}
         for each in find_quantities(text, in_names=True):
             self._by_value.setdefault(each.value, []).append(each)
-            self._scaled.add((each.kind, round(each.value * each.size, 9)))
+            if each.kind:
+                self._amounts.setdefault(each.kind, set()).add(each.value * each.size)
             for label in find_stems(each.label):
                 self._by_label.setdefault(label, set()).add(each.value)
             for word in find_stems(each.after):
@@ -188,17 +234,21 @@ class QuantityIndex:
         return any((m, d) == (month, day) and (not year or not y or y == year) for y, m, d in self._dates)
 
     def _has_time(self, minutes: int) -> bool:
-        return minutes in self._times or (minutes >= 720 and minutes - 720 in self._times)
+        return not self._times.isdisjoint((minutes, minutes - 720, minutes + 720))  # in the morning or afternoon
 
     def _has_quantity(self, claim: Quantity, stems: frozenset[str]) -> bool:
         found = self._by_value.get(claim.value, [])
         if not claim.kind and not claim.label and claim.value in _OWN_COUNTS:
             return not self._is_contradicted(claim)
+        if self._is_converted(claim):
+            return not found or self._is_near(found, stems)
         if not found:
-            is_short_hash = len(claim.written) >= _HASH_CHARS and re.search(rf"(?<!\w){claim.written}", self._text)
-            return bool(is_short_hash) or self._is_converted(claim) or self._is_rounded(claim)
+            is_short_hash = len(claim.written) >= _HASH_CHARS and re.search(
+                rf"(?<!\w){re.escape(claim.written)}", self._text
+            )
+            return bool(is_short_hash) or self._is_rounded(claim)
         if claim.kind and all(each.kind and (each.kind, each.size) != (claim.kind, claim.size) for each in found):
-            return self._is_converted(claim)
+            return False
         return self._is_near(found, stems) and not self._is_contradicted(claim)
 
     def _is_near(self, found: Sequence[Quantity], stems: frozenset[str]) -> bool:
@@ -209,10 +259,14 @@ class QuantityIndex:
         )
 
     def _is_converted(self, claim: Quantity) -> bool:
-        scaled = round(claim.value * claim.size, 9)
-        if claim.kind == "share":
-            return round(claim.value / 100, 9) in self._by_value or (claim.kind, scaled) in self._scaled
-        return bool(claim.kind) and (claim.kind, scaled) in self._scaled
+        """Tells whether the source gives the same amount in another unit. A kilobyte may have 1,000 or 1,024 bytes."""
+        if claim.kind == "share" and round(claim.value / 100, 9) in self._by_value:
+            return True
+        amount = claim.value * claim.size
+        margin = (
+            amount * _BINARY_MARGIN if claim.kind == "size" else claim.step * claim.size / 2 * (claim.value % 1 > 0)
+        )
+        return any(abs(each - amount) <= margin + amount * 1e-9 for each in self._amounts.get(claim.kind, ()))
 
     def _is_rounded(self, claim: Quantity) -> bool:
         margin = claim.value * _TOLERANCE if claim.is_approximate else claim.step / 2
@@ -231,6 +285,6 @@ class QuantityIndex:
     def _is_open(self, claim: Quantity) -> bool:
         """Tells whether the source names the number without saying what of: as what something was changed to."""
         return any(
-            _OPEN_LABEL.search(self._text[max(each.offset - 20, 0) : each.offset])
-            for each in self._by_value[claim.value]
+            (words := self._text[max(each.offset - 20, 0) : each.offset].split()) and _is_opener(words)
+            for each in self._by_value.get(claim.value, ())
         )
