@@ -73,6 +73,7 @@ _FILLER_TEXT = """
     still even here which who whom whose what when where why how because while until before after whether please make
     get got use used using want wants need needs let lets via per etc not no never without don't doesn't didn't isn't
     aren't wasn't won't can't cannot couldn't shouldn't mustn't one ones thing things
+    nobody nothing nowhere everyone everybody anyone anybody someone somebody
     der die das den dem des ein eine einen einem einer und oder zu in im an auf für mit von ist sind war du ich wir er
     sie es mir mich dich bitte nicht nie niemals kein keine wenn als auch nur noch
     le la les un une des du de et ou à au aux en dans pour par sur que qui ne pas est sont je tu il nous vous

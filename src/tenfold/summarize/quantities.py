@@ -158,7 +158,7 @@ def _build_quantity(match: re.Match[str], before: str, range_unit: str) -> Quant
 
 
 def _ends_in(before: str, words: frozenset[str]) -> bool:
-    last = before.lower().split()[-2:]
+    last = before.lower().replace("(", " ").split()[-2:]
     return bool(last) and (last[-1] in words or " ".join(last) in words or before[-1:] in words)
 
 
@@ -241,7 +241,7 @@ class QuantityIndex:
         if not claim.kind and not claim.label and claim.value in _OWN_COUNTS:
             return not self._is_contradicted(claim)
         if self._is_converted(claim):
-            return not found or self._is_near(found, stems)
+            return True
         if not found:
             is_short_hash = len(claim.written) >= _HASH_CHARS and re.search(
                 rf"(?<!\w){re.escape(claim.written)}", self._text
