@@ -16,7 +16,7 @@ from tenfold.record.block import ModelCost, add_costs
 from tenfold.record.message import Message
 from tenfold.summarize.check import FATAL_KINDS, CheckFailure, Expectation, check_summary, mend_summary
 from tenfold.summarize.evidence import build_source
-from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, defuse_marks, restore_headings
+from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, escape_marks, restore_headings
 from tenfold.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
 from tenfold.summarize.structure import render_guide
 from tenfold.text.excerpts import Count, Keep, trim_lines
@@ -183,4 +183,4 @@ NO_ROOM = "had no room in the {:,} tokens that the summary model is sent; only t
 
 def clean_text(text: str) -> str:
     """Removes secrets from a summary, and what looks like marks that only code writes."""
-    return redact(defuse_marks(text))
+    return redact(escape_marks(text))

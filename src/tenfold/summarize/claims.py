@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.summarize.evidence import USER_NOUN, USER_WORD, Outcome, SourceText, Statement, count_shared
+from tenfold.summarize.evidence import USER_NOUN, USER_WORD, CommandOutcome, SourceText, Statement, count_shared
 from tenfold.summarize.polarity import Clause, find_stems, guess_language, read_clauses, stem_word
 from tenfold.text.excerpts import Keep, excerpt
 
@@ -178,7 +178,7 @@ def _check_outcomes(sentence: str, source: SourceText) -> list[ClaimError]:
     return errors
 
 
-def _match_outcomes(subject: str, outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _match_outcomes(subject: str, outcomes: Sequence[CommandOutcome]) -> list[CommandOutcome]:
     """Returns the commands that a subject names: by code in backticks, else by most of its words."""
     if spans := _find_spans(subject):
         words = spans[-1].lower().split()
@@ -194,7 +194,7 @@ def _has_token(command: str, stem: str) -> bool:
     return any(word.endswith(stem) or stem_word(word) == stem for word in _TOKEN.findall(command))
 
 
-def _find_same(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
+def _find_same(outcomes: Sequence[CommandOutcome]) -> Sequence[CommandOutcome]:
     """Returns the last of the outcomes if all ended alike, else none: then the sentence may mean either."""
     return outcomes[-1:] if len({each.is_ok for each in outcomes}) == 1 else ()
 

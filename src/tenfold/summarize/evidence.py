@@ -62,7 +62,7 @@ class Statement(NamedTuple):
     message: int
 
 
-class Outcome(NamedTuple):
+class CommandOutcome(NamedTuple):
     """How a command ended: True if it succeeded, None if unknown. `has_failed` says whether an error of it is known."""
 
     command: str
@@ -198,11 +198,11 @@ class SourceText:
         return any(has_words(name, text, joints="") for text in (*self._changes, *self.written_files))
 
     @cached_property
-    def outcomes(self) -> tuple[Outcome, ...]:
+    def outcomes(self) -> tuple[CommandOutcome, ...]:
         """The latest outcome of each command, in order."""
         failed = {fact.note for fact in self.facts if fact.kind == "error"}
         return tuple(
-            Outcome(f"{fact.text}\n{fact.key}".lower(), _read_status(fact), fact.key in failed)
+            CommandOutcome(f"{fact.text}\n{fact.key}".lower(), _read_status(fact), fact.key in failed)
             for fact in self.facts
             if fact.kind == "command"
         )

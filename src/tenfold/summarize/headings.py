@@ -54,17 +54,17 @@ _MAX_HEADING_CHARS = 200
 _TAG = re.compile(rf"(?<!\w)<(?=/?(?:tenfold|system|user|human|assistant|{FENCE_TAG})[\w-]*[\s>/])", re.IGNORECASE)
 
 
-def defuse_marks(text: str) -> str:
+def escape_marks(text: str) -> str:
     """Takes from a text what only code may write, so that its sentences do not pass for the user's words or for ours.
 
     That are headings that vouch for the user, such as "## Rules (user)", the title of the facts, and tags that frame
     summaries, system notes and foreign text.
     """
     text = text.replace("tenfold-summary", "tenfold summary").replace(TITLE, "Facts")
-    return "\n".join(map(_defuse_heading, _TAG.sub("< ", text).split("\n")))
+    return "\n".join(map(_escape_heading, _TAG.sub("< ", text).split("\n")))
 
 
-def _defuse_heading(line: str) -> str:
+def _escape_heading(line: str) -> str:
     match = _VOUCHING_HEADING.fullmatch(line) if "(" in line and len(line) <= _MAX_HEADING_CHARS else None
     return f"{match['words'].strip()}, as summarized:" if match else line
 

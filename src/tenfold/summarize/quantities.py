@@ -152,12 +152,12 @@ def _build_quantity(match: re.Match[str], before: str, range_unit: str) -> Quant
     if unit in {"business", "working", "calendar"}:
         unit = following
     kind, size = _UNITS.get(unit) or _UNITS.get(range_unit.lower()) or _UNITS.get(match["currency"] or "") or ("", 1.0)
-    label, is_approximate = _find_label(before), _ends_in(before, _HEDGES)
+    label, is_approximate = _find_label(before), _has_at_end(before, _HEDGES)
     written = (match["currency"] or "") + match["number"] + decimals + (match["unit"] or "" if kind or step > 1 else "")
     return Quantity(value, kind, size, written, label, "" if kind else unit, is_approximate, step, match.start())
 
 
-def _ends_in(before: str, words: frozenset[str]) -> bool:
+def _has_at_end(before: str, words: frozenset[str]) -> bool:
     last = before.lower().replace("(", " ").split()[-2:]
     return bool(last) and (last[-1] in words or " ".join(last) in words or before[-1:] in words)
 
@@ -240,16 +240,16 @@ class QuantityIndex:
         found = self._by_value.get(claim.value, [])
         if not claim.kind and not claim.label and claim.value in _OWN_COUNTS:
             return not self._is_contradicted(claim)
+        unit = (claim.kind, claim.size)
+        same = [each for each in found if not (claim.kind and each.kind) or (each.kind, each.size) == unit]
+        if same and self._is_near(same, stems):
+            return not self._is_contradicted(claim)
         if self._is_converted(claim):
             return True
-        if not found:
-            is_short_hash = len(claim.written) >= _HASH_CHARS and re.search(
-                rf"(?<!\w){re.escape(claim.written)}", self._text
-            )
-            return bool(is_short_hash) or self._is_rounded(claim)
-        if claim.kind and all(each.kind and (each.kind, each.size) != (claim.kind, claim.size) for each in found):
-            return False
-        return self._is_near(found, stems) and not self._is_contradicted(claim)
+        is_short_hash = len(claim.written) >= _HASH_CHARS and re.search(
+            rf"(?<!\w){re.escape(claim.written)}", self._text
+        )
+        return not found and (bool(is_short_hash) or self._is_rounded(claim))
 
     def _is_near(self, found: Sequence[Quantity], stems: frozenset[str]) -> bool:
         """Tells whether the number stands near a word of the sentence; else it is about something else."""
