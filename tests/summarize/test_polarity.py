@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.summarize.polarity import find_stems, guess_language, read_clauses, stem_word
+from tenfold.summarize.polarity import find_stems, detect_language, read_clauses, stem_word
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_stems_of_text_without_spaces() -> None:
     ],
 )
 def test_a_language_is_guessed_only_if_the_words_tell(text: str, language: str) -> None:
-    assert guess_language(text) == language
+    assert detect_language(text) == language

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tenfold.summarize.evidence import USER_NOUN, USER_WORD, CommandOutcome, SourceText, Statement, count_shared
-from tenfold.summarize.polarity import Clause, find_stems, guess_language, read_clauses, stem_word
+from tenfold.summarize.polarity import Clause, find_stems, detect_language, read_clauses, stem_word
 from tenfold.text.excerpts import Keep, excerpt
 
 ClaimKind = Literal["unknown", "not_run", "not_changed", "outcome", "user", "contradicted"]
@@ -253,7 +253,7 @@ def _check_statements(sentence: str, source: SourceText) -> list[ClaimError]:
     if any(source.has_quotation(q) and not source.has_quotation(q, by_user=True) for q in quotations):
         return [ClaimError("user", f'"{excerpt(sentence, 160)}": the quoted words are not the user\'s')]
     told = re.split(r"[;\u2014]|\. |, (?:so|which|because|and (?:the assistant|then))\b", sentence[start:])[0]
-    is_foreign = bool(source.user_languages - {guess_language(sentence) or "en"})
+    is_foreign = bool(source.user_languages - {detect_language(sentence) or "en"})
     clauses = [clause._replace(stems=clause.stems - _FRAME_STEMS) for clause in read_clauses(told)]
     contradictions = [error for clause in clauses if (error := _find_opposite(clause, told, source)) is not None]
     stems = frozenset(stem for clause in clauses for stem in clause.stems)

@@ -13,7 +13,7 @@ from tenfold.facts.tool_calls import ToolAction, interpret_call, parse_text_acti
 from tenfold.facts.tool_results import is_success
 from tenfold.record.block import Fact
 from tenfold.record.message import Message, Thinking, get_text, get_tool_calls
-from tenfold.summarize.polarity import Clause, find_stems, guess_language, read_clauses
+from tenfold.summarize.polarity import Clause, find_stems, detect_language, read_clauses
 from tenfold.summarize.quantities import QuantityIndex
 from tenfold.text.excerpts import (
     MAX_SEARCHED_CHARS,
@@ -234,7 +234,7 @@ class SourceText:
     @cached_property
     def user_languages(self) -> frozenset[str]:
         """The languages in which the user wrote."""
-        return frozenset(filter(None, map(guess_language, self._user_words)))
+        return frozenset(filter(None, map(detect_language, self._user_words)))
 
     @cached_property
     def statements_by_stem(self) -> Mapping[str, Sequence[Statement]]:

@@ -172,8 +172,8 @@ _SCRIPTS = (
 )
 
 
-def guess_language(text: str) -> str:
-    """Guesses the language of a text from its script and its commonest words; "" if they do not tell."""
+def detect_language(text: str) -> str:
+    """Detects the language of a text from its script and its commonest words; "" if they do not tell."""
     letters = sum(map(str.isalpha, text))
     for name, script in _SCRIPTS:
         if len(script.findall(text)) > _SCRIPT_SHARE * letters:
