@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tenfold.summarize.evidence import USER_NOUN, USER_WORD, CommandOutcome, SourceText, Statement, count_shared
-from tenfold.summarize.polarity import Clause, find_stems, detect_language, read_clauses, stem_word
+from tenfold.summarize.polarity import Clause, detect_language, find_stems, read_clauses, stem_word
 from tenfold.text.excerpts import Keep, excerpt
 
 ClaimKind = Literal["unknown", "not_run", "not_changed", "outcome", "user", "contradicted"]
