@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.summarize.check import (
-    CheckFailure,
-    Expectation,
-    SourceText,
-    build_source,
-    check_summary,
-    find_claims,
-    mend_summary,
-)
+from tenfold.summarize.check import CheckFailure, Expectation, check_summary, mend_summary
+from tenfold.summarize.claims import find_claims
+from tenfold.summarize.evidence import SourceText, build_source
 from tenfold.text.excerpts import trim_lines
 from tests.summarize.making import estimate_tokens, make_call, make_result, make_user
 
@@ -110,8 +104,9 @@ def test_mending_removes_the_offending_line_and_the_torn_end() -> None:
     ],
 )
 def test_a_sentence_goes_with_its_quotes_and_leaves_the_others_as_they_are(line: str, left: str) -> None:
-    failures = [CheckFailure(kind="unknown", detail="src/x.py", line=1)]
-    assert mend_summary(f"Before.\n{line}", failures) == f"Before.\n{left}"
+    text = f"Before.\n{line}"
+    failures = check_summary(text, finish="stop", expected=Expectation(SOURCE, 500), count=estimate_tokens)
+    assert mend_summary(text, failures) == f"Before.\n{left}"
 
 
 def test_shortening_keeps_whole_lines_and_no_bare_heading() -> None:

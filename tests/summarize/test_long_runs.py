@@ -16,7 +16,7 @@ from tenfold.facts.todos import parse_text_list
 from tenfold.facts.tool_calls import interpret_call
 from tenfold.facts.tool_results import judge_result
 from tenfold.record.message import ToolCall
-from tenfold.summarize.check import find_claims
+from tenfold.summarize.claims import find_claims
 from tenfold.summarize.split_writer import without_footer
 from tenfold.text.excerpts import is_prose
 from tenfold.text.redaction import MASK, redact

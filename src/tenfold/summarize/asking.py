@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.facts.section import TITLE
 from tenfold.record.ask import SummaryAsk
 from tenfold.record.block import ModelCost, add_costs
 from tenfold.record.message import Message
-from tenfold.summarize.check import FATAL_KINDS, CheckFailure, Expectation, build_source, check_summary, mend_summary
-from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_headings
+from tenfold.summarize.check import FATAL_KINDS, CheckFailure, Expectation, check_summary, mend_summary
+from tenfold.summarize.evidence import build_source
+from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, escape_marks, restore_headings
 from tenfold.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
 from tenfold.summarize.structure import render_guide
 from tenfold.text.excerpts import Count, Keep, trim_lines
@@ -46,8 +46,9 @@ def build_context(task: SummaryTask, settings: SummarySettings, count: Count, kn
     empty = "\n".join(f"{heading}\n{EMPTY_SECTION}\n" for heading in headings)
     if headings and count([empty])[0] > task.allotment // 2:
         headings = ()
-    known = "\n".join((*task.earlier_texts, task.context, known, task.focus, settings.instructions))
-    expected = Expectation(build_source(task.items, task.facts, known), allotment=task.allotment, headings=headings)
+    earlier = "\n".join((*task.earlier_texts, task.context, known))
+    source = build_source(task.items, task.facts, earlier, (task.focus, settings.instructions))
+    expected = Expectation(source, allotment=task.allotment, headings=headings)
     return WritingContext(task, settings, count, expected, headings)
 
 
@@ -181,5 +182,5 @@ NO_ROOM = "had no room in the {:,} tokens that the summary model is sent; only t
 
 
 def clean_text(text: str) -> str:
-    """Removes secrets from a summary, and text that looks like Tenfold's own marks."""
-    return redact(text.replace("tenfold-summary", "tenfold summary").replace(TITLE, "Facts"))
+    """Removes secrets from a summary, and what looks like marks that only code writes."""
+    return redact(escape_marks(text))

@@ -47,7 +47,8 @@ from tenfold.plan.stubs import cut_message
 from tenfold.record.block import ModelCost, Substitute
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
-from tenfold.summarize.check import Expectation, build_source, check_summary, mend_summary
+from tenfold.summarize.check import Expectation, check_summary, mend_summary
+from tenfold.summarize.evidence import build_source
 from tenfold.summarize.ladder import SummaryResult, SummarySettings, WritingGenerator
 from tenfold.summarize.line_writer import LineWriter, render_lines, write_lines
 from tenfold.summarize.write import clean_text

@@ -1,0 +1,363 @@
+"""What a summary was made of, arranged so that its sentences can be checked: words, numbers, statements, outcomes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from tenfold.facts.current_request import get_user_words
+from tenfold.facts.shell import is_read_only
+from tenfold.facts.tool_calls import ToolAction, interpret_call, parse_text_action
+from tenfold.facts.tool_results import is_success
+from tenfold.record.block import Fact
+from tenfold.record.message import Message, Thinking, get_text, get_tool_calls
+from tenfold.summarize.polarity import Clause, detect_language, find_stems, read_clauses
+from tenfold.summarize.quantities import QuantityIndex
+from tenfold.text.excerpts import (
+    MAX_SEARCHED_CHARS,
+    Keep,
+    collapse_spaces,
+    excerpt,
+    has_words,
+    is_prose,
+    split_sentences,
+)
+
+_USER_KINDS = frozenset({"request", "rule", "correction"})
+_WRITTEN_KINDS = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
+USER_NOUN = (
+    r"(?:user|customer|human|(?:be)?nutzer(?:in)?|anwender(?:in)?|kund(?:e|in)|utilisat(?:eur|rice)|usuari[oa]|utente|gebruiker"
+    r"|użytkownik|kullan\u0131c\u0131|пользовател\w+)"
+)
+USER_WORD = re.compile(rf"(?<!\w){USER_NOUN}(?!\w)|用户|ユーザー?|사용자|المستخدم|उपयोगकर्ता", re.IGNORECASE)
+"""Names the user in a summary."""
+_USER_HEADING = re.compile(
+    r"^#+ .*\b(?:user|goal|constraints?|preferences?|guidance|requests?|rules?)\b", re.IGNORECASE
+)
+_WORD = re.compile(r"\w+")
+_NAME = re.compile(r"[\w-]+")
+_SED = re.compile(r"s([/|#,])((?:(?!\1).){1,200})\1((?:(?!\1).){0,200})\1")
+_OLD_KEY, _NEW_KEY = (
+    re.compile(r"^(?:old|search|before|find)", re.IGNORECASE),
+    re.compile(r"^(?:new|repl|after)", re.IGNORECASE),
+)
+_VALUE = r"[^\s\"'`,;]{1,60}"
+_CHANGE = re.compile(
+    rf"\bfrom [\"'`]?(?P<a>{_VALUE})[\"'`]? to [\"'`]?(?P<b>{_VALUE})"
+    rf"|(?<![^\s\"'`,;])(?P<c>{_VALUE})[\"'`]? ?(?:->|\u2192|=>) ?[\"'`]?(?P<d>{_VALUE})"
+)
+_MAX_LINE, _MAX_SENTENCE = 400, 2_000
+"""Characters read of a line that a tool wrote, and of the longest sentence that is read as a statement."""
+_LINE_NUMBER = re.compile(r"(?<=\w):\d+(?:[:-]\d+)?\Z")
+_HASH = re.compile(r"[0-9a-f]{7,39}")
+
+
+class Statement(NamedTuple):
+    """A clause of a source, its sentence, and the number of the user's message it is from; -1 for other speakers."""
+
+    clause: Clause
+    sentence: str
+    message: int
+
+
+class CommandOutcome(NamedTuple):
+    """How a command ended: True if it succeeded, None if unknown. `has_failed` says whether an error of it is known."""
+
+    command: str
+    is_ok: bool | None
+    has_failed: bool
+
+
+class SourceText:
+    """What a summary was made of.
+
+    `calls` are the tool calls with their arguments, `changes` the arguments of those that change something.
+    """
+
+    def __init__(  # noqa: PLR0913  the views of one source, filled by `build_source`
+        self,
+        text: str,
+        *,
+        user_words: Sequence[str] = (),
+        tool_words: Sequence[str] = (),
+        other_words: Sequence[str] = (),
+        calls: Sequence[str] = (),
+        changes: Sequence[str] = (),
+        edits: Sequence[tuple[str, str]] = (),
+        facts: Sequence[Fact] = (),
+    ) -> None:
+        self.text = text
+        self.calls, self.facts = calls, facts
+        self._user_words, self._tool_words, self._other_words = user_words, tool_words, other_words
+        self._changes, self._edits = changes, edits
+
+    # -- words ---------------------------------------------------------------------------------------------------------
+
+    def has_word(self, word: str) -> bool:
+        """Tells whether `word` occurs as a whole word or in a true short form.
+
+        That is the end of a longer path, a path joined from a directory and a name, the beginning of a hash, a version
+        with or without its `v`, or the same name in another case or with other separators.
+        """
+        forms = {word, word.removeprefix("./"), word.replace("\\", "/")}
+        if re.match(r"v?\d", word):
+            forms |= {word.removeprefix("v"), "v" + word.removeprefix("v")}
+        if any(has_words(form, self.text, joints="") for form in forms):
+            return True
+        if _HASH.fullmatch(word) and re.search(rf"(?<![0-9a-f]){word}[0-9a-f]", self.text):
+            return True
+        if "/" in word and "://" not in word:
+            return self._has_joined_path(word)
+        return fold_name(word) in self._folded_names or fold_name(word).removesuffix("s") in self._folded_names
+
+    def _has_joined_path(self, path: str) -> bool:
+        directory, _, name = path.rpartition("/")
+        stands_alone = re.search(rf"(?<![\w./-]){re.escape(name)}(?!\w)", self.text)
+        return bool(directory and name and stands_alone) and has_words(directory, self.text, joints="")
+
+    def has_span(self, span: str) -> bool:
+        """Tells whether code in backticks occurs: as it is, or its words in order in one call or one line."""
+        span = _LINE_NUMBER.sub("", collapse_spaces(span))
+        if span.lower() in self._flat_text:
+            return True
+        words = [w for w in span.split() if not re.fullmatch(r"<.*>|\.\.\.|\u2026|\[.*\]", w)]
+        if len(words) > 1:
+            return self.has_call(span) or any(_has_in_order(words, line) for line in self._find_lines(words))
+        pieces = [piece for piece in re.split(r"[^\w./@-]+", span) if len(piece) > 1]
+        return all(self.has_word(piece.rstrip(".-") or piece) for piece in pieces)
+
+    def has_call(self, command: str) -> bool:
+        """Tells whether the words of a command occur, in this order, in one tool call."""
+        return any(_has_in_order(command.split(), call) for call in self.calls)
+
+    def has_quotation(self, quotation: str, *, by_user: bool = False) -> bool:
+        """Tells whether the words of a quotation occur one after the other."""
+        words = self._user_word_text if by_user else self._word_text
+        parts = (" ".join(_WORD.findall(part.lower())) for part in re.split(r"\.{3}|\u2026|\[[^\]]*\]", quotation))
+        return all(f" {part} " in words for part in parts if part)
+
+    @cached_property
+    def _flat_text(self) -> str:
+        return collapse_spaces(self.text).lower()
+
+    @cached_property
+    def _word_text(self) -> str:
+        return f" {' '.join(_WORD.findall(self.text.lower()))} "
+
+    @cached_property
+    def _user_word_text(self) -> str:
+        return f" {' '.join(_WORD.findall(' '.join(self._user_words).lower()))} "
+
+    @cached_property
+    def _folded_names(self) -> frozenset[str]:
+        names = set(_NAME.findall(self.text.lower()))
+        return frozenset(fold_name(name) for name in names) | frozenset(
+            fold_name(part) for name in names if "-" in name for part in name.split("-")
+        )
+
+    def _find_lines(self, words: Sequence[str]) -> Iterator[str]:
+        longest = max(words, key=len)
+        return (line for line in self.text.split("\n") if longest in line)
+
+    # -- numbers, edits and outcomes -----------------------------------------------------------------------------------
+
+    @cached_property
+    def quantities(self) -> QuantityIndex:
+        """The numbers, dates and times of the source."""
+        return QuantityIndex(self.text)
+
+    def find_swapped_change(self, sentence: str) -> str:
+        """Returns a change "from A to B" in a sentence where the source knows only one from B to A; else ""."""
+        for before, after in _find_changes(sentence):
+            if (
+                before != after
+                and (after, before) in self._changed_values
+                and (before, after) not in self._changed_values
+            ):
+                return f"from {before} to {after}"
+        return ""
+
+    @cached_property
+    def _changed_values(self) -> frozenset[tuple[str, str]]:
+        found = set(_find_changes(self.text))
+        for old, new in self._edits:
+            olds, news = set(map(_trim_value, _NAME.findall(old))), set(map(_trim_value, _NAME.findall(new)))
+            found.update((a, b) for a in sorted(olds - news)[:40] for b in sorted(news - olds)[:40])
+        return frozenset(found)
+
+    @cached_property
+    def written_files(self) -> tuple[str, ...]:
+        """The files that are known to have been changed."""
+        return tuple(fact.text for fact in self.facts if fact.kind in _WRITTEN_KINDS)
+
+    def is_in_change(self, path: str) -> bool:
+        """Tells whether a path, or at least its name, occurs in a call that changes something, or in a changed file."""
+        name = path.rpartition("/")[2]
+        return any(has_words(name, text, joints="") for text in (*self._changes, *self.written_files))
+
+    @cached_property
+    def outcomes(self) -> tuple[CommandOutcome, ...]:
+        """The latest outcome of each command, in order."""
+        failed = {fact.note for fact in self.facts if fact.kind == "error"}
+        return tuple(
+            CommandOutcome(f"{fact.text}\n{fact.key}".lower(), _read_status(fact), fact.key in failed)
+            for fact in self.facts
+            if fact.kind == "command"
+        )
+
+    # -- statements ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def user_statements(self) -> tuple[Statement, ...]:
+        """What the user said, clause by clause."""
+        return tuple(
+            Statement(clause, sentence, number)
+            for number, words in enumerate(self._user_words)
+            for sentence in split_sentences(words)
+            if len(sentence) <= _MAX_SENTENCE
+            for clause in read_clauses(sentence)
+        )
+
+    @cached_property
+    def user_stems(self) -> tuple[frozenset[str], ...]:
+        """The stems of each message of the user."""
+        return tuple(map(find_stems, self._user_words))
+
+    @cached_property
+    def tool_stems(self) -> tuple[frozenset[str], ...]:
+        """The stems of each line that a tool or a harness wrote."""
+        lines = (excerpt(words, MAX_SEARCHED_CHARS, Keep.EDGES).split("\n") for words in self._tool_words)
+        return tuple({find_stems(line[:_MAX_LINE]) for each in lines for line in each})
+
+    @cached_property
+    def user_languages(self) -> frozenset[str]:
+        """The languages in which the user wrote."""
+        return frozenset(filter(None, map(detect_language, self._user_words)))
+
+    @cached_property
+    def statements_by_stem(self) -> Mapping[str, Sequence[Statement]]:
+        """Every statement in prose, of whoever made it, under each of its stems."""
+        found: dict[str, list[Statement]] = {}
+        others = (
+            Statement(clause, sentence, -1)
+            for words in (*self._tool_words, *self._other_words)
+            for line in excerpt(words, MAX_SEARCHED_CHARS, Keep.EDGES).split("\n")
+            if is_prose(line)
+            for sentence in split_sentences(line)
+            if len(sentence) <= _MAX_SENTENCE
+            for clause in read_clauses(sentence)
+        )
+        for statement in (*self.user_statements, *others):
+            for stem in statement.clause.stems:
+                found.setdefault(stem, []).append(statement)
+        return found
+
+
+def build_source(
+    items: Iterable[tuple[int, Message]], facts: Iterable[Fact], earlier: str, wishes: Sequence[str] = ()
+) -> SourceText:
+    """Builds the source: messages with their calls and reasoning, facts, and the earlier summary.
+
+    `wishes` are the user's words outside the messages, such as the focus of a compaction.
+    """
+    facts = tuple(facts)
+    user_words: list[str] = [*_find_user_lines(earlier), *wishes]
+    tool_words: list[str] = []
+    other_words: list[str] = [earlier]
+    calls: list[str] = []
+    changes: list[str] = []
+    edits: list[tuple[str, str]] = []
+    for _, message in items:
+        words = get_user_words(message)
+        text = get_text(message)
+        user_words.append(words)
+        if words != text:
+            (tool_words if message.origin in {"tool", "harness"} else other_words).append(text)
+        other_words.extend(part.text for part in message.parts if isinstance(part, Thinking))
+        text_call = parse_text_action(message) if message.origin == "model" and not get_tool_calls(message) else None
+        for call in (*get_tool_calls(message), *((text_call,) if text_call else ())):
+            arguments = (
+                call.arguments.replace("\\n", "\n").replace("\\\\", "\\").replace("\\/", "/").replace('\\"', '"')
+            )
+            action = interpret_call(call)
+            calls.append(f"{call.name}\n{arguments}")
+            if not _is_reading(action):
+                changes.append(arguments)
+                edits.extend(_find_edits(action, arguments))
+    user_words.extend(fact.text for fact in facts if fact.kind in _USER_KINDS)
+    fact_texts = [fact.text for fact in facts]
+    calls.extend(fact.text for fact in facts if fact.kind == "command")
+    text = "\n".join((*user_words, *tool_words, *other_words, *calls, *fact_texts))
+    return SourceText(
+        text,
+        user_words=[words for words in dict.fromkeys(user_words) if words],
+        tool_words=tool_words,
+        other_words=other_words,
+        calls=calls,
+        changes=changes,
+        edits=edits,
+        facts=facts,
+    )
+
+
+def fold_name(name: str) -> str:
+    """Returns a name without what differs between spellings: case, underscores, hyphens, an empty pair of brackets."""
+    return name.lower().removesuffix("()").replace("_", "").replace("-", "")
+
+
+def _find_user_lines(earlier: str) -> Iterator[str]:
+    """Yields the lines of an earlier summary that are about what the user wants."""
+    is_users = False
+    for line in earlier.split("\n"):
+        if line.startswith("#"):
+            is_users = bool(_USER_HEADING.match(line))
+        elif is_users or USER_WORD.search(line):
+            yield line
+
+
+def _is_reading(action: ToolAction) -> bool:
+    return action.verb == "read" or (action.verb == "shell" and is_read_only(action.source))
+
+
+def _find_edits(action: ToolAction, arguments: str) -> Iterator[tuple[str, str]]:
+    olds = [str(value) for key, value in action.arguments.items() if _OLD_KEY.match(key)]
+    news = [str(value) for key, value in action.arguments.items() if _NEW_KEY.match(key)]
+    yield from zip(olds, news, strict=False)
+    if "sed" in arguments:
+        yield from ((match[2], match[3]) for match in _SED.finditer(arguments))
+
+
+def _find_changes(text: str) -> Iterator[tuple[str, str]]:
+    for match in _CHANGE.finditer(text):
+        yield _trim_value(match["a"] or match["c"]), _trim_value(match["b"] or match["d"])
+
+
+def _trim_value(text: str) -> str:
+    """Returns a value as it is compared: without punctuation around it, and of a number without its separators."""
+    text = text.strip(".,;:()[]{}\"'`*")
+    return re.sub(r"(?<=\d),(?=\d{3})", "", text).lower()
+
+
+def _has_in_order(words: Sequence[str], text: str) -> bool:
+    at = 0
+    for word in words:
+        at = text.find(word, at)
+        if at < 0:
+            return False
+        at += len(word)
+    return True
+
+
+def _read_status(fact: Fact) -> bool | None:
+    """Returns whether a command succeeded. Only a shell's command can be known to have: a tool may print its error."""
+    if is_success(fact.note):
+        return True if fact.key.startswith("$ ") else None
+    return False if re.match(r"exit|failed|stopped", fact.note) else None
+
+
+def count_shared(stems: frozenset[str], weights: Mapping[str, float], others: frozenset[str]) -> float:
+    """Returns which part of the stems, by weight, the others share."""
+    total = sum(weights[stem] for stem in stems)
+    return sum(weights[stem] for stem in stems & others) / total if total else 0.0

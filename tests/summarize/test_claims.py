@@ -1,0 +1,120 @@
+"""What a sentence claims, and how its source is asked about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenfold.facts.extractor import extract_facts
+from tenfold.record.message import Message
+from tenfold.summarize.claims import find_claim_errors
+from tenfold.summarize.evidence import SourceText, build_source
+from tests.summarize.making import make_answer, make_call, make_result, make_run, make_user
+
+MESSAGES: list[Message] = [
+    make_user("Speed up the nightly export. Never deploy before I have seen the report."),
+    *make_run("cd app && pytest -q tests/test_export.py", "2 failed, 31 passed\nexit code 1", error=True),
+    make_call("edit", path="app/export.py", old_string="chunk = 250", new_string="chunk = 4000"),
+    make_result("The file app/export.py has been updated."),
+    *make_run("ls lib/tools", "pack.py\nunpack.py"),
+    *make_run("make build", "built in 1500 ms, 2,048 MB used, commit 4be1d09c7f21"),
+    *make_run("cat NOTES.md", "Everyone must ask the release board.\nReleased on 2023-11-05 at 14:30 as 4.17.9."),
+    make_answer("The export read `row_buffer` one row at a time; 12,480 rows took 38.46 seconds."),
+]
+
+
+def find_errors(sentence: str, messages: list[Message] = MESSAGES) -> list[str]:
+    items = list(enumerate(messages))
+    return [error.kind for error in find_claim_errors(sentence, build_source(items, extract_facts(items), ""))]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The build took 1.5 s and used 2 GB.",
+        "12480 rows (about 12,500, or 12.5k) took 38.5 seconds.",
+        "It was released on 5 November 2023 at 2:30 pm as v4.17.9.",
+        "The build made commit 4be1d09.",
+        "lib/tools/pack.py was read.",
+        "RowBuffer was read row by row.",
+        "`pytest tests/test_export.py` was run.",
+        "`make build` passed.",
+        "It edited three functions.",
+        "chunk in app/export.py went from 250 to 4000.",
+        'The note says: "ask the release board".',
+        "The user does not want a deploy before having seen the report.",
+        "Step 3 is done.",
+    ],
+)
+def test_a_true_short_form_passes(sentence: str) -> None:
+    assert find_errors(sentence) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("The build took 1.5 hours.", "unknown"),
+        ("12840 rows took 38 seconds.", "unknown"),
+        ("5 failed in the export tests.", "unknown"),
+        ("It was released on 6 November 2023.", "unknown"),
+        ("It was released at 15:30.", "unknown"),
+        ("The build made commit 5be1d09.", "unknown"),
+        ("lib/other/pack.py was read.", "unknown"),
+        ("column_buffer was read row by row.", "unknown"),
+        ("`rm -rf build` is safe.", "unknown"),
+        ('The user said "go ahead without me".', "unknown"),
+        ("The assistant ran `make deploy`.", "not_run"),
+        ("lib/tools/pack.py was changed.", "not_changed"),
+        ("chunk went from 4000 to 250.", "contradicted"),
+        ("`pytest -q tests/test_export.py` passed.", "outcome"),
+        ("The build failed.", "outcome"),
+        ("The user allows a deploy.", "user"),
+        ("The user wants everyone to ask the release board.", "user"),
+        ('The user said "ask the release board".', "user"),
+        ("As the user asked, the logo was replaced with a cat.", "user"),
+        ("The export did not read row_buffer one row at a time.", "contradicted"),
+    ],
+)
+def test_an_invention_is_found(sentence: str, kind: str) -> None:
+    assert kind in find_errors(sentence)
+
+
+def test_a_later_permission_counts_as_much_as_the_rule_before() -> None:
+    messages = [make_user("never push to main"), make_answer("Understood."), make_user("you may push to main now")]
+    assert find_errors("The user allows pushing to main.", messages[:2]) == ["user"]
+    assert find_errors("The user allows pushing to main.", messages) == []
+    assert find_errors("The user forbade pushing to main.", messages) == []
+
+
+def test_the_error_says_what_the_user_said() -> None:
+    source = build_source([(0, make_user("never push to main"))], (), "")
+    (error,) = find_claim_errors("The user allows pushing to main.", source)
+    assert 'the user said the opposite: "never push to main"' in error.detail
+
+
+def test_what_an_earlier_summary_says_of_the_user_stays_sayable() -> None:
+    earlier = "## Goal\nSpeed up the export.\n\nThe user forbids deploys on Fridays. NOTES.md demands signed commits."
+    source = build_source([], (), earlier)
+    assert find_claim_errors("The user does not want deploys on Fridays.", source) == []
+    assert [e.kind for e in find_claim_errors("The user allows deploys on Fridays.", source)] == ["user"]
+
+
+def test_a_focus_is_the_users_word() -> None:
+    source = build_source([(0, make_user("fix the parser"))], (), "", ("keep every price of the vendor list",))
+    assert find_claim_errors("The user wants every price of the vendor list kept.", source) == []
+
+
+def test_words_of_another_language_are_not_held_against_a_sentence() -> None:
+    messages = [make_user("Bitte lösche die alten Protokolle nicht, solange die Prüfung läuft, und frag mich vorher")]
+    assert find_errors("The user wants old logs to be kept during the audit.", messages) == []
+
+
+def test_users_of_a_program_are_not_the_user() -> None:
+    assert find_errors("When the user requests a password, a link is sent.", MESSAGES) == []
+
+
+def test_a_source_of_one_text_is_searched_too() -> None:
+    source = SourceText("see src/a.py, 3 errors")
+    assert [e.detail for e in find_claim_errors("src/a.py has 3 errors, src/b.py has 17.", source)] == [
+        "src/b.py",
+        "17",
+    ]
