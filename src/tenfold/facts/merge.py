@@ -14,6 +14,7 @@ from itertools import count
 import msgspec
 
 from tenfold.facts.current_request import find_current_request
+from tenfold.facts.ledger import settle_instructions
 from tenfold.facts.names import join_names, limit_names
 from tenfold.facts.shell import get_program, is_read_only, list_broader_programs
 from tenfold.facts.todos import TODO_KEY, is_change_of, merge_lists
@@ -48,7 +49,7 @@ def merge_facts(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...
         if fact.note == REVERTED_NOTE:
             _revert_changes(table, fact)
         _put_fact(table, fact)
-    facts = _settle_facts(_limit_facts(table.values()))
+    facts = settle_instructions(_settle_facts(_limit_facts(table.values())))
     return tuple(sorted(facts, key=lambda fact: fact.order))
 
 
@@ -73,8 +74,6 @@ def _put_fact(table: _FactTable, fact: Fact) -> None:
         fact = merge_lists(before, fact)
     elif before is not None and fact.kind == "name":
         fact = join_names(before, fact)
-    elif before is not None and before.kind in {"rule", "correction"} and not before.note:
-        fact = msgspec.structs.replace(fact, note="")
     table[slot] = fact
 
 
