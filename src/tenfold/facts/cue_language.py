@@ -124,5 +124,6 @@ def detect_language(text: str) -> CueLanguage | None:
     best, hits = max(((each, each.count_hits(words, text)) for each in _LATIN), key=lambda pair: pair[1])
     if hits:
         return best
-    is_plain = text.isascii() or not any(sign.isalpha() and not sign.isascii() for sign in text)
-    return _LANGUAGES["en"] if is_plain and len(words) < _MIN_WORDS else None
+    is_plain = not any(sign.isalpha() and not sign.isascii() for sign in text)
+    plain_words = sum(word.strip(".,;:!?()").isalpha() for word in text.split())
+    return _LANGUAGES["en"] if is_plain and plain_words < _MIN_WORDS else None

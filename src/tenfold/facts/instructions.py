@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.facts.cue_language import CueLanguage, detect_language
 from tenfold.facts.current_request import HARNESS_MARKS, is_acknowledgement
@@ -50,7 +51,6 @@ _SENTENCE_END = re.compile(
     r"|(?<=[:\uff1a])\s*\n"
 )
 _QUESTION_END = re.compile(r"[?\uff1f\u061f][\"')\]\s]*\Z")
-_LABEL = re.compile(r"[A-Z]{3,15}(?:[ _-][A-Z]{3,15}){0,3}: ")
 
 
 class _Sentence(Struct, frozen=True):
@@ -132,7 +132,9 @@ def _find_rules(sentences: list[_Sentence], language: CueLanguage, position: int
             and not _QUESTION_END.search(before.text)
         ):
             rule = f"{before.text} {rule}"
-        yield _build_fact("rule", excerpt(rule, _MAX_RULE_CHARS), position, note)
+        fact = _build_fact("rule", excerpt(rule, _MAX_RULE_CHARS), position, note)
+        is_known = note not in {PERMITS, REVOKES} or (note == REVOKES and language.has("heading", sentence.own))
+        yield fact if is_known else replace(fact, live=False)
 
 
 def _is_rules_heading(text: str, language: CueLanguage) -> bool:
@@ -159,20 +161,13 @@ def _classify_sentence(sentence: _Sentence, language: CueLanguage, *, is_listed:
 
 
 def _has_label(text: str, language: CueLanguage) -> bool:
-    """Tells whether a sentence begins with a label such as "House rule:" or "HARD LIMIT:"."""
+    """Tells whether a sentence begins with a label such as "House rule:"."""
     label, colon, _ = text.partition(":")
-    is_named = bool(colon) and len(label.split()) <= 3 and language.has("heading", label)
-    return is_named or _LABEL.match(text) is not None
+    return bool(colon) and len(label.split()) <= 3 and language.has("heading", label)
 
 
 def _find_corrections(  # noqa: PLR0913, PLR0917 - the message, and what was found in it
-    text: str,
-    sentences: list[_Sentence],
-    language: CueLanguage,
-    position: int,
-    rules: list[Fact],
-    *,
-    first: bool,
+    text: str, sentences: list[_Sentence], language: CueLanguage, position: int, rules: list[Fact], *, first: bool
 ) -> Iterator[Fact]:
     """Yields what the user says was done wrong, nothing in a message before the first answer."""
     if first:
@@ -187,7 +182,7 @@ def _find_corrections(  # noqa: PLR0913, PLR0917 - the message, and what was fou
 
 
 def _build_fact(kind: Literal["rule", "correction", "remark"], text: str, position: int, note: str = "") -> Fact:
-    return Fact(kind, text, normalize_key(text), position, live=note != PERMITS, note=note)
+    return Fact(kind, text, normalize_key(text), position, note=note)
 
 
 def find_plan_steps(text: str) -> list[str]:

@@ -25,8 +25,6 @@ _QUOTATION = re.compile(
     r"\u201c[^\u201c\u201d]+\u201d|\u201e[^\u201c\u201d]+[\u201c\u201d]|\u00ab[^\u00ab\u00bb]+\u00bb"
     r"|\u300c[^\u300c\u300d]+\u300d|\u300e[^\u300e\u300f]+\u300f|(?<!\w)\"(?:[^\"\n]|\n(?!\s*\n))+\""
 )
-_MIN_QUOTED_WORDS, _MIN_QUOTED_CHARS = 4, 10
-"""A shorter quotation is a name or a word that the user speaks about."""
 
 
 def mask_pasted(text: str) -> str:
@@ -34,7 +32,7 @@ def mask_pasted(text: str) -> str:
     for pattern in (_FENCE, _LOG_LINE, _QUOTED_LINE, _INLINE_CODE, _INDENTED_LINE):
         text = pattern.sub(_mask_match, text)
     text = _TAG.sub(lambda match: match[0] if match[1].lower() in _OWN_TAGS else _mask_match(match), text)
-    text = _QUOTATION.sub(lambda match: _mask_match(match) if _is_long(match[0]) else match[0], text)
+    text = _QUOTATION.sub(_mask_match, text)
     return "".join(_mask_line(line) if is_log_line(line) else line for line in text.splitlines(keepends=True))
 
 
@@ -54,10 +52,6 @@ def _find_introductions(text: str) -> Iterator[tuple[int, int]]:
     """Yields the sentences that end a line with a colon."""
     for match in re.finditer(r"[^.!?\n]*[:\uff1a][ \t]*(?=\n|\Z)", text):
         yield match.span()
-
-
-def _is_long(quotation: str) -> bool:
-    return len(quotation.split()) >= _MIN_QUOTED_WORDS or (" " not in quotation and len(quotation) > _MIN_QUOTED_CHARS)
 
 
 def _mask_match(match: re.Match[str]) -> str:

@@ -46,8 +46,8 @@ CUES = InstructionCues(
         "jetzt", "nun", "doch", "wieder", "inzwischen", "mittlerweile", "ab sofort",
     ),
     once=(
-        "diesmal", "dieses mal", "heute", "vorerst", "fürs erste", "erst einmal", "erstmal", "gerade", "für diesen",
-        "für diese", "für dieses", "in diesem fall", "nur dieses", "im moment", "ausnahmsweise",
+        "diesmal", "dieses mal", "heute", "vorerst", "fürs erste", "erstmal",
+        "in diesem fall", "nur dieses", "im moment", "ausnahmsweise",
     ),
     correcting=(
         "^nein", "^halt", "^stopp", "falsch", "stattdessen", "nicht das", "das ist nicht", "ich meinte",

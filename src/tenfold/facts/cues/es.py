@@ -42,7 +42,7 @@ CUES = InstructionCues(
     ),
     once=(
         "esta vez", "por esta vez", "por ahora", "de momento", "hoy", "por el momento", "solo esta", "en este caso",
-        "para este", "para esta", "primero",
+
     ),
     correcting=(
         "^espera", "^alto", "mal", "incorrecto", "eso no es", "quise decir", "te dije", "por qué has", "en lugar",

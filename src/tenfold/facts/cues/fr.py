@@ -44,7 +44,7 @@ CUES = InstructionCues(
     ),
     once=(
         "cette fois", "pour cette fois", "pour l'instant", "aujourd'hui", "pour le moment", "juste cette",
-        "dans ce cas", "pour ce", "d'abord",
+        "dans ce cas",
     ),
     correcting=(
         "^non", "^attends", "^stop", "faux", "c'est pas", "ce n'est pas", "je voulais dire", "pourquoi as-tu",

@@ -40,7 +40,7 @@ CUES = InstructionCues(
     ),
     once=(
         "questa volta", "per questa volta", "per ora", "per adesso", "oggi", "al momento", "per il momento",
-        "solo questa", "in questo caso", "per questo", "per questa", "prima di tutto",
+        "solo questa", "in questo caso",
     ),
     correcting=(
         "^aspetta", "^fermo", "^no", "sbagliato", "non è così", "intendevo", "ti avevo detto", "perché hai",

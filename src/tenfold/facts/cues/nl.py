@@ -41,7 +41,7 @@ CUES = InstructionCues(
     ),
     once=(
         "deze keer", "dit keer", "voor deze keer", "voorlopig", "vandaag", "voor nu", "even niet", "op dit moment",
-        "in dit geval", "voor deze", "voor dit", "eerst",
+        "in dit geval",
     ),
     correcting=(
         "^nee", "^wacht", "^stop", "fout", "verkeerd", "dat is niet", "ik bedoelde", "ik zei", "waarom heb",

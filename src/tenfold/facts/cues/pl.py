@@ -39,7 +39,7 @@ CUES = InstructionCues(
     ),
     once=(
         "tym razem", "na razie", "dzisiaj", "dziś", "chwilowo", "w tej chwili", "tylko ten raz", "w tym przypadku",
-        "dla tego", "dla tej", "najpierw",
+
     ),
     correcting=(
         "^nie,", "^czekaj", "^stop", "źle", "błędnie", "to nie to", "miałem na myśli", "mówiłem", "dlaczego",

@@ -41,7 +41,7 @@ CUES = InstructionCues(
     ),
     once=(
         "desta vez", "dessa vez", "por enquanto", "hoje", "por ora", "no momento", "só desta", "neste caso",
-        "para este", "para esta", "primeiro",
+
     ),
     correcting=(
         "^espera", "^espere", "^pare", "errado", "incorreto", "isso não é", "eu quis dizer", "eu disse",

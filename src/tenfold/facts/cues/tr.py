@@ -40,7 +40,7 @@ CUES = InstructionCues(
         "artık", "şimdi", "yeniden", "tekrar", "bundan sonra",
     ),
     once=(
-        "bu seferlik", "bu sefer", "bu kez", "şimdilik", "bugün", "bu defa", "şu an", "bu durumda", "önce",
+        "bu seferlik", "bu sefer", "bu kez", "şimdilik", "bugün", "bu defa", "şu an", "bu durumda",
     ),
     correcting=(
         "^hayır", "^dur", "^bekle", "yanlış", "öyle değil", "demek istediğim", "neden", "yerine", "hâlâ", "hala",
