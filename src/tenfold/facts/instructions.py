@@ -154,7 +154,7 @@ def _classify_sentence(sentence: _Sentence, language: CueLanguage, *, is_listed:
     if language.has("permitting", own) and not is_binding and not is_once:
         return PERMITS
     if language.has("revoking", own):
-        return REPLACES if is_rule else REVOKES
+        return REPLACES if is_standing else REVOKES
     if is_rule:
         return REPLACES if language.has("changing", own) else ""
     return None

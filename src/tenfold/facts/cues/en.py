@@ -31,7 +31,7 @@ CUES = InstructionCues(
         "leave ... untouched", "nobody", "no one", "use only", "only ever",
         "only use", "only after", "only when", "nothing but", "nothing goes",
         "nothing leaves", "nothing may", "is taboo", "are taboo", "should never", "should always", "should only",
-        "should not", "shouldn't", "shall not", "shall", "i prefer", "^prefer", "^avoid", "only ... may", "^only ... can", "^only ever", "*s go through", "*s go across", "*s go past", "*s go via", "*s go to ... first", "i'd rather you",
+        "should not", "shouldn't", "shall not", "shall", "i prefer", "^prefer", "^avoid", "only ... may", "^only ... can", "^only ever", "*s ... go through", "*s ... go across", "*s ... go past", "*s ... go via", "*s ... go to ... first", "i'd rather you",
         "i want every", "i want all", "^stick to", "^stay below", "^stay under", "^keep ... under",
         "^keep ... below", "^keep every", "^keep all", "^keep it short", "goes across",
         "goes through", "goes past", "goes via", "has to be approved", "needs approval",
