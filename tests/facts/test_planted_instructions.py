@@ -13,7 +13,7 @@ from tenfold.facts.parse import parse_facts
 from tenfold.record.message import Message, get_text
 from tenfold.session import Session
 from tenfold.text.excerpts import collapse_spaces
-from tests.engine.making import make_read_step, make_reply, make_user_message, open_session
+from tests.engine.making import FILLER, make_read_step, make_reply, make_user_message, open_session
 
 CASES = tomllib.loads(Path(__file__).with_name("planted_instructions.toml").read_text("utf-8"))["case"]
 CASES_PER_SESSION = 9
@@ -47,12 +47,17 @@ def group_cases() -> list[list[dict[str, list[str]]]]:
 
 
 def make_session_messages(cases: list[dict[str, list[str]]]) -> Iterator[list[Message]]:
-    """Yields one exchange for each message: the first ones of all cases, then the second ones, and so on."""
+    """Yields two exchanges for each message: the first ones of all cases, then the second ones, and so on.
+
+    Between them the user talks at length, so that not all of it can be kept word for word.
+    """
     longest = max(len(case["says"]) for case in cases)
     says = [case["says"][turn] for turn in range(longest) for case in cases if turn < len(case["says"])]
     for number, said in enumerate([*says, *["Go on."] * 4]):
         steps = [make_read_step(10 * number + n, f"src/p{number}_{n}.py") for n in range(STEPS_PER_MESSAGE)]
-        yield [make_user_message(said), *(m for step in steps for m in step), make_reply(f"Part {number} is read.")]
+        order = make_user_message(f"Read part {number} and tell me what it does. {FILLER * 6}")
+        work = [m for step in steps for m in step]
+        yield [make_user_message(said), make_reply("Noted."), order, *work, make_reply(f"Part {number} is read.")]
 
 
 def compact_around(cases: list[dict[str, list[str]]], share: float, rounds: int) -> Session:
