@@ -28,8 +28,8 @@ __all__ = ["extract_facts", "merge_facts"]
 MAX_COMMAND_CHARS = 170
 """Most characters of a command that is shown. Its beginning and end tell it from others."""
 _MAX_START_POSITION = 2
-"""A range that starts deeper than this continues a conversation. System prompt and context may come before the first
-words of the user."""
+"""A message deeper than this continues a conversation, even where nothing before it is seen. System prompt and context
+may come before the first words of the user."""
 _FACT_KINDS: dict[str, FactKind] = {
     "read": "file_read",
     "write": "file_created",
@@ -43,9 +43,7 @@ _FACT_KINDS: dict[str, FactKind] = {
 def extract_facts(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
     """Returns the facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
     reader = _FactReader()
-    for number, (at, message) in enumerate(entries):
-        if number == 0 and at > _MAX_START_POSITION:
-            reader.resume()
+    for at, message in entries:
         reader.read(at, message)
     return merge_facts((), reader.finish())
 
@@ -73,16 +71,13 @@ class _FactReader:
         elif message.role == "user":
             self._read_user_message(position, message)
 
-    def resume(self) -> None:
-        """Marks the messages as a continued conversation: what the user says first may correct earlier work."""
-        self._has_answer = True
-
     def finish(self) -> list[Fact]:
         return [*self._facts, *self._identifiers.build_facts(), *self._names.build_facts()]
 
     def _read_user_message(self, position: int, message: Message) -> None:
         text = "\n".join(strip_harness_text(part.text) for part in message.parts if isinstance(part, Text))
-        self._facts.extend(extract_instructions(position, text, first=not self._has_answer))
+        first = not self._has_answer and position <= _MAX_START_POSITION
+        self._facts.extend(extract_instructions(position, text, first=first))
         text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
         self._facts.extend(find_decisions(position, text))
         self._facts.extend(parse_text_list(position, text, user=True))
@@ -93,7 +88,7 @@ class _FactReader:
             self._facts.extend(Fact("error", line, normalize_key(line), position, note="user") for line in lines)
 
     def _read_answer(self, position: int, message: Message) -> None:
-        self._has_answer = True
+        self._has_answer |= message.status == "ok"
         calls = get_tool_calls(message)
         for call in calls:
             action = self._pending[call.id] = interpret_call(call, self._open_file)

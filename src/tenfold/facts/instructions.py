@@ -30,7 +30,6 @@ from tenfold.text.excerpts import (
 from tenfold.text.memoize import memoize
 
 MAX_REQUEST_CHARS = 6000
-MAX_REMARK_CHARS = 700
 _MAX_RULE_CHARS = 600
 _MAX_CORRECTION_CHARS = 300
 """A correction up to this long is kept whole; of a longer message, the sentences that correct something."""
@@ -89,10 +88,17 @@ def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fac
         return (request,)
     language = detect_language(own)
     if language is None:
-        return (request, _build_fact("remark", excerpt(text, MAX_REMARK_CHARS), position))
+        return (request, _build_fact("remark", request.text, position)) if _has_words(own) else (request,)
     sentences = list(_split_sentences(text, mask_introduced(masked, language)))
     rules = list(_find_rules(sentences, language, position))
     return (request, *rules, *_find_corrections(text, sentences, language, position, rules, first=first))
+
+
+def _has_words(text: str) -> bool:
+    """Tells whether a text in an unknown language consists of words rather than of names and code."""
+    words = text.split()
+    has_foreign_letters = sum(sign.isalpha() and not sign.isascii() for sign in text) * 10 >= len(text)
+    return has_foreign_letters or sum(word.strip(".,;:!?()").isalpha() for word in words) * 2 >= len(words)
 
 
 def _split_sentences(text: str, masked: str) -> Iterator[_Sentence]:

@@ -17,7 +17,7 @@ _OWN_TAGS = frozenset(
 _LOG_LINE = re.compile(r"^[ \t]*\[?\d\d:\d\d:\d\d[\d.,]*\]?[ \t]*\n[^\n]*(?:\n|\Z)", re.MULTILINE)
 """A line of a pasted log whose time stands on its own line above it."""
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
-_TAG = re.compile(r"<([A-Za-z][\w-]*)(?:\s[^<>\n]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
+_TAG = re.compile(r"^[ \t]*<([A-Za-z][\w-]*)(?:\s[^<>\n]*)?>.*?(?:</\1>|\Z)", re.MULTILINE | re.DOTALL)
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _INDENTED_LINE = re.compile(r"(?<=\n)(?: {4}|\t)(?![ \t]*(?:[-*\u2022]|\d+[.)])\s).*$", re.MULTILINE)
 _INLINE_CODE = re.compile(r"`[^`\n]+`")

@@ -35,9 +35,10 @@ CUES = InstructionCues(
         "sind erlaubt", "ihr dürft",
     ),
     revoking=(
-        "^vergiss", "^ignorier*", "^streich*", "gilt nicht mehr", "nicht mehr", "hat sich erledigt",
+        "^vergiss", "^ignorier*", "^streich*", "gilt nicht mehr", "hat sich erledigt",
         "ist aufgehoben", "ich nehme ... zurück", "brauchst ... nicht mehr", "musst ... nicht mehr",
         "musst du nicht", "hinfällig", "entfällt",
+        "nicht mehr nötig",
     ),
     changing=(
         "doch", "anders überlegt", "statt dessen", "stattdessen", "nicht mehr", "neue regel", "nun doch",

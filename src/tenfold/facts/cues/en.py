@@ -20,7 +20,7 @@ CUES = InstructionCues(
         "at all times", "under no circumstances", "in every case", "in any case",
         "as a rule", "by default", "without exception", "until i say", "until further notice", "unless i say",
         "unless i ask", "unless i tell", "in (?:general", "future)", "critical rule", "permanently", "hard rule",
-        "one rule", "the rule is", "remember to",
+        "one rule", "the rule is", "remember to", "if you encounter", "if you run into", "if you hit", "if in doubt", "when in doubt",
     ),
     binding=(
         "^don't", "^do not", "^never", "we don't", "we do not", "you must", "must not", "mustn't", "must",
@@ -52,10 +52,11 @@ CUES = InstructionCues(
         "ok to", "is permitted", "fair game", "i allow",
     ),
     revoking=(
-        "^forget", "^drop the", "^ignore", "^scrap", "^disregard", "^scratch", "no longer", "any more", "anymore",
-        "doesn't apply", "does not apply", "is lifted", "is off", "is gone", "never mind the", "you don't have to",
+        "^forget", "^drop the", "^ignore", "^scrap", "^disregard", "^scratch",
+        "doesn't apply", "does not apply", "is lifted", "never mind the", "you don't have to",
         "you do not have to", "you don't need to", "you need not", "no need to", "i take back", "take back what",
         "i withdraw", "is void", "no longer holds", "^lift", "you can stop", "you can forget", "you may stop",
+        "no longer have to", "no longer has to", "no longer need", "no longer necessary", "no longer required", "no longer applies", "no longer apply", "isn't needed anymore", "don't have to ... anymore",
     ),
     changing=(
         "changed my mind", "after all", "instead of what", "instead of", "no longer", "anymore", "any more", "new rule",

@@ -30,8 +30,9 @@ CUES = InstructionCues(
         "puedes", "se puede", "está permitido", "tienes permiso", "te permito", "está bien que",
     ),
     revoking=(
-        "^olvida*", "^ignora*", "ya no", "no hace falta", "no tienes que", "queda sin efecto", "ya no se aplica",
+        "^olvida*", "^ignora*", "no hace falta", "no tienes que", "queda sin efecto", "ya no se aplica",
         "^descarta*", "retiro lo",
+        "ya no tienes que", "ya no es necesario", "ya no hay que",
     ),
     changing=(
         "al final", "cambié de opinión", "he cambiado de opinión", "en lugar de lo", "ya no", "nueva regla",

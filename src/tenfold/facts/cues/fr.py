@@ -27,14 +27,16 @@ CUES = InstructionCues(
         "sans mon", "sans me", "évite*", "je préfère", "personne ne", "seul* ... peu*", "chaque ... doit",
         "tout* ... passe*", "tous les ... doivent", "rien ... sans", "laisse* ... tranquille", "demande*-moi avant",
         "ne touche*",
+        "^ne ... plus",
     ),
     permitting=(
         "tu peux", "vous pouvez", "peux-tu", "est permis", "est autorisé*", "sont autorisé*", "tu as le droit",
         "c'est bon pour",
     ),
     revoking=(
-        "^oublie*", "^ignore*", "^laisse* tomber", "ne s'applique plus", "n'est plus", "plus besoin",
-        "tu n'as plus", "n'es plus obligé", "n'as pas besoin de", "annule la règle", "ne ... plus",
+        "^oublie*", "^ignore*", "^laisse* tomber", "ne s'applique plus", "plus besoin",
+        "tu n'as plus", "n'es plus obligé", "n'as pas besoin de", "annule la règle",
+        "n'est plus nécessaire", "n'est plus obligatoire", "n'est plus valable",
     ),
     changing=(
         "finalement", "changé d'avis", "en fin de compte", "plutôt que", "nouvelle règle", "tout compte fait",

@@ -30,7 +30,8 @@ CUES = InstructionCues(
     ),
     revoking=(
         "^dimentica*", "^ignora*", "^lascia perdere", "non vale più", "non serve più", "non devi più",
-        "non ... più", "^scarta", "ritiro",
+        "^scarta", "ritiro",
+        "non è più necessario", "non occorre più",
     ),
     changing=(
         "alla fine", "cambiato idea", "ho cambiato idea", "tutto sommato", "non ... più", "nuova regola",

@@ -28,8 +28,9 @@ CUES = InstructionCues(
         "możesz", "wolno", "można", "masz prawo", "pozwalam", "jest dozwolone", "dozwolone",
     ),
     revoking=(
-        "^zapomnij", "^zignoruj", "^pomiń zasadę", "już nie", "nie obowiązuje", "nie musisz już", "już nie musisz",
+        "^zapomnij", "^zignoruj", "^pomiń zasadę", "nie obowiązuje", "nie musisz już", "już nie musisz",
         "nieaktualne", "odwołuję", "cofam",
+        "już nie trzeba", "już nie obowiązuje",
     ),
     changing=(
         "jednak", "zmieniłem zdanie", "zmieniłam zdanie", "zamiast tego", "już nie", "nowa zasada",

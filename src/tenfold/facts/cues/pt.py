@@ -30,8 +30,9 @@ CUES = InstructionCues(
         "você pode", "pode", "podem", "é permitido", "está liberado", "está autorizado", "tem permissão",
     ),
     revoking=(
-        "^esqueça", "^esquece", "^ignore", "não precisa mais", "não vale mais", "não se aplica mais", "já não",
-        "deixa de valer", "^descarte", "não é mais",
+        "^esqueça", "^esquece", "^ignore", "não precisa mais", "não vale mais", "não se aplica mais",
+        "deixa de valer", "^descarte",
+        "não é mais necessário", "já não é preciso", "já não precisa",
     ),
     changing=(
         "afinal", "mudei de ideia", "no fim das contas", "não ... mais", "nova regra", "em vez disso",
