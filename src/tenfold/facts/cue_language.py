@@ -7,6 +7,7 @@ from typing import Literal
 
 from tenfold.facts.cues import INSTRUCTION_CUES
 from tenfold.facts.cues.base import InstructionCues
+from tenfold.text.excerpts import collapse_spaces
 from tenfold.text.memoize import memoize
 
 CueName = Literal[
@@ -30,6 +31,7 @@ _GAP = r"(?:[^.!?\n\u0964]{1,60}?\s+)??"
 _CLAUSE_START = r"(?:^|[,;:(\u2013\u2014\u060c]\s*|\s-\s)"
 _MIN_WORDS = 5
 """A text of fewer words, all in plain letters, is taken for English when no language claims it: "fix lint errors"."""
+_MAX_READ_CHARS = 4_000
 _SCRIPTS = (
     ("ja", re.compile(r"[\u3040-\u30ff]")),
     ("ko", re.compile(r"[\uac00-\ud7af]")),
@@ -114,7 +116,8 @@ _LATIN = [each for code, each in _LANGUAGES.items() if code not in {name for nam
 
 @memoize
 def detect_language(text: str) -> CueLanguage | None:
-    """Returns the language of a text, None if it is none that has cues."""
+    """Returns the language of a text, by its beginning; None if it is none that has cues."""
+    text = collapse_spaces(text[:_MAX_READ_CHARS])
     letters = len(_UNCLAIMED_LETTER.findall(text))
     for code, pattern in _SCRIPTS:
         found = len(pattern.findall(text))

@@ -21,6 +21,7 @@ from tenfold.record.block import Fact
 from tenfold.text.excerpts import (
     MAX_SEARCHED_CHARS,
     Keep,
+    collapse_spaces,
     excerpt,
     flatten,
     normalize_key,
@@ -35,6 +36,8 @@ _MAX_CORRECTION_CHARS = 300
 """A correction up to this long is kept whole; of a longer message, the sentences that correct something."""
 _MAX_HEADING_CHARS = 20
 """Longest line, in characters, that counts as a heading and not as a decision."""
+_MAX_JUDGED_CHARS = 500
+"""How much of a sentence is searched for cues. A longer one is no sentence that someone typed."""
 _MAX_LIST_HEADING_WORDS = 8
 _MIN_SUBJECT_WORDS = 2
 """A rule about less than this is not understood without the sentence before it."""
@@ -86,7 +89,7 @@ def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fac
     own = masked.replace(MASK, " ").replace("\u2019", "'")
     if not any(sign.isalpha() for sign in own):
         return (request,)
-    language = detect_language(own)
+    language = detect_language(collapse_spaces(own))
     if language is None:
         return (request, _build_fact("remark", request.text, position)) if _has_words(own) else (request,)
     sentences = list(_split_sentences(text, mask_introduced(masked, language)))
@@ -107,10 +110,10 @@ def _split_sentences(text: str, masked: str) -> Iterator[_Sentence]:
     ends = [(m.start(), m.end()) for m in _SENTENCE_END.finditer(masked)] + [(len(text), len(text))]
     for end, following in ends:
         piece, own = text[start:end], masked[start:end]
-        if own.strip() and own.count(MASK) * 2 < len(own):
+        if not own.isspace() and own and own.count(MASK) * 2 < len(own):
             bullet = _BULLET.match(own.lstrip())
             skipped = len(own) - len(own.lstrip()) + (bullet.end() if bullet else 0)
-            own = own[skipped:].replace(MASK, "\x00").replace("\u2019", "'").strip()
+            own = own[skipped : skipped + _MAX_JUDGED_CHARS].replace(MASK, "\x00").replace("\u2019", "'").strip()
             yield _Sentence(piece[skipped:].strip(), own, bullet is not None, paragraph)
         paragraph += "\n\n" in re.sub(r"[ \t]", "", text[end:following])
         start = following

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tenfold.facts.cue_language import CueLanguage
 from tenfold.text.excerpts import is_log_line
 
+_MAX_INTRODUCTION_CHARS = 200
 MASK = "\ufffc"
 """Stands in a masked text for each character that is not the user's own."""
 _OWN_TAGS = frozenset(
@@ -39,7 +40,7 @@ def mask_pasted(text: str) -> str:
 def mask_introduced(text: str, language: CueLanguage) -> str:
     """Masks what follows a line that announces something pasted, such as "The mail from Tom:"."""
     for start, end in _find_introductions(text):
-        line = text[start:end]
+        line = text[max(start, end - _MAX_INTRODUCTION_CHARS) : end]
         following = text[end:].strip()
         if following.startswith(MASK) or language.has("heading", line):
             continue
@@ -49,9 +50,12 @@ def mask_introduced(text: str, language: CueLanguage) -> str:
 
 
 def _find_introductions(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the sentences that end a line with a colon."""
-    for match in re.finditer(r"[^.!?\n]*[:\uff1a][ \t]*(?=\n|\Z)", text):
-        yield match.span()
+    """Yields where the lines that end with a colon begin and end."""
+    start = 0
+    for line in text.splitlines(keepends=True):
+        if line.rstrip().endswith((":", "\uff1a")):
+            yield start, start + len(line.rstrip())
+        start += len(line)
 
 
 def _mask_match(match: re.Match[str]) -> str:
