@@ -1,4 +1,4 @@
-"""What a user said in fifteen languages, after compactions of long sessions around it: rules stay, the rest is no rule."""
+"""What a user said in fifteen languages, after compactions of long sessions: rules stay, the rest is no rule."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def _has_label(text: str, language: CueLanguage) -> bool:
     return bool(colon) and len(label.split()) <= 3 and language.has("heading", label)
 
 
-def _find_corrections(  # noqa: PLR0913, PLR0917 - the message, and what was found in it
+def _find_corrections(
     text: str, sentences: list[_Sentence], language: CueLanguage, position: int, rules: list[Fact], *, first: bool
 ) -> Iterator[Fact]:
     """Yields what the user says was done wrong, nothing in a message before the first answer."""

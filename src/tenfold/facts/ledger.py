@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from tenfold.facts.cue_language import CueLanguage, CueName, detect_language
 from tenfold.facts.instructions import PERMITS, REPLACES, REVOKES
 from tenfold.record.block import Fact
+from tenfold.record.entry import RULE_ADDED, Entry, Setting
+from tenfold.text.excerpts import normalize_key
 
 REVOKED, SUPERSEDED, DROPPED = "revoked", "superseded", "dropped"
 """The `note` of a rule that holds no more: the user ended it, replaced it, or dropped it by command."""
@@ -37,6 +39,11 @@ class Instruction(Struct, frozen=True, omit_defaults=True):
     scope: InstructionScope
     status: InstructionStatus
     position: int
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it is a rule in force."""
+        return self.scope == "standing" and self.status == "active"
 
 
 def settle_instructions(facts: Sequence[Fact]) -> list[Fact]:
@@ -93,6 +100,16 @@ def _differs_in_numbers(subject: frozenset[str], earlier: frozenset[str]) -> boo
     numbers = {word for word in subject if word.isdigit()}, {word for word in earlier if word.isdigit()}
     is_same = subject - numbers[0] == earlier - numbers[1] and len(subject - numbers[0]) >= _MIN_SHARED_WORDS
     return is_same and numbers[0] != numbers[1] and all(numbers)
+
+
+def build_setting_facts(settings: Iterable[tuple[int, Entry]]) -> list[Fact]:
+    """Returns the facts of rules that were added or dropped by command, given as (position, setting)."""
+    return [
+        Fact("rule", entry.value, normalize_key(entry.value), at, live=is_added, note="" if is_added else DROPPED)
+        for at, entry in settings
+        if isinstance(entry, Setting)
+        for is_added in (entry.key == RULE_ADDED,)
+    ]
 
 
 def build_ledger(facts: Iterable[Fact]) -> tuple[Instruction, ...]:

@@ -31,9 +31,11 @@ FactKind = Literal[
     "name",
 ]
 MUST_KEEP: frozenset[FactKind] = frozenset(
-    {"request", "rule", "correction", "remark", "error", "todo"}
-    | {"file_modified", "file_created", "file_deleted", "file_renamed"}
-)
+    (
+        "request", "rule", "correction", "remark", "error", "todo",
+        "file_modified", "file_created", "file_deleted", "file_renamed",
+    )
+)  # fmt: skip
 """The kinds of facts that every compaction must keep in view. Settled facts are exempt: see `Fact.live`."""
 
 

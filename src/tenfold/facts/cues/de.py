@@ -7,9 +7,9 @@ from tenfold.facts.cues.base import InstructionCues
 CUES = InstructionCues(
     common=(
         "der", "die", "das", "und", "ist", "nicht", "ein", "eine", "einen", "dem", "den", "des", "zu", "mit", "auf",
-        "für", "von", "im", "in", "es", "ich", "du", "wir", "sie", "sich", "auch", "so", "dass", "wie", "bei",
-        "aus", "nach", "noch", "nur", "an", "oder", "aber", "wenn", "kann", "hat", "haben", "sind", "wird", "am",
-        "zum", "zur", "bitte", "mir", "mich", "uns", "dir",
+        "für", "von", "im", "in", "es", "ich", "du", "wir", "sie", "sich", "auch", "so", "dass", "wie", "bei", "aus",
+        "nach", "noch", "nur", "an", "oder", "aber", "wenn", "kann", "hat", "haben", "sind", "wird", "am", "zum",
+        "zur", "bitte", "mir", "mich", "uns", "dir",
     ),
     lead=(
         "bitte", "und", "aber", "also", "dann", "auch",
@@ -26,19 +26,18 @@ CUES = InstructionCues(
         "nicht gestattet", "nur noch", "ausschließlich", "höchstens", "mindestens", "maximal", "lass* ... in ruhe",
         "lass ... unangetastet", "^fass* ... nicht", "^rühr* ... nicht", "^änder* ... nicht", "^lösch* ... nicht",
         "^verwend* ... nicht", "^benutz* ... nicht", "^schreib* ... nicht", "^mach* ... nicht", "nichts ... ohne",
-        "niemand", "nur ... darf", "nur mit", "vermeide*", "ich will kein*", "ich möchte kein*",
-        "jede* ... braucht", "jede* ... bekommt", "alle ... gehen", "geht über", "gehen über", "frag mich",
-        "frag ... vorher", "erst ... dann", "wird nicht", "werden nicht",
+        "niemand", "nur ... darf", "nur mit", "vermeide*", "ich will kein*", "ich möchte kein*", "jede* ... braucht",
+        "jede* ... bekommt", "alle ... gehen", "geht über", "gehen über", "frag mich", "frag ... vorher",
+        "erst ... dann", "wird nicht", "werden nicht",
     ),
     permitting=(
         "du darfst", "darfst du", "du kannst", "kannst du", "ist erlaubt", "ist in ordnung", "darf* ... wieder",
         "sind erlaubt", "ihr dürft",
     ),
     revoking=(
-        "^vergiss", "^ignorier*", "^streich*", "gilt nicht mehr", "hat sich erledigt",
-        "ist aufgehoben", "ich nehme ... zurück", "brauchst ... nicht mehr", "musst ... nicht mehr",
-        "musst du nicht", "hinfällig", "entfällt",
-        "nicht mehr nötig",
+        "^vergiss", "^ignorier*", "^streich*", "gilt nicht mehr", "hat sich erledigt", "ist aufgehoben",
+        "ich nehme ... zurück", "brauchst ... nicht mehr", "musst ... nicht mehr", "musst du nicht", "hinfällig",
+        "entfällt", "nicht mehr nötig",
     ),
     changing=(
         "doch", "anders überlegt", "statt dessen", "stattdessen", "nicht mehr", "neue regel", "nun doch",
@@ -47,12 +46,12 @@ CUES = InstructionCues(
         "jetzt", "nun", "doch", "wieder", "inzwischen", "mittlerweile", "ab sofort",
     ),
     once=(
-        "diesmal", "dieses mal", "heute", "vorerst", "fürs erste", "erstmal",
-        "in diesem fall", "nur dieses", "im moment", "ausnahmsweise",
+        "diesmal", "dieses mal", "heute", "vorerst", "fürs erste", "erstmal", "in diesem fall", "nur dieses",
+        "im moment", "ausnahmsweise",
     ),
     correcting=(
-        "^nein", "^halt", "^stopp", "falsch", "stattdessen", "nicht das", "das ist nicht", "ich meinte",
-        "ich sagte", "warum hast", "warum ist", "kaputt", "fehlt", "immer noch",
+        "^nein", "^halt", "^stopp", "falsch", "stattdessen", "nicht das", "das ist nicht", "ich meinte", "ich sagte",
+        "warum hast", "warum ist", "kaputt", "fehlt", "immer noch",
     ),
     heading=(
         "regeln", "regel", "vorgaben", "konventionen", "richtlinien", "hausregeln", "spielregeln", "grundregeln",

@@ -7,9 +7,8 @@ from tenfold.facts.cues.base import InstructionCues
 CUES = InstructionCues(
     common=(
         "el", "la", "los", "las", "un", "una", "unos", "de", "del", "y", "es", "en", "que", "por", "para", "con",
-        "no", "se", "lo", "su", "sus", "al", "más", "pero", "o", "como", "este", "esta", "estos", "está", "yo",
-        "tú", "me", "te", "mi", "tu", "ya", "hay", "sin", "sobre", "cuando", "qué", "dos", "ha", "son", "ser", "si",
-        "todo",
+        "no", "se", "lo", "su", "sus", "al", "más", "pero", "o", "como", "este", "esta", "estos", "está", "yo", "tú",
+        "me", "te", "mi", "tu", "ya", "hay", "sin", "sobre", "cuando", "qué", "dos", "ha", "son", "ser", "si", "todo",
     ),
     lead=(
         "por favor", "y", "pero", "entonces", "también",
@@ -19,31 +18,28 @@ CUES = InstructionCues(
         "cada vez", "en ningún caso", "bajo ningún concepto", "por defecto", "sin excepción", "hasta nuevo aviso",
     ),
     binding=(
-        "^no", "no puedes", "no se puede", "no debes", "no deben", "no debe", "no hay que", "debes", "debe",
-        "deben", "hay que", "tiene* que ... siempre", "prohibido", "prohibida", "está prohibido", "ni se te ocurra",
-        "manos fuera", "fuera de límites", "únicamente", "solo ... puede*", "sólo ... puede*", "solo los",
-        "solo las", "solo lo", "solo la", "como máximo", "como mínimo", "sin mi", "sin avisar*", "sin consultar*",
-        "sin permiso", "evita*", "prefiero", "nadie", "cada ... debe", "todo* ... debe*", "nada ... sin",
-        "deja* ... en paz", "no toques", "pregúntame antes",
+        "^no", "no puedes", "no se puede", "no debes", "no deben", "no debe", "no hay que", "debes", "debe", "deben",
+        "hay que", "tiene* que ... siempre", "prohibido", "prohibida", "está prohibido", "ni se te ocurra",
+        "manos fuera", "fuera de límites", "únicamente", "solo ... puede*", "sólo ... puede*", "solo los", "solo las",
+        "solo lo", "solo la", "como máximo", "como mínimo", "sin mi", "sin avisar*", "sin consultar*", "sin permiso",
+        "evita*", "prefiero", "nadie", "cada ... debe", "todo* ... debe*", "nada ... sin", "deja* ... en paz",
+        "no toques", "pregúntame antes",
     ),
     permitting=(
         "puedes", "se puede", "está permitido", "tienes permiso", "te permito", "está bien que",
     ),
     revoking=(
-        "^olvida*", "^ignora*", "no hace falta", "no tienes que", "queda sin efecto", "ya no se aplica",
-        "^descarta*", "retiro lo",
-        "ya no tienes que", "ya no es necesario", "ya no hay que",
+        "^olvida*", "^ignora*", "no hace falta", "no tienes que", "queda sin efecto", "ya no se aplica", "^descarta*",
+        "retiro lo", "ya no tienes que", "ya no es necesario", "ya no hay que",
     ),
     changing=(
-        "al final", "cambié de opinión", "he cambiado de opinión", "en lugar de lo", "ya no", "nueva regla",
-        "mejor",
+        "al final", "cambié de opinión", "he cambiado de opinión", "en lugar de lo", "ya no", "nueva regla", "mejor",
     ),
     recent=(
         "ahora", "ya", "al final", "de nuevo", "otra vez", "ahora sí", "a partir de ahora",
     ),
     once=(
         "esta vez", "por esta vez", "por ahora", "de momento", "hoy", "por el momento", "solo esta", "en este caso",
-
     ),
     correcting=(
         "^espera", "^alto", "mal", "incorrecto", "eso no es", "quise decir", "te dije", "por qué has", "en lugar",
@@ -59,7 +55,7 @@ CUES = InstructionCues(
     ),
     idle=(
         "^no sé", "^no lo sé", "^no es", "^no hay", "^no tengo", "^no he", "^no me", "^no entiendo", "^no veo",
-        "^no está", "^no,", "^no funciona", "^no importa", "^no te preocupes", "como siempre", "debe de",
-        "debe ser", "^no quiero decir", "qué debe", "solo los dos",
+        "^no está", "^no,", "^no funciona", "^no importa", "^no te preocupes", "como siempre", "debe de", "debe ser",
+        "^no quiero decir", "qué debe", "solo los dos",
     ),
 )  # fmt: skip

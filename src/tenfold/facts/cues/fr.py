@@ -7,9 +7,9 @@ from tenfold.facts.cues.base import InstructionCues
 CUES = InstructionCues(
     common=(
         "le", "la", "les", "un", "une", "des", "du", "de", "et", "est", "en", "que", "qui", "dans", "pour", "sur",
-        "pas", "ne", "il", "elle", "je", "tu", "nous", "vous", "on", "ce", "cette", "ces", "au", "aux", "avec",
-        "par", "plus", "mais", "ou", "se", "sa", "son", "ses", "mon", "ma", "mes", "ton", "ta", "tes", "sont", "a",
-        "été", "être", "y", "deux",
+        "pas", "ne", "il", "elle", "je", "tu", "nous", "vous", "on", "ce", "cette", "ces", "au", "aux", "avec", "par",
+        "plus", "mais", "ou", "se", "sa", "son", "ses", "mon", "ma", "mes", "ton", "ta", "tes", "sont", "a", "été",
+        "être", "y", "deux",
     ),
     lead=(
         "s'il te plaît", "s'il vous plaît", "et", "mais", "donc", "merci de",
@@ -21,12 +21,11 @@ CUES = InstructionCues(
     ),
     binding=(
         "^ne ... pas", "^n'* ... pas", "^ne pas", "on ne ... pas", "on n'* ... pas", "il ne faut pas", "il faut",
-        "tu dois", "vous devez", "doit", "doivent", "ne ... jamais", "ne doi* ... pas", "ne peu* ... que",
-        "interdit", "interdite", "interdits", "interdites", "défense de", "pas touche", "bas les pattes",
-        "hors limites", "uniquement", "seulement si", "au maximum", "au plus", "au moins", "sans ... accord",
-        "sans mon", "sans me", "évite*", "je préfère", "personne ne", "seul* ... peu*", "chaque ... doit",
-        "tout* ... passe*", "tous les ... doivent", "rien ... sans", "laisse* ... tranquille", "demande*-moi avant",
-        "ne touche*",
+        "tu dois", "vous devez", "doit", "doivent", "ne ... jamais", "ne doi* ... pas", "ne peu* ... que", "interdit",
+        "interdite", "interdits", "interdites", "défense de", "pas touche", "bas les pattes", "hors limites",
+        "uniquement", "seulement si", "au maximum", "au plus", "au moins", "sans ... accord", "sans mon", "sans me",
+        "évite*", "je préfère", "personne ne", "seul* ... peu*", "chaque ... doit", "tout* ... passe*",
+        "tous les ... doivent", "rien ... sans", "laisse* ... tranquille", "demande*-moi avant", "ne touche*",
         "^ne ... plus",
     ),
     permitting=(
@@ -34,9 +33,9 @@ CUES = InstructionCues(
         "c'est bon pour",
     ),
     revoking=(
-        "^oublie*", "^ignore*", "^laisse* tomber", "ne s'applique plus", "plus besoin",
-        "tu n'as plus", "n'es plus obligé", "n'as pas besoin de", "annule la règle",
-        "n'est plus nécessaire", "n'est plus obligatoire", "n'est plus valable",
+        "^oublie*", "^ignore*", "^laisse* tomber", "ne s'applique plus", "plus besoin", "tu n'as plus",
+        "n'es plus obligé", "n'as pas besoin de", "annule la règle", "n'est plus nécessaire",
+        "n'est plus obligatoire", "n'est plus valable",
     ),
     changing=(
         "finalement", "changé d'avis", "en fin de compte", "plutôt que", "nouvelle règle", "tout compte fait",

@@ -6,10 +6,10 @@ from tenfold.facts.cues.base import InstructionCues
 
 CUES = InstructionCues(
     common=(
-        "il", "lo", "la", "i", "gli", "le", "un", "uno", "una", "di", "del", "della", "dei", "delle", "e", "è",
-        "in", "che", "per", "con", "non", "si", "su", "al", "alla", "più", "ma", "o", "come", "questo", "questa",
-        "io", "tu", "mi", "ti", "mio", "tuo", "sono", "ha", "ho", "già", "c'è", "senza", "quando", "due", "essere",
-        "sul", "da", "dal", "nel", "nella",
+        "il", "lo", "la", "i", "gli", "le", "un", "uno", "una", "di", "del", "della", "dei", "delle", "e", "è", "in",
+        "che", "per", "con", "non", "si", "su", "al", "alla", "più", "ma", "o", "come", "questo", "questa", "io",
+        "tu", "mi", "ti", "mio", "tuo", "sono", "ha", "ho", "già", "c'è", "senza", "quando", "due", "essere", "sul",
+        "da", "dal", "nel", "nella",
     ),
     lead=(
         "per favore", "e", "ma", "quindi", "anche",
@@ -19,19 +19,18 @@ CUES = InstructionCues(
         "ogni volta", "in nessun caso", "per nessun motivo", "senza eccezioni", "fino a nuovo ordine",
     ),
     binding=(
-        "^non", "non devi", "non si deve", "non si può", "non puoi", "non deve", "devi", "deve", "devono",
-        "bisogna", "vietato", "vietata", "è vietato", "proibito", "giù le mani", "tieni giù", "off limits",
-        "solo ... può", "solo ... possono", "esclusivamente", "al massimo", "almeno", "senza il mio",
-        "senza la mia", "senza chiedere", "senza permesso", "evita*", "preferisco", "nessuno", "ogni ... deve",
-        "tutti ... devono", "niente ... senza", "lascia ... in pace", "non toccare", "chiedimi prima",
+        "^non", "non devi", "non si deve", "non si può", "non puoi", "non deve", "devi", "deve", "devono", "bisogna",
+        "vietato", "vietata", "è vietato", "proibito", "giù le mani", "tieni giù", "off limits", "solo ... può",
+        "solo ... possono", "esclusivamente", "al massimo", "almeno", "senza il mio", "senza la mia",
+        "senza chiedere", "senza permesso", "evita*", "preferisco", "nessuno", "ogni ... deve", "tutti ... devono",
+        "niente ... senza", "lascia ... in pace", "non toccare", "chiedimi prima",
     ),
     permitting=(
         "puoi", "si può", "potete", "è permesso", "è consentito", "hai il permesso", "va bene se",
     ),
     revoking=(
-        "^dimentica*", "^ignora*", "^lascia perdere", "non vale più", "non serve più", "non devi più",
-        "^scarta", "ritiro",
-        "non è più necessario", "non occorre più",
+        "^dimentica*", "^ignora*", "^lascia perdere", "non vale più", "non serve più", "non devi più", "^scarta",
+        "ritiro", "non è più necessario", "non occorre più",
     ),
     changing=(
         "alla fine", "cambiato idea", "ho cambiato idea", "tutto sommato", "non ... più", "nuova regola",
@@ -44,8 +43,8 @@ CUES = InstructionCues(
         "solo questa", "in questo caso",
     ),
     correcting=(
-        "^aspetta", "^fermo", "^no", "sbagliato", "non è così", "intendevo", "ti avevo detto", "perché hai",
-        "invece", "ancora",
+        "^aspetta", "^fermo", "^no", "sbagliato", "non è così", "intendevo", "ti avevo detto", "perché hai", "invece",
+        "ancora",
     ),
     heading=(
         "regole", "regola", "convenzioni", "linee guida", "vincoli", "istruzioni",

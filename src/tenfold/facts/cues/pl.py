@@ -14,8 +14,8 @@ CUES = InstructionCues(
         "proszę", "i", "ale", "więc", "także",
     ),
     standing=(
-        "zawsze", "nigdy", "od teraz", "od tej pory", "odtąd", "na przyszłość", "za każdym razem",
-        "w żadnym wypadku", "pod żadnym pozorem", "domyślnie", "bez wyjątku", "do odwołania",
+        "zawsze", "nigdy", "od teraz", "od tej pory", "odtąd", "na przyszłość", "za każdym razem", "w żadnym wypadku",
+        "pod żadnym pozorem", "domyślnie", "bez wyjątku", "do odwołania",
     ),
     binding=(
         "nie wolno", "nie można", "nie możesz", "nie należy", "nie powinieneś", "^nie", "musisz", "musi", "muszą",
@@ -29,8 +29,7 @@ CUES = InstructionCues(
     ),
     revoking=(
         "^zapomnij", "^zignoruj", "^pomiń zasadę", "nie obowiązuje", "nie musisz już", "już nie musisz",
-        "nieaktualne", "odwołuję", "cofam",
-        "już nie trzeba", "już nie obowiązuje",
+        "nieaktualne", "odwołuję", "cofam", "już nie trzeba", "już nie obowiązuje",
     ),
     changing=(
         "jednak", "zmieniłem zdanie", "zmieniłam zdanie", "zamiast tego", "już nie", "nowa zasada",
@@ -40,7 +39,6 @@ CUES = InstructionCues(
     ),
     once=(
         "tym razem", "na razie", "dzisiaj", "dziś", "chwilowo", "w tej chwili", "tylko ten raz", "w tym przypadku",
-
     ),
     correcting=(
         "^nie,", "^czekaj", "^stop", "źle", "błędnie", "to nie to", "miałem na myśli", "mówiłem", "dlaczego",
@@ -54,8 +52,7 @@ CUES = InstructionCues(
         "e-mail", "wiadomość", "list", "dokument", "tekst", "cytat", "fragment", "komentarz",
     ),
     idle=(
-        "nie wiem", "^nie ma", "^nie mam", "^nie jest", "^nie działa", "^nie rozumiem", "^nie widzę",
-        "^nie pamiętam", "^nie szkodzi", "jak zawsze", "nigdy nie widziałem", "nie martw się",
-        "możesz mi powiedzieć",
+        "nie wiem", "^nie ma", "^nie mam", "^nie jest", "^nie działa", "^nie rozumiem", "^nie widzę", "^nie pamiętam",
+        "^nie szkodzi", "jak zawsze", "nigdy nie widziałem", "nie martw się", "możesz mi powiedzieć",
     ),
 )  # fmt: skip

@@ -21,18 +21,17 @@ CUES = InstructionCues(
     ),
     binding=(
         "^não", "não pode*", "não deve*", "não se deve", "deve", "devem", "tem que ... sempre", "é proibido",
-        "proibido", "proibida", "mãos fora", "nem pense", "somente", "apenas ... pode*", "só ... pode*",
-        "no máximo", "no mínimo", "sem a minha", "sem minha", "sem me", "sem autorização", "sem permissão",
-        "evite*", "prefiro", "ninguém", "cada ... deve", "todo* ... deve*", "nada ... sem", "deixe ... em paz",
-        "não mexa", "pergunte antes",
+        "proibido", "proibida", "mãos fora", "nem pense", "somente", "apenas ... pode*", "só ... pode*", "no máximo",
+        "no mínimo", "sem a minha", "sem minha", "sem me", "sem autorização", "sem permissão", "evite*", "prefiro",
+        "ninguém", "cada ... deve", "todo* ... deve*", "nada ... sem", "deixe ... em paz", "não mexa",
+        "pergunte antes",
     ),
     permitting=(
         "você pode", "pode", "podem", "é permitido", "está liberado", "está autorizado", "tem permissão",
     ),
     revoking=(
         "^esqueça", "^esquece", "^ignore", "não precisa mais", "não vale mais", "não se aplica mais",
-        "deixa de valer", "^descarte",
-        "não é mais necessário", "já não é preciso", "já não precisa",
+        "deixa de valer", "^descarte", "não é mais necessário", "já não é preciso", "já não precisa",
     ),
     changing=(
         "afinal", "mudei de ideia", "no fim das contas", "não ... mais", "nova regra", "em vez disso",
@@ -42,7 +41,6 @@ CUES = InstructionCues(
     ),
     once=(
         "desta vez", "dessa vez", "por enquanto", "hoje", "por ora", "no momento", "só desta", "neste caso",
-
     ),
     correcting=(
         "^espera", "^espere", "^pare", "errado", "incorreto", "isso não é", "eu quis dizer", "eu disse",

@@ -1,5 +1,7 @@
 """Cues of Turkish."""
 
+# ruff: noqa: RUF001 - letters of other alphabets are meant
+
 from __future__ import annotations
 
 from tenfold.facts.cues.base import InstructionCues
@@ -49,8 +51,8 @@ CUES = InstructionCues(
         "kurallar", "kural", "yönergeler", "ilkeler", "kısıtlar",
     ),
     quoting=(
-        "diyor", "dedi", "yazıyor", "yazdı", "işte", "günlük", "çıktı", "hata", "bilet", "e-posta", "mesaj",
-        "mektup", "belge", "metin", "alıntı", "yorum",
+        "diyor", "dedi", "yazıyor", "yazdı", "işte", "günlük", "çıktı", "hata", "bilet", "e-posta", "mesaj", "mektup",
+        "belge", "metin", "alıntı", "yorum",
     ),
     idle=(
         "bilmiyorum", "anlamadım", "her zamanki gibi", "neden olmaz",
