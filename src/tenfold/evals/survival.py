@@ -91,9 +91,10 @@ def assert_survives(  # noqa: PLR0913 - what is tested and on what; the rest by 
     `at_least` maps kinds of probes to the share of each that the result has to answer; with "planted", three side rules
     are first added to the session. `must_hold` are texts of your own: their words have to stand close together, and
     near half of the words of an anchor if one is given as (text, anchor). A sentence that forbids does not hold one
-    that allows, nor the other way round. `must_not_hold` are texts that the result may not say any more. A rule that the
-    user revoked need not be kept; shown without the revocation it is a loss. `gates` are the gates of validity that
-    must hold. Nothing may be invented. Returns what was found, one `SurvivalResult` for each session. Raises `UsageError` if
+    that allows, nor the other way round. `must_not_hold` are texts that the result may not say any more. A rule
+    that the user revoked need not be kept; shown without the revocation it is a loss. `gates` are the gates of
+    validity that must hold. Nothing may be invented. Returns what was found, one `SurvivalResult` for each session.
+    Raises `UsageError` if
     nothing is asked, because such a test could never fail.
     """
     __tracebackhide__ = True

@@ -73,11 +73,11 @@ def _find_targets(later: Fact, earlier: list[Fact]) -> list[Fact]:
     return [
         fact
         for fact in earlier
-        if fact.note in {"", REPLACES} and _ends(later, subject, language.find_subject(fact.text), language)
+        if fact.note in {"", REPLACES} and _is_ended(later, subject, language.find_subject(fact.text), language)
     ]
 
 
-def _ends(later: Fact, subject: frozenset[str], earlier: frozenset[str], language: CueLanguage) -> bool:
+def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], language: CueLanguage) -> bool:
     """Tells whether a sentence with a subject ends an earlier rule, given the subject of that."""
     shared = subject & earlier
     if not shared:
@@ -92,10 +92,10 @@ def _ends(later: Fact, subject: frozenset[str], earlier: frozenset[str], languag
         case "replaces":
             return len(shared) >= _MIN_SHARED_WORDS
         case _:
-            return _differs_in_numbers(subject, earlier)
+            return _is_same_but_for_numbers(subject, earlier)
 
 
-def _differs_in_numbers(subject: frozenset[str], earlier: frozenset[str]) -> bool:
+def _is_same_but_for_numbers(subject: frozenset[str], earlier: frozenset[str]) -> bool:
     """Tells whether two rules say the same with other numbers. Then the later one holds."""
     numbers = {word for word in subject if word.isdigit()}, {word for word in earlier if word.isdigit()}
     is_same = subject - numbers[0] == earlier - numbers[1] and len(subject - numbers[0]) >= _MIN_SHARED_WORDS
