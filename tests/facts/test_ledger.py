@@ -65,7 +65,7 @@ def test_the_outcome_counts_what_is_unclassified() -> None:
         [make_user_message("Älä koskaan poista varmuuskopioita."), make_reply("Ok."), *make_work(12)]
     )
     outcome = session.compact(to=2_500)
-    assert outcome.unclassified == 1
+    assert outcome.unclassified_count == 1
     assert "Älä koskaan poista varmuuskopioita." in str(session.view.get_messages())
 
 

@@ -74,9 +74,10 @@ class CueLanguage:
         pattern = self._patterns.get("idle")
         return pattern.sub(" \x00 ", text) if pattern else text
 
-    def count_hits(self, words: list[str], text: str) -> int:
-        """Counts how much speaks for this language: frequent words, and twice as much for a cue."""
-        return sum(word in self.common for word in words) + 2 * sum(self.has(name, text) for name in _TELLING)
+    def count_hits(self, words: list[str], text: str) -> tuple[int, int]:
+        """Counts how much speaks for this language: frequent words and, twice, cues; then frequent words alone."""
+        common = sum(word in self.common for word in words)
+        return common + 2 * sum(self.has(name, text) for name in _TELLING), common
 
     def find_subject(self, text: str) -> frozenset[str]:
         """Returns the stems of the words that say what a sentence is about; numbers and names are whole."""
@@ -125,7 +126,7 @@ def detect_language(text: str) -> CueLanguage | None:
             return _LANGUAGES[code]
     words = _WORD.findall(text.lower())
     best, hits = max(((each, each.count_hits(words, text)) for each in _LATIN), key=lambda pair: pair[1])
-    if hits:
+    if any(hits):
         return best
     is_plain = not any(sign.isalpha() and not sign.isascii() for sign in text)
     plain_words = sum(word.strip(".,;:!?()").isalpha() for word in text.split())

@@ -100,6 +100,8 @@ def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fac
 def _has_words(text: str) -> bool:
     """Tells whether a text in an unknown language consists of words rather than of names and code."""
     words = text.split()
+    if len(words) < _MIN_SUBJECT_WORDS:
+        return False
     has_foreign_letters = sum(sign.isalpha() and not sign.isascii() for sign in text) * 10 >= len(text)
     return has_foreign_letters or sum(word.strip(".,;:!?()").isalpha() for word in words) * 2 >= len(words)
 

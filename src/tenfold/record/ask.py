@@ -122,7 +122,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     spent: ModelCost = ModelCost()
 
     @property
-    def unclassified(self) -> int:
+    def unclassified_count(self) -> int:
         """How many of the user's messages are in a language without cues. They are kept, and not read for rules."""
         return self.facts.get("remark", (0, 0))[1]
 

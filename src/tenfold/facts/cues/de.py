@@ -18,6 +18,7 @@ CUES = InstructionCues(
         "immer", "nie", "niemals", "ab sofort", "ab jetzt", "von jetzt an", "von nun an", "künftig", "in zukunft",
         "zukünftig", "jedes mal", "jedesmal", "grundsätzlich", "stets", "unter keinen umständen", "auf keinen fall",
         "in jedem fall", "auf jeden fall immer", "bis auf weiteres", "generell", "ausnahmslos",
+        "ausnahmslos", "überall", "^vor jedem", "^vor jeder", "^nach jedem", "^nach jeder",
     ),
     binding=(
         "darf* ... nicht", "darf* nicht", "dürfen ... nicht", "darf* kein*", "darf* ... kein*", "nicht ... ohne",
@@ -29,6 +30,7 @@ CUES = InstructionCues(
         "niemand", "nur ... darf", "nur mit", "vermeide*", "ich will kein*", "ich möchte kein*", "jede* ... braucht",
         "jede* ... bekommt", "alle ... gehen", "geht über", "gehen über", "frag mich", "frag ... vorher",
         "erst ... dann", "wird nicht", "werden nicht",
+        "gehen erst", "gehen zuerst", "geht erst", "geht zuerst", "gehen immer", "nichts wird",
     ),
     permitting=(
         "du darfst", "darfst du", "du kannst", "kannst du", "ist erlaubt", "ist in ordnung", "darf* ... wieder",

@@ -21,6 +21,7 @@ CUES = InstructionCues(
         "unless i say", "unless i ask", "unless i tell", "in (?:general", "future)", "critical rule", "permanently",
         "hard rule", "one rule", "the rule is", "remember to", "if you encounter", "if you run into", "if you hit",
         "if in doubt", "when in doubt",
+        "no exceptions", "^before each", "^before every", "^after each", "^after every", "everywhere",
     ),
     binding=(
         "^don't", "^do not", "^never", "we don't", "we do not", "you must", "must not", "mustn't", "must", "may not",
@@ -44,6 +45,7 @@ CUES = InstructionCues(
         "without asking", "without my", "ask me before", "ask me first", "ask before", "check with me",
         "^no ... please", "belong* to ... team", "belongs in", "belong in", "is maintained by", "are maintained by",
         "so leave it", "is read-only", "are read-only", "is frozen", "in british spelling", "use british", "i hate",
+        "signs off on", "sign off on", "^nothing gets", "^nothing is", "^all ... are in",
     ),
     permitting=(
         "you may", "you can", "you are allowed", "you're allowed", "you are free to", "feel free to", "it is ok to",
@@ -106,5 +108,6 @@ CUES = InstructionCues(
         "at least one of", "at least it", "at least the", "no one knows", "nobody knows", "nobody likes",
         "no one likes", "only problem", "go through the", "going through", "went through", "shall i", "shall we",
         "should i not", "should we not", "why not", "^no longer", "you always", "you never", "you must be",
+        "nobody was", "no one was", "nobody is", "nobody knew", "nothing is wrong", "nothing gets through",
     ),
 )  # fmt: skip

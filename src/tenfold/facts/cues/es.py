@@ -16,6 +16,7 @@ CUES = InstructionCues(
     standing=(
         "siempre", "nunca", "jamás", "de ahora en adelante", "a partir de ahora", "desde ahora", "en adelante",
         "cada vez", "en ningún caso", "bajo ningún concepto", "por defecto", "sin excepción", "hasta nuevo aviso",
+        "^antes de cada", "después de cada", "en todas partes",
     ),
     binding=(
         "^no", "no puedes", "no se puede", "no debes", "no deben", "no debe", "no hay que", "debes", "debe", "deben",
@@ -24,6 +25,7 @@ CUES = InstructionCues(
         "solo lo", "solo la", "como máximo", "como mínimo", "sin mi", "sin avisar*", "sin consultar*", "sin permiso",
         "evita*", "prefiero", "nadie", "cada ... debe", "todo* ... debe*", "nada ... sin", "deja* ... en paz",
         "no toques", "pregúntame antes",
+        "^todos los ... van", "^todas las ... van", "pasan por", "pasa por",
     ),
     permitting=(
         "puedes", "se puede", "está permitido", "tienes permiso", "te permito", "está bien que",

@@ -18,6 +18,7 @@ CUES = InstructionCues(
         "toujours", "jamais", "désormais", "dorénavant", "à partir de maintenant", "à l'avenir", "chaque fois",
         "à chaque fois", "en aucun cas", "sous aucun prétexte", "systématiquement", "par défaut",
         "jusqu'à nouvel ordre", "sans exception",
+        "^avant chaque", "^après chaque", "partout",
     ),
     binding=(
         "^ne ... pas", "^n'* ... pas", "^ne pas", "on ne ... pas", "on n'* ... pas", "il ne faut pas", "il faut",
@@ -27,6 +28,7 @@ CUES = InstructionCues(
         "évite*", "je préfère", "personne ne", "seul* ... peu*", "chaque ... doit", "tout* ... passe*",
         "tous les ... doivent", "rien ... sans", "laisse* ... tranquille", "demande*-moi avant", "ne touche*",
         "^ne ... plus",
+        "^n'* que", "passent ... par", "passe par", "doit passer par",
     ),
     permitting=(
         "tu peux", "vous pouvez", "peux-tu", "est permis", "est autorisé*", "sont autorisé*", "tu as le droit",

@@ -17,6 +17,7 @@ CUES = InstructionCues(
     standing=(
         "sempre", "mai", "d'ora in poi", "da ora in poi", "da adesso in poi", "d'ora in avanti", "in futuro",
         "ogni volta", "in nessun caso", "per nessun motivo", "senza eccezioni", "fino a nuovo ordine",
+        "^prima di ogni", "dopo ogni", "ovunque",
     ),
     binding=(
         "^non", "non devi", "non si deve", "non si può", "non puoi", "non deve", "devi", "deve", "devono", "bisogna",
@@ -24,6 +25,7 @@ CUES = InstructionCues(
         "solo ... possono", "esclusivamente", "al massimo", "almeno", "senza il mio", "senza la mia",
         "senza chiedere", "senza permesso", "evita*", "preferisco", "nessuno", "ogni ... deve", "tutti ... devono",
         "niente ... senza", "lascia ... in pace", "non toccare", "chiedimi prima",
+        "passano da", "passa da", "passano per",
     ),
     permitting=(
         "puoi", "si può", "potete", "è permesso", "è consentito", "hai il permesso", "va bene se",

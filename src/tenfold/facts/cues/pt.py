@@ -18,6 +18,7 @@ CUES = InstructionCues(
         "sempre", "nunca", "jamais", "de agora em diante", "a partir de agora", "daqui em diante",
         "daqui para a frente", "doravante", "toda vez", "cada vez", "em hipótese alguma", "em nenhum caso",
         "por padrão", "sem exceção", "até segunda ordem",
+        "^antes de cada", "depois de cada", "em toda parte",
     ),
     binding=(
         "^não", "não pode*", "não deve*", "não se deve", "deve", "devem", "tem que ... sempre", "é proibido",
@@ -25,6 +26,7 @@ CUES = InstructionCues(
         "no mínimo", "sem a minha", "sem minha", "sem me", "sem autorização", "sem permissão", "evite*", "prefiro",
         "ninguém", "cada ... deve", "todo* ... deve*", "nada ... sem", "deixe ... em paz", "não mexa",
         "pergunte antes",
+        "passam pelo", "passam pela", "passa pelo", "passa pela",
     ),
     permitting=(
         "você pode", "pode", "podem", "é permitido", "está liberado", "está autorizado", "tem permissão",
