@@ -18,7 +18,7 @@ CUES = InstructionCues(
         "immer", "nie", "niemals", "ab sofort", "ab jetzt", "von jetzt an", "von nun an", "künftig", "in zukunft",
         "zukünftig", "jedes mal", "jedesmal", "grundsätzlich", "stets", "unter keinen umständen", "auf keinen fall",
         "in jedem fall", "auf jeden fall immer", "bis auf weiteres", "generell", "ausnahmslos",
-        "ausnahmslos", "überall", "^vor jedem", "^vor jeder", "^nach jedem", "^nach jeder",
+        "ausnahmslos", "^vor jedem", "^vor jeder", "^nach jedem", "^nach jeder",
     ),
     binding=(
         "darf* ... nicht", "darf* nicht", "dürfen ... nicht", "darf* kein*", "darf* ... kein*", "nicht ... ohne",

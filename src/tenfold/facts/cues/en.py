@@ -21,7 +21,7 @@ CUES = InstructionCues(
         "unless i say", "unless i ask", "unless i tell", "in (?:general", "future)", "critical rule", "permanently",
         "hard rule", "one rule", "the rule is", "remember to", "if you encounter", "if you run into", "if you hit",
         "if in doubt", "when in doubt",
-        "no exceptions", "^before each", "^before every", "^after each", "^after every", "everywhere",
+        "no exceptions", "^before each", "^before every", "^after each", "^after every",
     ),
     binding=(
         "^don't", "^do not", "^never", "we don't", "we do not", "you must", "must not", "mustn't", "must", "may not",
@@ -61,7 +61,7 @@ CUES = InstructionCues(
         "don't have to ... anymore",
     ),
     changing=(
-        "changed my mind", "after all", "instead of what", "instead of", "no longer", "anymore", "any more",
+        "changed my mind", "after all", "instead of what", "no longer", "anymore", "any more",
         "new rule", "correction", "switch to", "i take back", "not ... but ... from now on", "as of now",
         "rather than what", "overrides", "replaces",
     ),

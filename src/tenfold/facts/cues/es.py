@@ -16,7 +16,7 @@ CUES = InstructionCues(
     standing=(
         "siempre", "nunca", "jamás", "de ahora en adelante", "a partir de ahora", "desde ahora", "en adelante",
         "cada vez", "en ningún caso", "bajo ningún concepto", "por defecto", "sin excepción", "hasta nuevo aviso",
-        "^antes de cada", "después de cada", "en todas partes",
+        "^antes de cada", "después de cada",
     ),
     binding=(
         "^no", "no puedes", "no se puede", "no debes", "no deben", "no debe", "no hay que", "debes", "debe", "deben",

@@ -18,7 +18,7 @@ CUES = InstructionCues(
         "toujours", "jamais", "désormais", "dorénavant", "à partir de maintenant", "à l'avenir", "chaque fois",
         "à chaque fois", "en aucun cas", "sous aucun prétexte", "systématiquement", "par défaut",
         "jusqu'à nouvel ordre", "sans exception",
-        "^avant chaque", "^après chaque", "partout",
+        "^avant chaque", "^après chaque",
     ),
     binding=(
         "^ne ... pas", "^n'* ... pas", "^ne pas", "on ne ... pas", "on n'* ... pas", "il ne faut pas", "il faut",

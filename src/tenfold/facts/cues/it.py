@@ -17,7 +17,7 @@ CUES = InstructionCues(
     standing=(
         "sempre", "mai", "d'ora in poi", "da ora in poi", "da adesso in poi", "d'ora in avanti", "in futuro",
         "ogni volta", "in nessun caso", "per nessun motivo", "senza eccezioni", "fino a nuovo ordine",
-        "^prima di ogni", "dopo ogni", "ovunque",
+        "^prima di ogni", "dopo ogni",
     ),
     binding=(
         "^non", "non devi", "non si deve", "non si può", "non puoi", "non deve", "devi", "deve", "devono", "bisogna",

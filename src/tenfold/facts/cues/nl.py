@@ -17,7 +17,7 @@ CUES = InstructionCues(
         "altijd", "nooit", "vanaf nu", "van nu af aan", "voortaan", "in het vervolg", "elke keer", "iedere keer",
         "telkens", "in geen geval", "onder geen beding", "standaard", "zonder uitzondering", "tot nader order",
         "nimmer",
-        "^voor elke", "^na elke", "overal",
+        "^voor elke", "^na elke",
     ),
     binding=(
         "mag niet", "mag ... niet", "mogen niet", "mogen ... niet", "mag geen", "mag ... geen", "niet ... zonder",

@@ -16,7 +16,7 @@ CUES = InstructionCues(
     standing=(
         "zawsze", "nigdy", "od teraz", "od tej pory", "odtąd", "na przyszłość", "za każdym razem", "w żadnym wypadku",
         "pod żadnym pozorem", "domyślnie", "bez wyjątku", "do odwołania",
-        "^przed każdym", "^po każdym", "wszędzie",
+        "^przed każdym", "^po każdym",
     ),
     binding=(
         "nie wolno", "nie można", "nie możesz", "nie należy", "nie powinieneś", "^nie", "musisz", "musi", "muszą",

@@ -18,7 +18,7 @@ CUES = InstructionCues(
         "sempre", "nunca", "jamais", "de agora em diante", "a partir de agora", "daqui em diante",
         "daqui para a frente", "doravante", "toda vez", "cada vez", "em hipótese alguma", "em nenhum caso",
         "por padrão", "sem exceção", "até segunda ordem",
-        "^antes de cada", "depois de cada", "em toda parte",
+        "^antes de cada", "depois de cada",
     ),
     binding=(
         "^não", "não pode*", "não deve*", "não se deve", "deve", "devem", "tem que ... sempre", "é proibido",

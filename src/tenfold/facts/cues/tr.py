@@ -19,7 +19,7 @@ CUES = InstructionCues(
         "asla", "her zaman", "daima", "bundan sonra", "bundan böyle", "bundan böyle", "artık hep", "her seferinde",
         "hiçbir zaman", "hiçbir koşulda", "hiçbir şekilde", "kesinlikle", "varsayılan olarak", "istisnasız",
         "ikinci bir emre kadar",
-        "her * önce", "her yerde",
+        "her * önce",
     ),
     binding=(
         "yasak", "yasaktır", "yasaklandı", "yapma", "dokunma", "silme", "değiştirme", "kullanma", "gönderme",
