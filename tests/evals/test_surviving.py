@@ -62,6 +62,44 @@ def test_a_function_of_one_s_own_passes() -> None:
     assert found.messages[1] < found.messages[0]
 
 
+BAN, PERMISSION = "Never push to main, open a pull request instead.", "You may push to main after all."
+
+
+def make_past_with_revocation() -> list[ChatMessage]:
+    """A past in which a rule is set at the beginning and revoked in the middle."""
+    past = make_long_past()
+    middle = len(past) // 2
+    middle += next(n for n, message in enumerate(past[middle:]) if message["role"] == "assistant" and n)
+    said = [make_user_message(BAN), make_reply("Noted.")]
+    return [*said, *past[:middle], make_user_message(PERMISSION), make_reply("Fine."), *past[middle:]]
+
+
+def test_a_view_need_not_hold_a_rule_that_was_revoked() -> None:
+    past = make_past_with_revocation()
+    shown = [make_user_message(f"{RULE} {PERMISSION}"), make_reply("Fine."), *past[-6:]]
+    (found,) = assert_survives(lambda _: shown, past, must_hold=[PERMISSION], must_not_hold=[BAN])
+    assert found.kept["must hold"] == (1, 1)
+
+
+def test_a_view_that_shows_only_the_revoked_rule_fails() -> None:
+    past = make_past_with_revocation()
+    stale = [make_user_message(f"{RULE} {BAN}"), make_reply("Fine."), *past[-6:]]
+    assert "revoked, yet said as if it held" in catch_lost(lambda _: stale, past)
+    assert "the result says it" in catch_lost(lambda _: stale, past, must_not_hold=[BAN])
+    both = [make_user_message(f"{RULE} {BAN}"), make_user_message(PERMISSION), make_reply("Fine."), *past[-6:]]
+    assert_survives(lambda _: both, past)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"),
+    [(PERMISSION, "Never push to main after all."), (BAN, "You may push to main, or open a pull request instead.")],
+)
+def test_the_opposite_of_a_text_does_not_hold_it(wanted: str, shown: str) -> None:
+    past = make_past_with_revocation()
+    view = [make_user_message(f"{RULE} {PERMISSION if wanted == BAN else ''}"), make_reply(shown), *past[-6:]]
+    assert "must hold" in catch_lost(lambda _: view, past, must_hold=[wanted])
+
+
 def test_a_list_that_is_changed_in_place_is_the_compactor_s_own() -> None:
     def shorten(messages: list[ChatMessage]) -> list[ChatMessage]:
         del messages[1:-6]

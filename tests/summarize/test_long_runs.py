@@ -45,8 +45,8 @@ def test_lines_that_begin_with_blanks() -> None:
     assert not is_prose(blanks + "x")
     assert not is_prose(blanks + "return;")
     assert is_prose(blanks + "these are plain words")
-    facts = get_facts(make_answer("Done."), make_user(f"Please fix this.\n{blanks}x"))
-    assert "Please fix this." in [fact.text for fact in facts if fact.kind == "rule"]
+    facts = get_facts(make_answer("Done."), make_user(f"Never fix this.\n{blanks}x"))
+    assert "Never fix this." in [fact.text for fact in facts if fact.kind == "rule"]
 
 
 def test_a_plan_behind_empty_lines() -> None:

@@ -17,6 +17,7 @@ KINDS: list[FactKind] = [
     "request",
     "rule",
     "correction",
+    "remark",
     "file_read",
     "file_modified",
     "file_created",

@@ -17,6 +17,7 @@ from tenfold.cli import (
     eval_commands,
     export_command,
     read_commands,
+    rules_command,
     show_command,
 )
 from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
@@ -41,6 +42,7 @@ for module in (
     diff_command,
     read_commands,
     change_commands,
+    rules_command,
     export_command,
     agent_commands,
     eval_commands,

@@ -10,6 +10,7 @@ from tenfold.evals.validity import GATES
 from tenfold.text.terminal_safe import to_one_line
 
 MUST_HOLD, FALSE_FACTS, UNABLE = "must hold", "false facts", "unable"
+MUST_NOT_HOLD = "must not hold"
 _MAX_SHOWN = 5
 """How many losses of one group are listed."""
 _WIDTH = 160
@@ -18,6 +19,7 @@ _ADVICE: Mapping[str, str] = {
     FALSE_FACTS: (
         "write into a summary only names and numbers that stand in what it summarises, and check it before use"
     ),
+    MUST_NOT_HOLD: "drop a rule once the user has revoked it, or show the revocation with it",
     UNABLE: "raise the budget, or compact a session that is larger than what has to be kept of it",
     "orphan call": _PAIRS_ADVICE,
     "orphan result": _PAIRS_ADVICE,

@@ -17,9 +17,29 @@ from tenfold.config.presets import POLICIES
 from tenfold.errors import UsageError
 from tenfold.evals.cases import ChatMessage, count_total_tokens, get_role, read_sessions
 from tenfold.evals.false_facts import find_false_facts
-from tenfold.evals.losses import FALSE_FACTS, MUST_HOLD, UNABLE, Loss, SurvivalError, SurvivalResult, format_losses
+from tenfold.evals.losses import (
+    FALSE_FACTS,
+    MUST_HOLD,
+    MUST_NOT_HOLD,
+    UNABLE,
+    Loss,
+    SurvivalError,
+    SurvivalResult,
+    format_losses,
+)
 from tenfold.evals.methods import BASELINES, Method, MethodResult, Preset, UnableError
-from tenfold.evals.probes import PROBE_KINDS, IndexedView, Probe, ProbeKind, collect_probes, judge, plant_rules
+from tenfold.evals.probes import (
+    PROBE_KINDS,
+    IndexedView,
+    Probe,
+    ProbeKind,
+    Revocation,
+    collect_probes,
+    find_revocations,
+    is_said_so,
+    judge,
+    plant_rules,
+)
 from tenfold.evals.probes.kinds import build_terms, find_content_words
 from tenfold.evals.probes.presence import has_answer
 from tenfold.evals.rounds import compact_in_rounds
@@ -31,6 +51,7 @@ Compactor = Callable[[list[ChatMessage]], Sequence[ChatMessage]]
 DEFAULT_SHARES: Mapping[ProbeKind, float] = {"constraint": 1.0, "correction": 1.0}
 """What has to be kept by default: every rule and every correction of the user."""
 DEFAULT_BUDGET = 0.1
+_RULE_KINDS: tuple[ProbeKind, ...] = ("constraint", "correction")
 _EDGE_CHARACTERS = ".,;:!?()[]{}\"'`"
 
 
@@ -41,6 +62,7 @@ class _Requirements(Struct, frozen=True):
     rounds: int
     at_least: dict[ProbeKind, float]
     must_hold: tuple[tuple[str, str], ...]
+    must_not_hold: tuple[tuple[str, str], ...]
     gates: frozenset[Gate]
 
     def get_share(self, kind: str) -> float:
@@ -56,6 +78,7 @@ def assert_survives(  # noqa: PLR0913 - what is tested and on what; the rest by 
     rounds: int = 1,
     at_least: Mapping[ProbeKind, float] = DEFAULT_SHARES,
     must_hold: Sequence[str | tuple[str, str]] = (),
+    must_not_hold: Sequence[str | tuple[str, str]] = (),
     gates: Sequence[Gate] = GATES,
 ) -> tuple[SurvivalResult, ...]:
     """Compacts a session and raises `SurvivalError`, an AssertionError that lists the losses, unless enough survives.
@@ -67,15 +90,23 @@ def assert_survives(  # noqa: PLR0913 - what is tested and on what; the rest by 
 
     `at_least` maps kinds of probes to the share of each that the result has to answer; with "planted", three side rules
     are first added to the session. `must_hold` are texts of your own: their words have to stand close together, and
-    near half of the words of an anchor if one is given as (text, anchor). `gates` are the gates of validity that must
-    hold. Nothing may be invented. Returns what was found, one `SurvivalResult` for each session. Raises `UsageError` if
+    near half of the words of an anchor if one is given as (text, anchor). A sentence that forbids does not hold one
+    that allows, nor the other way round. `must_not_hold` are texts that the result may not say any more. A rule
+    that the user revoked need not be kept; shown without the revocation it is a loss. `gates` are the gates of
+    validity that must hold. Nothing may be invented. Returns what was found, one `SurvivalResult` for each session.
+    Raises `UsageError` if
     nothing is asked, because such a test could never fail.
     """
     __tracebackhide__ = True
-    requirements = _check_requirements(budget, rounds, at_least, must_hold, gates)
+    requirements = _check_requirements(budget, rounds, at_least, gates)
+    texts = {
+        "must_hold": _check_texts("must_hold", must_hold),
+        "must_not_hold": _check_texts("must_not_hold", must_not_hold),
+    }
+    requirements = msgspec.structs.replace(requirements, **texts)
     method = _build_method(compactor)
     found = [_judge_session(method, name, messages, requirements) for name, messages in _read_sessions(session)]
-    if not any(each.kept or each.losses for each in found):
+    if not any(each.kept or each.losses for each in found) and not must_not_hold:
         kinds = ", ".join(requirements.at_least)
         raise UsageError(
             f"the session holds nothing of the kinds {kinds}: this test could never fail for what is lost; "
@@ -91,11 +122,7 @@ def assert_survives(  # noqa: PLR0913 - what is tested and on what; the rest by 
 
 
 def _check_requirements(
-    budget: float,
-    rounds: int,
-    at_least: Mapping[ProbeKind, float],
-    must_hold: Sequence[str | tuple[str, str]],
-    gates: Sequence[Gate],
+    budget: float, rounds: int, at_least: Mapping[ProbeKind, float], gates: Sequence[Gate]
 ) -> _Requirements:
     if budget <= 0:
         raise UsageError(f"a budget of {budget:g}: it is a number of tokens, or a share of the session's up to 1")
@@ -107,12 +134,17 @@ def _check_requirements(
     for gate in gates:
         if gate not in GATES:
             raise UsageError(f"no gate is called {gate!r}; there are {', '.join(GATES)}")
-    if isinstance(must_hold, str):
-        raise UsageError("must_hold is a list of texts, not one text")
-    texts = tuple((text, "") if isinstance(text, str) else text for text in must_hold)
+    return _Requirements(budget, rounds, dict(at_least), (), (), frozenset(gates))
+
+
+def _check_texts(name: str, given: Sequence[str | tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Returns the caller's texts as (text, anchor)."""
+    if isinstance(given, str):
+        raise UsageError(f"{name} is a list of texts, not one text")
+    texts = tuple((text, "") if isinstance(text, str) else text for text in given)
     if not all(text.strip() for text, _ in texts):
-        raise UsageError("must_hold has an empty text: it is always held")
-    return _Requirements(budget, rounds, dict(at_least), texts, frozenset(gates))
+        raise UsageError(f"{name} has an empty text: it is always held")
+    return texts
 
 
 def _read_sessions(session: str | Path | Sequence[ChatMessage]) -> list[tuple[str, tuple[ChatMessage, ...]]]:
@@ -227,7 +259,7 @@ def _judge_session(
         messages, planted = planted_past.messages, planted_past.probes
     before = count_total_tokens(messages)
     budget = int(before * requirements.budget) if requirements.budget <= 1 else int(requirements.budget)
-    asked = _collect_probes(messages, planted, requirements)
+    asked, revoked = _collect_probes(messages, planted, requirements)
     watched = _WatchedMethod(method)
     try:
         result = compact_in_rounds(watched, messages, budget=budget, rounds=requirements.rounds)
@@ -236,8 +268,9 @@ def _judge_session(
         return SurvivalResult(name, (len(messages), 0), (before, 0), budget, requirements.rounds, {}, (why,))
     losses = [*_check_validity(watched, messages, result, requirements, budget), *_find_invented(messages, result)]
     view, kept = IndexedView(result.messages), {}
+    losses += _find_stale(view, revoked, requirements)
     for kind, probes in asked.items():
-        verdicts = [(probe, judge(probe, view)) for probe in probes]
+        verdicts = [(probe, _judge_probe(kind, probe, view)) for probe in probes]
         kept[kind] = (sum(v == "present" for _, v in verdicts), len(probes))
         if kept[kind][0] < requirements.get_share(kind) * len(probes):
             losses += [_describe_loss(kind, p, v, messages) for p, v in verdicts if v != "present"]
@@ -247,19 +280,43 @@ def _judge_session(
 
 def _collect_probes(
     messages: Sequence[ChatMessage], planted_probes: Sequence[Probe], requirements: _Requirements
-) -> dict[str, list[Probe]]:
-    """Returns the probes by kind, only for kinds that the session has any of."""
+) -> tuple[dict[str, list[Probe]], list[Revocation]]:
+    """Returns the probes by kind, only for kinds that the session has any of, and the rules that were revoked."""
     planted_texts = {probe.text for probe in planted_probes}
     every = [*(p for p in collect_probes(messages) if p.text not in planted_texts), *planted_probes]
     found: dict[str, list[Probe]] = {kind: [p for p in every if p.kind == kind] for kind in requirements.at_least}
+    revoked = find_revocations(messages, [p for kind in _RULE_KINDS for p in found.get(kind, [])])
+    for each in revoked:
+        found[each.rule.kind].remove(each.rule)
     found[MUST_HOLD] = _build_own_probes(messages, requirements.must_hold)
-    return {kind: probes for kind, probes in found.items() if probes}
+    return {kind: probes for kind, probes in found.items() if probes}, revoked
+
+
+def _judge_probe(kind: str, probe: Probe, view: IndexedView) -> str:
+    """Judges a probe. A text of the caller's own has to be said as it is, not its opposite."""
+    verdict = judge(probe, view)
+    if kind == MUST_HOLD and verdict == "present" and not is_said_so(view, probe.text, probe.answer):
+        return "opposite"
+    return verdict
+
+
+def _find_stale(view: IndexedView, revoked: Sequence[Revocation], requirements: _Requirements) -> Iterator[Loss]:
+    """Yields what the view says and may not say: texts of the caller's own, and revoked rules without revocation."""
+    for text, anchor in requirements.must_not_hold:
+        answer = build_terms(_split_words(text))
+        if has_answer(view, answer, build_terms(find_content_words(anchor))) and is_said_so(view, text, answer):
+            yield Loss(MUST_NOT_HOLD, f"the result says it: {sanitize(text)}")
+    for rule, sentence in ((each.rule, each.sentence) for each in revoked):
+        answer = build_terms(_split_words(sentence))
+        is_shown = judge(rule, view) == "present" and is_said_so(view, rule.text, (*rule.answer, *rule.anchor))
+        if is_shown and not (has_answer(view, answer, ()) and is_said_so(view, sentence, answer)):
+            yield Loss(MUST_NOT_HOLD, f"revoked, yet said as if it held: {sanitize(rule.text)}")
 
 
 def _describe_loss(kind: str, probe: Probe, verdict: str, messages: Sequence[ChatMessage]) -> Loss:
     """Describes a miss. The text is redacted first, since a secret that is cut in two is no longer recognised."""
     where = f"message {probe.index} ({get_role(messages[probe.index])})" if probe.index >= 0 else "the session"
-    why = "superseded, yet still said" if verdict == "stale" else "lost"
+    why = {"stale": "superseded, yet still said", "opposite": "the result says the opposite"}.get(verdict, "lost")
     return Loss(kind, f"{why}, {where}: {sanitize(probe.text)}")
 
 

@@ -41,14 +41,14 @@ def strip_examples(text: str) -> str:
     return "".join([*kept, text[position:]]).strip() if position else text
 
 
-_MAX_START_POSITION = 2
+MAX_START_POSITION = 2
 """A range that starts deeper than this continues a conversation. System prompt and context may come before the first
 words of the user."""
 
 
 def is_later_range(entries: Sequence[tuple[int, Message]]) -> bool:
     """Tells whether messages, given as (position, message) in order, begin within a conversation."""
-    return bool(entries) and entries[0][0] > _MAX_START_POSITION
+    return bool(entries) and entries[0][0] > MAX_START_POSITION
 
 
 def find_task_start(entries: Sequence[tuple[int, Message]]) -> int:

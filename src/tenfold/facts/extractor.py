@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from tenfold.facts.demonstrations import find_task_start, is_later_range, strip_examples
+from tenfold.facts.demonstrations import MAX_START_POSITION, find_task_start, is_later_range, strip_examples
 from tenfold.facts.edit_content import describe_edit
 from tenfold.facts.identifiers import IdentifierCollector
 from tenfold.facts.instructions import extract_instructions, find_decisions
@@ -46,11 +46,7 @@ def extract_facts(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
     """Returns the facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
     reader = _FactReader()
     items = list(entries)
-    if is_later_range(items):
-        reader.resume()
-    else:
-        items = items[find_task_start(items) :]
-    for at, message in items:
+    for at, message in items if is_later_range(items) else items[find_task_start(items) :]:
         reader.read(at, message)
     return merge_facts((), reader.finish())
 
@@ -79,17 +75,14 @@ class _FactReader:
         elif message.role == "user":
             self._read_user_message(position, message)
 
-    def resume(self) -> None:
-        """Marks the messages as a continued conversation: what the user says first may correct earlier work."""
-        self._has_answer = True
-
     def finish(self) -> list[Fact]:
         return [*self._facts, *self._values.facts, *self._identifiers.build_facts(), *self._names.build_facts()]
 
     def _read_user_message(self, position: int, message: Message) -> None:
         texts = (strip_harness_text(part.text) for part in message.parts if isinstance(part, Text))
         text = strip_examples("\n".join(texts))
-        self._facts.extend(extract_instructions(position, text, first=not self._has_answer))
+        first = not self._has_answer and position <= MAX_START_POSITION
+        self._facts.extend(extract_instructions(position, text, first=first))
         text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
         self._facts.extend(find_decisions(position, text))
         self._facts.extend(parse_text_list(position, text, user=True))
@@ -101,7 +94,7 @@ class _FactReader:
             self._facts.extend(Fact("error", line, normalize_key(line), position, note="user") for line in lines)
 
     def _read_answer(self, position: int, message: Message) -> None:
-        self._has_answer = True
+        self._has_answer |= message.status == "ok"
         calls = get_tool_calls(message)
         for call in calls:
             action = self._pending[call.id] = interpret_call(call, self._open_file)

@@ -1,95 +1,71 @@
 """Reads what the user said: the current request, standing rules, corrections. Also finds decisions and plan steps.
 
-Only messages of origin human are read for rules. Missing a rule is worse than keeping too many: a short message that is
-neither a plain acknowledgement nor a plain question is kept whole.
+Only messages of origin human are read, and of these only the user's own words. A sentence becomes a rule if a cue of
+its language says that it holds from then on. A wrong rule does more harm than a missing one, since every request is
+kept anyway: what no cue marks stays a request, and words in a language without cues stay as they are.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.facts.cue_language import CueLanguage, detect_language
 from tenfold.facts.current_request import HARNESS_MARKS, is_acknowledgement
-from tenfold.record.block import Fact, FactKind
+from tenfold.facts.user_words import MASK, mask_introduced, mask_pasted
+from tenfold.record.block import Fact
 from tenfold.text.excerpts import (
     MAX_SEARCHED_CHARS,
     Keep,
+    collapse_spaces,
     excerpt,
     flatten,
-    is_prose,
     normalize_key,
     split_paragraphs,
     split_sentences,
 )
 from tenfold.text.memoize import memoize
 
-SHORT_MESSAGE_CHARS = 300
-WHOLE_MESSAGE_CHARS = 700
 MAX_REQUEST_CHARS = 6000
+_MAX_RULE_CHARS = 600
+_MAX_CORRECTION_CHARS = 300
+"""A correction up to this long is kept whole; of a longer message, the sentences that correct something."""
 _MAX_HEADING_CHARS = 20
 """Longest line, in characters, that counts as a heading and not as a decision."""
-WEAK_NOTE = "said"
-"""The `note` of a rule or correction said in passing: it is short and has no cue, has its cues in questions only, or
-only announces what follows."""
+_MAX_JUDGED_CHARS = 500
+"""How much of a sentence is searched for cues. A longer one is no sentence that someone typed."""
+_MAX_LIST_HEADING_WORDS = 8
+_MIN_SUBJECT_WORDS = 2
+"""A rule about less than this is not understood without the sentence before it."""
 
 ACK_NOTE = "ack"
 """The `note` of a request that only acknowledges. The request before it stays the current one."""
+PERMITS, REVOKES, REPLACES = "permits", "revokes", "replaces"
+"""The `note` of a rule that allows something, ends an earlier rule, or says that it replaces one."""
 
-_RULE_CUE = re.compile(
-    r"^(?-i:[A-Z]{3,15}(?:[ _-][A-Z]{3,15}){0,3}): "
-    r"|\b(?:always|never|must(?:n't)?|mustn|don'?t|do not|should(?:n'?t)?|shall|prefer(?:s|red|ably|ences?)?|only"
-    r"|from now on|make sure"
-    r"|ensure|avoid|use|using|need(?:s)? to|have to|has to|required?|requirements?|rules?|remember|keep in mind"
-    r"|note that"
-    r"|important|please|instead of|rather than|without|before (?:you|we)|after (?:you|we)|when(?:ever)? (?:you|we|it)"
-    r"|if (?:you|we|it|that|this|the|both|i)|unless|otherwise|each time|every time|i(?:'d| would)? (?:want|like|need"
-    r"|expect|love)"
-    r"|we (?:use|want|need)|let'?s|stick to|limit(?:ed)?|at (?:most|least)|no more than|cannot|can'?t|can (?:we|you)"
-    r"|could (?:we|you)|would you|keep|leave|do it|forget|follow|according to|target|strategy|plan is|policy"
-    r"|convention|standard"
-    r"|whatever|in (?:the )?(?:format|style)|i would|constraint|goal|objective|budget|deadline|verbatim|exactly"
-    r"|nobody|no one|banned|forbidden|prohibited|allowed|permitted|off[- ]limits|may (?:not|only)|nothing (?:but|else)"
-    r"|(?:all|every|each) (?:\w+ ){1,5}(?:is|are|has|have|goes?|stays?)"
-    r"|wait for|no (?!idea|problem|need|worr|doubt|clue|thanks|longer)\w+)\b"
-    r"|不要|必须|必須|总是|總是|請|请|しないで|必ず|ください|\bnicht\b|\bimmer\b|\bbitte\b|\bnur\b|\bne pas\b"
-    r"|\btoujours\b"
-    r"|\bsiempre\b"
-    r"|\bnunca\b"
-    r"|нельзя|всегда|никогда|должн|반드시|하지 ?마",
-    re.IGNORECASE,
+_BULLET = re.compile(r"(?:[-*\u2022]|\d{1,2}[.)]|\[[ xX]\])\s+")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?\u0964\u061f])[\"')\]\u201d\u00bb]*\s+|(?<=[\u3002\uff01\uff1f])|\n\s*\n|\n(?![ \t]*[a-z\u00df-\u00ff])"
+    r"|(?<=[:\uff1a])\s*\n"
 )
-_FIRM_CUE = re.compile(
-    r"\b(?:always|never|must(?:n't)?|don'?t|do not|shall|only|from now on|avoid|cannot|can'?t|nobody|no one|banned"
-    r"|forbidden|prohibited|(?:not|are|is) (?:allowed|permitted)|off[- ]limits|may (?:not|only)|nothing (?:but|else)"
-    r"|at (?:most|least)|no more than|verbatim|exactly|leave|keep|touch|(?:all|every|each) \w+)\b",
-    re.IGNORECASE,
-)
-"""Words that make a rule hold from then on, and not just for the present request."""
-_CORRECTION_CUE = re.compile(
-    r"^(?:no|nope|nah|wait|stop|hold on|hmm+|wrong|actually|sorry|but|not\b|wtf|ok\. uh|uh)\b"
-    r"|\b(?:not (?:that|what|this|the|quite|our|definitely)|instead|actually|stop|wrong(?:ly)?|incorrect|why (?:did"
-    r"|do|does|would|are|is)"
-    r"|revert|undo|roll ?back|i (?:said|meant|told|asked)|that'?s not|this isn'?t|doesn'?t|didn'?t|haven'?t|hasn'?t"
-    r"|isn'?t|aren'?t|wasn'?t"
-    r"|still|wtf|wth|idiot|horrible|shit+y?|dumb|ugly|messy|i(?:'d)? (?:hate|don'?t like)|rather|shouldn'?t have"
-    r"|broke|broken|breaks"
-    r"|fail(?:s|ed|ing)?|not working|can'?t we|couldn'?t we|issue is|problem is|bug|definitely not|confus\w+"
-    r"|misnomer|misunderst\w+|steering"
-    r"|no longer|changed? my mind|how about|feedback|forgot|missed|missing|i thought|should be|supposed to|better"
-    r"|remove|rename|too)\b"
-    r"|不对|不是|错|違|やめて|\bfalsch\b|\bnein\b|неправильно|아니",
-    re.IGNORECASE,
-)
-_QUESTION = re.compile(
-    r"^(?:(?:ok|so+|and|alright|btw|hey|well|then)[,.\s]+)*(?:what|when|where|who|which|how|is|are|do|does|did|will"
-    r"|was|were|any|have|has|why)\b",
-    re.IGNORECASE,
-)
-_LOG_LINE = re.compile(r"^[ \t]*\[?\d\d:\d\d:\d\d[\d.,]*\]?[ \t]*\n[^\n]*(?:\n|\Z)", re.MULTILINE)
-"""A line of a pasted log whose time stands on its own line above it."""
+_QUESTION_END = re.compile(r"[?\uff1f\u061f][\"')\]\s]*\Z")
+
+
+class _Sentence(Struct, frozen=True):
+    """One sentence: verbatim, without what is pasted in it, whether its line is a list item, and its paragraph."""
+
+    text: str
+    own: str
+    is_item: bool
+    paragraph: int
 
 
 def extract_instructions(position: int, text: str, *, first: bool) -> list[Fact]:
-    """Returns the facts of one human message: its request, then rules and corrections.
+    """Returns the facts of one human message: its request, then rules and corrections, or the unclassified words.
 
     `first` says that nothing was answered yet.
     """
@@ -103,91 +79,121 @@ def extract_instructions(position: int, text: str, *, first: bool) -> list[Fact]
 
 @memoize
 def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fact, ...]:
-    request = excerpt(text, MAX_REQUEST_CHARS)
-    facts = [
-        Fact(
-            kind="request",
-            text=request,
-            key=f"{position}",
-            position=position,
-            note=ACK_NOTE if is_acknowledgement(text) else "",
-        )
-    ]
-    text = _LOG_LINE.sub("", text).strip()
-    if len(text) > SHORT_MESSAGE_CHARS:
-        facts.extend(_read_long_message(position, excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES), first=first))
-    elif text:
-        facts.extend(_read_short_message(position, text, first=first))
-    return tuple(facts)
+    is_ack = is_acknowledgement(text)
+    note = ACK_NOTE if is_ack else ""
+    request = Fact("request", excerpt(text, MAX_REQUEST_CHARS), f"{position}", position, note=note)
+    if is_ack:
+        return (request,)
+    text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
+    masked = mask_pasted(text)
+    own = masked.replace(MASK, " ").replace("\u2019", "'")
+    if not any(sign.isalpha() for sign in own):
+        return (request,)
+    language = detect_language(collapse_spaces(own))
+    if language is None:
+        return (request, _build_fact("remark", request.text, position)) if _has_words(own) else (request,)
+    sentences = list(_split_sentences(text, mask_introduced(masked, language)))
+    rules = list(_find_rules(sentences, language, position))
+    return (request, *rules, *_find_corrections(text, sentences, language, position, rules, first=first))
 
 
-def _read_short_message(position: int, text: str, *, first: bool) -> list[Fact]:
-    if is_acknowledgement(text):
-        return []
-    kind = _classify_text(text, first=first)
-    if kind is None and text.endswith("?") and _QUESTION.match(text):
-        return []
-    return [_build_fact(position, text, kind or "rule", "" if kind else WEAK_NOTE)]
+def _has_words(text: str) -> bool:
+    """Tells whether a text in an unknown language consists of words rather than of names and code."""
+    words = text.split()
+    if len(words) < _MIN_SUBJECT_WORDS:
+        return False
+    has_foreign_letters = sum(sign.isalpha() and not sign.isascii() for sign in text) * 10 >= len(text)
+    return has_foreign_letters or sum(word.strip(".,;:!?()").isalpha() for word in words) * 2 >= len(words)
 
 
-def _read_long_message(position: int, text: str, *, first: bool) -> list[Fact]:
-    lines = [line for line in text.split("\n") if line.strip()]
-    prose = [line for line in lines if is_prose(line)]
-    if len(text) <= WHOLE_MESSAGE_CHARS and sum(map(len, prose)) >= 0.7 * sum(map(len, lines)):
-        return [_build_fact(position, text, _classify_text(text, first=first) or "rule", "")]
-    facts: list[Fact] = []
-    few = sum(map(len, prose)) <= WHOLE_MESSAGE_CHARS
-    for block in split_paragraphs(text):
-        if few and all(is_prose(line) for line in block.split("\n")):
-            facts.append(_build_fact(position, block.strip(), _classify_text(block, first=first) or "rule", ""))
-        else:
-            facts.extend(_read_paragraph(position, block, first=first))
-    opening = next((line.strip() for line in prose), "")
-    if opening and len(opening) <= SHORT_MESSAGE_CHARS and not any(opening in fact.text for fact in facts):
-        facts.insert(0, _build_fact(position, opening, "rule", WEAK_NOTE))
-    return facts
+def _split_sentences(text: str, masked: str) -> Iterator[_Sentence]:
+    """Yields the sentences of a text in which at least half is the user's own."""
+    start, paragraph = 0, 0
+    ends = [(m.start(), m.end()) for m in _SENTENCE_END.finditer(masked)] + [(len(text), len(text))]
+    for end, following in ends:
+        piece, own = text[start:end], masked[start:end]
+        if not own.isspace() and own and own.count(MASK) * 2 < len(own):
+            bullet = _BULLET.match(own.lstrip())
+            skipped = len(own) - len(own.lstrip()) + (bullet.end() if bullet else 0)
+            own = own[skipped : skipped + _MAX_JUDGED_CHARS].replace(MASK, "\x00").replace("\u2019", "'").strip()
+            yield _Sentence(piece[skipped:].strip(), own, bullet is not None, paragraph)
+        paragraph += "\n\n" in re.sub(r"[ \t]", "", text[end:following])
+        start = following
 
 
-def _read_paragraph(position: int, block: str, *, first: bool) -> list[Fact]:
-    """Keeps a short paragraph with a cue whole; of a longer one, the sentences with a cue."""
-    lines = block.split("\n")
-    if len(block) <= 400 and all(is_prose(line) for line in lines):
-        kind = _classify_text(block, first=first)
-        return [_build_fact(position, block.strip(), kind, "")] if kind else []
-    facts: list[Fact] = []
-    for line in lines:
-        pieces = [line.strip()] if len(line) <= 400 else list(split_sentences(line))
-        for piece in pieces:
-            kind = _classify_text(piece, first=first) if is_prose(piece) else None
-            if kind:
-                facts.append(_build_fact(position, excerpt(piece, 600), kind, ""))
-    return facts
+def _find_rules(sentences: list[_Sentence], language: CueLanguage, position: int) -> Iterator[Fact]:
+    heading_paragraph = -1
+    for number, sentence in enumerate(sentences):
+        if _is_rules_heading(sentence.text, language):
+            heading_paragraph = sentence.paragraph
+            continue
+        is_listed = sentence.is_item and sentence.paragraph - heading_paragraph in {0, 1} and heading_paragraph >= 0
+        note = _classify_sentence(sentence, language, is_listed=is_listed)
+        if note is None:
+            continue
+        if is_listed:
+            heading_paragraph = sentence.paragraph
+        rule = sentence.text
+        before = sentences[number - 1] if number else None
+        if (
+            before is not None
+            and before.paragraph == sentence.paragraph
+            and not sentence.is_item
+            and len(language.find_subject(sentence.own)) < _MIN_SUBJECT_WORDS
+            and not _QUESTION_END.search(before.text)
+        ):
+            rule = f"{before.text} {rule}"
+        fact = _build_fact("rule", excerpt(rule, _MAX_RULE_CHARS), position, note)
+        is_known = note not in {PERMITS, REVOKES} or (note == REVOKES and language.has("heading", sentence.own))
+        yield fact if is_known else replace(fact, live=False)
 
 
-def _classify_text(text: str, *, first: bool) -> FactKind | None:
-    if not first and _has_cue(_CORRECTION_CUE, text):
-        return "correction"
-    return "rule" if _has_cue(_RULE_CUE, text) else None
+def _is_rules_heading(text: str, language: CueLanguage) -> bool:
+    is_short = len(text.split()) <= _MAX_LIST_HEADING_WORDS
+    return is_short and text.endswith((":", "\uff1a")) and language.has("heading", text)
 
 
-def _has_cue(cue: re.Pattern[str], text: str) -> bool:
-    return cue.search(text.replace("\u2019", "'")) is not None
+def _classify_sentence(sentence: _Sentence, language: CueLanguage, *, is_listed: bool) -> str | None:
+    """Returns the note of a sentence that is a rule, a permission or a revocation; None for any other."""
+    own = language.without_idle(sentence.own)
+    if _QUESTION_END.search(sentence.own) or sentence.own.endswith((":", "\uff1a")):
+        return None
+    is_standing = is_listed or language.has("standing", own) or _has_label(own, language)
+    is_once = language.has("once", own)
+    is_binding = language.has("binding", own) and not is_once
+    is_rule = is_standing or is_binding
+    if language.has("permitting", own) and not is_binding and not is_once:
+        return PERMITS
+    if language.has("revoking", own):
+        return REPLACES if is_standing else REVOKES
+    if is_rule:
+        return REPLACES if language.has("changing", own) else ""
+    return None
 
 
-def _build_fact(position: int, text: str, kind: FactKind, note: str) -> Fact:
-    weak = kind == "rule" and (_is_question(text) or text.endswith(":"))
-    return Fact(kind=kind, text=text, key=normalize_key(text), position=position, note=WEAK_NOTE if weak else note)
+def _has_label(text: str, language: CueLanguage) -> bool:
+    """Tells whether a sentence begins with a label such as "House rule:"."""
+    label, colon, _ = text.partition(":")
+    return bool(colon) and len(label.split()) <= 3 and language.has("heading", label)
 
 
-def is_firm(text: str) -> bool:
-    """Tells whether a rule is meant to hold from then on. Wishes for the moment rank below it."""
-    return _has_cue(_FIRM_CUE, text)
+def _find_corrections(
+    text: str, sentences: list[_Sentence], language: CueLanguage, position: int, rules: list[Fact], *, first: bool
+) -> Iterator[Fact]:
+    """Yields what the user says was done wrong, nothing in a message before the first answer."""
+    if first:
+        return
+    correcting = [each for each in sentences if language.has("correcting", each.own)]
+    if correcting and not rules and len(text) <= _MAX_CORRECTION_CHARS and len(correcting) * 2 >= len(sentences):
+        yield _build_fact("correction", text, position)
+        return
+    for sentence in correcting:
+        if not any(sentence.text in rule.text for rule in rules):
+            yield _build_fact("correction", excerpt(sentence.text, _MAX_RULE_CHARS), position)
 
 
-def _is_question(text: str) -> bool:
-    """Tells whether all cues of a text are in questions: "could you tell me ...?" sets no lasting rule."""
-    statements = (each for line in text.split("\n") for each in split_sentences(line) if not each.endswith("?"))
-    return "?" in text and _has_cue(_RULE_CUE, text) and not any(_has_cue(_RULE_CUE, each) for each in statements)
+def _build_fact(kind: Literal["rule", "correction", "remark"], text: str, position: int, note: str = "") -> Fact:
+    return Fact(kind, text, normalize_key(text), position, note=note)
 
 
 def find_plan_steps(text: str) -> list[str]:

@@ -15,6 +15,7 @@ import msgspec
 
 from tenfold.facts.current_request import find_current_request
 from tenfold.facts.edit_content import join_contents
+from tenfold.facts.ledger import settle_instructions
 from tenfold.facts.names import join_names, limit_names
 from tenfold.facts.shell import get_program, is_read_only, list_broader_programs
 from tenfold.facts.todos import TODO_KEY, is_change_of, merge_lists
@@ -54,7 +55,7 @@ def merge_facts(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...
         if fact.note == REVERTED_NOTE:
             _revert_changes(table, fact)
         _put_fact(table, fact)
-    facts = _settle_facts(_drop_stale_values(_limit_facts(table.values())))
+    facts = settle_instructions(_settle_facts(_drop_stale_values(_limit_facts(table.values()))))
     return tuple(sorted(facts, key=lambda fact: fact.order))
 
 
@@ -82,8 +83,6 @@ def _put_fact(table: _FactTable, fact: Fact) -> None:
     elif fact.kind == "value":
         _put_value(table, before, fact)
         return
-    elif before is not None and before.kind in {"rule", "correction"} and not before.note:
-        fact = msgspec.structs.replace(fact, note="")
     table[slot] = fact
 
 

@@ -102,7 +102,7 @@ def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
             item = item.removeprefix("tool: ")
             item, note = _split_note(item)
             item = item[1:-1] if len(item) > 1 and item[0] == item[-1] == '"' else item
-        case "request" | "rule" | "correction" | "todo":
+        case "request" | "rule" | "correction" | "remark" | "todo":
             pass
         case _:
             item, note = _split_note(item)

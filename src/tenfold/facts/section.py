@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.facts.identifiers import find_numbers
-from tenfold.facts.instructions import ACK_NOTE, WEAK_NOTE, is_firm
+from tenfold.facts.instructions import ACK_NOTE
 from tenfold.facts.merge import is_significant
 from tenfold.facts.names import find_visible_names, rank_names, with_names
 from tenfold.facts.shell import is_read_only
@@ -40,6 +40,7 @@ HEADINGS: tuple[SectionHeading, ...] = (
     SectionHeading("## Current request (user)", "request"),
     SectionHeading("## Rules (user)", "rule"),
     SectionHeading("## Corrections (user)", "correction"),
+    SectionHeading("## Also said by the user", "remark"),
     SectionHeading("## Unresolved errors", "error"),
     SectionHeading("## Plan and to-do state", "todo"),
     SectionHeading("## Files modified", "file_modified"),
@@ -59,7 +60,8 @@ HEADINGS: tuple[SectionHeading, ...] = (
 without a heading (earlier to-do lists, reverted changes) are left out."""
 _HEADING_INDEX = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
 HEADING_BY_LINE = {heading.line: heading for heading in HEADINGS}
-_MULTILINE_KINDS: frozenset[FactKind] = frozenset({"request", "rule", "correction", "todo"})
+_SAID_KINDS: frozenset[FactKind] = frozenset({"rule", "correction", "remark"})
+_MULTILINE_KINDS: frozenset[FactKind] = frozenset({"request", "rule", "correction", "remark", "todo"})
 
 
 class FactsSection(Struct, frozen=True):
@@ -206,7 +208,6 @@ class FactRank(IntEnum):
 
     REQUEST = auto()  # what the agent is working on
     RULE = auto()  # what always holds: who breaks it is corrected again
-    WISH = auto()  # a rule that may have been meant for one request only
     PLAN = auto()  # what is done and what comes next
     PASSING_REMARK = auto()  # what the user said in passing, and the newest numbers of the model: said only once
     STATE = auto()  # changed files and unresolved errors: the project itself would show them, at the cost of looking
@@ -248,10 +249,8 @@ def _rank_must_keep(fact: Fact) -> FactRank:
             return FactRank.REQUEST
         case "todo":
             return FactRank.PLAN
-        case "rule" | "correction" if fact.note == WEAK_NOTE:
+        case "remark":
             return FactRank.PASSING_REMARK
-        case "rule" if not is_firm(fact.text):
-            return FactRank.WISH
         case "rule" | "correction":
             return FactRank.RULE
         case _:
@@ -316,10 +315,10 @@ def _find_covered(pairs: Sequence[tuple[Fact, str]]) -> dict[int, int]:
     requests = [
         fact for fact, line in pairs if fact.kind == "request" and fact.live and line == _render_line(fact, fact.text)
     ]
-    rules = {normalize_key(fact.text): fact for fact, _ in pairs if fact.kind in {"rule", "correction"}}
+    rules = {normalize_key(fact.text): fact for fact, _ in pairs if fact.kind in _SAID_KINDS}
     out: dict[int, int] = {}
     for fact, _ in pairs:
-        if fact.kind in {"rule", "correction"}:
+        if fact.kind in _SAID_KINDS:
             holder = next(
                 (other for other in requests if other.position == fact.position and fact.text in other.text), None
             )
@@ -466,7 +465,7 @@ def _shorten_owner(owner: str) -> str:
 def _render_item(text: str, kind: FactKind, note: str) -> str:
     text = redact(text)
     match kind:
-        case "request" | "rule" | "correction" | "todo":
+        case "request" | "rule" | "correction" | "remark" | "todo":
             return "- " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
         case "error":
             return f"- tool: {_quote(text)}{_render_source(note)}"

@@ -122,6 +122,11 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     spent: ModelCost = ModelCost()
 
     @property
+    def unclassified_count(self) -> int:
+        """How many of the user's messages are in a language without cues. They are kept, and not read for rules."""
+        return self.facts.get("remark", (0, 0))[1]
+
+    @property
     def must_keep(self) -> FactCount:
         """The must-keep facts, counted over all their kinds."""
         counts = [count for kind, count in self.facts.items() if kind in MUST_KEEP]

@@ -17,6 +17,7 @@ FactKind = Literal[
     "request",
     "rule",
     "correction",
+    "remark",
     "file_read",
     "file_modified",
     "file_created",
@@ -31,8 +32,11 @@ FactKind = Literal[
     "value",
 ]
 MUST_KEEP: frozenset[FactKind] = frozenset(
-    {"request", "rule", "correction", "file_modified", "file_created", "file_deleted", "file_renamed", "error", "todo"}
-)
+    (
+        "request", "rule", "correction", "remark", "error", "todo",
+        "file_modified", "file_created", "file_deleted", "file_renamed",
+    )
+)  # fmt: skip
 """The kinds of facts that every compaction must keep in view. Settled facts are exempt: see `Fact.live`."""
 
 

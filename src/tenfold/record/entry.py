@@ -107,6 +107,15 @@ class Setting(Struct, frozen=True, tag="setting", omit_defaults=True, rename={"s
     source_id: str = ""
 
 
+RULE_ADDED, RULE_DROPPED = "rule added", "rule dropped"
+"""The keys of settings by which a person adds a rule for the agent, or drops one. The value is the rule."""
+
+
+def is_rule_setting(entry: Entry) -> bool:
+    """Tells whether an entry adds a rule or drops one."""
+    return isinstance(entry, Setting) and entry.key in {RULE_ADDED, RULE_DROPPED}
+
+
 class CustomEntry(Struct, frozen=True, tag="custom", omit_defaults=True, rename={"source_id": "source"}):
     """Anything else in a session file. It is kept as bytes, counted and shown, but never sent to a model."""
 

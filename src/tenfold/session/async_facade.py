@@ -228,6 +228,14 @@ class AsyncSession:
         """See `Session.pin`."""
         return await asyncio.to_thread(self.session.pin, entry, on=on)
 
+    async def add_rule(self, text: str) -> None:
+        """See `Session.add_rule`."""
+        await asyncio.to_thread(self.session.add_rule, text)
+
+    async def drop_rule(self, text: str) -> None:
+        """See `Session.drop_rule`."""
+        await asyncio.to_thread(self.session.drop_rule, text)
+
     async def search(self, words: str, *, limit: int = HIT_LIMIT) -> list[Hit]:
         """See `Session.search`."""
         return await asyncio.to_thread(self.session.search, words, limit=limit)

@@ -12,13 +12,16 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.engine.compact import Measures
-from tenfold.errors import LostRace
+from tenfold.errors import LostRace, NotFoundError, UsageError
+from tenfold.facts.extractor import extract_facts, merge_facts
+from tenfold.facts.ledger import Instruction, build_ledger, build_setting_facts
+from tenfold.facts.parse import parse_facts
 from tenfold.meter.estimators import Calibration
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
 from tenfold.record.block import Block
-from tenfold.record.entry import Entry, Usage
-from tenfold.record.message import Message
+from tenfold.record.entry import RULE_ADDED, RULE_DROPPED, Entry, Usage, get_message
+from tenfold.record.message import Message, get_text
 from tenfold.session.host_sync import HostSync
 from tenfold.session.log_cursor import LogCursor, SessionAddress, Stamps
 from tenfold.store.base import HIT_LIMIT, Hit
@@ -27,6 +30,7 @@ from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import check_messages
 from tenfold.view.units import MessageKey
+from tenfold.wire.marks import extract_summary_text
 
 PolicyProvider = Callable[[], Policy]
 """Returns the policy in force. It is called at every check, so that a change applies without a restart."""
@@ -127,6 +131,27 @@ class Conversation:
         violations = check_messages(self.view.get_messages(), wire)
         return tuple(f"{v.rule} at message {v.index}: {v.problem}" for v in violations)
 
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The ledger of what the user asked for, oldest first: rules with their status, requests, unclassified words.
+
+        It is read from the whole path, so what was revoked, replaced or done long ago is in it too.
+        """
+        with self.lock:
+            path, settings = self.view.path, self.view.state.rule_settings
+            entries = path.get_entries(0, path.length - 1) if path.length else []
+            said = [(at, m) for at, entry in enumerate(entries) if (m := get_message(entry)) is not None]
+            older = tuple(
+                replace(fact, position=at)
+                for at, message in said
+                if message.origin == "tenfold"
+                for fact in parse_facts(extract_summary_text(get_text(message)) or "")
+            )
+            facts = extract_facts((at, message) for at, message in said if message.origin == "human")
+            return build_ledger(
+                merge_facts(older, (*facts, *build_setting_facts((at, entries[at]) for at in settings)))
+            )
+
     def read_entries(self, positions: Sequence[int]) -> list[Entry]:
         """Reads entries of the path by their positions."""
         with self.lock:
@@ -175,6 +200,23 @@ class Conversation:
         """
         with self.lock:
             return self._cursor.pin_message(entry, pinned=on)
+
+    def add_rule(self, text: str) -> None:
+        """Adds a rule for the agent, as if the user had said it. The next compaction shows it."""
+        if not text.strip():
+            raise UsageError("the rule is empty: say what the agent has to keep to")
+        with self.lock:
+            self._cursor.change_rule(text.strip(), key=RULE_ADDED)
+
+    def drop_rule(self, text: str) -> None:
+        """Drops an active rule, given in full. The next compaction no longer shows it as one.
+
+        Raises `NotFoundError` if no active rule has this text.
+        """
+        with self.lock:
+            if not any(each.is_rule and each.text == text for each in self.instructions):
+                raise NotFoundError(f"no active rule is {text!r}; `tenfold rules` lists them")
+            self._cursor.change_rule(text, key=RULE_DROPPED)
 
     def refresh(self) -> View:
         """Reads what other writers have appended to this head, and returns the view."""

@@ -16,7 +16,7 @@ from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Calibration, decode_calibration, encode_calibration, expire_reports, record_usage
 from tenfold.meter.reading import RunningTotal, TokenCache
 from tenfold.record.block import Block, BlockPart, KeptOriginal, RangeRef, Run
-from tenfold.record.entry import Entry, MessageEntry, Pin, Retraction, Usage, get_message
+from tenfold.record.entry import Entry, MessageEntry, Pin, Retraction, Setting, Usage, get_message
 from tenfold.record.message import Message
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, HeadState, Store
 from tenfold.store.ids import IDS, get_current_time
@@ -210,8 +210,8 @@ class LogCursor:
             self._pending_usage = None
         return [e.id for e in entries]
 
-    def append_copies(self, kept: Sequence[tuple[int, Block | Pin]]) -> None:
-        """Appends copies of Blocks and pins from another path, given with their positions there, oldest first.
+    def append_copies(self, kept: Sequence[tuple[int, Block | Pin | Setting]]) -> None:
+        """Appends copies of Blocks, pins and rules from another path, given with their positions there, oldest first.
 
         After a changed message they keep what was compacted before it small; without them it would be shown in full.
         """
@@ -261,6 +261,10 @@ class LogCursor:
         id_ = path.get_entry(position).id
         self.append([Pin(self.stamps.new_id(), self.leaf, "", self.stamps.now(), id_, position, pinned)])
         return id_
+
+    def change_rule(self, text: str, *, key: str) -> None:
+        """Appends a setting that adds a rule or drops one."""
+        self.append([Setting(self.stamps.new_id(), self.leaf, "", self.stamps.now(), key, text)])
 
     def keep_usage(self, usage: Usage | None) -> None:
         """Keeps what a provider reported for the last request until the answer is appended. None forgets it."""

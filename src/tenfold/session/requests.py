@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import CheckPoint
 from tenfold.record.block import Block
-from tenfold.record.entry import Pin, Usage, get_message
+from tenfold.record.entry import Pin, Setting, Usage, get_message, is_rule_setting
 from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.view.fold import View
 from tenfold.view.path import Path
@@ -153,15 +153,16 @@ def find_next_message(path: Path, position: int) -> int | None:
     return None
 
 
-def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | Pin]]:
-    """Finds the Blocks and pins at or after a position that concern only entries before it. A branch can keep them.
+def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | Pin | Setting]]:
+    """Finds the entries at or after a position that concern only entries before it. A branch can keep them.
 
-    These are the pins of earlier messages, and the live Blocks that cover earlier positions only. The first Block that
+    These are the pins of earlier messages, rules added or dropped by command, and the
+    live Blocks that cover earlier positions only. The first Block that
     covers more or holds batches ends the search for Blocks, since later ones were made on top of it. Each entry comes
     with its own position.
     """
     path, live = view.path, set(view.state.live_blocks)
-    out: list[tuple[int, Block | Pin]] = []
+    out: list[tuple[int, Block | Pin | Setting]] = []
     blocks = True
     for at in range(position, path.length):
         entry = path.get_entry(at)
@@ -172,7 +173,9 @@ def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | P
                 and all(replacement.last < position for replacement in entry.replacements)
             )
             out += [(at, entry)] if blocks else []
-        elif isinstance(entry, Pin) and entry.position < position:
+        elif (isinstance(entry, Pin) and entry.position < position) or (
+            isinstance(entry, Setting) and is_rule_setting(entry)
+        ):
             out.append((at, entry))
     return out
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.facts.extractor import extract_facts, merge_facts
+from tenfold.facts.ledger import build_setting_facts
 from tenfold.facts.merge import WRITTEN_KINDS
 from tenfold.facts.parse import parse_facts
 from tenfold.facts.section import FactsSection, is_must_keep
@@ -187,7 +188,8 @@ def collect_facts(draft: Draft) -> tuple[Fact, ...]:
     originals.sort(key=lambda item: item[0])
     if draft.view.open_step is not None:
         originals += [(p, m) for p, e in draft.view.open_step.entries if (m := get_message(e)) is not None]
-    return merge_facts(older, extract_facts(originals))
+    settings = build_setting_facts((at, draft.view.path.get_entry(at)) for at in marks.rule_settings)
+    return merge_facts(older, (*extract_facts(originals), *settings))
 
 
 def count_visible_facts(plan: Plan, filled: FilledPlan) -> dict[str, tuple[int, int]]:

@@ -28,10 +28,10 @@ from tenfold.wire.marks import extract_summary_text
 class WritingJob(Struct, frozen=True):
     """One text to write, in at most `budget` tokens.
 
-    `items` are the messages it replaces, with their positions, without earlier summaries, whose texts are in `previous`,
-    oldest first, and without what stays in view. User messages among that are in `kept_items`. `piece.cuts` says where the plan wants the text in
-    parts. `view` is the view the plan was made on: it gives times, and what older Blocks hold. `supplied_text` is a
-    text from a hook, for writers that keep more than the text.
+    `items` are the messages it replaces, with their positions. Earlier summaries are not among them: their texts are in
+    `previous`, oldest first. Nor is what stays in view, of which the user's messages are in `kept_items`. `piece.cuts`
+    says where the plan wants the text in parts. `view` is the view the plan was made on: it gives times, and what older
+    Blocks hold. `supplied_text` is a text from a hook, for writers that keep more than the text.
     """
 
     piece: DraftPiece

@@ -270,9 +270,14 @@ def split_sentences(text: str) -> Iterator[str]:
             yield piece.strip()
 
 
+def is_log_line(line: str) -> bool:
+    """Whether a line looks like one of a log, of code or of a table."""
+    return _LOG_LINE.match(line.lstrip()) is not None or _COLUMN_GAP.search(line) is not None
+
+
 def is_prose(line: str) -> bool:
     """Whether a line looks like prose rather than a log line, code or data."""
-    if _LOG_LINE.match(line.lstrip()) or _COLUMN_GAP.search(line):
+    if is_log_line(line):
         return False
     if _CJK.search(line):
         return True

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.errors import StaleBlock
 from tenfold.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Replacement, Run
-from tenfold.record.entry import Attempt, Entry, Pin, Retraction, get_message
+from tenfold.record.entry import Attempt, Entry, Pin, Retraction, get_message, is_rule_setting
 from tenfold.record.message import Message
 from tenfold.view.path import Path
 from tenfold.view.units import (
@@ -39,7 +39,7 @@ class Snapshot(Struct, frozen=True, array_like=True):
     `length` entries were folded, and the Block or retraction is the last of them. `range_refs` cover these positions
     without gaps. `live_blocks` are the positions of live Blocks, oldest first, `pins` the pinned positions. `undone` is
     True after a retraction, False after a Block. `meter_state` is the token calibration by model, as
-    `encode_calibration` writes it.
+    `encode_calibration` writes it. `rule_settings` are the positions of the settings that add or drop a rule.
     """
 
     length: int
@@ -48,6 +48,7 @@ class Snapshot(Struct, frozen=True, array_like=True):
     pins: tuple[int, ...]
     undone: bool = False
     meter_state: bytes = b""
+    rule_settings: tuple[int, ...] = ()
 
 
 class FoldState(Struct, frozen=True):
@@ -55,7 +56,8 @@ class FoldState(Struct, frozen=True):
 
     `live_blocks` are the positions of live Blocks, oldest first. `stale_entries` are Blocks and retractions that did
     not apply. `last_change` is the position of the newest Block or retraction (-1: none), and `undone` says whether it
-    was a retraction. `attempts` are the positions of the attempts after it.
+    was a retraction. `attempts` are the positions of the attempts after it. `rule_settings` are the positions of the
+    settings that add or drop a rule.
     """
 
     live_blocks: tuple[int, ...] = ()
@@ -64,6 +66,7 @@ class FoldState(Struct, frozen=True):
     last_change: int = -1
     undone: bool = False
     attempts: tuple[int, ...] = ()
+    rule_settings: tuple[int, ...] = ()
 
 
 class View:
@@ -105,7 +108,13 @@ class View:
 
         With `include_later` False, only those entries are folded, and the caller extends the view.
         """
-        marks = FoldState(snapshot.live_blocks, frozenset(snapshot.pins), (), snapshot.length - 1, snapshot.undone)
+        marks = FoldState(
+            snapshot.live_blocks,
+            frozenset(snapshot.pins),
+            last_change=snapshot.length - 1,
+            undone=snapshot.undone,
+            rule_settings=snapshot.rule_settings,
+        )
         start = cls(path, snapshot.length, snapshot.range_refs, [], 0, None, marks)._rebuild_units(
             snapshot.range_refs, {}
         )
@@ -138,7 +147,13 @@ class View:
         """Returns the few numbers from which `from_snapshot` rebuilds this view."""
         marks = self.state
         return Snapshot(
-            self.length, self.range_refs, marks.live_blocks, tuple(sorted(marks.pins)), marks.undone, meter_state
+            self.length,
+            self.range_refs,
+            marks.live_blocks,
+            tuple(sorted(marks.pins)),
+            marks.undone,
+            meter_state,
+            marks.rule_settings,
         )
 
     def get_slice(self, first: int, last: int) -> tuple[RangeRef, ...] | None:
@@ -190,7 +205,7 @@ class View:
         plain: list[tuple[int, Entry]] = []
         position = self.length
         for entry in entries:
-            if isinstance(entry, Block | Retraction | Pin | Attempt):
+            if isinstance(entry, Block | Retraction | Pin | Attempt) or is_rule_setting(entry):
                 view = view._append_entries(plain)._apply_entry(position, entry)
                 plain = []
             else:
@@ -210,7 +225,7 @@ class View:
         refs = _extend_refs(self.range_refs, self.length, length - 1)
         return View(self.path, length, refs, units, len(units), step, self.state)
 
-    def _apply_entry(self, position: int, entry: Block | Retraction | Pin | Attempt) -> View:
+    def _apply_entry(self, position: int, entry: Entry) -> View:
         view = self
         marks = self.state
         match entry:
@@ -240,6 +255,8 @@ class View:
                 marks = replace(marks, pins=pins)
             case Attempt():
                 marks = replace(marks, attempts=(*marks.attempts, position))
+            case _:
+                marks = replace(marks, rule_settings=(*marks.rule_settings, position))
         silent = view._append_entries([(position, entry)])
         return View(
             silent.path, silent.length, silent.range_refs, silent._units, silent._unit_count, silent.open_step, marks

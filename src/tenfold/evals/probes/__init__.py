@@ -11,6 +11,7 @@ from __future__ import annotations
 from tenfold.evals.probes.collect import collect_probes
 from tenfold.evals.probes.kinds import PROBE_KINDS, ChatMessage, Probe, ProbeKind, ProbeTally, ProbeVerdict
 from tenfold.evals.probes.planted_rules import PlantedRules, plant_rules
+from tenfold.evals.probes.polarity import Revocation, find_revocations, is_said_so
 from tenfold.evals.probes.presence import IndexedView, count_verdicts, judge
 
 __all__ = [
@@ -22,8 +23,11 @@ __all__ = [
     "ProbeKind",
     "ProbeTally",
     "ProbeVerdict",
+    "Revocation",
     "collect_probes",
     "count_verdicts",
+    "find_revocations",
+    "is_said_so",
     "judge",
     "plant_rules",
 ]

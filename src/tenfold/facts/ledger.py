@@ -1,0 +1,127 @@
+"""The user's instructions as a ledger: each with its scope, its status and where it was said.
+
+A rule ends when the user revokes it, allows what it forbade, or replaces it. Which rule is meant follows from the words
+that both sentences share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.facts.cue_language import CueLanguage, CueName, detect_language
+from tenfold.facts.instructions import PERMITS, REPLACES, REVOKES
+from tenfold.record.block import Fact
+from tenfold.record.entry import RULE_ADDED, Entry, Setting
+from tenfold.text.excerpts import normalize_key
+
+REVOKED, SUPERSEDED, DROPPED = "revoked", "superseded", "dropped"
+"""The `note` of a rule that holds no more: the user ended it, replaced it, or dropped it by command."""
+_MIN_SHARED_WORDS = 2
+_NEWS: tuple[CueName, ...] = ("recent", "changing", "revoking")
+"""The cues of a permission that was not there before."""
+InstructionScope = Literal["standing", "request", "unclassified"]
+InstructionStatus = Literal["active", "revoked", "superseded", "dropped", "done"]
+
+
+class Instruction(Struct, frozen=True, omit_defaults=True):
+    """One instruction of the user, in the user's words.
+
+    `scope` "standing" is a rule that holds from then on, "request" holds for one request, and "unclassified" are words
+    in a language that Tenfold has no cues for. Only active standing ones read as rules. `position` is that of the entry
+    that said it last.
+    """
+
+    text: str
+    scope: InstructionScope
+    status: InstructionStatus
+    position: int
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it is a rule in force."""
+        return self.scope == "standing" and self.status == "active"
+
+
+def settle_instructions(facts: Sequence[Fact]) -> list[Fact]:
+    """Returns the facts with every rule settled that a later one revokes, allows or replaces."""
+    out = {id(fact): fact for fact in facts}
+    rules = sorted((fact for fact in facts if fact.kind == "rule"), key=lambda fact: fact.order)
+    for number, later in enumerate(rules):
+        if later.note in {REVOKED, SUPERSEDED, DROPPED}:
+            continue
+        targets = _find_targets(later, [each for each in rules[:number] if out[id(each)].live])
+        for target in targets:
+            note = SUPERSEDED if later.note in {"", REPLACES} else REVOKED
+            out[id(target)] = replace(target, live=False, note=note)
+        if targets and later.note == PERMITS:
+            out[id(later)] = replace(later, live=True, note="")
+        elif targets and later.note == REVOKES:
+            out[id(later)] = replace(later, live=False)
+    return [out[id(fact)] for fact in facts]
+
+
+def _find_targets(later: Fact, earlier: list[Fact]) -> list[Fact]:
+    """Returns the earlier rules that a rule, a permission or a revocation ends."""
+    language = detect_language(later.text)
+    if language is None:
+        return []
+    subject = language.find_subject(later.text)
+    return [
+        fact
+        for fact in earlier
+        if fact.note in {"", REPLACES} and _is_ended(later, subject, language.find_subject(fact.text), language)
+    ]
+
+
+def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], language: CueLanguage) -> bool:
+    """Tells whether a sentence with a subject ends an earlier rule, given the subject of that."""
+    shared = subject & earlier
+    if not shared:
+        return False
+    is_contained = shared in (subject, earlier)
+    match later.note:
+        case "revokes":
+            return len(shared) >= _MIN_SHARED_WORDS or is_contained
+        case "permits":
+            is_recent = any(language.has(name, later.text) for name in _NEWS)
+            return is_contained or (is_recent and len(shared) >= _MIN_SHARED_WORDS)
+        case "replaces":
+            return len(shared) >= _MIN_SHARED_WORDS
+        case _:
+            return _is_same_but_for_numbers(subject, earlier)
+
+
+def _is_same_but_for_numbers(subject: frozenset[str], earlier: frozenset[str]) -> bool:
+    """Tells whether two rules say the same with other numbers. Then the later one holds."""
+    numbers = {word for word in subject if word.isdigit()}, {word for word in earlier if word.isdigit()}
+    is_same = subject - numbers[0] == earlier - numbers[1] and len(subject - numbers[0]) >= _MIN_SHARED_WORDS
+    return is_same and numbers[0] != numbers[1] and all(numbers)
+
+
+def build_setting_facts(settings: Iterable[tuple[int, Entry]]) -> list[Fact]:
+    """Returns the facts of rules that were added or dropped by command, given as (position, setting)."""
+    return [
+        Fact("rule", entry.value, normalize_key(entry.value), at, live=is_added, note="" if is_added else DROPPED)
+        for at, entry in settings
+        if isinstance(entry, Setting)
+        for is_added in (entry.key == RULE_ADDED,)
+    ]
+
+
+def build_ledger(facts: Iterable[Fact]) -> tuple[Instruction, ...]:
+    """Returns the instructions among merged facts, in the order in which they were said."""
+    ordered = sorted((f for f in facts if f.kind in {"rule", "remark", "request"}), key=lambda fact: fact.order)
+    return tuple(_build_instruction(fact) for fact in ordered if fact.live or fact.note not in {PERMITS, REVOKES})
+
+
+def _build_instruction(fact: Fact) -> Instruction:
+    scopes: dict[str, InstructionScope] = {"rule": "standing", "request": "request"}
+    status: InstructionStatus = "active" if fact.live else "done"
+    for settled in ("revoked", "superseded", "dropped"):
+        if fact.kind == "rule" and fact.note == settled:
+            status = settled
+    return Instruction(fact.text, scopes.get(fact.kind, "unclassified"), status, fact.position)
