@@ -148,7 +148,7 @@ def _split_items(narrative: Sequence[NarrativeItem]) -> Iterator[Passage]:
     """Splits each item. Parents are counted from the first passage of the item, and made absolute by the caller."""
     answers = _find_answers(narrative)
     for number, item in enumerate(narrative):
-        factor = 0.7 + 0.6 * number / max(len(narrative) - 1, 1)
+        factor = 0.9 + 0.2 * number / max(len(narrative) - 1, 1)
         if number >= len(narrative) - _LAST_ITEMS:
             factor *= _LAST_FACTOR
         kinds = _get_sentence_kinds(item, is_answer=number in answers)
@@ -157,12 +157,14 @@ def _split_items(narrative: Sequence[NarrativeItem]) -> Iterator[Passage]:
             kind = kinds[min(place, 1)]
             if item.calls and place == len(sentences) - 1:
                 kind = PassageKind.ANNOUNCEMENT
-            boost = 1.4 if number in answers else 1.0
+            boost = _ANSWER_FACTOR if number in answers else _USER_FACTOR if item.speaker == "user" else 1.0
             yield Passage(number, sentence, kind, factor=factor * boost)
         for call in item.calls:
             yield from _split_call(number, call, factor)
 
 
+_USER_FACTOR, _ANSWER_FACTOR = 1.2, 1.4
+"""How much more the words of the user, and what they got as an answer, are worth than what was said on the way."""
 _LAST_ITEMS, _LAST_FACTOR = 2, 3.0
 """The end of the story says where the work stands: its last items are told before others."""
 
