@@ -36,6 +36,8 @@ _MARK_TOKENS, _JOINT_TOKENS = 6, 1
 _ANNOUNCEMENT_FACTOR = 0.7
 _FULL_LENGTH = 10
 """Terms of a passage that has its whole base weight. Shorter ones, such as "Done.", say little."""
+_SINGLE_SHARE = 0.5
+"""What a term counts that the conversation never comes back to."""
 _UNSPOKEN_SHARE = 0.2
 """What a term of a tool's output counts that neither people nor the model ever use."""
 _REPEATED_SHARE = 0.2
@@ -398,7 +400,10 @@ class _TermWeights:
             if passage.kind is not PassageKind.RESULT:
                 self._spoken |= own
         total = 1 + max((passage.item for passage in passages), default=0)
-        self._weights = {term: math.log(1 + total / len(places)) for term, places in items.items()}
+        self._weights = {
+            term: math.log(1 + total / len(places)) * (1.0 if len(places) > 1 else _SINGLE_SHARE)
+            for term, places in items.items()
+        }
         self.unit = math.log(1 + total)
 
     def get_weight(self, term: str, kind: PassageKind) -> float:
