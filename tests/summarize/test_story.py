@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,6 +75,20 @@ def test_of_a_long_output_the_lines_are_told_that_the_conversation_comes_back_to
     told = write_story(list(enumerate(items)), budget=60, count=estimate_tokens)
     assert "row 207 shelf 9 count 41 zone-621" in told
     assert told.count("row ") <= 3
+
+
+def test_the_story_does_not_depend_on_the_seed_of_hashes() -> None:
+    code = (
+        "from tests.summarize.test_story import build_long_story, estimate_tokens, write_story;"
+        "print(write_story(build_long_story(20), budget=200, count=estimate_tokens))"
+    )
+    told = {
+        subprocess.run(  # noqa: S603 - our own interpreter and code
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(told) == 1
 
 
 def test_a_change_is_told_with_what_it_wrote() -> None:

@@ -312,7 +312,7 @@ class _Choice:
     def __init__(self, passages: Sequence[Passage], count: Count) -> None:
         self._passages, self._parents = passages, _find_parents(passages)
         self._sizes = [size + _JOINT_TOKENS for size in count([p.text for p in passages])] if passages else []
-        self._terms = [frozenset(_TERM.findall(passage.text.lower())) for passage in passages]
+        self._terms = [tuple(dict.fromkeys(_TERM.findall(passage.text.lower()))) for passage in passages]
         self._weights = _TermWeights(passages, self._terms)
         self._told: Counter[str] = Counter()
         self._begun: Counter[int] = Counter()
@@ -390,7 +390,7 @@ _CALL_KINDS = frozenset({PassageKind.CALL, PassageKind.CHANGE, PassageKind.FAILU
 class _TermWeights:
     """How much each term weighs: by the number of items it occurs in, and whether people and model speak of it."""
 
-    def __init__(self, passages: Sequence[Passage], terms: Sequence[frozenset[str]]) -> None:
+    def __init__(self, passages: Sequence[Passage], terms: Sequence[tuple[str, ...]]) -> None:
         items: dict[str, set[int]] = {}
         self._spoken: set[str] = set()
         for index, (passage, own) in enumerate(zip(passages, terms, strict=True)):
@@ -398,7 +398,7 @@ class _TermWeights:
             for term in own:
                 items.setdefault(term, set()).add(place)
             if passage.kind is not PassageKind.RESULT:
-                self._spoken |= own
+                self._spoken.update(own)
         total = 1 + max((passage.item for passage in passages), default=0)
         self._weights = {
             term: math.log(1 + total / len(places)) * (1.0 if len(places) > 1 else _SINGLE_SHARE)
