@@ -83,7 +83,7 @@ def test_the_story_does_not_depend_on_the_seed_of_hashes() -> None:
         "print(write_story(build_long_story(20), budget=200, count=estimate_tokens))"
     )
     told = {
-        subprocess.run(  # noqa: S603 - our own interpreter and code
+        subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
         ).stdout
         for seed in ("1", "2", "3")

@@ -105,7 +105,11 @@ def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
         case "request" | "rule" | "correction" | "remark" | "todo":
             pass
         case _:
+            item, _, content = (
+                item.removesuffix(")").partition(" (changed: ") if " (changed: " in item else (item, "", "")
+            )
             item, note = _split_note(item)
+            return Fact(kind, item, _rebuild_key(kind, item), position, heading.live, note, content=content)
     return Fact(kind=kind, text=item, key=_rebuild_key(kind, item), position=position, live=heading.live, note=note)
 
 

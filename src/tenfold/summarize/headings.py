@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tenfold.facts.section import TITLE, render_fact_line
+from tenfold.facts.fact_lines import render_fact_line
+from tenfold.facts.section import TITLE
 from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.structure import HEADING_KINDS
 from tenfold.text.excerpts import Count
