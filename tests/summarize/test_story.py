@@ -48,7 +48,7 @@ def test_a_story_tells_who_did_what_and_what_came_of_it() -> None:
         "[0] User: Add a retry to the client.",
         "[1] Assistant: I will read the client first. Then I change it.",
         '[2] - read /srv/app/client.py -> ok; tool: "line"',
-        "[4] - edit /srv/app/client.py -> ok",
+        '[4] - edit /srv/app/client.py -> ok; tool: "a -> b"',
         '[6] - pytest -q -> exit 1; tool: "FAILED tests/test_client.py::test_retry | Command exited with code 1"',
         "[8] Assistant: The test needs a fake clock.",
         '[9] - pytest -q -> ok: 4 passed; tool: "4 passed"',
@@ -96,7 +96,7 @@ def test_a_change_is_told_with_what_it_wrote() -> None:
         "edit", path="a.py", old_string="def f(x):\n    return x\n", new_string="def f(x):\n    return x * 2\n"
     )
     told = write_story(list(enumerate([call, make_result("Edited.")])), budget=200, count=estimate_tokens)
-    assert told == '[0] - edit a.py -> ok; tool: "- return x | + return x * 2"'
+    assert told == '[0] - edit a.py -> ok; tool: "in f: return x -> return x * 2"'
 
 
 def test_an_earlier_story_competes_with_the_new_one_line_by_line() -> None:

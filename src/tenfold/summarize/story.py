@@ -142,7 +142,7 @@ _EARLIER_ITEM = -1
 
 def _split_earlier(texts: Sequence[str]) -> Iterator[Passage]:
     for line in (line for text in texts for line in text.split("\n")):
-        if line.strip():
+        if line.strip() and not line.endswith(_KEPT_TEXT):  # another message may stand above by now
             yield Passage(_EARLIER_ITEM, line.rstrip(), PassageKind.EARLIER)
 
 
