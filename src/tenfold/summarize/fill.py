@@ -238,6 +238,8 @@ def _write_text(
     names = tuple(fact for fact in request.facts if fact.kind == "name")
     for _ in range(_MAX_REWRITES if piece.kind == SUMMARY and written.rung == "extractive" else 0):
         index = build(names, budget=plan.goal.names_budget, told=written.text)
+        if room - untold.tokens - index.tokens - request.count([written.text])[0] < room // _LEAST_GAIN:
+            break
         longer = yield from _write_narrative(plan, piece, room - untold.tokens - index.tokens, by_code)
         again = build(must_keep, budget=needed.tokens, told=longer.text)
         used = request.count([longer.text])[0] + again.tokens
@@ -251,8 +253,9 @@ def _write_text(
     return written, section if len(section.unshown) <= len(untold.unshown) else untold
 
 
-_MAX_REWRITES = 3
-"""How often code writes again with the tokens that are no longer needed for facts. Mostly, one time is enough."""
+_MAX_REWRITES, _LEAST_GAIN = 3, 20
+"""How often code writes again with the tokens that are no longer needed for facts, and which part of the room these must
+be. Mostly, one time is enough."""
 
 
 def _write_narrative(plan: Plan, piece: DraftPiece, budget: int, request: FillRequest) -> Asking[SummaryResult]:

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
+from itertools import groupby
 
 import msgspec
 from msgspec import Struct
@@ -30,6 +31,8 @@ from tenfold.text.redaction import redact_cached
 
 MAX_SENTENCE_CHARS = 320
 MAX_LINE_CHARS = 200
+MAX_RESULT_LINES = 20
+"""Lines of one output that compete for the room."""
 _MAX_SCANNED_LINES = 2_000
 _MARK_TOKENS, _JOINT_TOKENS = 6, 1
 """Tokens that the mark of a line takes, and what joins a passage to the one before."""
@@ -40,8 +43,8 @@ _SINGLE_SHARE = 0.5
 """What a term counts that the conversation never comes back to."""
 _UNSPOKEN_SHARE = 0.2
 """What a term of a tool's output counts that neither people nor the model ever use."""
-_REPEATED_SHARE = 0.2
-"""What a term still counts where another passage has told it."""
+_REPEATED_SHARES, _MOST_TIMES = (1.0, 0.2, 0.04), 2
+"""What a term still counts that has been told so often, up to so many times."""
 _TERM = re.compile(r"[^\W_](?:[\w./:@#$%+-]*\w)?")
 _OPENING_MARKS = "#*->| \t"
 
@@ -107,8 +110,8 @@ def write_story(
     Of the user's messages at the positions in `kept`, which stay in view, only the place is told.
     """
     narrative = [_mark_kept(item, kept) for item in build_items(items)]
-    passages = [*_split_earlier(earlier), *_split_items(narrative)]
-    choice = _Choice(passages, count)
+    passages, weights = _weigh_passages([*_split_earlier(earlier), *_split_items(narrative)])
+    choice = _Choice(passages, weights, count)
     text, limit = "", budget
     for _ in range(_FILL_ROUNDS):
         choice.fill(limit)
@@ -268,7 +271,8 @@ def list_result_lines(text: str) -> list[str]:
     text = redact_cached(text)  # the whole, since a label may stand on another line than its secret
     lines = _flatten_json(text) if text.lstrip()[:1] in ("{", "[") else None
     lines = text.split("\n")[:_MAX_SCANNED_LINES] if lines is None else lines
-    return list(dict.fromkeys(_quote_line(line) for line in lines if any(c.isalnum() for c in line)))
+    shown = (excerpt(flatten(line), MAX_LINE_CHARS) for line in lines if _TERM.search(line))
+    return list(dict.fromkeys(shown))
 
 
 def _flatten_json(text: str) -> list[str] | None:
@@ -309,11 +313,11 @@ def _iter_objects(value: object, name: str) -> Iterator[str]:
 class _Choice:
     """The passages chosen so far, by what they tell per token. `spent` is an estimate of their tokens."""
 
-    def __init__(self, passages: Sequence[Passage], count: Count) -> None:
-        self._passages, self._parents = passages, _find_parents(passages)
+    def __init__(self, passages: Sequence[Passage], weights: Sequence[Mapping[str, float]], count: Count) -> None:
+        """`weights` are those of each passage's terms."""
+        self._passages, self._weights, self._parents = passages, weights, _find_parents(passages)
         self._sizes = [size + _JOINT_TOKENS for size in count([p.text for p in passages])] if passages else []
-        self._terms = [tuple(dict.fromkeys(_TERM.findall(passage.text.lower()))) for passage in passages]
-        self._weights = _TermWeights(passages, self._terms)
+        self._unit = math.log(2 + max((passage.item for passage in passages), default=0))
         self._told: Counter[str] = Counter()
         self._begun: Counter[int] = Counter()
         self.chosen: dict[int, None] = {}
@@ -324,7 +328,7 @@ class _Choice:
     def fill(self, limit: int) -> None:
         """Chooses passages until none fits into `limit` tokens. A passage is valued anew when its turn comes."""
         skipped: list[tuple[float, int]] = []
-        while self._heap:
+        while self._heap and limit - self.spent > _JOINT_TOKENS:
             rank, index = heapq.heappop(self._heap)
             if index in self.chosen:
                 continue
@@ -336,7 +340,7 @@ class _Choice:
                 heapq.heappush(self._heap, (now, index))
                 continue
             self._choose(index)
-        self._heap = skipped
+        self._heap += skipped
         heapq.heapify(self._heap)
 
     def drop_last(self) -> None:
@@ -350,7 +354,7 @@ class _Choice:
             if each is not None and each not in self.chosen:
                 self.chosen[each] = None
                 self._begun[self._passages[each].item] += 1
-                self._told.update(self._terms[each])
+                self._told.update(self._weights[each].keys())
 
     def _get_cost(self, index: int) -> int:
         parent, item = self._parents[index], self._passages[index].item
@@ -360,15 +364,15 @@ class _Choice:
 
     def _measure_worth(self, index: int) -> float:
         """Returns what telling the passage now is worth per token."""
-        passage, terms = self._passages[index], self._terms[index]
-        gain = sum(
-            self._weights.get_weight(term, passage.kind) * _REPEATED_SHARE ** min(self._told[term], 2) for term in terms
-        )
-        base = _BASE_WEIGHTS[passage.kind] * self._weights.unit * min(1.0, len(terms) / _FULL_LENGTH)
-        worth = (gain + base) * passage.factor
-        return (
-            worth * (_ANNOUNCEMENT_FACTOR if passage.kind is PassageKind.ANNOUNCEMENT else 1.0) / self._get_cost(index)
-        )
+        passage, told = self._passages[index], self._told
+        gain = 0.0
+        for term, weight in self._weights[index].items():
+            times = told.get(term, 0)
+            gain += weight * _REPEATED_SHARES[min(times, _MOST_TIMES)]
+        length = min(1.0, len(self._weights[index]) / _FULL_LENGTH)
+        worth = (gain + _BASE_WEIGHTS[passage.kind] * self._unit * length) * passage.factor
+        share = _ANNOUNCEMENT_FACTOR if passage.kind is PassageKind.ANNOUNCEMENT else 1.0
+        return worth * share / self._get_cost(index)
 
 
 def _find_parents(passages: Sequence[Passage]) -> list[int | None]:
@@ -387,31 +391,45 @@ def _find_parents(passages: Sequence[Passage]) -> list[int | None]:
 _CALL_KINDS = frozenset({PassageKind.CALL, PassageKind.CHANGE, PassageKind.FAILURE})
 
 
-class _TermWeights:
-    """How much each term weighs: by the number of items it occurs in, and whether people and model speak of it."""
+def _weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dict[str, float]]]:
+    """Returns the passages that compete, each with its terms and what telling them is worth.
 
-    def __init__(self, passages: Sequence[Passage], terms: Sequence[tuple[str, ...]]) -> None:
-        items: dict[str, set[int]] = {}
-        self._spoken: set[str] = set()
-        for index, (passage, own) in enumerate(zip(passages, terms, strict=True)):
-            place = passage.item if passage.item >= 0 else -1 - index
-            for term in own:
-                items.setdefault(term, set()).add(place)
-            if passage.kind is not PassageKind.RESULT:
-                self._spoken.update(own)
-        total = 1 + max((passage.item for passage in passages), default=0)
-        self._weights = {
-            term: math.log(1 + total / len(places)) * (1.0 if len(places) > 1 else _SINGLE_SHARE)
-            for term, places in items.items()
-        }
-        self.unit = math.log(1 + total)
+    A term weighs by the number of items it occurs in, and in what a tool printed by whether people and the model speak
+    of it. Of a long output, the lines with the heaviest terms compete.
+    """
+    terms = [tuple(dict.fromkeys(_TERM.findall(passage.text.lower()))) for passage in passages]
+    items: dict[str, set[int]] = {}
+    spoken: set[str] = set()
+    for index, (passage, own) in enumerate(zip(passages, terms, strict=True)):
+        place = passage.item if passage.item >= 0 else -1 - index
+        for term in own:
+            items.setdefault(term, set()).add(place)
+        if passage.kind is not PassageKind.RESULT:
+            spoken.update(own)
+    total = 1 + max((passage.item for passage in passages), default=0)
+    weights = {
+        term: math.log(1 + total / len(places)) * (1.0 if len(places) > 1 else _SINGLE_SHARE)
+        for term, places in items.items()
+    }
+    weighed: list[dict[str, float]] = []
+    for passage, own in zip(passages, terms, strict=True):
+        if passage.kind is PassageKind.RESULT:
+            weighed.append({term: weights[term] * (1.0 if term in spoken else _UNSPOKEN_SHARE) for term in own})
+        else:
+            weighed.append({term: weights[term] for term in own})
+    chosen = _select_result_lines(passages, [sum(own.values()) for own in weighed])
+    return [passages[index] for index in chosen], [weighed[index] for index in chosen]
 
-    def get_weight(self, term: str, kind: PassageKind) -> float:
-        """Returns what telling the term is worth in a passage of this kind."""
-        weight = self._weights[term]
-        return (
-            weight if kind is not PassageKind.RESULT else weight if term in self._spoken else weight * _UNSPOKEN_SHARE
-        )
+
+def _select_result_lines(passages: Sequence[Passage], weights: Sequence[float]) -> list[int]:
+    """Returns the indexes of all passages but the lightest lines of long outputs."""
+    out: list[int] = []
+    for is_output, group in groupby(range(len(passages)), lambda index: passages[index].kind is PassageKind.RESULT):
+        indexes = list(group)
+        if is_output and len(indexes) > MAX_RESULT_LINES:
+            indexes = sorted(sorted(indexes, key=lambda index: -weights[index])[:MAX_RESULT_LINES])
+        out += indexes
+    return out
 
 
 # -- rendering ---------------------------------------------------------------------------------------------------------
