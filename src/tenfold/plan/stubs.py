@@ -25,7 +25,7 @@ from tenfold.record.message import (
     get_tool_calls,
     get_tool_result,
 )
-from tenfold.text.excerpts import Keep, excerpt
+from tenfold.text.excerpts import Keep, excerpt, flatten
 from tenfold.text.redaction import redact_cached
 from tenfold.view.units import VisibleMessage
 from tenfold.wire.marks import STEP_PREFIX
@@ -211,20 +211,25 @@ _LINE_CHARACTERS = 160
 _SIZE_NOTE = re.compile(r", [\d,]+ characters\b")
 
 
-def build_step_stub(draft: Draft, shown: Sequence[VisibleMessage], recall: RecallMode) -> Message:
-    """Builds the line for a closed step: what was said, what was called, and how it ended."""
+def build_step_stub(
+    draft: Draft, shown: Sequence[VisibleMessage], recall: RecallMode, *, quoted_characters: int = 0
+) -> Message:
+    """Builds the line for a closed step: what was said, what was called, and how it ended.
+
+    Of each result, up to `quoted_characters` are quoted.
+    """
     text = " ".join(redact_cached(get_text(shown[0].message)[: 4 * _LINE_CHARACTERS]).split())
     text = excerpt(text, _LINE_CHARACTERS + len("..."), Keep.START)
     parts = [text] if text else []
     results = {r.call_id: s for s in shown if (r := get_tool_result(s.message)) is not None}
     for call in get_tool_calls(shown[0].message):
         arguments = excerpt(redact_cached(_get_typed_input(call)[: 4 * _LINE_CHARACTERS]), _LINE_CHARACTERS, Keep.START)
-        parts.append(f"{call.name}({arguments}) -> {_describe_result(call, results.get(call.id))}")
+        parts.append(f"{call.name}({arguments}) -> {_describe_result(call, results.get(call.id), quoted_characters)}")
     hint = render_read_hint(recall, draft.view.path.get_entry(shown[0].position).id)
     return Message("assistant", (Text(f"{STEP_PREFIX}{'; '.join(parts)}{hint}"),), "tenfold")
 
 
-def _describe_result(call: ToolCall, result_message: VisibleMessage | None) -> str:
+def _describe_result(call: ToolCall, result_message: VisibleMessage | None, quoted_characters: int) -> str:
     """Describes how a tool call ended, and the size of its result."""
     result = get_tool_result(result_message.message) if result_message is not None else None
     if result_message is None or result is None:
@@ -232,7 +237,8 @@ def _describe_result(call: ToolCall, result_message: VisibleMessage | None) -> s
     text, position = get_text(result_message.message), result_message.position
     outcome = judge_result(interpret_call(call), text, is_error=result.is_error, position=position)
     size = sum(len(t.text) for t in result.content if isinstance(t, Text))
-    return f"{outcome.note}, {size:,} characters"
+    quoted = f': tool: "{excerpt(flatten(redact_cached(text)), quoted_characters)}"' if quoted_characters else ""
+    return f"{outcome.note}, {size:,} characters{quoted}"
 
 
 def _get_typed_input(call: ToolCall) -> str:

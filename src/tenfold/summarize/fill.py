@@ -249,13 +249,16 @@ def _write_text(
     left = room - sum(request.count([written.text]))
     if not plan.goal.names_budget:  # a policy without names keeps its facts section to its share
         left = min(left, max(plan.goal.facts_budget, untold.tokens))
-    section = build(request.facts, budget=left, told=written.text)
+    shown = request.facts
+    if plan.goal.names_budget and written.rung == "extractive":  # the story has told what else there is
+        shown = tuple(fact for fact in shown if is_must_keep(fact) or fact.kind in ("value", "name"))
+    section = build(shown, budget=left, told=written.text)
     return written, section if len(section.unshown) <= len(untold.unshown) else untold
 
 
 _MAX_REWRITES, _LEAST_GAIN = 3, 20
-"""How often code writes again with the tokens that are no longer needed for facts, and which part of the room these must
-be. Mostly, one time is enough."""
+"""How often code writes again with the tokens that facts no longer need, and which part of the room these must be.
+Mostly, one time is enough."""
 
 
 def _write_narrative(plan: Plan, piece: DraftPiece, budget: int, request: FillRequest) -> Asking[SummaryResult]:

@@ -60,7 +60,7 @@ class PassageKind(Enum):
     ANNOUNCEMENT = auto()  # the last sentence before a call: told with the call only, since it mostly says the same
     CALL = auto()
     FAILURE = auto()  # a call that failed
-    CHANGE = auto()  # a call that changed a file
+    CHANGE = auto()  # a call that changed something, or of whose result a part stands out
     CONTENT = auto()  # a line of what a change wrote
     RESULT = auto()  # a line that a tool printed: only its terms count
     EARLIER = auto()  # a line of an earlier summary, which was chosen before
@@ -205,10 +205,14 @@ def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[Passag
 def _split_text(text: str) -> Iterator[str]:
     """Yields the sentences of what somebody said. Some agents say it as the values of a JSON object."""
     lines = _flatten_json(text) if text.lstrip()[:1] == "{" else None
+    opening = ""
     for sentence in split_sentences(text if lines is None else "\n".join(lines)):
-        words = flatten(sentence.replace("**", "")).lstrip(_OPENING_MARKS)
-        if any(c.isalnum() for c in words):
+        words = opening + flatten(sentence.replace("**", "")).lstrip(_OPENING_MARKS)
+        opening = f"{words} " if words.endswith((":", "\uff1a")) and len(words) < MAX_LINE_CHARS else ""
+        if any(c.isalnum() for c in words) and not opening:  # what ends in a colon is told with what it opens
             yield excerpt(redact_cached(words), MAX_SENTENCE_CHARS)
+    if opening:
+        yield excerpt(redact_cached(opening.rstrip()), MAX_SENTENCE_CHARS)
 
 
 def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Passage]:
@@ -219,7 +223,8 @@ def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Pass
     changes = [text for effect in call.action.effects if (text := describe_edit(call.action, effect))]
     is_change = any(effect.verb != "read" for effect in call.action.effects)
     is_failure = has_failed(call.note)
-    kind = PassageKind.FAILURE if is_failure else PassageKind.CHANGE if is_change else PassageKind.CALL
+    has_result = is_change or ": " in call.note or call.action.verb == "other"  # such as a commit or a booking
+    kind = PassageKind.FAILURE if is_failure else PassageKind.CHANGE if has_result else PassageKind.CALL
     label = excerpt(flatten(call.action.label), MAX_LINE_CHARS)
     thoughts = _list_thoughts(call)
     if thoughts:
@@ -228,7 +233,7 @@ def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Pass
     lines = [] if is_change and not is_failure else list_result_lines(call.result)
     if is_failure and call.error:
         lines = list(dict.fromkeys([_quote_line(call.error), *lines]))
-    if lines and len(lines) <= _FEW_LINES and sum(map(len, lines)) <= MAX_LINE_CHARS:
+    if lines and len(lines) <= _FEW_LINES and sum(map(len, lines)) <= _FEW_CHARS:
         yield Passage(number, f"{outcome}; {_quote_output(lines)}", kind, factor=factor)
         return
     yield Passage(number, outcome, kind, factor=factor)
@@ -257,7 +262,7 @@ def _list_thoughts(call: NarratedCall) -> list[str]:
 
 
 _LEAST_THOUGHT_CHARS = 120
-_FEW_LINES = 4
+_FEW_LINES, _FEW_CHARS = 6, 260
 _NEWEST_CALL = -1
 """As a parent: the newest call before the passage."""
 

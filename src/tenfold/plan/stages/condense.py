@@ -18,6 +18,10 @@ STEP_STUB = "one-line"
 """The kind of a replacement of one step by a line."""
 
 
+NEWEST_QUOTE = 240
+"""Characters of each result that are quoted of the newest step, which the model has not acted on yet."""
+
+
 class SummarizePrefixStage(Struct, frozen=True):
     """Replaces everything before the recent tail by one summary, after the user's own messages as far as they fit.
 
@@ -49,7 +53,8 @@ def condense_step(draft: Draft, piece: DraftPiece, goal: Goal) -> DraftPiece | N
         return None
     if not shown or shown[0].message.role != "assistant" or any(s.message.role == "user" for s in shown):
         return None
-    item = draft.measure_substitute(build_step_stub(draft, shown, goal.recall))
+    quoted = NEWEST_QUOTE if piece.last == draft.pieces[-1].last else 0
+    item = draft.measure_substitute(build_step_stub(draft, shown, goal.recall, quoted_characters=quoted))
     return piece.with_items([item], STEP_STUB, "one line for the step") if item[1] < piece.tokens else None
 
 

@@ -92,21 +92,32 @@ class TruncateStage(Struct, frozen=True):
 
 
 class ClearStage(Struct, frozen=True):
-    """Blanks tool outputs outside the tail, and names their size and first line. Errors stay."""
+    """Blanks tool outputs outside the tail, and names their size and first line. Errors stay.
+
+    Of the newest output, which the model has not acted on yet, head and tail stay as well.
+    """
 
     name: ClassVar[str] = "clear"
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Blanks every output that is longer than its placeholder."""
+        newest = [shown.key for piece in draft.pieces[-1:] for shown in piece.get_visible_messages()[-1:]]
+        characters = max(_LEAST_NEWEST_CHARACTERS, goal.tail_budget * _NEWEST_CHARACTERS_PER_TOKEN)
 
         def elide(shown: VisibleMessage, tokens: int) -> str | None:
-            result = get_tool_result(shown.message)
-            if (result is not None and result.is_error) or get_text(shown.message).startswith(CLEARED_PREFIX):
+            result, text = get_tool_result(shown.message), get_text(shown.message)
+            if (result is not None and result.is_error) or text.startswith(CLEARED_PREFIX):
                 return None
+            if shown.key in newest:
+                return shorten_output(text, _NEWEST_LINES, characters)
             return describe_cleared(draft, shown, tokens, goal.recall)
 
         return _elide_outside_tail(draft, goal, self.name, elide)
+
+
+_LEAST_NEWEST_CHARACTERS, _NEWEST_CHARACTERS_PER_TOKEN, _NEWEST_LINES = 400, 2, 60
+"""How much stays of the newest output: about half of the tail's tokens, and so many lines."""
 
 
 class SupersededReadsStage(Struct, frozen=True):
