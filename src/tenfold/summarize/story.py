@@ -31,7 +31,7 @@ from tenfold.text.redaction import redact_cached
 
 MAX_SENTENCE_CHARS = 320
 MAX_LINE_CHARS = 200
-MAX_RESULT_LINES = 20
+MAX_RESULT_LINES = 8
 """Lines of one output that compete for the room."""
 _MAX_SCANNED_LINES = 2_000
 _MARK_TOKENS, _JOINT_TOKENS = 6, 1
@@ -41,8 +41,8 @@ _FULL_LENGTH = 10
 """Terms of a passage that has its whole base weight. Shorter ones, such as "Done.", say little."""
 _SINGLE_SHARE = 0.5
 """What a term counts that the conversation never comes back to."""
-_UNSPOKEN_SHARE = 0.2
-"""What a term of a tool's output counts that neither people nor the model ever use."""
+_SPOKEN_SHARE, _UNSPOKEN_SHARE = 0.6, 0.12
+"""What a term of a tool's output counts if people or the model use it as well, and if they never do."""
 _REPEATED_SHARES, _MOST_TIMES = (1.0, 0.2, 0.04), 2
 """What a term still counts that has been told so often, up to so many times."""
 _TERM = re.compile(r"[^\W_](?:[\w./:@#$%+-]*\w)?")
@@ -57,7 +57,7 @@ class PassageKind(Enum):
     REMARK = auto()  # thanks and agreement
     ANSWER = auto()  # the first of the last words before the user's next message: what came of a request
     SENTENCE = auto()
-    ANNOUNCEMENT = auto()  # the last sentence before a call: told with the call only, since it mostly says the same
+    ANNOUNCEMENT = auto()  # the last sentence before a call, which mostly says what the call shows
     CALL = auto()
     FAILURE = auto()  # a call that failed
     CHANGE = auto()  # a call that changed something, or of whose result a part stands out
@@ -71,7 +71,7 @@ _BASE_WEIGHTS: Mapping[PassageKind, float] = {
     PassageKind.USER: 2.0,
     PassageKind.REMARK: 0.1,
     PassageKind.ANSWER: 1.5,
-    PassageKind.SENTENCE: 0.3,
+    PassageKind.SENTENCE: 1.0,
     PassageKind.ANNOUNCEMENT: 0.0,
     PassageKind.CALL: 0.2,
     PassageKind.FAILURE: 1.0,
@@ -386,10 +386,7 @@ def _find_parents(passages: Sequence[Passage]) -> list[int | None]:
     for index, passage in enumerate(passages):
         if passage.kind in _CALL_KINDS and passage.parent is None:
             call = index
-        if passage.kind is PassageKind.ANNOUNCEMENT:
-            out.append(index + 1)  # what it announces
-        else:
-            out.append(call if passage.parent == _NEWEST_CALL else None)
+        out.append(call if passage.parent == _NEWEST_CALL else None)
     return out
 
 
@@ -419,7 +416,8 @@ def _weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[di
     weighed: list[dict[str, float]] = []
     for passage, own in zip(passages, terms, strict=True):
         if passage.kind is PassageKind.RESULT:
-            weighed.append({term: weights[term] * (1.0 if term in spoken else _UNSPOKEN_SHARE) for term in own})
+            shares = {True: _SPOKEN_SHARE, False: _UNSPOKEN_SHARE}
+            weighed.append({term: weights[term] * shares[term in spoken] for term in own})
         else:
             weighed.append({term: weights[term] for term in own})
     chosen = _select_result_lines(passages, [sum(own.values()) for own in weighed])
