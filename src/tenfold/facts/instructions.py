@@ -177,6 +177,10 @@ def _has_label(text: str, language: CueLanguage) -> bool:
     return bool(colon) and len(label.split()) <= 3 and language.has("heading", label)
 
 
+_MIN_CORRECTION_CHARS = 8
+"""A shorter sentence, such as "Wait.", says nothing apart from the others."""
+
+
 def _find_corrections(
     text: str, sentences: list[_Sentence], language: CueLanguage, position: int, rules: list[Fact], *, first: bool
 ) -> Iterator[Fact]:
@@ -188,7 +192,7 @@ def _find_corrections(
         yield _build_fact("correction", text, position)
         return
     for sentence in correcting:
-        if not any(sentence.text in rule.text for rule in rules):
+        if len(sentence.text) >= _MIN_CORRECTION_CHARS and not any(sentence.text in rule.text for rule in rules):
             yield _build_fact("correction", excerpt(sentence.text, _MAX_RULE_CHARS), position)
 
 
