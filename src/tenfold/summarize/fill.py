@@ -218,50 +218,35 @@ def _build_supplied_section(plan: Plan, facts: Sequence[Fact], text: str) -> Fac
 def _write_text(
     plan: Plan, piece: DraftPiece, request: FillRequest, *, has_section: bool
 ) -> Asking[tuple[SummaryResult, FactsSection | None]]:
-    """Writes the text of a summary, then the section of the facts that the text does not tell.
+    """Writes the text of a summary, and the section of the facts.
 
-    The text gets what the must-keep facts leave. What it tells of them is not told twice: code then writes again with
-    the tokens that this frees, and what a model leaves goes to further facts.
+    The text gets what the must-keep facts leave, and what it leaves goes to further facts. Must-keep facts always stand
+    in the section, because it is what the next compaction of a plain list reads them from.
     """
     room = piece.summary_budget - plan.goal.summary_overhead
     if not has_section:
-        return (yield from _write_narrative(plan, piece, room, request)), None
+        return (yield from _write_narrative(plan, piece, room, request, "")), None
     build = partial(build_section, plan, count=request.count)
     must_keep = tuple(fact for fact in request.facts if is_must_keep(fact))
     instructions = tuple(fact for fact in must_keep if fact.kind in ("rule", "correction"))
     firm = build(instructions, budget=room)  # they hold, so they come before the story
+    names = build(tuple(fact for fact in request.facts if fact.kind == "name"), budget=plan.goal.names_budget)
     largest = plan.goal.facts_budget if plan.goal.text_limit is not None else max(plan.goal.facts_budget, firm.tokens)
     needed = build(must_keep, budget=min(largest, room))
-    written = yield from _write_narrative(plan, piece, room - needed.tokens, request)
-    untold = build(must_keep, budget=needed.tokens, told=written.text)
-    by_code = replace(request, settings=replace(request.settings, models=()))
-    names = tuple(fact for fact in request.facts if fact.kind == "name")
-    for _ in range(_MAX_REWRITES if piece.kind == SUMMARY and written.rung == "extractive" else 0):
-        index = build(names, budget=plan.goal.names_budget, told=written.text)
-        if room - untold.tokens - index.tokens - request.count([written.text])[0] < room // _LEAST_GAIN:
-            break
-        longer = yield from _write_narrative(plan, piece, room - untold.tokens - index.tokens, by_code)
-        again = build(must_keep, budget=needed.tokens, told=longer.text)
-        used = request.count([longer.text])[0] + again.tokens
-        if used > room or len(again.unshown) > len(untold.unshown) or len(longer.text) <= len(written.text):
-            break
-        written, untold = replace(longer, notes=written.notes, spent=written.spent), again
+    written = yield from _write_narrative(plan, piece, room - needed.tokens - names.tokens, request, needed.text)
     left = room - sum(request.count([written.text]))
-    if not plan.goal.names_budget:  # a policy without names keeps its facts section to its share
-        left = min(left, max(plan.goal.facts_budget, untold.tokens))
     shown = request.facts
-    if plan.goal.names_budget and written.rung == "extractive":  # the story has told what else there is
+    if not plan.goal.names_budget:  # a policy without names keeps its facts section to its share
+        left = min(left, max(plan.goal.facts_budget, needed.tokens))
+    elif written.rung == "extractive":  # the story has told what else there is
         shown = tuple(fact for fact in shown if is_must_keep(fact) or fact.kind in ("value", "name"))
     section = build(shown, budget=left, told=written.text)
-    return written, section if len(section.unshown) <= len(untold.unshown) else untold
+    return written, section if len(section.unshown) <= len(needed.unshown) else needed
 
 
-_MAX_REWRITES, _LEAST_GAIN = 3, 20
-"""How often code writes again with the tokens that facts no longer need, and which part of the room these must be.
-Mostly, one time is enough."""
-
-
-def _write_narrative(plan: Plan, piece: DraftPiece, budget: int, request: FillRequest) -> Asking[SummaryResult]:
+def _write_narrative(
+    plan: Plan, piece: DraftPiece, budget: int, request: FillRequest, told: str
+) -> Asking[SummaryResult]:
     draft = plan.draft
     if piece.kind == BATCHES:
         job = build_job(draft.view, plan.goal, piece, budget, request)
@@ -272,7 +257,8 @@ def _write_narrative(plan: Plan, piece: DraftPiece, budget: int, request: FillRe
         return SummaryResult(text=clean_text(request.supplied_text), rung="none")
     if budget < MIN_NARRATIVE_TOKENS:
         return SummaryResult(text="", rung="mechanical")
-    return (yield from request.writer.write(build_job(draft.view, plan.goal, piece, budget, request)))
+    job = build_job(draft.view, plan.goal, piece, budget, request)
+    return (yield from request.writer.write(replace(job, told=told)))
 
 
 def _place_text(

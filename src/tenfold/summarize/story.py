@@ -104,14 +104,16 @@ def write_story(
     count: Count,
     earlier: Sequence[str] = (),
     kept: frozenset[int] = frozenset(),
+    told: str = "",
 ) -> str:
     """Writes the messages, and earlier summaries before them, in at most `budget` tokens. "" if nothing fits.
 
-    Of the user's messages at the positions in `kept`, which stay in view, only the place is told.
+    Of the user's messages at the positions in `kept`, which stay in view, only the place is told. What `told` says
+    counts as told once.
     """
     narrative = [_mark_kept(item, kept) for item in build_items(items)]
     passages, weights = _weigh_passages([*_split_earlier(earlier), *_split_items(narrative)])
-    choice = _Choice(passages, weights, count)
+    choice = _Choice(passages, weights, count, told)
     text, limit = "", budget
     for _ in range(_FILL_ROUNDS):
         choice.fill(limit)
@@ -318,12 +320,14 @@ def _iter_objects(value: object, name: str) -> Iterator[str]:
 class _Choice:
     """The passages chosen so far, by what they tell per token. `spent` is an estimate of their tokens."""
 
-    def __init__(self, passages: Sequence[Passage], weights: Sequence[Mapping[str, float]], count: Count) -> None:
+    def __init__(
+        self, passages: Sequence[Passage], weights: Sequence[Mapping[str, float]], count: Count, told: str
+    ) -> None:
         """`weights` are those of each passage's terms."""
         self._passages, self._weights, self._parents = passages, weights, _find_parents(passages)
         self._sizes = [size + _JOINT_TOKENS for size in count([p.text for p in passages])] if passages else []
         self._unit = math.log(2 + max((passage.item for passage in passages), default=0))
-        self._told: Counter[str] = Counter()
+        self._told = Counter(set(_TERM.findall(told.lower())))
         self._begun: Counter[int] = Counter()
         self.chosen: dict[int, None] = {}
         self.spent = 0

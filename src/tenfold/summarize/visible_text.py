@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tenfold.facts.parse import get_text_before_facts, without_section
-from tenfold.facts.section import TITLE, FactsSection, render_facts
+from tenfold.facts.section import TITLE, FactsSection, is_must_keep, render_facts
 from tenfold.plan.draft import UNWRITTEN_SUMMARY
 from tenfold.plan.pipeline import Plan
 from tenfold.record.block import Block, BlockPart, Fact, Replacement, ShownItem, Substitute
@@ -96,13 +96,18 @@ _BEGINNING_CHARS = 80
 
 
 def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count, told: str = "") -> FactsSection:
-    """Builds the facts section for the Plan. What is in view, or `told` by the summary's text, is not repeated."""
+    """Builds the facts section for the Plan. What is in view is not repeated, nor what is `told` by the summary's text.
+
+    Of what the text tells, must-keep facts are repeated all the same.
+    """
     told, in_view = collapse_spaces(told), get_visible_text(plan)
     text = f"{in_view} {told}"
 
     def is_visible(fact: Fact) -> bool:
         is_excerpted = fact.kind == "request" and collapse_spaces(fact.text)[:_BEGINNING_CHARS] in in_view
-        return is_excerpted or is_fact_in(fact, told if fact.kind == "command" else text)  # a call may lack its outcome
+        if fact.kind == "command":
+            return is_fact_in(fact, told)  # a call in view may lack its outcome
+        return is_excerpted or is_fact_in(fact, in_view if is_must_keep(fact) else text)
 
     names = min(plan.goal.names_budget, budget)
     return render_facts(

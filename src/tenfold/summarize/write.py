@@ -133,7 +133,9 @@ def _describe_step(asked: AskedText, left_out_note: str) -> str:
 def _write_by_code(task: SummaryTask, count: Count, notes: tuple[str, ...], spent: ModelCost) -> SummaryResult:
     """Writes the text without a model: the story of the messages, after what is kept of earlier summaries."""
     text = clean_text(
-        write_story(task.items, budget=task.allotment, count=count, earlier=task.earlier_texts, kept=task.kept)
+        write_story(
+            task.items, budget=task.allotment, count=count, earlier=task.earlier_texts, kept=task.kept, told=task.told
+        )
     )
     if text.strip() and count([text])[0] <= task.allotment:
         return SummaryResult(text, "extractive", notes, spent)
@@ -196,7 +198,9 @@ Code found these facts in the messages. Tell each that still matters where it be
 
 def _render_checklist(task: SummaryTask, count: Count) -> str:
     """Renders the facts of the messages for the model that writes about them. "" if there are none."""
-    section = render_facts(task.facts, budget=min(MAX_CHECKLIST_TOKENS, task.allotment), count=count)
+    last = max((position for position, _ in task.items), default=-1)
+    known = [fact for fact in task.facts if fact.position <= last]  # what came later stays in view
+    section = render_facts(known, budget=min(MAX_CHECKLIST_TOKENS, task.allotment), count=count)
     return _CHECKLIST.format(section.text) if section.text else ""
 
 

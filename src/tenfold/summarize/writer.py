@@ -31,7 +31,8 @@ class WritingJob(Struct, frozen=True):
     `items` are the messages it replaces, with their positions. Earlier summaries are not among them: their texts are in
     `previous`, oldest first. Nor is what stays in view, of which the user's messages are in `kept_items`. `piece.cuts`
     says where the plan wants the text in parts. `view` is the view the plan was made on: it gives times, and what older
-    Blocks hold. `supplied_text` is a text from a hook, for writers that keep more than the text.
+    Blocks hold. `supplied_text` is a text from a hook, for writers that keep more than the text. `told` is the facts
+    section, which stands below the text.
     """
 
     piece: DraftPiece
@@ -46,6 +47,7 @@ class WritingJob(Struct, frozen=True):
     focus: str = ""
     supplied_text: str = ""
     kept_items: tuple[tuple[int, Message], ...] = ()
+    told: str = ""
 
     @property
     def task(self) -> SummaryTask:
@@ -53,6 +55,7 @@ class WritingJob(Struct, frozen=True):
         merging = bool(self.previous) and not self.items
         return SummaryTask(
             items=tuple(sorted((*self.items, *self.kept_items), key=lambda item: item[0])) if self.items else (),
+            told=self.told,
             kept=frozenset(position for position, _ in self.kept_items),
             facts=self.facts,
             previous="" if merging else "\n\n".join(self.previous),
