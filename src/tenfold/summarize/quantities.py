@@ -36,7 +36,8 @@ _UNITS: dict[str, tuple[str, float]] = {
 _MAGNITUDES = {"k": 1e3, "m": 1e6, "bn": 1e9, "g": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "t": 1e12}
 _NUMBER_WORDS = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
-    "eleven": 11, "twelve": 12,
+    "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17,
+    "eighteen": 18, "nineteen": 19, "twenty": 20,
 }  # fmt: skip
 _NUMBER_WORD = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})\b(?: (\w+))?", re.IGNORECASE)
 _NUMBER = re.compile(
@@ -45,6 +46,7 @@ _NUMBER = re.compile(
     r"(?P<unit>\s?(?:%|[$\u20ac\u00a3])|[ -]?[^\W\d_]+)?(?P<next> [^\W\d_]+)?"
 )
 _IN_NAME = re.compile(r"[\w#/:@.+-]\Z")
+_NAME_GOES_ON = re.compile(r"[_/#@]|:(?=\S)|[^\W\d_]+\d")
 _RANGE = re.compile(r"(?<=\d)(\s?(?:-|\u2013|to|bis|or|and)\s?)(?=\d[\d.,]*\s?(?P<unit>%|[^\W\d_]+))")
 _HEDGES = frozenset(
     {"about", "around", "roughly", "approximately", "approx", "approx.", "some", "nearly", "almost", "over", "under"}
@@ -72,7 +74,7 @@ _DATE = re.compile(
 _TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
 _NEAR = 150
 """How far from a number, in characters, a word of the sentence has to stand."""
-_OWN_COUNTS = frozenset(map(float, range(13)))
+_OWN_COUNTS = frozenset(map(float, range(21)))
 """What a model may count by itself."""
 _COUNTED = find_stems("failed passed errors warnings skipped")
 """What only programs count."""
@@ -131,7 +133,7 @@ def find_quantities(text: str, *, in_names: bool = False) -> Iterator[Quantity]:
     for match in _NUMBER.finditer(text):
         start, end = match.span("number")[0], max(match.end("number"), match.end("decimals"))
         before = text[max(start - _BEFORE_CHARS, 0) : match.start()]
-        is_in_name = _IN_NAME.search(before) or text[end : end + 1] in {"_", "/", ":", "#", "@"}
+        is_in_name = _IN_NAME.search(before) or _NAME_GOES_ON.match(text, end)
         if in_names or not is_in_name or (before.endswith("-") and before[-2:-1].isdigit()):
             yield _build_quantity(match, before, range_units.get(end, ""))
     if in_names:
@@ -173,7 +175,7 @@ def _find_label(before: str) -> str:
     while words and words[-1].lower() in _LINKS:
         words.pop()
     label = re.split(r"[\"'`({\[,]", words[-1].rstrip("\"'`"))[-1].lower() if words else ""
-    return "" if label[:1].isdigit() else label
+    return "" if label[:1].isdigit() or not re.search(r"[^\W\d_]", label) else label
 
 
 def _is_opener(words: Sequence[str]) -> bool:
@@ -254,9 +256,16 @@ class QuantityIndex:
     def _is_near(self, found: Sequence[Quantity], stems: frozenset[str]) -> bool:
         """Tells whether the number stands near a word of the sentence; else it is about something else."""
         words = frozenset(stem for stem in stems if not stem.isdigit())
+        if "line" in words and any(self._is_line_number(each) for each in found):
+            return True
         return not words or any(
             words & find_stems(self._text[max(each.offset - _NEAR, 0) : each.offset + _NEAR]) for each in found
         )
+
+    def _is_line_number(self, quantity: Quantity) -> bool:
+        """Tells whether a number is one that a tool set before a line, or behind the name of a file."""
+        end = quantity.offset + len(quantity.written)
+        return self._text[end : end + 1] in {":", "\t", "\u2192", "|"} or self._text[quantity.offset - 1 :][:1] == ":"
 
     def _is_converted(self, claim: Quantity) -> bool:
         """Tells whether the source gives the same amount in another unit. A kilobyte may have 1,000 or 1,024 bytes."""
