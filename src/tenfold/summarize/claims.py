@@ -246,10 +246,9 @@ _MIN_SHARED = 2
 _AS_GOOD = 0.95
 """A clause that shares this part of what the best one shares counts as well."""
 _SAME_MATTER = 0.8
-"""Part that a clause must share to be about the same matter as a claim about anything else."""
+"""Part that a clause and a claim about anything else must share to be about the same matter."""
 _MIN_STEMS = 3
-_SAME_SIZE = 0.6
-"""Part of a statement that a claim must share: one that says much besides may be about something else."""
+_COMMA = re.compile(r",\s|\band (?=not\b)")
 _PART_END = re.compile(r"[;\u2014]|\. |, (?:so|which|because|and (?:the assistant|then))\b")
 
 
@@ -328,19 +327,46 @@ def _is_opposite(claim: Clause, statement: Clause) -> bool:
 
 
 def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimError]:
-    """Yields an error for each clause that denies what a statement about the same matter affirms, or the reverse."""
-    for clause in read_clauses(sentence):
-        stems = clause.stems - _FRAME_STEMS
-        if len(stems) < _MIN_STEMS:
-            continue
-        candidates = {id(each): each for stem in stems for each in source.statements_by_stem.get(stem, ())}.values()
-        same = [
-            each
-            for each in candidates
-            if len(shared := stems & each.clause.stems) >= _SAME_MATTER * len(stems)
-            and len(shared) >= _SAME_SIZE * len(each.clause.stems)
-        ]
-        if same and all(_is_opposite(clause, each.clause) for each in same):
-            yield ClaimError(
-                "contradicted", f'"{excerpt(sentence, 160)}": the source says "{excerpt(same[-1].sentence, 160)}"'
-            )
+    """Yields an error for each clause that denies what a statement about the same matter affirms, or the reverse.
+
+    Here each item of a list is a clause of its own. What is quoted says nothing itself, and code only what a clause is of.
+    """
+    masked = mask_literals(sentence, code=False)
+    for item in _find_items(masked):
+        prose = find_stems(mask_literals(item)) - _FRAME_STEMS
+        for clause in read_clauses(item):
+            stems = clause.stems - _FRAME_STEMS
+            if len(stems) < _MIN_STEMS or not _is_plain(item):
+                continue
+            same = _find_same_matter(stems, prose, source)
+            if same and all(_is_opposite(clause, each.clause) for each in same):
+                yield ClaimError(
+                    "contradicted", f'"{excerpt(sentence, 160)}": the source says "{excerpt(same[-1].sentence, 160)}"'
+                )
+
+
+def _find_items(masked: str) -> Iterator[str]:
+    """Yields the items of a sentence between commas that are not part of code."""
+    hidden = mask_literals(masked)
+    start = 0
+    for match in _COMMA.finditer(hidden):
+        yield masked[start : match.start()]
+        start = match.end()
+    yield masked[start:]
+
+
+def _is_plain(item: str) -> bool:
+    """Tells whether a text denies as much with its code as without it."""
+    return [c.is_denied for c in read_clauses(item)] == [c.is_denied for c in read_clauses(mask_literals(item))]
+
+
+def _find_same_matter(stems: frozenset[str], prose: frozenset[str], source: SourceText) -> list[Statement]:
+    """Returns the statements that share most of the words of a clause, of its code and of its prose, and say no more."""
+    candidates = {id(each): each for stem in stems for each in source.statements_by_stem.get(stem, ())}.values()
+    words = prose & stems
+    return [
+        each
+        for each in candidates
+        if len(shared := stems & each.clause.stems) >= _SAME_MATTER * max(len(stems), len(each.clause.stems))
+        and len(shared & words) >= _SAME_MATTER * len(words)
+    ]

@@ -16,6 +16,8 @@ _QUOTATION = re.compile(
 """Quotation marks open at the beginning of a word and close at the end of one: a text between two quotations is none."""
 _MARKS = re.compile(r"[\"'\u201c\u201d\u201e\u00ab\u00bb]")
 _MAX_SPAN_CHARS = 300
+_AFTER_END = "\"')]"
+"""What may follow the end of a sentence and belongs to it."""
 
 
 def find_spans(sentence: str) -> list[str]:
@@ -57,7 +59,7 @@ def split_whole_sentences(line: str) -> Iterator[str]:
     for piece in split_sentences(line):
         at = line.find(piece, end)
         start = at if start == end else start
-        end = at + len(piece)
+        end = len(line) - len(line[at + len(piece) :].lstrip(_AFTER_END))
         rest = line[end:]
         if not any(_is_open(line[start:end], mark) and mark in rest for mark in '`"'):
             yield line[start:end]

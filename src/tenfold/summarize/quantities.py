@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tenfold.summarize.polarity import find_stems
+from tenfold.summarize.polarity import find_stems, stem_word
 
 _UNITS: dict[str, tuple[str, float]] = {
     name: (kind, size)
@@ -72,10 +72,12 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
+_LINE_STEM = stem_word("lines")
 _NEAR = 150
 """How far from a number, in characters, a word of the sentence has to stand."""
-_OWN_COUNTS = frozenset(map(float, range(21)))
-"""What a model may count by itself."""
+_OWN_COUNTS = frozenset(map(float, range(13)))
+_OWN_COUNTS_OF = frozenset(map(float, range(21)))
+"""What a model may count by itself, and what if it says of what."""
 _COUNTED = find_stems("failed passed errors warnings skipped")
 """What only programs count."""
 _BINARY_MARGIN = 0.075
@@ -175,7 +177,7 @@ def _find_label(before: str) -> str:
     while words and words[-1].lower() in _LINKS:
         words.pop()
     label = re.split(r"[\"'`({\[,]", words[-1].rstrip("\"'`"))[-1].lower() if words else ""
-    return "" if label[:1].isdigit() or not re.search(r"[^\W\d_]", label) else label
+    return "" if label[:1].isdigit() or not re.search(r"[^\W\d]", label) else label
 
 
 def _is_opener(words: Sequence[str]) -> bool:
@@ -240,7 +242,7 @@ class QuantityIndex:
 
     def _has_quantity(self, claim: Quantity, stems: frozenset[str]) -> bool:
         found = self._by_value.get(claim.value, [])
-        if not claim.kind and not claim.label and claim.value in _OWN_COUNTS:
+        if not claim.kind and not claim.label and claim.value in (_OWN_COUNTS_OF if claim.after else _OWN_COUNTS):
             return not self._is_contradicted(claim)
         unit = (claim.kind, claim.size)
         same = [each for each in found if not (claim.kind and each.kind) or (each.kind, each.size) == unit]
@@ -256,7 +258,7 @@ class QuantityIndex:
     def _is_near(self, found: Sequence[Quantity], stems: frozenset[str]) -> bool:
         """Tells whether the number stands near a word of the sentence; else it is about something else."""
         words = frozenset(stem for stem in stems if not stem.isdigit())
-        if "line" in words and any(self._is_line_number(each) for each in found):
+        if _LINE_STEM in words and any(self._is_line_number(each) for each in found):
             return True
         return not words or any(
             words & find_stems(self._text[max(each.offset - _NEAR, 0) : each.offset + _NEAR]) for each in found
