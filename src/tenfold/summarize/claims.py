@@ -133,9 +133,7 @@ def _check_changed_files(sentence: str, source: SourceText) -> list[ClaimError]:
         paths = [word for word in find_claims(clause) if "://" not in word and _PATH.fullmatch(word)]
         if paths and _CHANGED.search(mask_literals(clause)) and not any(map(source.is_in_change, paths)):
             changed = ", ".join(source.written_files[-8:])
-            errors.append(
-                ClaimError("not_changed", f"{paths[0]}: no change of it is recorded; changed were {changed}")
-            )
+            errors.append(ClaimError("not_changed", f"{paths[0]}: no change of it is recorded; changed were {changed}"))
     return errors
 
 
@@ -178,7 +176,9 @@ def _check_outcomes(sentence: str, source: SourceText) -> list[ClaimError]:
                 continue
             ended = "succeeded" if outcome.is_ok else "failed"
             command = excerpt(outcome.command.partition("\n")[0], 100, Keep.JOINED_ENDS)
-            errors.append(ClaimError("outcome", f'"{match.group().replace(_JOINER, " ").strip()}", but {command} {ended}'))
+            errors.append(
+                ClaimError("outcome", f'"{match.group().replace(_JOINER, " ").strip()}", but {command} {ended}')
+            )
     return errors
 
 
@@ -215,6 +215,8 @@ _FRAME_VERBS = (
     r"|demand(?:s|ed)?|cares?|is (?:fine|ok|okay|happy|willing)|would like|does(?: not|n't)|did(?: not|n't)"
     r"|has (?:asked|said|told|approved|allowed|forbidden)|never|mentioned|warn(?:s|ed)?|banned?|bans"
 )
+_REFUSAL = re.compile(r"\b(?:reject|refuse|decline)", re.IGNORECASE)
+"""What a user may do in a word that names nothing of it."""
 _ANY_USER = "".join(
     rf"(?<!\b{words} )" for words in ("a", "any", "each", "every", "if the", "when the", "once the", "until the")
 )
@@ -257,9 +259,7 @@ def _check_statements(sentence: str, source: SourceText) -> list[ClaimError]:
     claim = _USER_CLAIM.search(masked)
     if not claim:
         return list(_find_contradictions(sentence, source))
-    start, end = next(
-        part for part in _split_parts(masked) if part[0] <= claim.start() < part[1]
-    )
+    start, end = next(part for part in _split_parts(masked) if part[0] <= claim.start() < part[1])
     is_passive = bool(re.search(rf"(?:by|per|from) (?:the )?{USER_NOUN}\Z", claim.group(), re.IGNORECASE))
     told = sentence[start if is_passive else claim.start() : end]
     if told.rstrip("*_ ").endswith(":") or (is_passive and _NOT_DONE.search(masked[start : claim.start()])):
@@ -267,13 +267,14 @@ def _check_statements(sentence: str, source: SourceText) -> list[ClaimError]:
     quotations = [words for at, words in locate_quotations(sentence) if claim.start() <= at < end]
     if any(source.has_quotation(q) and not source.has_quotation(q, by_user=True) for q in quotations):
         return [ClaimError("user", f'"{excerpt(sentence, 160)}": the quoted words are not the user\'s')]
+    is_refusal = bool(_REFUSAL.search(claim.group()))
     is_foreign = bool(source.user_languages - {detect_language(sentence) or "en"})
     clauses = [clause._replace(stems=clause.stems - _FRAME_STEMS) for clause in read_clauses(told)]
     contradictions = [error for clause in clauses if (error := _find_opposite(clause, told, source)) is not None]
     stems = frozenset(stem for clause in clauses for stem in clause.stems)
     if contradictions or is_foreign or not stems or not source.user_statements:
         return contradictions
-    return list(_check_support(stems, told, source))
+    return [] if is_refusal else list(_check_support(stems, told, source))
 
 
 def _split_parts(masked: str) -> Iterator[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from tenfold.summarize.polarity import find_stems, stem_word
@@ -219,6 +219,7 @@ class QuantityIndex:
                 self._by_label.setdefault(label, set()).add(each.value)
             for word in find_stems(each.after):
                 self._by_word.setdefault(word, set()).add(each.value)
+        self._stems = find_stems(text)
         self._sorted = sorted(self._by_value)
         self._dates = {date for _, date in find_dates(text)}
         self._times = {minutes for _, minutes in find_times(text)}
@@ -230,8 +231,9 @@ class QuantityIndex:
         """
         unknown = [written for written, date in find_dates(sentence) if not self._has_date(date)]
         unknown += [written for written, minutes in find_times(sentence) if not self._has_time(minutes)]
-        unknown += [each.written for each in find_quantities(sentence) if not self._has_quantity(each, stems)]
-        return unknown
+        claims = list(find_quantities(sentence))
+        values = {each.value for each in claims}
+        return unknown + [each.written for each in claims if not self._has_quantity(each, stems, values)]
 
     def _has_date(self, date: tuple[int, int, int]) -> bool:
         year, month, day = date
@@ -240,14 +242,16 @@ class QuantityIndex:
     def _has_time(self, minutes: int) -> bool:
         return not self._times.isdisjoint((minutes, minutes - 720, minutes + 720))  # in the morning or afternoon
 
-    def _has_quantity(self, claim: Quantity, stems: frozenset[str]) -> bool:
+    def _has_quantity(self, claim: Quantity, stems: frozenset[str], values: Collection[float]) -> bool:
         found = self._by_value.get(claim.value, [])
         if not claim.kind and not claim.label and claim.value in (_OWN_COUNTS_OF if claim.after else _OWN_COUNTS):
-            return not self._is_contradicted(claim)
+            return not self._is_contradicted(claim, values)
         unit = (claim.kind, claim.size)
         same = [each for each in found if not (claim.kind and each.kind) or (each.kind, each.size) == unit]
         if same and self._is_near(same, stems):
-            return not self._is_contradicted(claim)
+            if self._is_of_another_unit(claim, same):
+                return False
+            return not self._is_contradicted(claim, values)
         if self._is_converted(claim):
             return True
         is_short_hash = len(claim.written) >= _HASH_CHARS and re.search(
@@ -286,11 +290,21 @@ class QuantityIndex:
             for value in self._sorted
         )
 
-    def _is_contradicted(self, claim: Quantity) -> bool:
-        """Tells whether the source gives other numbers, and never this one, right beside the same word."""
+    def _is_of_another_unit(self, claim: Quantity, found: Sequence[Quantity]) -> bool:
+        """Tells whether the source gives the number with units only, and never names what the sentence counts."""
+        words = find_stems(claim.after) - self._stems
+        return bool(words) and not claim.kind and claim.value not in _OWN_COUNTS_OF and all(each.kind for each in found)
+
+    def _is_contradicted(self, claim: Quantity, values: Collection[float]) -> bool:
+        """Tells whether the source gives other numbers, and never this one, right beside the same word.
+
+        `values` are those of the sentence: it may give the other numbers too.
+        """
         beside = [self._by_label.get(stem, set()) for stem in find_stems(claim.label)]
         beside += [self._by_word.get(stem, set()) for stem in find_stems(claim.after) & _COUNTED]
-        is_other = any(0 < len(values) <= _FEW and claim.value not in values for values in beside)
+        is_other = any(
+            0 < len(known) <= _FEW and claim.value not in known and not known.issubset(values) for known in beside
+        )
         return is_other and not self._is_open(claim)
 
     def _is_open(self, claim: Quantity) -> bool:
