@@ -15,7 +15,8 @@ from msgspec import Struct
 from tenfold.summarize.claims import ClaimKind, find_claim_errors
 from tenfold.summarize.evidence import SourceText
 from tenfold.summarize.headings import find_heading_errors
-from tenfold.text.excerpts import Count, split_sentences
+from tenfold.summarize.literals import split_whole_sentences
+from tenfold.text.excerpts import Count
 
 FailureKind = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "heading", "too_long"] | ClaimKind
 
@@ -67,7 +68,7 @@ def check_summary(text: str, *, finish: str, expected: Expectation, count: Count
     for number, line in enumerate(text.split("\n")):
         failures.extend(
             CheckFailure(kind=error.kind, detail=error.detail, line=number, sentence=sentence)
-            for sentence in split_sentences(line)
+            for sentence in split_whole_sentences(line)
             for error in find_claim_errors(sentence, expected.source)
         )
     size = count([text])[0]

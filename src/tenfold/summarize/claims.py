@@ -13,8 +13,9 @@ from typing import Literal
 from msgspec import Struct
 
 from tenfold.summarize.evidence import USER_NOUN, USER_WORD, CommandOutcome, SourceText, Statement, count_shared
+from tenfold.summarize.literals import find_quotations, find_spans, locate_quotations, mask_literals
 from tenfold.summarize.polarity import Clause, detect_language, find_stems, read_clauses, stem_word
-from tenfold.text.excerpts import Keep, excerpt
+from tenfold.text.excerpts import Keep, excerpt, has_words
 
 ClaimKind = Literal["unknown", "not_run", "not_changed", "outcome", "user", "contradicted"]
 
@@ -35,9 +36,14 @@ def find_claim_errors(sentence: str, source: SourceText) -> list[ClaimError]:
     errors = [ClaimError("unknown", word) for word in find_claims(sentence) if not source.has_word(word)]
     if len(sentence) > _MAX_SENTENCE_CHARS:
         return errors
-    plain = _CODE_SPAN.sub(" ", sentence)
-    errors += [ClaimError("unknown", span) for span in _find_spans(sentence) if not source.has_span(span)]
-    quotations = _find_quotations(sentence.replace("`", ""))
+    plain = re.sub(r"`[^`\n]+`", "_", sentence)
+    is_proposed = bool(_NOT_DONE.search(mask_literals(sentence)))
+    errors += [
+        ClaimError("unknown", span)
+        for span in find_spans(sentence)
+        if not (is_proposed and _PROGRAM.match(span)) and not source.has_span(span)
+    ]
+    quotations = find_quotations(sentence)
     errors += [ClaimError("unknown", f'"{each}"') for each in quotations if not source.has_quotation(each)]
     errors += [
         ClaimError("unknown", written)
@@ -77,23 +83,6 @@ def find_claims(line: str) -> list[str]:
     return [word for word in dict.fromkeys(found) if word.lower() not in _COMMON_NAMES and len(word) > 2]
 
 
-_CODE_SPAN = re.compile(r"`([^`\n]{2,300})`")
-_QUOTATION = re.compile(
-    r"\"([^\"\n]{4,400})\"|\u201c([^\u201d\n]{4,400})\u201d|\u201e([^\u201c\n]{4,400})\u201c"
-    r"|\u00ab\s?([^\u00bb\n]{4,400})\u00bb|(?<!\w)'([^'\n]{4,300})'(?!\w)"
-)
-
-
-def _find_spans(sentence: str) -> list[str]:
-    return [span for span in _CODE_SPAN.findall(sentence) if re.search(r"\w{2}", span)]
-
-
-def _find_quotations(sentence: str) -> list[str]:
-    """Returns the quotations of two or more words."""
-    found = ("".join(groups) for groups in _QUOTATION.findall(sentence))
-    return [words for words in found if len(re.findall(r"\w+", words)) > 1]
-
-
 def _without_claims(sentence: str) -> str:
     """Blanks paths and identifiers, whose digits are no numbers."""
     return _CLAIM.sub(lambda match: "_" if not re.fullmatch(r"\d+", match[0]) else match[0], sentence)
@@ -102,7 +91,7 @@ def _without_claims(sentence: str) -> str:
 # -- what was done -----------------------------------------------------------------------------------------------------
 
 _RUN_SPAN = re.compile(
-    r"\b(?:ran|re-?ran|executed|invoked)\b[^`.;,]{0,30}`([^`\n]{1,300})`"
+    r"\b(?:ran|re-?ran|executed|invoked)\b(?:(?!\b(?:with|that|gave|raised|failed)\b)[^`.;,]){0,30}`([^`\n]{1,300})`"
     r"|`([^`\n]{1,300})` (?:was|were|has been) (?:run|executed)\b",
     re.IGNORECASE,
 )
@@ -110,6 +99,7 @@ _PROGRAMS = (
     "git|npm|npx|yarn|pnpm|pip|pytest|python3?|node|cargo|go|make|docker|kubectl|terraform|uv|ruff|mypy|rm|curl|ssh"
     "|systemctl|psql|gh"
 )
+_PROGRAM = re.compile(rf"(?:{_PROGRAMS})\s")
 _RUN_WORDS = re.compile(rf"\b(?:ran|re-?ran|executed)\s+((?:{_PROGRAMS})\b(?: [\w./:=@-]+)*)", re.IGNORECASE)
 _WORDS_AFTER_COMMAND = re.compile(
     r" (?:and|to|in|on|which|with|after|before|again|for|successfully|but|then|at|once|twice)\b.*"
@@ -126,7 +116,7 @@ _PATH = re.compile(r"[\w@./~+-]*[\w-]\.[A-Za-z]\w{0,8}\b")
 
 def _find_run_commands(sentence: str) -> Iterator[str]:
     """Yields the commands that a sentence says were run, by someone else than the user."""
-    if USER_WORD.search(sentence) or _NOT_DONE.search(_CODE_SPAN.sub("", sentence)):
+    if USER_WORD.search(sentence) or _NOT_DONE.search(mask_literals(sentence)):
         return
     for groups in _RUN_SPAN.findall(sentence):
         yield "".join(groups)
@@ -135,14 +125,16 @@ def _find_run_commands(sentence: str) -> Iterator[str]:
 
 
 def _check_changed_files(sentence: str, source: SourceText) -> list[ClaimError]:
-    """Checks that one of the files of a sentence about a change is one that was changed."""
-    paths = [word for word in find_claims(sentence) if "://" not in word and _PATH.fullmatch(word)]
-    if not paths or not source.written_files or not _CHANGED.search(sentence) or _NOT_DONE.search(sentence):
+    """Checks that one of the files of a clause about a change is one that was changed."""
+    if not source.written_files or USER_WORD.search(sentence) or _NOT_DONE.search(mask_literals(sentence)):
         return []
-    if USER_WORD.search(sentence) or any(source.is_in_change(path) for path in paths):
-        return []
-    changed = ", ".join(source.written_files[-8:])
-    return [ClaimError("not_changed", f"{paths[0]}: no change of it is recorded; changed were {changed}")]
+    errors = []
+    for clause in re.split(r"[;:()]", sentence):
+        paths = [word for word in find_claims(clause) if "://" not in word and _PATH.fullmatch(word)]
+        if paths and _CHANGED.search(mask_literals(clause)) and not any(map(source.is_in_change, paths)):
+            changed = ", ".join(source.written_files[-8:])
+            errors.append(ClaimError("not_changed", f"{paths[0]}: no change of it is recorded; changed were {changed}"))
+    return errors
 
 
 # -- how it ended ------------------------------------------------------------------------------------------------------
@@ -159,14 +151,24 @@ _ENDING = re.compile(
 )
 _PRESENT = re.compile(r"\b(?:still|now|pass|passes|fail|fails|is|are|succeeds?|compiles?)\b", re.IGNORECASE)
 _TOKEN = re.compile(r"[^\W\d_]{3,}")
+_OPEN_SUBJECT = re.compile(
+    r"\b(?:no|none|nothing|neither|any|if|when|once|until|unless|whether|some|each|every)\b", re.IGNORECASE
+)
+"""Words in a subject that names no command that ended: there was none, or it is one that may come."""
+_CODE_SPACES, _JOINER = re.compile(r"\s(?=[^`]*`(?:[^`]*`[^`]*`)*[^`]*\Z)"), "\x01"
+"""White space inside code, and what stands for it, so that no part of the code is read as a sentence."""
 
 
 def _check_outcomes(sentence: str, source: SourceText) -> list[ClaimError]:
     """Checks "X passed" and "X failed" against how the commands ended that X names."""
     errors = []
-    for match in _ENDING.finditer(re.sub(r"n['\u2019]t\b", " not", sentence)):
+    told = re.sub(r"n['\u2019]t\b", " not", mask_literals(sentence, code=False))
+    for match in _ENDING.finditer(_CODE_SPACES.sub(_JOINER, told)):
+        subject = match["subject"].replace(_JOINER, " ")
+        if _OPEN_SUBJECT.search(mask_literals(subject)):
+            continue
         is_good = bool(match["good"]) != bool(re.search(r"\b(?:not|never)\b", match["lead"]))
-        for outcome in _find_same(_match_outcomes(match["subject"], source.outcomes)):
+        for outcome in _find_same(_match_outcomes(subject, source.outcomes)):
             is_present = bool(_PRESENT.search(match.group()[len(match["subject"]) :]))
             if outcome.is_ok is None or outcome.is_ok == is_good:
                 continue
@@ -174,18 +176,22 @@ def _check_outcomes(sentence: str, source: SourceText) -> list[ClaimError]:
                 continue
             ended = "succeeded" if outcome.is_ok else "failed"
             command = excerpt(outcome.command.partition("\n")[0], 100, Keep.JOINED_ENDS)
-            errors.append(ClaimError("outcome", f'"{match.group().strip()}", but {command} {ended}'))
+            errors.append(
+                ClaimError("outcome", f'"{match.group().replace(_JOINER, " ").strip()}", but {command} {ended}')
+            )
     return errors
 
 
 def _match_outcomes(subject: str, outcomes: Sequence[CommandOutcome]) -> list[CommandOutcome]:
     """Returns the commands that a subject names: by code in backticks, else by most of its words."""
-    if spans := _find_spans(subject):
+    if spans := find_spans(subject):
         words = spans[-1].lower().split()
-        return [each for each in outcomes if all(word in each.command for word in words)]
+        return [each for each in outcomes if all(has_words(word, each.command, joints="") for word in words)]
     stems = {stem for stem in find_stems(subject) if len(stem) > 3 and not stem.isdigit()}
     scores = [sum(_has_token(each.command, stem) for stem in stems) for each in outcomes]
     best = max(scores, default=0)
+    if best * 2 < len(stems):
+        return []
     return [each for each, score in zip(outcomes, scores, strict=True) if best and score == best]
 
 
@@ -209,13 +215,15 @@ _FRAME_VERBS = (
     r"|demand(?:s|ed)?|cares?|is (?:fine|ok|okay|happy|willing)|would like|does(?: not|n't)|did(?: not|n't)"
     r"|has (?:asked|said|told|approved|allowed|forbidden)|never|mentioned|warn(?:s|ed)?|banned?|bans"
 )
+_REFUSAL = re.compile(r"\b(?:reject|refuse|decline)", re.IGNORECASE)
+"""What a user may do in a word that names nothing of it."""
 _ANY_USER = "".join(
     rf"(?<!\b{words} )" for words in ("a", "any", "each", "every", "if the", "when the", "once the", "until the")
 )
 """Before a word for the user, these tell of the users of a program."""
 _USER_CLAIM = re.compile(
     rf"(?<!\w){_ANY_USER}{USER_NOUN}\s(?:\w+ly\s|also\s|then\s|now\s|later\s)*(?:{_FRAME_VERBS})\b"
-    rf"|\b(?:by|per|from) (?:the )?{USER_NOUN}\b"
+    rf"|\b(?:{_FRAME_VERBS}) (?:by|from) (?:the )?{USER_NOUN}\b|\bper the {USER_NOUN}\b"
     rf"|\b(?:the )?{USER_NOUN}['\u2019]s (?:wish|request|instruction|permission|approval|rule|decision|preference)"
     rf"|^\W*{USER_NOUN}\s?[\]:]",
     re.IGNORECASE,
@@ -240,26 +248,42 @@ _MIN_SHARED = 2
 _AS_GOOD = 0.95
 """A clause that shares this part of what the best one shares counts as well."""
 _SAME_MATTER = 0.8
-"""Part that a clause must share to be about the same matter as a claim about anything else."""
+"""Part that a clause and a claim about anything else must share to be about the same matter."""
 _MIN_STEMS = 3
+_COMMA = re.compile(r",\s|\band (?=not\b)")
+_PART_END = re.compile(r"[;\u2014]|\. |, (?:so|which|because|and (?:the assistant|then))\b")
 
 
 def _check_statements(sentence: str, source: SourceText) -> list[ClaimError]:
-    claim = _USER_CLAIM.search(sentence)
+    masked = mask_literals(sentence)
+    claim = _USER_CLAIM.search(masked)
     if not claim:
         return list(_find_contradictions(sentence, source))
-    start = 0 if claim.group().lower().startswith(("by", "per", "from")) else claim.start()
-    quotations = _find_quotations(sentence)
+    start, end = next(part for part in _split_parts(masked) if part[0] <= claim.start() < part[1])
+    is_passive = bool(re.search(rf"(?:by|per|from) (?:the )?{USER_NOUN}\Z", claim.group(), re.IGNORECASE))
+    told = sentence[start if is_passive else claim.start() : end]
+    if told.rstrip("*_ ").endswith(":") or (is_passive and _NOT_DONE.search(masked[start : claim.start()])):
+        return []
+    quotations = [words for at, words in locate_quotations(sentence) if claim.start() <= at < end]
     if any(source.has_quotation(q) and not source.has_quotation(q, by_user=True) for q in quotations):
         return [ClaimError("user", f'"{excerpt(sentence, 160)}": the quoted words are not the user\'s')]
-    told = re.split(r"[;\u2014]|\. |, (?:so|which|because|and (?:the assistant|then))\b", sentence[start:])[0]
+    is_refusal = bool(_REFUSAL.search(claim.group()))
     is_foreign = bool(source.user_languages - {detect_language(sentence) or "en"})
     clauses = [clause._replace(stems=clause.stems - _FRAME_STEMS) for clause in read_clauses(told)]
     contradictions = [error for clause in clauses if (error := _find_opposite(clause, told, source)) is not None]
     stems = frozenset(stem for clause in clauses for stem in clause.stems)
     if contradictions or is_foreign or not stems or not source.user_statements:
         return contradictions
-    return list(_check_support(stems, told, source))
+    return [] if is_refusal else list(_check_support(stems, told, source))
+
+
+def _split_parts(masked: str) -> Iterator[tuple[int, int]]:
+    """Yields where the parts of a sentence begin and end of which one tells what the user wants."""
+    start = 0
+    for match in _PART_END.finditer(masked):
+        yield start, match.start()
+        start = match.start()
+    yield start, len(masked)
 
 
 def _find_opposite(clause: Clause, sentence: str, source: SourceText) -> ClaimError | None:
@@ -304,15 +328,46 @@ def _is_opposite(claim: Clause, statement: Clause) -> bool:
 
 
 def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimError]:
-    """Yields an error for each clause that denies what a statement about the same matter affirms, or the reverse."""
-    for clause in read_clauses(sentence):
-        stems = clause.stems - _FRAME_STEMS
-        if len(stems) < _MIN_STEMS:
-            continue
-        candidates = {id(each): each for stem in stems for each in source.statements_by_stem.get(stem, ())}.values()
-        scored = [(len(stems & each.clause.stems) / len(stems), each) for each in candidates]
-        same = [each for score, each in scored if score >= _SAME_MATTER]
-        if same and all(_is_opposite(clause, each.clause) for each in same):
-            yield ClaimError(
-                "contradicted", f'"{excerpt(sentence, 160)}": the source says "{excerpt(same[-1].sentence, 160)}"'
-            )
+    """Yields an error for each clause that denies what a statement about the same matter affirms, or the reverse.
+
+    Here each item of a list is a clause of its own. What is quoted says nothing itself, and code only what a clause is of.
+    """
+    masked = mask_literals(sentence, code=False)
+    for item in _find_items(masked):
+        prose = find_stems(mask_literals(item)) - _FRAME_STEMS
+        for clause in read_clauses(item):
+            stems = clause.stems - _FRAME_STEMS
+            if len(stems) < _MIN_STEMS or not _is_plain(item):
+                continue
+            same = _find_same_matter(stems, prose, source)
+            if same and all(_is_opposite(clause, each.clause) for each in same):
+                yield ClaimError(
+                    "contradicted", f'"{excerpt(sentence, 160)}": the source says "{excerpt(same[-1].sentence, 160)}"'
+                )
+
+
+def _find_items(masked: str) -> Iterator[str]:
+    """Yields the items of a sentence between commas that are not part of code."""
+    hidden = mask_literals(masked)
+    start = 0
+    for match in _COMMA.finditer(hidden):
+        yield masked[start : match.start()]
+        start = match.end()
+    yield masked[start:]
+
+
+def _is_plain(item: str) -> bool:
+    """Tells whether a text denies as much with its code as without it."""
+    return [c.is_denied for c in read_clauses(item)] == [c.is_denied for c in read_clauses(mask_literals(item))]
+
+
+def _find_same_matter(stems: frozenset[str], prose: frozenset[str], source: SourceText) -> list[Statement]:
+    """Returns the statements that share most of the words of a clause, of its code and of its prose, and say no more."""
+    candidates = {id(each): each for stem in stems for each in source.statements_by_stem.get(stem, ())}.values()
+    words = prose & stems
+    return [
+        each
+        for each in candidates
+        if len(shared := stems & each.clause.stems) >= _SAME_MATTER * max(len(stems), len(each.clause.stems))
+        and len(shared & words) >= _SAME_MATTER * len(words)
+    ]

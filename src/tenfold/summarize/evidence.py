@@ -23,6 +23,7 @@ from tenfold.text.excerpts import (
     has_words,
     is_prose,
     split_sentences,
+    strip_escapes,
 )
 
 _USER_KINDS = frozenset({"request", "rule", "correction"})
@@ -50,6 +51,15 @@ _CHANGE = re.compile(
 )
 _MAX_LINE, _MAX_SENTENCE = 400, 2_000
 """Characters read of a line that a tool wrote, and of the longest sentence that is read as a statement."""
+_LINE_START = re.compile(r"^[ \t]*\d{1,6}(?:\u2192|\t|:(?!\d)| ?\|)", re.MULTILINE)
+"""The number that a tool sets before a line."""
+_MAX_GAP = 3
+"""Words that may stand between two words of code."""
+_CHANGE_RECORD = re.compile(
+    r"^(?:diff --git|[-+]{3}|rename (?:from|to)| (?:create|delete) mode|\s?[MADR]\s).*|^ ?.{1,200} \| +\d+ [-+]*$",
+    re.MULTILINE,
+)
+"""A line by which a version control system tells that a file was changed."""
 _LINE_NUMBER = re.compile(r"(?<=\w):\d+(?:[:-]\d+)?\Z")
 _HASH = re.compile(r"[0-9a-f]{7,39}")
 
@@ -73,7 +83,8 @@ class CommandOutcome(NamedTuple):
 class SourceText:
     """What a summary was made of.
 
-    `calls` are the tool calls with their arguments, `changes` the arguments of those that change something.
+    `calls` are the tool calls with their arguments, `changes` the arguments of those that change something. `numbers`
+    are those of the messages.
     """
 
     def __init__(  # noqa: PLR0913  the views of one source, filled by `build_source`
@@ -87,11 +98,12 @@ class SourceText:
         changes: Sequence[str] = (),
         edits: Sequence[tuple[str, str]] = (),
         facts: Sequence[Fact] = (),
+        numbers: Sequence[int] = (),
     ) -> None:
         self.text = text
         self.calls, self.facts = calls, facts
         self._user_words, self._tool_words, self._other_words = user_words, tool_words, other_words
-        self._changes, self._edits = changes, edits
+        self._changes, self._edits, self._numbers = changes, edits, numbers
 
     # -- words ---------------------------------------------------------------------------------------------------------
 
@@ -123,10 +135,33 @@ class SourceText:
         if span.lower() in self._flat_text:
             return True
         words = [w for w in span.split() if not re.fullmatch(r"<.*>|\.\.\.|\u2026|\[.*\]", w)]
-        if len(words) > 1:
-            return self.has_call(span) or any(_has_in_order(words, line) for line in self._find_lines(words))
+        if len(words) > 1 and (
+            self.has_call(span) or any(_has_in_order(words, line) for line in self._find_lines(words))
+        ):
+            return True
+        if len(words) > 1 or "(" in span:
+            return all(map(self._has_code, re.split(r"\.{3}|\u2026|;|<[^<>]*>", span)))
         pieces = [piece for piece in re.split(r"[^\w./@-]+", span) if len(piece) > 1]
-        return all(self.has_word(piece.rstrip(".-") or piece) for piece in pieces)
+        return all(self._has_name(piece.rstrip(".-") or piece) for piece in pieces)
+
+    def _has_name(self, name: str) -> bool:
+        """Tells whether a name occurs; of one such as `Class.method`, whether its parts do."""
+        parts = name.split(".")
+        return self.has_word(name) or (
+            "/" not in name and len(parts) > 1 and all(part.isidentifier() and self.has_word(part) for part in parts)
+        )
+
+    def _has_code(self, code: str) -> bool:
+        """Tells whether the words of code stand one after the other, with at most a few others in between.
+
+        So it may be set in other lines, in other quotation marks, or without the types that the source names.
+        """
+        words = _WORD.findall(code.lower())
+        if not words:
+            return True
+        gap = rf"(?: \w+){{0,{_MAX_GAP}}} "
+        pattern = words[0] + "".join((" " if word.isdigit() else gap) + word for word in words[1:])
+        return re.search(rf" {pattern} ", self._word_text) is not None
 
     def has_call(self, command: str) -> bool:
         """Tells whether the words of a command occur, in this order, in one tool call."""
@@ -144,7 +179,8 @@ class SourceText:
 
     @cached_property
     def _word_text(self) -> str:
-        return f" {' '.join(_WORD.findall(self.text.lower()))} "
+        text = _LINE_START.sub("", strip_escapes(self.text).lower())
+        return f" {' '.join(_WORD.findall(text))} "
 
     @cached_property
     def _user_word_text(self) -> str:
@@ -166,7 +202,7 @@ class SourceText:
     @cached_property
     def quantities(self) -> QuantityIndex:
         """The numbers, dates and times of the source."""
-        return QuantityIndex(self.text)
+        return QuantityIndex(self.text + "".join(f"\nmessage {number}" for number in self._numbers))
 
     def find_swapped_change(self, sentence: str) -> str:
         """Returns a change "from A to B" in a sentence where the source knows only one from B to A; else ""."""
@@ -195,7 +231,11 @@ class SourceText:
     def is_in_change(self, path: str) -> bool:
         """Tells whether a path, or at least its name, occurs in a call that changes something, or in a changed file."""
         name = path.rpartition("/")[2]
-        return any(has_words(name, text, joints="") for text in (*self._changes, *self.written_files))
+        return any(has_words(name, text, joints="") for text in (*self._changes, *self.written_files, self._records))
+
+    @cached_property
+    def _records(self) -> str:
+        return "\n".join(match[0] for match in _CHANGE_RECORD.finditer(self.text))
 
     @cached_property
     def outcomes(self) -> tuple[CommandOutcome, ...]:
@@ -269,7 +309,9 @@ def build_source(
     calls: list[str] = []
     changes: list[str] = []
     edits: list[tuple[str, str]] = []
-    for _, message in items:
+    numbers: list[int] = []
+    for number, message in items:
+        numbers.append(number)
         words = get_user_words(message)
         text = get_text(message)
         user_words.append(words)
@@ -299,6 +341,7 @@ def build_source(
         changes=changes,
         edits=edits,
         facts=facts,
+        numbers=numbers,
     )
 
 

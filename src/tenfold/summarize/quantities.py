@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from tenfold.summarize.polarity import find_stems
+from tenfold.summarize.polarity import find_stems, stem_word
 
 _UNITS: dict[str, tuple[str, float]] = {
     name: (kind, size)
@@ -36,7 +36,8 @@ _UNITS: dict[str, tuple[str, float]] = {
 _MAGNITUDES = {"k": 1e3, "m": 1e6, "bn": 1e9, "g": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "t": 1e12}
 _NUMBER_WORDS = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
-    "eleven": 11, "twelve": 12,
+    "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17,
+    "eighteen": 18, "nineteen": 19, "twenty": 20,
 }  # fmt: skip
 _NUMBER_WORD = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})\b(?: (\w+))?", re.IGNORECASE)
 _NUMBER = re.compile(
@@ -45,6 +46,7 @@ _NUMBER = re.compile(
     r"(?P<unit>\s?(?:%|[$\u20ac\u00a3])|[ -]?[^\W\d_]+)?(?P<next> [^\W\d_]+)?"
 )
 _IN_NAME = re.compile(r"[\w#/:@.+-]\Z")
+_NAME_GOES_ON = re.compile(r"[_/#@]|:(?=\S)|[^\W\d_]+\d")
 _RANGE = re.compile(r"(?<=\d)(\s?(?:-|\u2013|to|bis|or|and)\s?)(?=\d[\d.,]*\s?(?P<unit>%|[^\W\d_]+))")
 _HEDGES = frozenset(
     {"about", "around", "roughly", "approximately", "approx", "approx.", "some", "nearly", "almost", "over", "under"}
@@ -70,10 +72,12 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
+_LINE_STEM = stem_word("lines")
 _NEAR = 150
 """How far from a number, in characters, a word of the sentence has to stand."""
 _OWN_COUNTS = frozenset(map(float, range(13)))
-"""What a model may count by itself."""
+_OWN_COUNTS_OF = frozenset(map(float, range(21)))
+"""What a model may count by itself, and what if it says of what."""
 _COUNTED = find_stems("failed passed errors warnings skipped")
 """What only programs count."""
 _BINARY_MARGIN = 0.075
@@ -131,7 +135,7 @@ def find_quantities(text: str, *, in_names: bool = False) -> Iterator[Quantity]:
     for match in _NUMBER.finditer(text):
         start, end = match.span("number")[0], max(match.end("number"), match.end("decimals"))
         before = text[max(start - _BEFORE_CHARS, 0) : match.start()]
-        is_in_name = _IN_NAME.search(before) or text[end : end + 1] in {"_", "/", ":", "#", "@"}
+        is_in_name = _IN_NAME.search(before) or _NAME_GOES_ON.match(text, end)
         if in_names or not is_in_name or (before.endswith("-") and before[-2:-1].isdigit()):
             yield _build_quantity(match, before, range_units.get(end, ""))
     if in_names:
@@ -173,7 +177,7 @@ def _find_label(before: str) -> str:
     while words and words[-1].lower() in _LINKS:
         words.pop()
     label = re.split(r"[\"'`({\[,]", words[-1].rstrip("\"'`"))[-1].lower() if words else ""
-    return "" if label[:1].isdigit() else label
+    return "" if label[:1].isdigit() or not re.search(r"[^\W\d]", label) else label
 
 
 def _is_opener(words: Sequence[str]) -> bool:
@@ -215,6 +219,7 @@ class QuantityIndex:
                 self._by_label.setdefault(label, set()).add(each.value)
             for word in find_stems(each.after):
                 self._by_word.setdefault(word, set()).add(each.value)
+        self._stems = find_stems(text)
         self._sorted = sorted(self._by_value)
         self._dates = {date for _, date in find_dates(text)}
         self._times = {minutes for _, minutes in find_times(text)}
@@ -226,8 +231,9 @@ class QuantityIndex:
         """
         unknown = [written for written, date in find_dates(sentence) if not self._has_date(date)]
         unknown += [written for written, minutes in find_times(sentence) if not self._has_time(minutes)]
-        unknown += [each.written for each in find_quantities(sentence) if not self._has_quantity(each, stems)]
-        return unknown
+        claims = list(find_quantities(sentence))
+        values = {each.value for each in claims}
+        return unknown + [each.written for each in claims if not self._has_quantity(each, stems, values)]
 
     def _has_date(self, date: tuple[int, int, int]) -> bool:
         year, month, day = date
@@ -236,14 +242,16 @@ class QuantityIndex:
     def _has_time(self, minutes: int) -> bool:
         return not self._times.isdisjoint((minutes, minutes - 720, minutes + 720))  # in the morning or afternoon
 
-    def _has_quantity(self, claim: Quantity, stems: frozenset[str]) -> bool:
+    def _has_quantity(self, claim: Quantity, stems: frozenset[str], values: Collection[float]) -> bool:
         found = self._by_value.get(claim.value, [])
-        if not claim.kind and not claim.label and claim.value in _OWN_COUNTS:
-            return not self._is_contradicted(claim)
+        if not claim.kind and not claim.label and claim.value in (_OWN_COUNTS_OF if claim.after else _OWN_COUNTS):
+            return not self._is_contradicted(claim, values)
         unit = (claim.kind, claim.size)
         same = [each for each in found if not (claim.kind and each.kind) or (each.kind, each.size) == unit]
         if same and self._is_near(same, stems):
-            return not self._is_contradicted(claim)
+            if self._is_of_another_unit(claim, same):
+                return False
+            return not self._is_contradicted(claim, values)
         if self._is_converted(claim):
             return True
         is_short_hash = len(claim.written) >= _HASH_CHARS and re.search(
@@ -254,9 +262,16 @@ class QuantityIndex:
     def _is_near(self, found: Sequence[Quantity], stems: frozenset[str]) -> bool:
         """Tells whether the number stands near a word of the sentence; else it is about something else."""
         words = frozenset(stem for stem in stems if not stem.isdigit())
+        if _LINE_STEM in words and any(self._is_line_number(each) for each in found):
+            return True
         return not words or any(
             words & find_stems(self._text[max(each.offset - _NEAR, 0) : each.offset + _NEAR]) for each in found
         )
+
+    def _is_line_number(self, quantity: Quantity) -> bool:
+        """Tells whether a number is one that a tool set before a line, or behind the name of a file."""
+        end = quantity.offset + len(quantity.written)
+        return self._text[end : end + 1] in {":", "\t", "\u2192", "|"} or self._text[quantity.offset - 1 :][:1] == ":"
 
     def _is_converted(self, claim: Quantity) -> bool:
         """Tells whether the source gives the same amount in another unit. A kilobyte may have 1,000 or 1,024 bytes."""
@@ -275,11 +290,21 @@ class QuantityIndex:
             for value in self._sorted
         )
 
-    def _is_contradicted(self, claim: Quantity) -> bool:
-        """Tells whether the source gives other numbers, and never this one, right beside the same word."""
+    def _is_of_another_unit(self, claim: Quantity, found: Sequence[Quantity]) -> bool:
+        """Tells whether the source gives the number with units only, and never names what the sentence counts."""
+        words = find_stems(claim.after) - self._stems
+        return bool(words) and not claim.kind and claim.value not in _OWN_COUNTS_OF and all(each.kind for each in found)
+
+    def _is_contradicted(self, claim: Quantity, values: Collection[float]) -> bool:
+        """Tells whether the source gives other numbers, and never this one, right beside the same word.
+
+        `values` are those of the sentence: it may give the other numbers too.
+        """
         beside = [self._by_label.get(stem, set()) for stem in find_stems(claim.label)]
         beside += [self._by_word.get(stem, set()) for stem in find_stems(claim.after) & _COUNTED]
-        is_other = any(0 < len(values) <= _FEW and claim.value not in values for values in beside)
+        is_other = any(
+            0 < len(known) <= _FEW and claim.value not in known and not known.issubset(values) for known in beside
+        )
         return is_other and not self._is_open(claim)
 
     def _is_open(self, claim: Quantity) -> bool:
