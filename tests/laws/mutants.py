@@ -108,13 +108,15 @@ MUTANTS = (
     ),
     _edit_view("older_views_see_newer_units", "return self._units[: self._unit_count]", "return self._units"),
     _edit_view("older_views_show_newer_units", "in range(self._unit_count):", "in range(len(self._units)):"),
-    _edit_view("snapshot_drops_pins", "tuple(sorted(marks.pins)), marks.undone", "(), marks.undone"),
+    _edit_view(
+        "snapshot_drops_pins", "tuple(sorted(marks.pins)),\n            marks.undone", "(),\n            marks.undone"
+    ),
     _edit_view(
         "snapshot_drops_live",
-        "self.length, self.range_refs, marks.live_blocks, tuple(",
-        "self.length, self.range_refs, (), tuple(",
+        "            marks.live_blocks,\n            tuple(",
+        "            (),\n            tuple(",
     ),
-    _edit_view("opening_forgets_the_undo", "snapshot.length - 1, snapshot.undone)", "snapshot.length - 1)"),
+    _edit_view("opening_forgets_the_undo", "            undone=snapshot.undone,\n", ""),
     _edit_view(
         "rescan_forgets_the_open_step",
         "self.length, refs, units, len(units), step,",

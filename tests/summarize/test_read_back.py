@@ -83,4 +83,6 @@ def test_a_change_of_a_plan_in_a_file_is_one_of_the_list_that_was_read_back() ->
             facts, *get_facts(make_user("next"), make_call("edit", path="home.md", **other), make_result("edited"))
         )
     )
-    assert "print the sum" not in text, "another list, which is now the newest"
+    plan_text = text.partition("## Plan and to-do state")[2].partition("## Files")[0]
+    assert "buy milk" in plan_text
+    assert "print the sum" not in plan_text, "another list, which is now the newest"

@@ -178,7 +178,7 @@ def _has_label(text: str, language: CueLanguage) -> bool:
 
 
 _MIN_CORRECTION_CHARS = 8
-"""A shorter sentence, such as "Wait.", says nothing apart from the others."""
+"""A shorter sentence, such as "Wait.", is about those that follow."""
 
 
 def _find_corrections(
@@ -192,8 +192,11 @@ def _find_corrections(
         yield _build_fact("correction", text, position)
         return
     for sentence in correcting:
-        if len(sentence.text) >= _MIN_CORRECTION_CHARS and not any(sentence.text in rule.text for rule in rules):
-            yield _build_fact("correction", excerpt(sentence.text, _MAX_RULE_CHARS), position)
+        said = sentence.text
+        if len(said) < _MIN_CORRECTION_CHARS:
+            said = " ".join(each.text for each in sentences[sentences.index(sentence) :])
+        if len(said) >= _MIN_CORRECTION_CHARS and not any(said in rule.text for rule in rules):
+            yield _build_fact("correction", excerpt(said, _MAX_RULE_CHARS), position)
 
 
 def _build_fact(kind: Literal["rule", "correction", "remark"], text: str, position: int, note: str = "") -> Fact:

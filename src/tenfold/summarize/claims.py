@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tenfold.summarize.evidence import USER_NOUN, USER_WORD, CommandOutcome, SourceText, Statement, count_shared
 from tenfold.summarize.literals import find_quotations, find_spans, locate_quotations, mask_literals
-from tenfold.summarize.polarity import Clause, detect_language, find_stems, read_clauses, stem_word
+from tenfold.summarize.negation import Clause, detect_language, find_stems, read_clauses, stem_word
 from tenfold.text.excerpts import Keep, excerpt, has_words
 
 ClaimKind = Literal["unknown", "not_run", "not_changed", "outcome", "user", "contradicted"]

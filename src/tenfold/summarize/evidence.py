@@ -13,7 +13,7 @@ from tenfold.facts.tool_calls import ToolAction, interpret_call, parse_text_acti
 from tenfold.facts.tool_results import is_success
 from tenfold.record.block import Fact
 from tenfold.record.message import Message, Thinking, get_text, get_tool_calls
-from tenfold.summarize.polarity import Clause, detect_language, find_stems, read_clauses
+from tenfold.summarize.negation import Clause, detect_language, find_stems, read_clauses
 from tenfold.summarize.quantities import QuantityIndex
 from tenfold.text.excerpts import (
     MAX_SEARCHED_CHARS,

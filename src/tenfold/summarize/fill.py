@@ -227,16 +227,17 @@ def _write_text(
     if not has_section:
         return (yield from _write_narrative(plan, piece, room, request, "")), None
     build = partial(build_section, plan, count=request.count)
-    must_keep = tuple(fact for fact in request.facts if is_must_keep(fact))
-    instructions = tuple(fact for fact in must_keep if fact.kind in ("rule", "correction"))
+    with_story = bool(plan.goal.names_budget)  # other policies give all kinds of facts their share before the text
+    first = tuple(f for f in request.facts if not with_story or is_must_keep(f) or (f.kind == "value" and f.was))
+    instructions = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
     firm = build(instructions, budget=room)  # they hold, so they come before the story
     names = build(tuple(fact for fact in request.facts if fact.kind == "name"), budget=plan.goal.names_budget)
     largest = plan.goal.facts_budget if plan.goal.text_limit is not None else max(plan.goal.facts_budget, firm.tokens)
-    needed = build(must_keep, budget=min(largest, room))
+    needed = build(first, budget=min(largest, room))
     written = yield from _write_narrative(plan, piece, room - needed.tokens - names.tokens, request, needed.text)
     left = room - sum(request.count([written.text]))
     shown = request.facts
-    if not plan.goal.names_budget:  # a policy without names keeps its facts section to its share
+    if not with_story:  # the facts section keeps to its share
         left = min(left, max(plan.goal.facts_budget, needed.tokens))
     elif written.rung == "extractive":  # the story has told what else there is
         shown = tuple(fact for fact in shown if is_must_keep(fact) or fact.kind in ("value", "name"))

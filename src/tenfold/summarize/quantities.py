@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from tenfold.summarize.polarity import find_stems, stem_word
+from tenfold.summarize.negation import find_stems, stem_word
 
 _UNITS: dict[str, tuple[str, float]] = {
     name: (kind, size)
