@@ -119,7 +119,7 @@ def test_compactions_by_themselves_and_on_request(home: Path) -> None:
         chat.say("/undo")
         chat.wait_for_text("undone: Block")
         chat.say("/search item-77")
-        chat.wait_until(lambda: re.search(r"\d+ found; /expand ID", chat.text), "hits")
+        chat.wait_until(lambda: re.search(r"\d+ found", chat.text), "hits")
         settings.write_text('[tenfold]\npolicy = "tail"\n', "utf-8")
         chat.say("/settings")
         chat.wait_for_text("policy tail", "settings: tenfold.toml", "window 8,000 tokens")

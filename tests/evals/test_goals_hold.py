@@ -1,7 +1,8 @@
 """The goals of the yardstick on the project's own sessions, cut in the middle: few enough to run with the tests.
 
-Floors lie a little below what is measured; of 52 needed facts one is 0.019. The goal for one search, 0.98, is of all
-sessions together: these few do not reach it at the small sizes, so there search has a floor of its own.
+Floors lie a little below what is measured; of 52 needed facts one is 0.019. They are lower than those of 0.1.0, whose
+views carried bare names in the room that content has now (docs/decisions/0018). The goal for one search, 0.98, is of
+all sessions together: these few do not reach it at the small sizes, so there search has a floor of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tests.sessions import ROOT
 SESSIONS = tuple(sorted((ROOT / "examples" / "sessions").glob("*.json*")))
 OTHERS = ("keep-last", "mask-10")
 ROUNDS = (1, 10)
-FLOORS = {"4k": (0.86, 0.91), "8k": (0.98, 0.98), "tenth": (0.71, 0.82), "tenth, 10 times": (0.73, 0.86)}
+FLOORS = {"4k": (0.75, 0.82), "8k": (0.86, 0.90), "tenth": (0.65, 0.79), "tenth, 10 times": (0.57, 0.75)}
 """Of the view alone, and with one search."""
 
 

@@ -12,6 +12,7 @@ from tenfold.config.presets import POLICIES
 from tenfold.engine.drive import Answerer
 from tenfold.facts.extractor import extract_facts
 from tenfold.facts.section import is_must_keep
+from tenfold.plan.draft import SUMMARY_OVERHEAD
 from tenfold.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.record.block import Block, BlockPart, Fact, ModelCost
 from tenfold.record.entry import get_message
@@ -282,7 +283,8 @@ def test_ten_compactions_of_a_growing_session(name: str, file: str, model: str) 
         assert sum(size for _, size in find_own_messages(session)) <= TARGET
         summaries = [size for m, size in find_own_messages(session) if extract_summary_text(get_text(m)) is not None]
         share = session.policy.derive_goal(TARGET, recall="none").summary_budget
-        assert max(summaries) <= max(share, TARGET * 6 // 10), "narrative and facts together keep to their share"
+        most = max(share, TARGET * 6 // 10) + SUMMARY_OVERHEAD
+        assert max(summaries) <= most, "narrative and facts together keep to their share"
         block = find_newest_block(session)
         lost = find_missing_facts(session)
         assert block is not None

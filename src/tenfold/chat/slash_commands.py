@@ -262,7 +262,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("compact", "[FOCUS]", "compacts now; the summary concentrates on FOCUS", compact, is_altering=True),
     Command("preview", "", "shows what /compact would do", preview),
     Command("undo", "", "undoes the newest compaction", undo, is_altering=True),
-    Command("expand", "[ID]", "shows a message, by its id or number, or what a Block (the newest) replaced", expand),
+    Command("expand", "[ID]", "shows a message, or what a Block (the newest) replaced", expand),
     Command("search", "WORDS", "finds messages, including hidden ones", search),
     Command("tree", "", "shows the branches of this session, and goes to another", browse_tree, is_altering=True),
     Command("model", "[NAME]", "shows the model, or switches to PROVIDER:NAME", select_model),

@@ -91,15 +91,8 @@ def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], lan
             return is_contained or (is_recent and len(shared) >= _MIN_SHARED_WORDS)
         case "replaces":
             return len(shared) >= _MIN_SHARED_WORDS
-        case _:
-            return _is_same_but_for_numbers(subject, earlier)
-
-
-def _is_same_but_for_numbers(subject: frozenset[str], earlier: frozenset[str]) -> bool:
-    """Tells whether two rules say the same with other numbers. Then the later one holds."""
-    numbers = {word for word in subject if word.isdigit()}, {word for word in earlier if word.isdigit()}
-    is_same = subject - numbers[0] == earlier - numbers[1] and len(subject - numbers[0]) >= _MIN_SHARED_WORDS
-    return is_same and numbers[0] != numbers[1] and all(numbers)
+        case _:  # alike but for a number they may be about two things, such as two tickets
+            return False
 
 
 def build_setting_facts(settings: Iterable[tuple[int, Entry]]) -> list[Fact]:

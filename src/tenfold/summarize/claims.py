@@ -330,7 +330,7 @@ def _is_opposite(claim: Clause, statement: Clause) -> bool:
 def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimError]:
     """Yields an error for each clause that denies what a statement about the same matter affirms, or the reverse.
 
-    Here each item of a list is a clause of its own. What is quoted says nothing itself, and code only what a clause is of.
+    Here each item of a list is a clause of its own. What is quoted says nothing itself, code only what a clause is of.
     """
     masked = mask_literals(sentence, code=False)
     for item in _find_items(masked):
@@ -362,7 +362,7 @@ def _is_plain(item: str) -> bool:
 
 
 def _find_same_matter(stems: frozenset[str], prose: frozenset[str], source: SourceText) -> list[Statement]:
-    """Returns the statements that share most of the words of a clause, of its code and of its prose, and say no more."""
+    """Returns the statements that share most of the words of a clause, of its code and its prose, and say no more."""
     candidates = {id(each): each for stem in stems for each in source.statements_by_stem.get(stem, ())}.values()
     words = prose & stems
     return [

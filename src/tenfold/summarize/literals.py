@@ -13,7 +13,7 @@ _QUOTATION = re.compile(
     r"|\u201c([^\u201d\n]{1,400})\u201d|\u201e([^\u201c\n]{1,400})\u201c|\u00ab\s?([^\u00bb\n]{1,400})\u00bb"
     r"|(?<!\w)'(?=\S)([^'\n]{4,300})(?<=\S)'(?!\w)"
 )
-"""Quotation marks open at the beginning of a word and close at the end of one: a text between two quotations is none."""
+"""Quotation marks open at the beginning of a word and close at its end: a text between two quotations is none."""
 _MARKS = re.compile(r"[\"'\u201c\u201d\u201e\u00ab\u00bb]")
 _MAX_SPAN_CHARS = 300
 _AFTER_END = "\"')]"

@@ -21,12 +21,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.facts.cue_language import detect_language
 from tenfold.facts.current_request import is_acknowledgement
 from tenfold.facts.edit_content import describe_edit
 from tenfold.facts.tool_results import has_failed
 from tenfold.record.message import Message
 from tenfold.summarize.narrative import NarratedCall, NarrativeItem, build_items
-from tenfold.text.excerpts import Count, excerpt, flatten, is_prose, split_sentences
+from tenfold.text.excerpts import Count, collapse_spaces, excerpt, flatten, is_prose, split_sentences
 from tenfold.text.redaction import redact_cached
 
 MAX_SENTENCE_CHARS = 320
@@ -52,6 +53,7 @@ _OPENING_MARKS = "#*->| \t"
 class PassageKind(Enum):
     """What a passage is."""
 
+    INSTRUCTION = auto()  # what the user demands or forbids, also where it is no rule for good
     REQUEST = auto()  # the first sentence of what the user asked: the story is told along these
     USER = auto()  # more of what the user said
     REMARK = auto()  # thanks and agreement
@@ -67,6 +69,7 @@ class PassageKind(Enum):
 
 
 _BASE_WEIGHTS: Mapping[PassageKind, float] = {
+    PassageKind.INSTRUCTION: 8.0,
     PassageKind.REQUEST: 3.0,
     PassageKind.USER: 2.0,
     PassageKind.REMARK: 0.1,
@@ -148,7 +151,15 @@ _EARLIER_ITEM = -1
 def _split_earlier(texts: Sequence[str]) -> Iterator[Passage]:
     for line in (line for text in texts for line in text.split("\n")):
         if line.strip() and not line.endswith(_KEPT_TEXT):  # another message may stand above by now
-            yield Passage(_EARLIER_ITEM, line.rstrip(), PassageKind.EARLIER)
+            said = line.partition("] User: ")[2]
+            kind = PassageKind.REQUEST if said else PassageKind.EARLIER
+            yield Passage(_EARLIER_ITEM, line.rstrip(), PassageKind.INSTRUCTION if _is_binding(said, said) else kind)
+
+
+def _is_binding(sentence: str, text: str) -> bool:
+    """Tells whether a sentence of the user's `text` demands or forbids something, if only for once."""
+    language = detect_language(collapse_spaces(text))
+    return language is not None and language.has("binding", sentence)
 
 
 def _split_items(narrative: Sequence[NarrativeItem]) -> Iterator[Passage]:
@@ -162,7 +173,9 @@ def _split_items(narrative: Sequence[NarrativeItem]) -> Iterator[Passage]:
         sentences = list(_split_text(item.text))
         for place, sentence in enumerate(sentences):
             kind = kinds[min(place, 1)]
-            if item.calls and place == len(sentences) - 1:
+            if item.speaker == "user" and _is_binding(sentence, item.text):
+                kind = PassageKind.INSTRUCTION
+            elif item.calls and place == len(sentences) - 1:
                 kind = PassageKind.ANNOUNCEMENT
             boost = _ANSWER_FACTOR if number in answers else _USER_FACTOR if item.speaker == "user" else 1.0
             yield Passage(number, sentence, kind, factor=factor * boost)
