@@ -63,8 +63,8 @@ EXPLAINED = {
     ),
     "story": (
         "Summaries are written for a reader who has to go on: by code as a story in order with content, by a model "
-        "with most of the room and a checklist. Facts tell statuses from the results' own words, rules from requests, and "
-        "what changes held; a request of more than a quarter of the target is shown by head and tail."
+        "with most of the room and a checklist. Facts tell statuses from the results' own words, rules from requests, "
+        "and what changes held; a request of more than a quarter of the target is shown by head and tail."
     ),
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""

@@ -158,8 +158,12 @@ def _split_earlier(texts: Sequence[str]) -> Iterator[Passage]:
 
 def _is_binding(sentence: str, text: str) -> bool:
     """Tells whether a sentence of the user's `text` demands or forbids something, if only for once."""
-    language = detect_language(collapse_spaces(text))
-    return language is not None and language.has("binding", sentence)
+    language = detect_language(collapse_spaces(text[:_MAX_READ_CHARS]))
+    return language is not None and language.has("binding", sentence[:_MAX_READ_CHARS])
+
+
+_MAX_READ_CHARS = 400
+"""The beginning of a text tells its language."""
 
 
 def _split_items(narrative: Sequence[NarrativeItem]) -> Iterator[Passage]:
