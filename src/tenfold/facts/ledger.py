@@ -6,6 +6,7 @@ that both sentences share.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -16,7 +17,7 @@ from tenfold.facts.cue_language import CueLanguage, CueName, detect_language
 from tenfold.facts.instructions import PERMITS, REPLACES, REVOKES
 from tenfold.record.block import Fact
 from tenfold.record.entry import RULE_ADDED, Entry, Setting
-from tenfold.text.excerpts import normalize_key
+from tenfold.text.excerpts import collapse_spaces, normalize_key
 
 REVOKED, SUPERSEDED, DROPPED = "revoked", "superseded", "dropped"
 """The `note` of a rule that holds no more: the user ended it, replaced it, or dropped it by command."""
@@ -73,7 +74,11 @@ def _find_targets(later: Fact, earlier: list[Fact]) -> list[Fact]:
     return [
         fact
         for fact in earlier
-        if fact.note in {"", REPLACES} and _is_ended(later, subject, language.find_subject(fact.text), language)
+        if fact.note in {"", REPLACES}
+        and (
+            _is_ended(later, subject, language.find_subject(fact.text), language)
+            or (not later.note and _is_same_but_for_a_quantity(later.text, fact.text, language))
+        )
     ]
 
 
@@ -91,8 +96,26 @@ def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], lan
             return is_contained or (is_recent and len(shared) >= _MIN_SHARED_WORDS)
         case "replaces":
             return len(shared) >= _MIN_SHARED_WORDS
-        case _:  # alike but for a number they may be about two things, such as two tickets
+        case _:
             return False
+
+
+_NUMBER = re.compile(r"(?<![\w.,])(\d[\d.,]*)(?=\s*%|\s+([^\W\d_]+))")
+
+
+def _is_same_but_for_a_quantity(later: str, earlier: str, language: CueLanguage) -> bool:
+    """Tells whether two rules differ in one amount only, as in "under 200 words". Then the later one holds.
+
+    A number that no content word follows may name a thing, as in "ticket 12": rules about two tickets both hold.
+    """
+    texts = [_NUMBER.split(collapse_spaces(text).casefold()) for text in (later, earlier)]
+    if len(texts[0]) != len(texts[1]):
+        return False
+    differing = [at for at, (one, other) in enumerate(zip(*texts, strict=True)) if one != other]
+    if len(differing) != 1 or differing[0] % 3 != 1:
+        return False
+    unit = texts[0][differing[0] + 1]
+    return unit is None or unit not in language.common
 
 
 def build_setting_facts(settings: Iterable[tuple[int, Entry]]) -> list[Fact]:

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import groupby
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -27,14 +26,13 @@ from tenfold.facts.edit_content import describe_edit
 from tenfold.facts.tool_results import has_failed
 from tenfold.record.message import Message
 from tenfold.summarize.narrative import NarratedCall, NarrativeItem, build_items
+from tenfold.summarize.result_lines import MAX_LINE_CHARS, flatten_json, list_result_lines
 from tenfold.text.excerpts import Count, collapse_spaces, excerpt, flatten, is_prose, split_sentences
 from tenfold.text.redaction import redact_cached
 
 MAX_SENTENCE_CHARS = 320
-MAX_LINE_CHARS = 200
 MAX_RESULT_LINES = 8
 """Lines of one output that compete for the room."""
-_MAX_SCANNED_LINES = 2_000
 _MARK_TOKENS, _JOINT_TOKENS = 6, 1
 """Tokens that the mark of a line takes, and what joins a passage to the one before."""
 _ANNOUNCEMENT_FACTOR = 0.7
@@ -223,7 +221,7 @@ def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[Passag
 
 def _split_text(text: str) -> Iterator[str]:
     """Yields the sentences of what somebody said. Some agents say it as the values of a JSON object."""
-    lines = _flatten_json(text) if text.lstrip()[:1] == "{" else None
+    lines = flatten_json(text) if text.lstrip()[:1] == "{" else None
     opening = ""
     for sentence in split_sentences(text if lines is None else "\n".join(lines)):
         words = opening + flatten(sentence.replace("**", "")).lstrip(_OPENING_MARKS)
@@ -288,47 +286,6 @@ _NEWEST_CALL = -1
 
 def _quote_line(line: str) -> str:
     return excerpt(redact_cached(flatten(line)), MAX_LINE_CHARS)
-
-
-def list_result_lines(text: str) -> list[str]:
-    """Lists the lines of a tool's output, each on its own. JSON has a line for each object that holds no other."""
-    text = redact_cached(text)  # the whole, since a label may stand on another line than its secret
-    lines = _flatten_json(text) if text.lstrip()[:1] in ("{", "[") else None
-    lines = text.split("\n")[:_MAX_SCANNED_LINES] if lines is None else lines
-    shown = (excerpt(flatten(line), MAX_LINE_CHARS) for line in lines if _TERM.search(line))
-    return list(dict.fromkeys(shown))
-
-
-def _flatten_json(text: str) -> list[str] | None:
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-    return list(_iter_objects(value, ""))[:_MAX_SCANNED_LINES]
-
-
-def _iter_objects(value: object, name: str) -> Iterator[str]:
-    """Yields one line for each object: its plain values as `key value`. Objects within it follow."""
-    if isinstance(value, dict):
-        plain = [
-            f"{key}: {item}"
-            for key, item in value.items()
-            if not isinstance(item, dict | list) and item not in (None, "")
-        ]
-        if plain:
-            yield f"{name}: {', '.join(plain)}" if name else ", ".join(plain)
-        for key, item in value.items():
-            if isinstance(item, dict | list):
-                yield from _iter_objects(item, str(key))
-    elif isinstance(value, list):
-        plain = [str(item) for item in value if not isinstance(item, dict | list)]
-        if plain:
-            yield f"{name}: {', '.join(plain)}" if name else ", ".join(plain)
-        for item in value:
-            if isinstance(item, dict | list):
-                yield from _iter_objects(item, name)
-    else:
-        yield str(value)
 
 
 # -- choice ------------------------------------------------------------------------------------------------------------
