@@ -36,7 +36,7 @@ def find_claim_errors(sentence: str, source: SourceText) -> list[ClaimError]:
     errors = [ClaimError("unknown", word) for word in find_claims(sentence) if not source.has_word(word)]
     if len(sentence) > _MAX_SENTENCE_CHARS:
         return errors
-    plain = re.sub(r"`[^`\n]+`", "_", sentence)
+    plain = _CODE.sub("_", sentence)
     is_proposed = bool(_NOT_DONE.search(mask_literals(sentence)))
     errors += [
         ClaimError("unknown", span)
@@ -155,15 +155,15 @@ _OPEN_SUBJECT = re.compile(
     r"\b(?:no|none|nothing|neither|any|if|when|once|until|unless|whether|some|each|every)\b", re.IGNORECASE
 )
 """Words in a subject that names no command that ended: there was none, or it is one that may come."""
-_CODE_SPACES, _JOINER = re.compile(r"\s(?=[^`]*`(?:[^`]*`[^`]*`)*[^`]*\Z)"), "\x01"
-"""White space inside code, and what stands for it, so that no part of the code is read as a sentence."""
+_CODE, _JOINER = re.compile(r"`[^`\n]+`"), "\x01"
+"""Code, and what stands for the spaces in it, so that no part of it is read as a sentence."""
 
 
 def _check_outcomes(sentence: str, source: SourceText) -> list[ClaimError]:
     """Checks "X passed" and "X failed" against how the commands ended that X names."""
     errors = []
     told = re.sub(r"n['\u2019]t\b", " not", mask_literals(sentence, code=False))
-    for match in _ENDING.finditer(_CODE_SPACES.sub(_JOINER, told)):
+    for match in _ENDING.finditer(_CODE.sub(lambda code: code[0].replace(" ", _JOINER), told)):
         subject = match["subject"].replace(_JOINER, " ")
         if _OPEN_SUBJECT.search(mask_literals(subject)):
             continue
@@ -330,7 +330,7 @@ def _is_opposite(claim: Clause, statement: Clause) -> bool:
 def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimError]:
     """Yields an error for each clause that denies what a statement about the same matter affirms, or the reverse.
 
-    Here each item of a list is a clause of its own. What is quoted says nothing itself, code only what a clause is of.
+    Here each item of a list is a clause of its own. Quotations say nothing themselves, and code denies nothing.
     """
     masked = mask_literals(sentence, code=False)
     for item in _find_items(masked):
@@ -362,7 +362,7 @@ def _is_plain(item: str) -> bool:
 
 
 def _find_same_matter(stems: frozenset[str], prose: frozenset[str], source: SourceText) -> list[Statement]:
-    """Returns the statements that share most of the words of a clause, of its code and its prose, and say no more."""
+    """Returns the statements that share most of the words of a clause, and of its prose, and say little else."""
     candidates = {id(each): each for stem in stems for each in source.statements_by_stem.get(stem, ())}.values()
     words = prose & stems
     return [

@@ -157,11 +157,22 @@ class SourceText:
         So it may be set in other lines, in other quotation marks, or without the types that the source names.
         """
         words = _WORD.findall(code.lower())
-        if not words:
-            return True
-        gap = rf"(?: \w+){{0,{_MAX_GAP}}} "
-        pattern = words[0] + "".join((" " if word.isdigit() else gap) + word for word in words[1:])
-        return re.search(rf" {pattern} ", self._word_text) is not None
+        if not words or not all(word in self._places for word in words):
+            return not words
+        ends = set(self._places[words[0]])
+        for word in words[1:]:
+            steps = range(1, 2 if word.isdigit() else _MAX_GAP + 2)
+            places = self._places[word]
+            ends = {end + step for end in ends for step in steps if end + step in places}
+        return bool(ends)
+
+    @cached_property
+    def _places(self) -> Mapping[str, frozenset[int]]:
+        """Where each word of the source stands, counted in words."""
+        places: dict[str, set[int]] = {}
+        for place, word in enumerate(self._word_text.split()):
+            places.setdefault(word, set()).add(place)
+        return {word: frozenset(found) for word, found in places.items()}
 
     def has_call(self, command: str) -> bool:
         """Tells whether the words of a command occur, in this order, in one tool call."""

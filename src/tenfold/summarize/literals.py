@@ -13,7 +13,7 @@ _QUOTATION = re.compile(
     r"|\u201c([^\u201d\n]{1,400})\u201d|\u201e([^\u201c\n]{1,400})\u201c|\u00ab\s?([^\u00bb\n]{1,400})\u00bb"
     r"|(?<!\w)'(?=\S)([^'\n]{4,300})(?<=\S)'(?!\w)"
 )
-"""Quotation marks open at the beginning of a word and close at its end: a text between two quotations is none."""
+"""Quotation marks open before a word and close after one: a text between two quotations is none."""
 _MARKS = re.compile(r"[\"'\u201c\u201d\u201e\u00ab\u00bb]")
 _MAX_SPAN_CHARS = 300
 _AFTER_END = "\"')]"
@@ -37,7 +37,7 @@ def locate_quotations(sentence: str) -> Iterator[tuple[int, str]]:
     plain = _CODE.sub(lambda match: " " + _MARKS.sub(" ", match[1]) + " ", sentence)
     for match in _QUOTATION.finditer(plain):
         words = "".join(group or "" for group in match.groups())
-        if len(words) > 3 and len(re.findall(r"\w+", words)) > 1:
+        if len(words) > 3 and len(words.split()) > 1:
             yield match.start(), words
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from tenfold.summarize.negation import find_stems, stem_word
@@ -219,10 +220,13 @@ class QuantityIndex:
                 self._by_label.setdefault(label, set()).add(each.value)
             for word in find_stems(each.after):
                 self._by_word.setdefault(word, set()).add(each.value)
-        self._stems = find_stems(text)
         self._sorted = sorted(self._by_value)
         self._dates = {date for _, date in find_dates(text)}
         self._times = {minutes for _, minutes in find_times(text)}
+
+    @cached_property
+    def _stems(self) -> frozenset[str]:
+        return find_stems(self._text)
 
     def find_unknown(self, sentence: str, stems: frozenset[str]) -> list[str]:
         """Returns the numbers, dates and times of a sentence that the source does not hold, as written.
@@ -292,8 +296,8 @@ class QuantityIndex:
 
     def _is_of_another_unit(self, claim: Quantity, found: Sequence[Quantity]) -> bool:
         """Tells whether the source gives the number with units only, and never names what the sentence counts."""
-        words = find_stems(claim.after) - self._stems
-        return bool(words) and not claim.kind and claim.value not in _OWN_COUNTS_OF and all(each.kind for each in found)
+        is_count = bool(find_stems(claim.after)) and not claim.kind and claim.value not in _OWN_COUNTS_OF
+        return is_count and all(each.kind for each in found) and not find_stems(claim.after) & self._stems
 
     def _is_contradicted(self, claim: Quantity, values: Collection[float]) -> bool:
         """Tells whether the source gives other numbers, and never this one, right beside the same word.
