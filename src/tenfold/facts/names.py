@@ -41,6 +41,8 @@ _NAME_SHAPE = re.compile(r"(?=.*[^\W\d_])(?:.*[_/@]|.*[a-z][A-Z]|.*\.\w{1,5}$|.*
 """What makes a word a name: a letter with a sign, an inner capital, a file ending or two digits; or four digits."""
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?[A-Za-z]{1,3}$")
 """A time or a size, which is no name."""
+_LINE_NUMBER = re.compile(r"^[ \t]*\d+[:|\t\u2192]", re.MULTILINE)
+"""The number of a line in a listing, which is no name."""
 _MAX_WORD_CHARS = 60
 """Longest name without a slash, in characters. Anything longer is a blob of data."""
 
@@ -59,7 +61,9 @@ class NameCollector:
 
         Names from a tool weigh less, and of a long output only the beginning and the end are read.
         """
-        found = find_names(excerpt(text, _MAX_OUTPUT_CHARS, Keep.EDGE_WORDS) if from_tool else text)
+        if from_tool:
+            text = _LINE_NUMBER.sub("", excerpt(text, _MAX_OUTPUT_CHARS, Keep.EDGE_WORDS))
+        found = find_names(text)
         if not found:
             return
         scores = self._owners.setdefault(owner, {})

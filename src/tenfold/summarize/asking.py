@@ -16,7 +16,7 @@ from tenfold.record.block import ModelCost, add_costs
 from tenfold.record.message import Message
 from tenfold.summarize.check import FATAL_KINDS, CheckFailure, Expectation, check_summary, mend_summary
 from tenfold.summarize.evidence import build_source
-from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, escape_marks, restore_headings
+from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, escape_marks, restore_headings, trim_sections
 from tenfold.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
 from tenfold.summarize.structure import render_guide
 from tenfold.text.excerpts import Count, Keep, trim_lines
@@ -35,6 +35,11 @@ class WritingContext(Struct, frozen=True):
     expected: Expectation
     headings: tuple[str, ...]
     cut_share: float = 0.25
+
+    @property
+    def is_prose(self) -> bool:
+        """Whether the model is asked for what `SummarySettings.told` lists, under headings of its own."""
+        return not self.headings and self.task.purpose in ("first", "update")
 
 
 def build_context(task: SummaryTask, settings: SummarySettings, count: Count, known: str = "") -> WritingContext:
@@ -114,7 +119,7 @@ def _mend_by_code(rejected: RejectedAnswer, context: WritingContext) -> str:
             mended, expected.headings, context.task.facts, allotment=expected.allotment, count=count
         )
     elif excess > 0:
-        mended = trim_lines(mended, expected.allotment, count)
+        mended = trim_sections(mended, expected.allotment, count)
     return mended if mended and not check_summary(mended, finish="stop", expected=expected, count=count) else ""
 
 
@@ -122,11 +127,14 @@ def _mend_by_code(rejected: RejectedAnswer, context: WritingContext) -> str:
 
 
 def fill_prompt(prompt: str, context: WritingContext, allowed: int, **values: str) -> str:
-    """Fills the placeholders of a prompt: `{allotment}`, `{structure}`, `{focus}`, and those in `values`."""
+    """Fills the placeholders of a prompt: `{allotment}`, `{structure}`, `{focus}`, and those in `values`.
+
+    Models cannot count their tokens, so prose is asked for with a tenth less than it is allowed.
+    """
     wishes = dict.fromkeys((context.settings.instructions.strip(), context.task.focus.strip()))
     structure = render_guide(context.headings, context.settings.sections)
-    if not context.headings and context.task.purpose in ("first", "update"):
-        structure = context.settings.told
+    if context.is_prose:
+        structure, allowed = context.settings.told, max(allowed * 9 // 10, 1)
     focus = "\n".join(f"Additional focus: {wish}" for wish in wishes if wish)
     for name, value in {"allotment": str(allowed), "structure": structure, "focus": focus, **values}.items():
         prompt = prompt.replace("{" + name + "}", value)

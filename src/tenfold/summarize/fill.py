@@ -239,8 +239,8 @@ def _write_text(
     shown = request.facts
     if not with_story:  # the facts section keeps to its share
         left = min(left, max(plan.goal.facts_budget, needed.tokens))
-    elif written.rung == "extractive":  # the story has told what else there is
-        shown = tuple(fact for fact in shown if is_must_keep(fact) or fact.kind in ("value", "name"))
+    elif written.text:  # it has told what else there is
+        shown = (*first, *(fact for fact in shown if fact.kind == "name"))
     section = build(shown, budget=left, told=written.text)
     return written, section if len(section.unshown) <= len(needed.unshown) else needed
 

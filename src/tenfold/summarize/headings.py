@@ -85,6 +85,12 @@ def arrange_sections(text: str, headings: Sequence[str], facts: Sequence[Fact], 
     return result
 
 
+def trim_sections(text: str, allotment: int, count: Count) -> str:
+    """Leaves out the last lines of the longest sections of a Markdown text until it fits. "" if it cannot fit."""
+    headings = [line.strip() for line in text.split("\n") if line.startswith("#")]
+    return _fit_sections(*_split_sections(text, headings), allotment, count)
+
+
 def list_heading_facts(heading: str, facts: Sequence[Fact]) -> list[str]:
     """Returns the newest facts of the kinds that belong under a heading, one line each; [] if there are none."""
     kinds: frozenset[FactKind] = HEADING_KINDS.get(heading, frozenset())

@@ -26,8 +26,9 @@ from tenfold.facts.edit_content import describe_edit
 from tenfold.facts.tool_results import has_failed
 from tenfold.record.message import Message
 from tenfold.summarize.narrative import NarratedCall, NarrativeItem, build_items
-from tenfold.summarize.result_lines import MAX_LINE_CHARS, flatten_json, list_result_lines
+from tenfold.summarize.result_lines import MAX_LINE_CHARS, list_result_lines
 from tenfold.text.excerpts import Count, collapse_spaces, excerpt, flatten, is_prose, split_sentences
+from tenfold.text.json_lines import unwrap_prose
 from tenfold.text.redaction import redact_cached
 
 MAX_SENTENCE_CHARS = 320
@@ -109,11 +110,11 @@ def write_story(
 ) -> str:
     """Writes the messages, and earlier summaries before them, in at most `budget` tokens. "" if nothing fits.
 
-    Of the user's messages at the positions in `kept`, which stay in view, only the place is told. What `told` says
-    counts as told once.
+    Of the user's messages at the positions in `kept`, which stay in view, only the place is told. The user's sentences
+    that `told` holds are left out, and of what else it says each term counts as told once.
     """
     narrative = [_mark_kept(item, kept) for item in build_items(items)]
-    passages, weights = _weigh_passages([*_split_earlier(earlier), *_split_items(narrative)])
+    passages, weights = _weigh_passages([*_split_earlier(earlier), *_split_items(narrative, told)])
     choice = _Choice(passages, weights, count, told)
     text, limit = "", budget
     for _ in range(_FILL_ROUNDS):
@@ -164,9 +165,10 @@ _MAX_READ_CHARS = 400
 """The beginning of a text tells its language."""
 
 
-def _split_items(narrative: Sequence[NarrativeItem]) -> Iterator[Passage]:
+def _split_items(narrative: Sequence[NarrativeItem], told: str) -> Iterator[Passage]:
     """Splits each item. Parents are counted from the first passage of the item, and made absolute by the caller."""
     answers = _find_answers(narrative)
+    told = collapse_spaces(told)
     for number, item in enumerate(narrative):
         factor = 0.9 + 0.2 * number / max(len(narrative) - 1, 1)
         if number >= len(narrative) - _LAST_ITEMS:
@@ -174,6 +176,8 @@ def _split_items(narrative: Sequence[NarrativeItem]) -> Iterator[Passage]:
         kinds = _get_sentence_kinds(item, is_answer=number in answers)
         sentences = list(_split_text(item.text))
         for place, sentence in enumerate(sentences):
+            if item.speaker == "user" and sentence in told and len(sentence) >= _MIN_TOLD_CHARS:
+                continue
             kind = kinds[min(place, 1)]
             if item.speaker == "user" and _is_binding(sentence, item.text):
                 kind = PassageKind.INSTRUCTION
@@ -187,6 +191,8 @@ def _split_items(narrative: Sequence[NarrativeItem]) -> Iterator[Passage]:
 
 _USER_FACTOR, _ANSWER_FACTOR = 1.2, 1.4
 """How much more the words of the user, and what they got as an answer, are worth than what was said on the way."""
+_MIN_TOLD_CHARS = 20
+"""A shorter sentence may stand in a longer one by chance."""
 _LAST_ITEMS, _LAST_FACTOR = 2, 3.0
 """The end of the story says where the work stands: its last items are told before others."""
 
@@ -221,9 +227,8 @@ def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[Passag
 
 def _split_text(text: str) -> Iterator[str]:
     """Yields the sentences of what somebody said. Some agents say it as the values of a JSON object."""
-    lines = flatten_json(text) if text.lstrip()[:1] == "{" else None
     opening = ""
-    for sentence in split_sentences(text if lines is None else "\n".join(lines)):
+    for sentence in split_sentences(unwrap_prose(text)):
         words = opening + flatten(sentence.replace("**", "")).lstrip(_OPENING_MARKS)
         opening = f"{words} " if words.endswith((":", "\uff1a")) and len(words) < MAX_LINE_CHARS else ""
         if any(c.isalnum() for c in words) and not opening:  # what ends in a colon is told with what it opens

@@ -175,7 +175,7 @@ def _build_request(context: WritingContext, step: LadderStep) -> tuple[SummaryAs
     places = {"existing_summary": before or NO_SUMMARY, "messages": messages}
     named = set(find_places(head))
     rest = ("" if "existing_summary" in named else before, "" if "messages" in named else messages)
-    checklist = "" if context.headings or task.purpose not in ("first", "update") else _render_checklist(task, count)
+    checklist = _render_checklist(task, count) if context.is_prose else ""
     purpose: Purpose = "update" if task.previous.strip() and task.purpose == "first" else task.purpose
     ask = build_ask(
         context,

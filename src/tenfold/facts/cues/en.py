@@ -75,12 +75,14 @@ CUES = InstructionCues(
         "in this run", "this week", "in that order", "for that order", "that file", "this order", "in the meantime",
     ),
     correcting=(
-        "^no", "^nope", "^nah", "^wait", "^stop", "^hold on", "^wrong", "^actually", "^wtf", "^uh", "not that",
-        "not what", "not quite", "not our", "instead", "wrong", "wrongly", "incorrect", "why did", "why do",
-        "why does", "why would", "why are", "why is", "revert", "undo", "roll back", "rollback", "i said", "i meant",
+        "^no,", "^no.", "^no!", "^no:", "^no;", "^no -", "^no no", "^no not", "^no i", "^no we", "^no you*", "^no it*",
+        "^no that*", "^no this", "^no the", "^no don*", "^no wait", "^no leave", "^no use", "^nope", "^nah",
+        "^wait", "^stop", "^hold on", "^wrong", "^actually", "^wtf", "^uh", "not that", "not what",
+        "not quite", "not our", "instead", "wrong", "wrongly", "incorrect", "why did", "why do", "why does",
+        "why would", "why are", "why is", "revert", "undo", "roll back", "rollback", "i said", "i meant",
         "i told", "i asked", "that's not", "this isn't", "idiot", "shit", "shitty", "dumb", "ugly", "messy",
         "i'd hate", "i don't like", "i didn't like", "shouldn't have", "not working", "definitely not", "confus*",
-        "misnomer", "misunderst*", "forgot", "missed", "i thought", "supposed to", "^but",
+        "misnomer", "misunderst*", "forgot", "missed", "i thought", "supposed to",
     ),
     heading=(
         "rules", "limit", "limits", "rule", "house rules", "ground rules", "conventions", "guidelines", "constraints",
