@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tenfold.view.fold import View
     from tenfold.view.rules import Violation, validate
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _MODULES = {
     "AsyncSession": "session",

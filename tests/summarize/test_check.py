@@ -7,6 +7,7 @@ import pytest
 from tenfold.summarize.check import CheckFailure, Expectation, check_summary, mend_summary
 from tenfold.summarize.claims import find_claims
 from tenfold.summarize.evidence import SourceText, build_source
+from tenfold.summarize.headings import trim_sections
 from tenfold.text.excerpts import trim_lines
 from tests.summarize.making import estimate_tokens, make_call, make_result, make_user
 
@@ -123,3 +124,14 @@ def test_a_suffix_counts_but_a_part_of_a_name_does_not() -> None:
 
 def test_claims_leaves_plain_words_alone() -> None:
     assert find_claims("The cat/dog ratio, 3/4 done, at 10:30, and v2 of it; read and/or write.") == []
+
+
+def test_a_long_text_loses_the_ends_of_its_longest_sections_and_keeps_the_last_section() -> None:
+    done = [f"- step {number} was done and checked" for number in range(40)]
+    text = "\n".join(
+        ["## Goal", "Mend it.", "", "## What was done", *done, "", "## Where the work stands", "Step 41 is next."]
+    )
+    trimmed = trim_sections(text, 200, estimate_tokens)
+    assert estimate_tokens([trimmed])[0] <= 200
+    assert trimmed.startswith("## Goal\nMend it.\n\n## What was done\n- step 0")
+    assert trimmed.endswith("## Where the work stands\nStep 41 is next.")

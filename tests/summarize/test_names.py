@@ -147,3 +147,10 @@ def test_what_was_only_looked_at_is_told_after_the_names_that_it_showed() -> Non
     wide = render_facts(facts, budget=4_000, count=estimate_tokens, names=60).text
     assert "- [ok] sed -n '390,399p' src/dates.py" in wide
     assert wide.count("sed -n") > tight.count("sed -n")
+
+
+def test_the_number_of_a_line_is_no_name() -> None:
+    listing = "1545:    def subfigures(self):\n 1546\t        pass\n1547|  return 88231\n"
+    (_, found) = group_names(get_facts(*make_run("open figure.py", listing))).popitem()
+    assert "88231" in found
+    assert found.isdisjoint({"1545", "1546", "1547"})

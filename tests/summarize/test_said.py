@@ -225,3 +225,16 @@ def test_a_pasted_test_run_is_nobodys_rule() -> None:
         ["Make sure the tests pass. They say:", "", *run, *("    assert left == right + 1" for _ in range(20))]
     )
     assert get_fact_texts(make_answer("Done."), make_user(said), kind="rule") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don't remember the email, but my name is James and my code is 95190.",
+        "If it is not available, no worries, I will go by the price.",
+        "Thanks, no problem at all for us here.",
+    ],
+)
+def test_a_no_or_but_in_passing_corrects_nothing(text: str) -> None:
+    history = (make_user("Look up my order."), make_answer("Which one?"), make_user(text))
+    assert get_fact_texts(*history, kind="correction") == []

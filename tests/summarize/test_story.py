@@ -189,3 +189,26 @@ def test_the_oldest_messages_go_first_and_that_is_said() -> None:
     assert re.match(r"\(\d+ earlier messages are left out here\)", text)
     assert "message 199 " in text
     assert "message 0 " not in text
+
+
+def test_what_the_model_wrote_for_a_tool_is_told_as_its_words_however_short_the_result() -> None:
+    thought = (
+        "The lock is taken twice, since retry() calls send() again. So I release it before the second call of send()."
+    )
+    step = [make_user("Why does it hang?"), make_call("think", thought=thought + " " * 40), make_result("Logged.")]
+    told = write_story(list(enumerate(step)), budget=1_000, count=estimate_tokens)
+    assert told.endswith(f'[1] - think -> ok; tool: "Logged."; it says: {thought}')
+
+
+def test_what_the_facts_hold_already_is_not_told_again() -> None:
+    rule = "Never push to the main branch without my word."
+    history = [make_user(f"Hello there, we begin with the parser. {rule}"), make_answer("Understood.")]
+    told = write_story(list(enumerate(history)), budget=1_000, count=estimate_tokens, told=f"## Rules (user)\n- {rule}")
+    assert told == "[0] User: Hello there, we begin with the parser.\n[1] Assistant: Understood."
+
+
+def test_words_in_an_object_are_told_as_words() -> None:
+    told = write_story(
+        [(0, make_answer('{"message": "The order is open.\\n- It ships today."}'))], budget=99, count=estimate_tokens
+    )
+    assert told == "[0] Assistant: The order is open. It ships today."

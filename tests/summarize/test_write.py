@@ -182,3 +182,19 @@ def test_the_script_ends_with_an_error_unless_it_repeats() -> None:
     assert "2 replies" in model.answer(ask).error
     assert waits == [2.5]
     assert [ScriptedModel(["a"], repeat=True).answer(ask).text for _ in range(3)] == ["a"] * 3
+
+
+def test_prose_is_asked_for_with_a_tenth_less_than_it_may_take() -> None:
+    _, asked = run(ONE, GOOD)
+    assert "in at most 180 tokens" in asked[0].prompt
+    assert asked[0].max_tokens == 200
+
+
+def test_a_text_that_stays_too_long_keeps_where_the_work_stands() -> None:
+    done = "\n".join(f"- the {number}th thing was done" for number in range(30))
+    long = f"## Done\n{done}\n\n## Where it stands\nThe user waits for /repo/main.py."
+    task = replace(TASK, allotment=estimate_tokens([long])[0] - 20)
+    written, asked = run(ONE, long, long, task=task)
+    assert [ask.purpose for ask in asked] == ["first", "repair"]
+    assert written.text.endswith("## Where it stands\nThe user waits for /repo/main.py.")
+    assert written.text.startswith("## Done\n- the 0th thing")

@@ -23,7 +23,7 @@ from tenfold.facts.values import ValueCollector
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key
-from tenfold.text.json_lines import unwrap_prose
+from tenfold.text.json_text import extract_prose
 from tenfold.text.redaction import redact_cached, redact_value
 from tenfold.wire.marks import STEP_PREFIX, strip_harness_text
 
@@ -102,7 +102,7 @@ class _FactReader:
             arguments = call.arguments.replace("\\n", " ").replace('\\"', '"')
             self._identifiers.read(position, excerpt(arguments, 2_000, Keep.HEAD), "model")
             self._names.read(position, "\n".join(_list_strings(action.arguments)), _find_owner(action))
-        text = unwrap_prose("\n".join(part.text for part in message.parts if isinstance(part, Text)))
+        text = extract_prose("\n".join(part.text for part in message.parts if isinstance(part, Text)))
         text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
         if text and not text.startswith(STEP_PREFIX):  # else it is a step's line, returned by a host as an answer
             self._facts.extend(find_decisions(position, text))

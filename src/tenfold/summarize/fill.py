@@ -233,6 +233,8 @@ def _write_text(
     firm = build(instructions, budget=room)  # they hold, so they come before the story
     names = build(tuple(fact for fact in request.facts if fact.kind == "name"), budget=plan.goal.names_budget)
     largest = plan.goal.facts_budget if plan.goal.text_limit is not None else max(plan.goal.facts_budget, firm.tokens)
+    if with_story and request.settings.models:  # its text tells the facts too, and what it leaves out is added
+        largest, names = min(largest, max(room // 4, firm.tokens)), build((), budget=0)
     needed = build(first, budget=min(largest, room))
     written = yield from _write_narrative(plan, piece, room - needed.tokens - names.tokens, request, needed.text)
     left = room - sum(request.count([written.text]))

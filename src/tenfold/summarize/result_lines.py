@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenfold.text.excerpts import excerpt, flatten
-from tenfold.text.json_lines import flatten_json
+from tenfold.text.json_text import flatten_json
 from tenfold.text.redaction import redact_cached
 
 MAX_LINE_CHARS = 200

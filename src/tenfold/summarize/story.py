@@ -28,7 +28,7 @@ from tenfold.record.message import Message
 from tenfold.summarize.narrative import NarratedCall, NarrativeItem, build_items
 from tenfold.summarize.result_lines import MAX_LINE_CHARS, list_result_lines
 from tenfold.text.excerpts import Count, collapse_spaces, excerpt, flatten, is_prose, split_sentences
-from tenfold.text.json_lines import unwrap_prose
+from tenfold.text.json_text import extract_prose
 from tenfold.text.redaction import redact_cached
 
 MAX_SENTENCE_CHARS = 320
@@ -59,6 +59,7 @@ class PassageKind(Enum):
     ANSWER = auto()  # the first of the last words before the user's next message: what came of a request
     SENTENCE = auto()
     ANNOUNCEMENT = auto()  # the last sentence before a call, which mostly says what the call shows
+    THOUGHT = auto()  # what the model wrote as an argument of a call
     CALL = auto()
     FAILURE = auto()  # a call that failed
     CHANGE = auto()  # a call that changed something, or of whose result a part stands out
@@ -75,6 +76,7 @@ _BASE_WEIGHTS: Mapping[PassageKind, float] = {
     PassageKind.ANSWER: 1.5,
     PassageKind.SENTENCE: 1.0,
     PassageKind.ANNOUNCEMENT: 0.0,
+    PassageKind.THOUGHT: 1.0,
     PassageKind.CALL: 0.2,
     PassageKind.FAILURE: 1.0,
     PassageKind.CHANGE: 1.0,
@@ -228,7 +230,7 @@ def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[Passag
 def _split_text(text: str) -> Iterator[str]:
     """Yields the sentences of what somebody said. Some agents say it as the values of a JSON object."""
     opening = ""
-    for sentence in split_sentences(unwrap_prose(text)):
+    for sentence in split_sentences(extract_prose(text)):
         words = opening + flatten(sentence.replace("**", "")).lstrip(_OPENING_MARKS)
         opening = f"{words} " if words.endswith((":", "\uff1a")) and len(words) < MAX_LINE_CHARS else ""
         if any(c.isalnum() for c in words) and not opening:  # what ends in a colon is told with what it opens
@@ -255,12 +257,12 @@ def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Pass
     lines = [] if is_change and not is_failure else list_result_lines(call.result)
     if is_failure and call.error:
         lines = list(dict.fromkeys([_quote_line(call.error), *lines]))
-    if lines and len(lines) <= _FEW_LINES and sum(map(len, lines)) <= _FEW_CHARS:
-        yield Passage(number, f"{outcome}; {_quote_output(lines)}", kind, factor=factor)
-        return
-    yield Passage(number, outcome, kind, factor=factor)
+    is_short = lines and len(lines) <= _FEW_LINES and sum(map(len, lines)) <= _FEW_CHARS
+    yield Passage(number, f"{outcome}; {_quote_output(lines)}" if is_short else outcome, kind, factor=factor)
     for sentence in thoughts:
-        yield Passage(number, sentence, PassageKind.SENTENCE, _NEWEST_CALL, factor)
+        yield Passage(number, sentence, PassageKind.THOUGHT, _NEWEST_CALL, factor)
+    if is_short:
+        return
     if is_change and not is_failure:
         for text in changes:
             yield Passage(number, redact_cached(flatten(text)), PassageKind.CONTENT, _NEWEST_CALL, factor)
@@ -440,12 +442,12 @@ _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "tool", "summary"
 def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
     """Renders the words of an item on one line, and each of its calls on one more."""
     words: list[str] = []
-    calls: list[list[str]] = []
+    calls: list[list[Passage]] = []
     for passage in passages:
         if passage.parent is None and passage.kind in _CALL_KINDS:
-            calls.append([passage.text])
+            calls.append([passage])
         elif passage.parent is not None:
-            calls[-1].append(passage.text)
+            calls[-1].append(passage)
         else:
             words.append(passage.text)
     text = " ".join(words)
@@ -457,9 +459,11 @@ def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
     return [f"[{item.first}] - {line}" for line in rendered]
 
 
-def _render_call(parts: Sequence[str]) -> str:
-    label, *details = parts
-    return f"{label}; {_quote_output(details)}" if details else label
+def _render_call(passages: Sequence[Passage]) -> str:
+    call, *details = passages
+    said = " ".join(each.text for each in details if each.kind is PassageKind.THOUGHT)
+    shown = [each.text for each in details if each.kind is not PassageKind.THOUGHT]
+    return "; ".join(part for part in (call.text, shown and _quote_output(shown), said and f"it says: {said}") if part)
 
 
 def _quote_output(lines: Sequence[str]) -> str:

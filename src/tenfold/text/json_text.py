@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 
-def unwrap_prose(text: str) -> str:
+def extract_prose(text: str) -> str:
     """Returns what a message says. Some agents say it in a JSON object: then its values, each after its key.
 
     The key is left out if there is only one, as in `{"message": "Done."}`.
