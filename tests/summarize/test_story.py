@@ -202,9 +202,13 @@ def test_what_the_model_wrote_for_a_tool_is_told_as_its_words_however_short_the_
 
 def test_what_the_facts_hold_already_is_not_told_again() -> None:
     rule = "Never push to the main branch without my word."
-    history = [make_user(f"Hello there, we begin with the parser. {rule}"), make_answer("Understood.")]
-    told = write_story(list(enumerate(history)), budget=1_000, count=estimate_tokens, told=f"## Rules (user)\n- {rule}")
-    assert told == "[0] User: Hello there, we begin with the parser.\n[1] Assistant: Understood."
+    other = "Never drop a row of the table, please."
+    history = [
+        make_user(f"Hello there, we begin with the parser. {rule}\n- {other} Flag it."),
+        make_answer("Understood."),
+    ]
+    told = write_story(list(enumerate(history)), budget=1_000, count=estimate_tokens, told=f"- {rule}\n- {other}")
+    assert told == f"[0] User: Hello there, we begin with the parser. {other} Flag it.\n[1] Assistant: Understood."
 
 
 def test_words_in_an_object_are_told_as_words() -> None:

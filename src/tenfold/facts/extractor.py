@@ -6,7 +6,6 @@ demonstrations (origin harness) and Tenfold's own summaries yield nothing. It ca
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from tenfold.facts.demonstrations import MAX_START_POSITION, find_task_start, is_later_range, strip_examples
@@ -15,7 +14,7 @@ from tenfold.facts.identifiers import IdentifierCollector
 from tenfold.facts.instructions import extract_instructions, find_decisions
 from tenfold.facts.merge import REVERTED_NOTE, UNCONFIRMED_NOTE, merge_facts
 from tenfold.facts.names import PROSE_OWNER, NameCollector
-from tenfold.facts.shell import FileEffect, get_program, is_read_only
+from tenfold.facts.shell import FileEffect, get_program, is_read_only, strip_directory_change
 from tenfold.facts.todos import parse_file_list, parse_text_list, parse_tool_list
 from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
 from tenfold.facts.tool_results import UNKNOWN, find_error_lines, has_failed, has_taken_effect, is_refused, judge_result
@@ -182,12 +181,9 @@ def _list_strings(value: object, label: str = "") -> Iterator[str]:
         yield redact_value(label, str(value))
 
 
-_CD_PREFIX = re.compile(r"^(?:cd [^\s;&|]+ ?(?:&&|;) ?)+(?=\S)")
-
-
 def _shorten_command(command: str) -> str:
     """Returns a command on one line, without a leading `cd`; a long one loses its middle."""
-    return excerpt(_CD_PREFIX.sub("", flatten(redact_cached(command))), MAX_COMMAND_CHARS, Keep.JOINED_ENDS)
+    return excerpt(strip_directory_change(flatten(redact_cached(command))), MAX_COMMAND_CHARS, Keep.JOINED_ENDS)
 
 
 def _find_owner(action: ToolAction) -> str:

@@ -450,3 +450,11 @@ def _join_path(directory: str, path: str) -> str:
     if not directory or path.startswith(("/", "~")):
         return posixpath.normpath(path) if path not in {"", "/"} else path
     return posixpath.normpath(posixpath.join(directory, path))
+
+
+def strip_directory_change(command: str) -> str:
+    """Returns a command without the `cd` that many agents put before each."""
+    return _DIRECTORY_CHANGE.sub("", command)
+
+
+_DIRECTORY_CHANGE = re.compile(r"^(?:cd [^\s;&|]+ ?(?:&&|;) ?)+(?=\S)")

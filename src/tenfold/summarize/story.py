@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from tenfold.facts.cue_language import detect_language
 from tenfold.facts.current_request import is_acknowledgement
 from tenfold.facts.edit_content import describe_edit
+from tenfold.facts.shell import strip_directory_change
 from tenfold.facts.tool_results import has_failed
 from tenfold.record.message import Message
 from tenfold.summarize.narrative import NarratedCall, NarrativeItem, build_items
@@ -41,6 +42,8 @@ _FULL_LENGTH = 10
 """Terms of a passage that has its whole base weight. Shorter ones, such as "Done.", say little."""
 _SINGLE_SHARE = 0.5
 """What a term counts that the conversation never comes back to."""
+_VALUE_FACTOR = 1.5
+"""How much more a term with a digit counts: an amount, an id, a version has to be looked up if it is not told."""
 _SPOKEN_SHARE, _UNSPOKEN_SHARE = 0.6, 0.12
 """What a term of a tool's output counts if people or the model use it as well, and if they never do."""
 _REPEATED_SHARES, _MOST_TIMES = (1.0, 0.2, 0.04), 2
@@ -178,7 +181,7 @@ def _split_items(narrative: Sequence[NarrativeItem], told: str) -> Iterator[Pass
         kinds = _get_sentence_kinds(item, is_answer=number in answers)
         sentences = list(_split_text(item.text))
         for place, sentence in enumerate(sentences):
-            if item.speaker == "user" and sentence in told and len(sentence) >= _MIN_TOLD_CHARS:
+            if item.speaker == "user" and _is_told(sentence, item.text, told):
                 continue
             kind = kinds[min(place, 1)]
             if item.speaker == "user" and _is_binding(sentence, item.text):
@@ -189,6 +192,12 @@ def _split_items(narrative: Sequence[NarrativeItem], told: str) -> Iterator[Pass
             yield Passage(number, sentence, kind, factor=factor * boost)
         for call in item.calls:
             yield from _split_call(number, call, factor)
+
+
+def _is_told(sentence: str, text: str, told: str) -> bool:
+    """Tells whether a sentence of `text` is told already, and nothing follows on its line that may refer to it."""
+    is_last = any(line.rstrip().endswith(sentence) for line in text.split("\n"))
+    return is_last and len(sentence) >= _MIN_TOLD_CHARS and sentence in told
 
 
 _USER_FACTOR, _ANSWER_FACTOR = 1.2, 1.4
@@ -249,7 +258,7 @@ def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Pass
     is_failure = has_failed(call.note)
     has_result = is_change or ": " in call.note or call.action.verb == "other"  # such as a commit or a booking
     kind = PassageKind.FAILURE if is_failure else PassageKind.CHANGE if has_result else PassageKind.CALL
-    label = excerpt(flatten(call.action.label), MAX_LINE_CHARS)
+    label = excerpt(strip_directory_change(flatten(call.action.label)), MAX_LINE_CHARS)
     thoughts = _list_thoughts(call)
     if thoughts:
         label = call.action.source
@@ -395,7 +404,9 @@ def _weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[di
             spoken.update(own)
     total = 1 + max((passage.item for passage in passages), default=0)
     weights = {
-        term: math.log(1 + total / len(places)) * (1.0 if len(places) > 1 else _SINGLE_SHARE)
+        term: math.log(1 + total / len(places))
+        * (1.0 if len(places) > 1 else _SINGLE_SHARE)
+        * (_VALUE_FACTOR if any(map(str.isdigit, term)) else 1.0)
         for term, places in items.items()
     }
     weighed: list[dict[str, float]] = []

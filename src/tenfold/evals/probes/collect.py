@@ -82,7 +82,7 @@ def _probe_statements(past: Sequence[ChatMessage], word_counts: Counter[str]) ->
         for index, sentence in enumerate(found):
             kind = _classify_sentence(sentence, is_first_message=number == 0, is_first_sentence=index == 0)
             if kind is not None:
-                yield from _probe_sentence(kind, at, _with_next_sentence(found, index), word_counts)
+                yield from _probe_sentence(kind, at, _with_next_sentence(found, index, text), word_counts)
     yield from _probe_tasks(user_texts, word_counts)
     for at, message in enumerate(past):
         if message.get("role") == "assistant":
@@ -104,11 +104,16 @@ def _classify_sentence(sentence: str, *, is_first_message: bool, is_first_senten
     return "decision" if _DECISION.search(sentence) else None
 
 
-def _with_next_sentence(sentences: Sequence[str], index: int) -> str:
-    """Returns the sentence, with the next one added if it is too short to be told from others."""
+def _with_next_sentence(sentences: Sequence[str], index: int, text: str) -> str:
+    """Returns the sentence, with the next one of its line added if it is too short to be told from others.
+
+    What stands on another line of the `text`, such as the next item of a list, is another statement. Nothing says that
+    a view has to show the two side by side.
+    """
     sentence = sentences[index]
     if len(find_content_words(sentence)) < _WORD_LIMITS[0] and index + 1 < len(sentences):
-        return f"{sentence} {sentences[index + 1]}"
+        both = f"{sentence} {sentences[index + 1]}"
+        return both if both in text else sentence
     return sentence
 
 
