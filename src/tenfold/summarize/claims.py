@@ -49,7 +49,7 @@ def find_claim_errors(sentence: str, source: SourceText) -> list[ClaimError]:
         ClaimError("unknown", written)
         for written in source.quantities.find_unknown(_without_claims(plain), find_stems(sentence))
     ]
-    if swapped := source.find_swapped_change(sentence.replace("`", "")):
+    if swapped := source.find_swapped_change(_join_code(sentence).replace("`", "")):
         errors.append(ClaimError("contradicted", f"{swapped}, but it was the other way round"))
     errors += [ClaimError("not_run", each) for each in _find_run_commands(sentence) if not source.has_call(each)]
     errors += _check_changed_files(sentence, source)
@@ -129,7 +129,7 @@ def _check_changed_files(sentence: str, source: SourceText) -> list[ClaimError]:
     if not source.written_files or USER_WORD.search(sentence) or _NOT_DONE.search(mask_literals(sentence)):
         return []
     errors = []
-    for clause in re.split(r"[;:()]", sentence):
+    for clause in re.split(r"[;:()]", mask_literals(sentence, code=False)):
         paths = [word for word in find_claims(clause) if "://" not in word and _PATH.fullmatch(word)]
         if paths and _CHANGED.search(mask_literals(clause)) and not any(map(source.is_in_change, paths)):
             changed = ", ".join(source.written_files[-8:])
@@ -159,11 +159,15 @@ _CODE, _JOINER = re.compile(r"`[^`\n]+`"), "\x01"
 """Code, and what stands for the spaces in it, so that no part of it is read as a sentence."""
 
 
+def _join_code(sentence: str) -> str:
+    return _CODE.sub(lambda code: code[0].replace(" ", _JOINER), sentence)
+
+
 def _check_outcomes(sentence: str, source: SourceText) -> list[ClaimError]:
     """Checks "X passed" and "X failed" against how the commands ended that X names."""
     errors = []
     told = re.sub(r"n['\u2019]t\b", " not", mask_literals(sentence, code=False))
-    for match in _ENDING.finditer(_CODE.sub(lambda code: code[0].replace(" ", _JOINER), told)):
+    for match in _ENDING.finditer(_join_code(told)):
         subject = match["subject"].replace(_JOINER, " ")
         if _OPEN_SUBJECT.search(mask_literals(subject)):
             continue
@@ -250,6 +254,7 @@ _AS_GOOD = 0.95
 _SAME_MATTER = 0.8
 """Part that a clause and a claim about anything else must share to be about the same matter."""
 _MIN_STEMS = 3
+_WORD = re.compile(r"[^\W\d_]{2}")
 _COMMA = re.compile(r",\s|\band (?=not\b)")
 _PART_END = re.compile(r"[;\u2014]|\. |, (?:so|which|because|and (?:the assistant|then))\b")
 
@@ -261,6 +266,7 @@ def _check_statements(sentence: str, source: SourceText) -> list[ClaimError]:
         return list(_find_contradictions(sentence, source))
     start, end = next(part for part in _split_parts(masked) if part[0] <= claim.start() < part[1])
     is_passive = bool(re.search(rf"(?:by|per|from) (?:the )?{USER_NOUN}\Z", claim.group(), re.IGNORECASE))
+    is_passive |= "'" in claim.group() and not _WORD.search(masked[claim.end() : end])  # as in "(the user's wish)"
     told = sentence[start if is_passive else claim.start() : end]
     if told.rstrip("*_ ").endswith(":") or (is_passive and _NOT_DONE.search(masked[start : claim.start()])):
         return []

@@ -62,6 +62,10 @@ _CHANGE_RECORD = re.compile(
 """A line by which a version control system tells that a file was changed."""
 _LINE_NUMBER = re.compile(r"(?<=\w):\d+(?:[:-]\d+)?\Z")
 _HASH = re.compile(r"[0-9a-f]{7,39}")
+_PLACEHOLDER = re.compile(r"\.{3,}|\u2026|<[^<>]*>|\[[A-Z_]+\]|(?<![^\W_])(?:nn|NN)(?![^\W_])")
+"""What stands for something else in code or in a path."""
+_CAPITALS = re.compile(r"(?<![\w.=/-])\"?([A-Z]{1,8}(?::[A-Z])?)\"?(?![\w.=/-])")
+_CALL_FORM = re.compile(r"([\w.]+)\((.*)\)")
 
 
 class Statement(NamedTuple):
@@ -118,6 +122,9 @@ class SourceText:
             forms |= {word.removeprefix("v"), "v" + word.removeprefix("v")}
         if any(has_words(form, self.text, joints="") for form in forms):
             return True
+        parts = _PLACEHOLDER.split(word)
+        if len(parts) > 1:
+            return all(part in self.text for part in parts)
         if _HASH.fullmatch(word) and re.search(rf"(?<![0-9a-f]){word}[0-9a-f]", self.text):
             return True
         if "/" in word and "://" not in word:
@@ -130,19 +137,35 @@ class SourceText:
         return bool(directory and name and stands_alone) and has_words(directory, self.text, joints="")
 
     def has_span(self, span: str) -> bool:
-        """Tells whether code in backticks occurs: as it is, or its words in order in one call or one line."""
+        """Tells whether code in backticks occurs: as it is, or its words in order in one call or one line.
+
+        What stands for other words, such as `FILE`, `<name>` or `...`, need not occur.
+        """
         span = _LINE_NUMBER.sub("", collapse_spaces(span))
         if span.lower() in self._flat_text:
             return True
-        words = [w for w in span.split() if not re.fullmatch(r"<.*>|\.\.\.|\u2026|\[.*\]", w)]
+        parts = [part for part in _PLACEHOLDER.split(self._blank_capitals(span)) if part]
+        if len(parts) > 1:
+            return all(part.strip() in self.text or self.has_span(part.strip()) for part in parts)
+        span = "".join(parts).strip()
+        words = span.split()
         if len(words) > 1 and (
             self.has_call(span) or any(_has_in_order(words, line) for line in self._find_lines(words))
         ):
             return True
         if len(words) > 1 or "(" in span:
-            return all(map(self._has_code, re.split(r"\.{3}|\u2026|;|<[^<>]*>", span)))
+            return all(self._has_code(code) or self._has_form(code) for code in span.split(";"))
         pieces = [piece for piece in re.split(r"[^\w./@-]+", span) if len(piece) > 1]
         return all(self._has_name(piece.rstrip(".-") or piece) for piece in pieces)
+
+    def _blank_capitals(self, span: str) -> str:
+        """Puts `...` for words in capitals that the source does not hold."""
+        return _CAPITALS.sub(lambda word: word[0] if has_words(word[1], self.text) else "...", span)
+
+    def _has_form(self, code: str) -> bool:
+        """Tells whether code is the short form of a call or a signature: a known name with known arguments."""
+        match = _CALL_FORM.fullmatch(code.strip())
+        return match is not None and self._has_name(match[1]) and all(map(self._has_code, match[2].split(",")))
 
     def _has_name(self, name: str) -> bool:
         """Tells whether a name occurs; of one such as `Class.method`, whether its parts do."""

@@ -74,6 +74,8 @@ _DATE = re.compile(
 )
 _TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
 _LINE_STEM = stem_word("lines")
+_BESIDE = 20
+"""How near, in characters, a number and its label stand together."""
 _NEAR = 150
 """How far from a number, in characters, a word of the sentence has to stand."""
 _OWN_COUNTS = frozenset(map(float, range(13)))
@@ -85,6 +87,7 @@ _BINARY_MARGIN = 0.075
 _FEW = 2
 """With more different numbers beside it, a word has no certain one."""
 _HASH_CHARS = 7
+_CENT = 0.01
 _TOLERANCE = 0.05
 """How far a number may be off that is said to be approximate."""
 _LINKS = frozenset(
@@ -94,7 +97,6 @@ _LINKS = frozenset(
         "are",
         "were",
         "of",
-        "at",
         "only",
         "now",
         "still",
@@ -178,7 +180,7 @@ def _find_label(before: str) -> str:
     while words and words[-1].lower() in _LINKS:
         words.pop()
     label = re.split(r"[\"'`({\[,]", words[-1].rstrip("\"'`"))[-1].lower() if words else ""
-    return "" if label[:1].isdigit() or not re.search(r"[^\W\d]", label) else label
+    return "" if re.search(r"\d", label) or not re.search(r"[^\W\d]", label) else label
 
 
 def _is_opener(words: Sequence[str]) -> bool:
@@ -256,7 +258,8 @@ class QuantityIndex:
             if self._is_of_another_unit(claim, same):
                 return False
             return not self._is_contradicted(claim, values)
-        if self._is_converted(claim):
+        cents = self._by_value.get(round(claim.value / _CENT), []) if claim.step == _CENT else []
+        if self._is_converted(claim) or (cents and self._is_near(cents, stems)):  # programs count money in cents
             return True
         is_short_hash = len(claim.written) >= _HASH_CHARS and re.search(
             rf"(?<!\w){re.escape(claim.written)}", self._text
@@ -268,7 +271,7 @@ class QuantityIndex:
         words = frozenset(stem for stem in stems if not stem.isdigit())
         if _LINE_STEM in words and any(self._is_line_number(each) for each in found):
             return True
-        return not words or any(
+        return len(words) < _FEW or any(
             words & find_stems(self._text[max(each.offset - _NEAR, 0) : each.offset + _NEAR]) for each in found
         )
 
@@ -309,7 +312,15 @@ class QuantityIndex:
         is_other = any(
             0 < len(known) <= _FEW and claim.value not in known and not known.issubset(values) for known in beside
         )
-        return is_other and not self._is_open(claim)
+        return is_other and not self._is_open(claim) and not self._is_beside(claim)
+
+    def _is_beside(self, claim: Quantity) -> bool:
+        """Tells whether the source gives the number right beside its label, in whatever form."""
+        stems = find_stems(claim.label)
+        return bool(stems) and any(
+            stems <= find_stems(self._text[max(each.offset - _BESIDE, 0) : each.offset + _BESIDE])
+            for each in self._by_value.get(claim.value, ())
+        )
 
     def _is_open(self, claim: Quantity) -> bool:
         """Tells whether the source names the number without saying what of: as what something was changed to."""
