@@ -84,8 +84,12 @@ def find_claims(line: str) -> list[str]:
 
 
 def _without_claims(sentence: str) -> str:
-    """Blanks paths and identifiers, whose digits are no numbers."""
-    return _CLAIM.sub(lambda match: "_" if not re.fullmatch(r"\d+", match[0]) else match[0], sentence)
+    """Blanks paths and identifiers, whose digits are no numbers, and references to messages, such as [12]."""
+    blanked = _CLAIM.sub(lambda match: "_" if not re.fullmatch(r"\d+", match[0]) else match[0], sentence)
+    return _REFERENCE.sub("_", blanked)
+
+
+_REFERENCE = re.compile(r"\[\d+(?:\s?(?:-|\u2013|to|,)\s?\d+)*\]|\(\d+\)(?=[.,;]?\s*$)")
 
 
 # -- what was done -----------------------------------------------------------------------------------------------------

@@ -62,6 +62,8 @@ _CHANGE_RECORD = re.compile(
 """A line by which a version control system tells that a file was changed."""
 _LINE_NUMBER = re.compile(r"(?<=\w):\d+(?:[:-]\d+)?\Z")
 _HASH = re.compile(r"[0-9a-f]{7,39}")
+_SHORT_DIRECTORY = re.compile(r"\A(?:[A-Z]{1,4}|\$\{?\w+\}?)/")
+"""What a text may call a directory after saying which one it means."""
 _PLACEHOLDER = re.compile(r"\.{3,}|\u2026|<[^<>]*>|\[[A-Z_]+\]|(?<![^\W_])(?:nn|NN)(?![^\W_])")
 """What stands for something else in code or in a path."""
 _CAPITALS = re.compile(r"(?<![\w.=/-])\"?([A-Z]{1,8}(?::[A-Z])?)\"?(?![\w.=/-])")
@@ -128,7 +130,10 @@ class SourceText:
         if _HASH.fullmatch(word) and re.search(rf"(?<![0-9a-f]){word}[0-9a-f]", self.text):
             return True
         if "/" in word and "://" not in word:
-            return self._has_joined_path(word)
+            rest = _SHORT_DIRECTORY.sub("", word)
+            return self._has_joined_path(word) or (rest != word and self.has_word(rest))
+        if "_" in word and re.search(rf"_{re.escape(word)}(?![A-Za-z0-9])", self.text):
+            return True
         return fold_name(word) in self._folded_names or fold_name(word).removesuffix("s") in self._folded_names
 
     def _has_joined_path(self, path: str) -> bool:
@@ -213,7 +218,7 @@ class SourceText:
 
     @cached_property
     def _word_text(self) -> str:
-        text = _LINE_START.sub("", strip_escapes(self.text).lower())
+        text = _LINE_START.sub("", self.text.lower())
         return f" {' '.join(_WORD.findall(text))} "
 
     @cached_property
@@ -365,7 +370,7 @@ def build_source(
     user_words.extend(fact.text for fact in facts if fact.kind in _USER_KINDS)
     fact_texts = [fact.text for fact in facts]
     calls.extend(fact.text for fact in facts if fact.kind == "command")
-    text = "\n".join((*user_words, *tool_words, *other_words, *calls, *fact_texts))
+    text = strip_escapes("\n".join((*user_words, *tool_words, *other_words, *calls, *fact_texts)))
     return SourceText(
         text,
         user_words=[words for words in dict.fromkeys(user_words) if words],

@@ -74,6 +74,8 @@ _DATE = re.compile(
 )
 _TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
 _LINE_STEM = stem_word("lines")
+_RARE_DIGITS = 5
+"""A number of so many digits that the source gives is hardly there by chance."""
 _BESIDE = 20
 """How near, in characters, a number and its label stand together."""
 _NEAR = 150
@@ -172,6 +174,8 @@ def _has_at_end(before: str, words: frozenset[str]) -> bool:
 def _find_label(before: str) -> str:
     """Returns the word that says what a number is of, "" if there is none: in "price: 3" or "the price is 3"."""
     words = before.rstrip(" \t\"'`$\u20ac\u00a3").split()
+    if words and words[-1][-1] in "=:" and not words[-1][-2:-1].isalnum() and words[-1][-2:-1] not in ("", "`", "_"):
+        return ""  # the colon follows a quotation or a remark
     if words and words[-1][-1] in "=:":
         words[-1] = words[-1].rstrip("=:")
         words = words if words[-1] else words[:-1]
@@ -254,7 +258,8 @@ class QuantityIndex:
             return not self._is_contradicted(claim, values)
         unit = (claim.kind, claim.size)
         same = [each for each in found if not (claim.kind and each.kind) or (each.kind, each.size) == unit]
-        if same and self._is_near(same, stems):
+        is_rare = sum(map(str.isdigit, claim.written)) >= _RARE_DIGITS
+        if same and (is_rare or self._is_near(same, stems)):
             if self._is_of_another_unit(claim, same):
                 return False
             return not self._is_contradicted(claim, values)
