@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tenfold.facts.extractor import extract_facts
@@ -118,3 +122,25 @@ def test_a_source_of_one_text_is_searched_too() -> None:
         "src/b.py",
         "17",
     ]
+
+
+SAID_TWICE = [
+    make_answer("It read the old row_buffer one line at a time."),
+    make_answer("The export read the old row_buffer one line."),
+]
+
+
+def test_what_is_found_does_not_depend_on_the_seed_of_hashes() -> None:
+    code = (
+        "from tests.summarize.test_claims import SAID_TWICE, build_source, find_claim_errors;"
+        "source = build_source(list(enumerate(SAID_TWICE)), (), '');"
+        "print(find_claim_errors('The export did not read the old row_buffer one line at a time.', source))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in map(str, range(6))
+    }
+    assert len(found) == 1
+    assert b"contradicted" in found.pop()

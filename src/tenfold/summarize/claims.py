@@ -373,7 +373,7 @@ def _is_plain(item: str) -> bool:
 
 def _find_same_matter(stems: frozenset[str], prose: frozenset[str], source: SourceText) -> list[Statement]:
     """Returns the statements that share most of the words of a clause, and of its prose, and say little else."""
-    candidates = {id(each): each for stem in stems for each in source.statements_by_stem.get(stem, ())}.values()
+    candidates = {id(each): each for stem in sorted(stems) for each in source.statements_by_stem.get(stem, ())}.values()
     words = prose & stems
     return [
         each

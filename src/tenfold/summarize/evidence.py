@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -441,5 +442,5 @@ def _read_status(fact: Fact) -> bool | None:
 
 def count_shared(stems: frozenset[str], weights: Mapping[str, float], others: frozenset[str]) -> float:
     """Returns which part of the stems, by weight, the others share."""
-    total = sum(weights[stem] for stem in stems)
-    return sum(weights[stem] for stem in stems & others) / total if total else 0.0
+    total = math.fsum(weights[stem] for stem in stems)  # exact, so the order of a set makes no difference
+    return math.fsum(weights[stem] for stem in stems & others) / total if total else 0.0
