@@ -156,3 +156,22 @@ def test_a_request_that_takes_too_much_room_is_shown_once_by_head_and_tail() -> 
     again = session.compact(to=2_000)
     assert again.status == "compacted"
     assert sum("Please mend the totals." in get_text(m) for m in session.view.get_messages()) == 1
+
+
+def test_the_demands_in_the_hidden_middle_of_a_long_request_are_told() -> None:
+    issue = "<issue>\n" + "The totals of the report are wrong since the last release.\n" * 60 + "</issue>\n"
+    demand = "You must make minimal changes to the files in src/report and not touch the tests."
+    ending = "\n".join(
+        f"Step {number}: look at part {number} of the report and think about it." for number in range(60)
+    )
+    request = f"Here is a project.\n{issue}{demand}\n{ending}"
+    steps = [
+        m
+        for n in range(40)
+        for m in (make_call(f"c{n}", "sh", f'{{"command": "make step{n}"}}'), make_result(f"c{n}", "x " * 400))
+    ]
+    session = open_session([make_user_message(request), *steps], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
+    assert session.compact(to=1_500).status == "compacted"
+    texts = [get_text(m) for m in session.view.get_messages()]
+    assert any("characters of the request left out" in text and demand not in text for text in texts)
+    assert any(extract_summary_text(text) and demand in text for text in texts)

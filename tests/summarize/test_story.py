@@ -216,3 +216,23 @@ def test_words_in_an_object_are_told_as_words() -> None:
         [(0, make_answer('{"message": "The order is open.\\n- It ships today."}'))], budget=99, count=estimate_tokens
     )
     assert told == "[0] Assistant: The order is open. It ships today."
+
+
+def test_what_the_user_passes_on_is_told_only_where_the_work_comes_back_to_it() -> None:
+    log = "\n".join(f"module_{number}: version {number}.{number}.1" for number in range(30)) + "\nlibfoo: version 9.9.1"
+    history = [
+        make_user(f"The build breaks, please mend it.\n```\n{log}\n```\nThe tests stay as they are."),
+        make_answer("libfoo is too new for the build."),
+        *make_run("make build", "built"),
+    ]
+    told = write_story(list(enumerate(history)), budget=46, count=estimate_tokens)
+    assert told.startswith("[0] User: The build breaks, please mend it. The tests stay as they are.")
+    assert "libfoo is too new" in told
+    assert "module_" not in told
+
+
+def test_the_first_sentences_of_several_messages_come_before_all_sentences_of_a_long_one() -> None:
+    wishes = [f"It would be nice to see feature {name} there as well." for name in ("alpha", "beta", "gamma", "delta")]
+    history = [make_user(" ".join(wishes * 3)), make_answer("The reader loses the last entry of each file.")]
+    told = write_story(list(enumerate(history)), budget=60, count=estimate_tokens)
+    assert "The reader loses the last entry" in told

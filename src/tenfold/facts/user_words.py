@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 
 from tenfold.facts.cue_language import CueLanguage
 from tenfold.text.excerpts import is_log_line
@@ -35,6 +37,13 @@ def mask_pasted(text: str) -> str:
     text = _TAG.sub(lambda match: match[0] if match[1].lower() in _OWN_TAGS else _mask_match(match), text)
     text = _QUOTATION.sub(_mask_match, text)
     return "".join(_mask_line(line) if is_log_line(line) else line for line in text.splitlines(keepends=True))
+
+
+def split_pasted(text: str) -> list[tuple[str, bool]]:
+    """Splits a text at its lines into parts that are the user's own (True) and parts that are pasted (False)."""
+    lines = zip(text.split("\n"), mask_pasted(text).split("\n"), strict=True)
+    marked = [(line, masked.count(MASK) * 2 <= len(masked.strip())) for line, masked in lines]
+    return [("\n".join(line for line, _ in part), is_own) for is_own, part in groupby(marked, key=itemgetter(1))]
 
 
 def mask_introduced(text: str, language: CueLanguage) -> str:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tenfold.facts.tool_calls import classify_tool, find_command, interpret_call
 from tenfold.facts.tool_results import judge_result
+from tenfold.facts.user_words import split_pasted
 from tenfold.plan.draft import Draft, RecallMode
 from tenfold.record.entry import get_message
 from tenfold.record.message import (
@@ -151,6 +152,25 @@ def cut_request(text: str, characters: int, read_hint: str, head_share: float = 
     head = int(characters * head_share)
     gap = f"{len(text) - characters:,} characters of the request left out{read_hint}"
     return _join_ends(excerpt(text, head, Keep.HEAD), gap, excerpt(text, characters - head, Keep.TAIL))
+
+
+def find_hidden_part(text: str, shown: str) -> str:
+    """Returns the user's own lines of a request that `shown` leaves out, if that is its head and tail; else ""."""
+    if not (gap := _REQUEST_GAP.search(shown)):
+        return ""
+    start, end = gap.start(), len(text) - (len(shown) - gap.end())
+    if not text.startswith(shown[:start]) or not text.endswith(shown[gap.end() :]):
+        return ""
+    hidden: list[str] = []
+    at = 0
+    for part, is_own in split_pasted(text):
+        if is_own:
+            hidden.append(part[max(start - at, 0) : max(end - at, 0)])
+        at += len(part) + 1
+    return "\n".join(part for part in hidden if part)
+
+
+_REQUEST_GAP = re.compile(r"\n\[\.\.\. [\d,]+ characters of the request left out[^\n]*\]\n")
 
 
 def _join_ends(head: str, gap: str, tail: str) -> str:

@@ -29,7 +29,7 @@ from tenfold.plan.draft import (
     find_unwritten,
 )
 from tenfold.plan.pipeline import Plan
-from tenfold.plan.stubs import render_expand_hint
+from tenfold.plan.stubs import find_hidden_part, render_expand_hint
 from tenfold.record.block import Batch, Block, Fact, ModelCost, Replacement, Rung, Slot, Substitute, add_costs
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text
@@ -261,7 +261,15 @@ def _write_narrative(
     if budget < MIN_NARRATIVE_TOKENS:
         return SummaryResult(text="", rung="mechanical")
     job = build_job(draft.view, plan.goal, piece, budget, request)
-    return (yield from request.writer.write(replace(job, told=told)))
+    job = replace(job, told=told, hidden_parts=_find_hidden_parts(job, draft))
+    return (yield from request.writer.write(job))
+
+
+def _find_hidden_parts(job: WritingJob, draft: Draft) -> dict[int, str]:
+    """Finds what the view leaves out of a request of which it shows an excerpt, by its position."""
+    shown = {item.original_position: get_text(item.message) for item, _ in draft.excerpts.values()}
+    texts = {position: get_text(message) for position, message in job.kept_items if position in shown}
+    return {position: hidden for position, text in texts.items() if (hidden := find_hidden_part(text, shown[position]))}
 
 
 def _place_text(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Literal, TypeVar
 
 from msgspec import Struct
@@ -119,7 +119,8 @@ class SummaryTask(Struct, frozen=True):
     `facts` are already merged; `focus` is what the caller asks to dwell on. `previous` is an earlier summary that the
     new text updates and replaces. `parts` are several summaries to be merged into one, oldest first. `context` is
     earlier text that helps to understand the messages and is not repeated. The messages at the positions in `kept` stay
-    in view beside the summary. `told` is a text below the summary; what it says need not be told again.
+    in view beside the summary, all but what `hidden_parts` holds of them. `told` is a text below the summary; what it
+    says need not be told again.
     """
 
     items: tuple[tuple[int, Message], ...]
@@ -131,6 +132,7 @@ class SummaryTask(Struct, frozen=True):
     context: str = ""
     parts: tuple[str, ...] = ()
     kept: frozenset[int] = frozenset()
+    hidden_parts: Mapping[int, str] = {}
     told: str = ""
 
     @property

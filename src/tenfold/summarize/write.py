@@ -134,7 +134,12 @@ def _write_by_code(task: SummaryTask, count: Count, notes: tuple[str, ...], spen
     """Writes the text without a model: the story of the messages, after what is kept of earlier summaries."""
     text = clean_text(
         write_story(
-            task.items, budget=task.allotment, count=count, earlier=task.earlier_texts, kept=task.kept, told=task.told
+            task.items,
+            budget=task.allotment,
+            count=count,
+            earlier=task.earlier_texts,
+            kept=dict.fromkeys(task.kept, "") | dict(task.hidden_parts),
+            told=task.told,
         )
     )
     if text.strip() and count([text])[0] <= task.allotment:

@@ -7,7 +7,7 @@ code renders their section and puts it under the writer's text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -29,10 +29,10 @@ class WritingJob(Struct, frozen=True):
     """One text to write, in at most `budget` tokens.
 
     `items` are the messages it replaces, with their positions. Earlier summaries are not among them: their texts are in
-    `previous`, oldest first. Nor is what stays in view, of which the user's messages are in `kept_items`. `piece.cuts`
-    says where the plan wants the text in parts. `view` is the view the plan was made on: it gives times, and what older
-    Blocks hold. `supplied_text` is a text from a hook, for writers that keep more than the text. `told` is the facts
-    section, which stands below the text.
+    `previous`, oldest first. Nor is what stays in view, of which the user's messages are in `kept_items`, and what the
+    view leaves out of those in `hidden_parts`. `piece.cuts` says where the plan wants the text in parts. `view` is the
+    view the plan was made on: it gives times, and what older Blocks hold. `supplied_text` is a text from a hook, for
+    writers that keep more than the text. `told` is the facts section, which stands below the text.
     """
 
     piece: DraftPiece
@@ -47,6 +47,7 @@ class WritingJob(Struct, frozen=True):
     focus: str = ""
     supplied_text: str = ""
     kept_items: tuple[tuple[int, Message], ...] = ()
+    hidden_parts: Mapping[int, str] = {}
     told: str = ""
 
     @property
@@ -57,6 +58,7 @@ class WritingJob(Struct, frozen=True):
             items=tuple(sorted((*self.items, *self.kept_items), key=lambda item: item[0])) if self.items else (),
             told=self.told,
             kept=frozenset(position for position, _ in self.kept_items),
+            hidden_parts=self.hidden_parts,
             facts=self.facts,
             previous="" if merging else "\n\n".join(self.previous),
             parts=self.previous if merging else (),
