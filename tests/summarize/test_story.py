@@ -236,3 +236,16 @@ def test_the_first_sentences_of_several_messages_come_before_all_sentences_of_a_
     history = [make_user(" ".join(wishes * 3)), make_answer("The reader loses the last entry of each file.")]
     told = write_story(list(enumerate(history)), budget=60, count=estimate_tokens)
     assert "The reader loses the last entry" in told
+
+
+def test_a_part_of_an_output_does_not_read_as_all_of_it() -> None:
+    found = "\n".join(f"./lib/module_{number}.py: the reader of totals" for number in range(40))
+    step = [
+        make_user("Who calls the reader of totals?"),
+        *make_run("grep -r totals lib", f"$ grep -r totals lib\n{found}"),
+        make_answer("module_7 and the reader of totals are what we look for."),
+    ]
+    told = write_story(list(enumerate(step)), budget=90, count=estimate_tokens)
+    assert 'tool: "' in told
+    assert '| ..."' in told
+    assert "$ grep" not in told

@@ -21,8 +21,8 @@ from tenfold.text.excerpts import Count
 
 MAX_RESULT_LINES = 8
 """Lines of one output that compete for the room."""
-_MARK_TOKENS, _JOINT_TOKENS = 6, 1
-"""Tokens that the mark of a line takes, and what joins a passage to the one before."""
+_MARK_TOKENS, _JOINT_TOKENS, _GAP_TOKENS = 6, 1, 2
+"""Tokens that the mark of a line takes, what joins a passage to the one before, and the sign that more was printed."""
 _ANNOUNCEMENT_FACTOR = 0.7
 _FULL_LENGTH = 10
 """Terms of a passage that has its whole base weight. Shorter ones, such as "Done.", say little."""
@@ -89,7 +89,7 @@ class Passage(Struct, frozen=True):
     """A piece of text that is told whole or not at all.
 
     `item` is the index of its narrative item. `parent` is the index of the passage that must be told with it: a line of
-    a result needs its call. `factor` scales its value.
+    a result needs its call. `factor` scales its value. `lines` says of a call how many lines of its output compete.
     """
 
     item: int
@@ -97,6 +97,7 @@ class Passage(Struct, frozen=True):
     kind: PassageKind
     parent: int | None = None
     factor: float = 1.0
+    lines: int = 0
 
 
 class PassageChoice:
@@ -107,7 +108,9 @@ class PassageChoice:
     ) -> None:
         """`weights` are those of each passage's terms."""
         self._passages, self._weights, self._parents = passages, weights, _find_parents(passages)
-        self._sizes = [size + _JOINT_TOKENS for size in count([p.text for p in passages])] if passages else []
+        sizes = count([p.text for p in passages]) if passages else []
+        joints = [_JOINT_TOKENS + _GAP_TOKENS * (p.lines > 0) for p in passages]
+        self._sizes = [size + joint for size, joint in zip(sizes, joints, strict=True)]
         self._unit = math.log(2 + max((passage.item for passage in passages), default=0))
         self._told = Counter(set(_TERM.findall(told.lower())))
         self._begun: Counter[int] = Counter()
@@ -162,7 +165,7 @@ class PassageChoice:
             gain += weight * _REPEATED_SHARES[min(times, _MOST_TIMES)]
         length = min(1.0, len(self._weights[index]) / _FULL_LENGTH)
         before = self._begun[passage.item] if passage.kind in _TALKATIVE_KINDS else 0
-        worth = (gain + _BASE_WEIGHTS[passage.kind] / (1 + before) * self._unit * length) * passage.factor
+        worth = (gain + _BASE_WEIGHTS[passage.kind] / (1 + before / 3) * self._unit * length) * passage.factor
         share = _ANNOUNCEMENT_FACTOR if passage.kind is PassageKind.ANNOUNCEMENT else 1.0
         return worth * share / self._get_cost(index)
 

@@ -207,11 +207,14 @@ def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Pass
     if thoughts:
         label = call.action.source
     outcome = redact_cached(f"{label} -> {call.note or 'no result'}")
-    lines = [] if is_change and not is_failure else list_result_lines(call.result)
+    lines = [] if is_change and not is_failure else _without_echo(list_result_lines(call.result), call.action.label)
     if is_failure and call.error:
         lines = list(dict.fromkeys([_quote_line(call.error), *lines]))
     is_short = lines and len(lines) <= _FEW_LINES and sum(map(len, lines)) <= _FEW_CHARS
-    yield Passage(number, f"{outcome}; {_quote_output(lines)}" if is_short else outcome, kind, factor=factor)
+    if is_short:
+        yield Passage(number, f"{outcome}; {_quote_output(lines)}", kind, factor=factor)
+    else:
+        yield Passage(number, outcome, kind, factor=factor, lines=len(lines))
     for sentence in thoughts:
         yield Passage(number, sentence, PassageKind.THOUGHT, NEWEST_CALL, factor)
     if is_short:
@@ -223,6 +226,12 @@ def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Pass
         is_error = is_failure and call.error and not place
         kind = PassageKind.FAILURE if is_error else PassageKind.RESULT
         yield Passage(number, line, kind, NEWEST_CALL, factor)
+
+
+def _without_echo(lines: list[str], command: str) -> list[str]:
+    """Leaves out the lines in which a terminal repeats the command."""
+    echo = flatten(command)[:MAX_LINE_CHARS]
+    return [line for line in lines if not echo or echo not in line]
 
 
 def _list_thoughts(call: NarratedCall) -> list[str]:
@@ -289,6 +298,8 @@ def _render_call(passages: Sequence[Passage]) -> str:
     call, *details = passages
     said = " ".join(each.text for each in details if each.kind is PassageKind.THOUGHT)
     shown = [each.text for each in details if each.kind is not PassageKind.THOUGHT]
+    if shown and len(shown) < call.lines:  # else it would read as all that there was
+        shown.append("...")
     return "; ".join(part for part in (call.text, shown and _quote_output(shown), said and f"it says: {said}") if part)
 
 
