@@ -47,6 +47,8 @@ def find_errors(sentence: str, messages: list[Message] = MESSAGES) -> list[str]:
         'The note says: "ask the release board".',
         "The user does not want a deploy before having seen the report.",
         "Step 3 is done.",
+        "`lib/` and `tools/` were listed.",
+        "It was asked twice, and the user never answered.",
     ],
 )
 def test_a_true_short_form_passes(sentence: str) -> None:

@@ -241,8 +241,8 @@ _FRAME_STEMS = find_stems(
     " permit permitted let forbid forbade forbidden prohibit prefer preferred like dislike need require insist say said"
     " state tell told approve authorize authorise agree accept confirm request reject refuse decline expect decide"
     " decided chose instruct wish demand care fine okay happy willing assistant agent permission approval rule"
-    " instruction preference decision mention warn ban banned explicitly erlaubt verbietet möchte verlangt interdit"
-    " autorise veut permite prohíbe quiere"
+    " instruction preference decision answer reply mention warn ban banned explicitly erlaubt verbietet möchte verlangt"
+    " interdit autorise veut permite prohíbe quiere"
 )
 """Words that say who wants something, not what."""
 _MIN_SUPPORT = 0.5

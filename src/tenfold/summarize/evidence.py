@@ -162,7 +162,7 @@ class SourceText:
         if len(words) > 1 or "(" in span:
             return all(self._has_code(code) or self._has_form(code) for code in span.split(";"))
         pieces = [piece for piece in re.split(r"[^\w./@-]+", span) if len(piece) > 1]
-        return all(self._has_name(piece.rstrip(".-") or piece) for piece in pieces)
+        return all(self._has_name(piece.rstrip("./-") or piece) for piece in pieces)
 
     def _blank_capitals(self, span: str) -> str:
         """Puts `...` for words in capitals that the source does not hold."""
