@@ -48,6 +48,7 @@ def find_errors(sentence: str, messages: list[Message] = MESSAGES) -> list[str]:
         "The user does not want a deploy before having seen the report.",
         "Step 3 is done.",
         "`lib/` and `tools/` were listed.",
+        "Two hooked builds failed.",
         "It was asked twice, and the user never answered.",
     ],
 )

@@ -176,7 +176,8 @@ def _check_outcomes(sentence: str, source: SourceText) -> list[ClaimError]:
         if _OPEN_SUBJECT.search(mask_literals(subject)):
             continue
         is_good = bool(match["good"]) != bool(re.search(r"\b(?:not|never)\b", match["lead"]))
-        for outcome in _find_same(_match_outcomes(subject, source.outcomes)):
+        share = _MOST_WORDS if is_good else 1.0  # a run that failed may have been followed by others that did not
+        for outcome in _find_same(_match_outcomes(subject, source.outcomes, share)):
             is_present = bool(_PRESENT.search(match.group()[len(match["subject"]) :]))
             if outcome.is_ok is None or outcome.is_ok == is_good:
                 continue
@@ -190,15 +191,18 @@ def _check_outcomes(sentence: str, source: SourceText) -> list[ClaimError]:
     return errors
 
 
-def _match_outcomes(subject: str, outcomes: Sequence[CommandOutcome]) -> list[CommandOutcome]:
-    """Returns the commands that a subject names: by code in backticks, else by most of its words."""
+_MOST_WORDS = 0.5
+
+
+def _match_outcomes(subject: str, outcomes: Sequence[CommandOutcome], share: float) -> list[CommandOutcome]:
+    """Returns the commands that a subject names: by code in backticks, else by at least `share` of its words."""
     if spans := find_spans(subject):
         words = spans[-1].lower().split()
         return [each for each in outcomes if all(has_words(word, each.command, joints="") for word in words)]
     stems = {stem for stem in find_stems(subject) if len(stem) > 3 and not stem.isdigit()}
     scores = [sum(_has_token(each.command, stem) for stem in stems) for each in outcomes]
     best = max(scores, default=0)
-    if best * 2 < len(stems):
+    if best < len(stems) * share:
         return []
     return [each for each, score in zip(outcomes, scores, strict=True) if best and score == best]
 
