@@ -176,9 +176,9 @@ def _check_outcomes(sentence: str, source: SourceText) -> list[ClaimError]:
         if _OPEN_SUBJECT.search(mask_literals(subject)):
             continue
         is_good = bool(match["good"]) != bool(re.search(r"\b(?:not|never)\b", match["lead"]))
-        share = _MOST_WORDS if is_good else 1.0  # a run that failed may have been followed by others that did not
+        is_present = bool(_PRESENT.search(match.group()[len(match["subject"]) :]))
+        share = _MOST_WORDS if is_good or is_present else 1.0  # what failed once may have been mended and run again
         for outcome in _find_same(_match_outcomes(subject, source.outcomes, share)):
-            is_present = bool(_PRESENT.search(match.group()[len(match["subject"]) :]))
             if outcome.is_ok is None or outcome.is_ok == is_good:
                 continue
             if not is_good and outcome.has_failed and not is_present:
