@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from tenfold.summarize.mechanical import write_mechanical
 from tenfold.summarize.story import write_story
 from tenfold.summarize.transcript import render_transcript
 from tenfold.text.fence import FENCE_TAG
+from tenfold.text.markdown import strip_markdown
 from tests.summarize.making import HISTORIES, estimate_tokens, make_answer, make_call, make_result, make_run, make_user
 
 STORY: list[Message] = [
@@ -249,3 +251,31 @@ def test_a_part_of_an_output_does_not_read_as_all_of_it() -> None:
     assert 'tool: "' in told
     assert '| ..."' in told
     assert "$ grep" not in told
+
+
+@pytest.mark.parametrize(
+    ("line", "plain"),
+    [
+        ("**Bold:** the pattern `!**/node_modules` and **more**", "Bold: the pattern `!**/node_modules` and more"),
+        ("see **/*.py and !**/dist, **please**", "see **/*.py and !**/dist, please"),
+        ("#6461 broke it", "#6461 broke it"),
+        ("## What was **done**", "What was done"),
+        ("- * item", "item"),
+        ("--no-verify was used", "--no-verify was used"),
+        ("-> next", "-> next"),
+        ("2 ** 3 ** 4", "2 ** 3 ** 4"),
+    ],
+)
+def test_markdown_goes_and_patterns_and_numbers_stay(line: str, plain: str) -> None:
+    assert strip_markdown(line) == plain
+    told = write_story([(0, make_answer(f"{line} today."))], budget=200, count=estimate_tokens)
+    assert f"{plain} today." in told
+
+
+def test_what_a_tool_puts_around_each_output_is_not_told() -> None:
+    frame = "[Command finished with exit code 0]"
+    steps = [make_run(f"grep -n reader part{n}.py", f"{n}: reader of part {n}\n{frame}\n" * 20) for n in range(5)]
+    history = [make_user("Find the reader of every part."), *(message for step in steps for message in step)]
+    told = write_story(list(enumerate(history)), budget=400, count=estimate_tokens)
+    assert "reader of part 3" in told
+    assert "Command finished" not in told

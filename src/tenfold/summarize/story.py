@@ -6,6 +6,7 @@ result, a line of an earlier summary. Those that tell the most are chosen (`cove
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -31,10 +32,10 @@ from tenfold.summarize.narrative import NarratedCall, NarrativeItem, build_items
 from tenfold.summarize.result_lines import MAX_LINE_CHARS, list_result_lines
 from tenfold.text.excerpts import Count, collapse_spaces, excerpt, flatten, is_prose, split_sentences
 from tenfold.text.json_text import extract_prose
+from tenfold.text.markdown import strip_markdown
 from tenfold.text.redaction import redact_cached
 
 MAX_SENTENCE_CHARS = 320
-_OPENING_MARKS = "#*->| \t"
 
 
 def write_story(
@@ -106,6 +107,9 @@ def _split_items(narrative: Sequence[NarrativeItem], told: str) -> Iterator[Pass
     """Splits each item. Parents are counted from the first passage of the item, and made absolute by the caller."""
     answers = _find_answers(narrative)
     told = collapse_spaces(told)
+    outputs = [[_list_output(call) for call in item.calls] for item in narrative]
+    counts = Counter(line for calls in outputs for lines in calls for line in set(lines))
+    framing = frozenset(line for line, times in counts.items() if times >= _FRAMING_TIMES)
     for number, item in enumerate(narrative):
         factor = 0.9 + 0.2 * number / max(len(narrative) - 1, 1)
         if number >= len(narrative) - _LAST_ITEMS:
@@ -125,8 +129,8 @@ def _split_items(narrative: Sequence[NarrativeItem], told: str) -> Iterator[Pass
             yield Passage(number, sentence, kind, factor=factor * boost)
         for sentence in _split_text(pasted):
             yield Passage(number, sentence, PassageKind.PASTED, factor=factor)
-        for call in item.calls:
-            yield from _split_call(number, call, factor)
+        for call, output in zip(item.calls, outputs[number], strict=True):
+            yield from _split_call(number, call, [line for line in output if line not in framing], factor)
 
 
 def _split_words(item: NarrativeItem) -> tuple[str, str]:
@@ -146,6 +150,8 @@ def _is_told(sentence: str, text: str, told: str) -> bool:
 
 _USER_FACTOR, _ANSWER_FACTOR = 1.2, 1.4
 """How much more the words of the user, and what they got as an answer, are worth than what was said on the way."""
+_FRAMING_TIMES = 3
+"""A line that so many outputs have is what a tool puts around each, such as "[Command finished with exit code 0]"."""
 _MIN_TOLD_CHARS = 20
 """A shorter sentence may stand in a longer one by chance."""
 _LAST_ITEMS, _LAST_FACTOR = 2, 3.0
@@ -184,7 +190,7 @@ def _split_text(text: str) -> Iterator[str]:
     """Yields the sentences of what somebody said. Some agents say it as the values of a JSON object."""
     opening = ""
     for sentence in split_sentences(extract_prose(text)):
-        words = opening + flatten(sentence.replace("**", "")).lstrip(_OPENING_MARKS)
+        words = opening + strip_markdown(flatten(sentence))
         opening = f"{words} " if words.endswith((":", "\uff1a")) and len(words) < MAX_LINE_CHARS else ""
         if any(c.isalnum() for c in words) and not opening:  # what ends in a colon is told with what it opens
             yield excerpt(redact_cached(words), MAX_SENTENCE_CHARS)
@@ -192,8 +198,8 @@ def _split_text(text: str) -> Iterator[str]:
         yield excerpt(redact_cached(opening.rstrip()), MAX_SENTENCE_CHARS)
 
 
-def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Passage]:
-    """Yields the call with its outcome, then what it changed, or what it returned.
+def _split_call(number: int, call: NarratedCall, output: Sequence[str], factor: float) -> Iterator[Passage]:
+    """Yields the call with its outcome, then what it changed, or the lines of its output.
 
     A short output is told with the call: without it, that a command ran says nothing.
     """
@@ -207,7 +213,7 @@ def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Pass
     if thoughts:
         label = call.action.source
     outcome = redact_cached(f"{label} -> {call.note or 'no result'}")
-    lines = [] if is_change and not is_failure else _without_echo(list_result_lines(call.result), call.action.label)
+    lines = [] if is_change and not is_failure else list(output)
     if is_failure and call.error:
         lines = list(dict.fromkeys([_quote_line(call.error), *lines]))
     is_short = lines and len(lines) <= _FEW_LINES and sum(map(len, lines)) <= _FEW_CHARS
@@ -228,10 +234,10 @@ def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Pass
         yield Passage(number, line, kind, NEWEST_CALL, factor)
 
 
-def _without_echo(lines: list[str], command: str) -> list[str]:
-    """Leaves out the lines in which a terminal repeats the command."""
-    echo = flatten(command)[:MAX_LINE_CHARS]
-    return [line for line in lines if not echo or echo not in line]
+def _list_output(call: NarratedCall) -> list[str]:
+    """Lists the lines that a call returned, but for those in which a terminal repeats the command."""
+    echo = flatten(call.action.label)[:MAX_LINE_CHARS]
+    return [line for line in list_result_lines(call.result) if not echo or echo not in line]
 
 
 def _list_thoughts(call: NarratedCall) -> list[str]:
