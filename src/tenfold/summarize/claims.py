@@ -45,10 +45,8 @@ def find_claim_errors(sentence: str, source: SourceText) -> list[ClaimError]:
     ]
     quotations = find_quotations(sentence)
     errors += [ClaimError("unknown", f'"{each}"') for each in quotations if not source.has_quotation(each)]
-    errors += [
-        ClaimError("unknown", written)
-        for written in source.quantities.find_unknown(_without_claims(plain), find_stems(sentence))
-    ]
+    if any(map(str.isdigit, told := _without_claims(plain))):
+        errors += [ClaimError("unknown", each) for each in source.quantities.find_unknown(told, find_stems(sentence))]
     if swapped := source.find_swapped_change(_join_code(sentence).replace("`", "")):
         errors.append(ClaimError("contradicted", f"{swapped}, but it was the other way round"))
     errors += [ClaimError("not_run", each) for each in _find_run_commands(sentence) if not source.has_call(each)]

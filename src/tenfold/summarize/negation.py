@@ -120,11 +120,12 @@ def find_stems(text: str) -> frozenset[str]:
     return frozenset(stems)
 
 
-def read_clauses(sentence: str) -> list[Clause]:
+@lru_cache(maxsize=16_384)
+def read_clauses(sentence: str) -> tuple[Clause, ...]:
     """Splits a sentence into its clauses. A list after a denying word belongs to the clause of that word."""
     is_conditional = bool(_CONDITION.search(sentence))
     parts = _split_clauses(sentence.replace("\u2019", "'"))
-    return [Clause(stems, _is_denied(part), is_conditional) for part in parts if (stems := find_stems(part))]
+    return tuple(Clause(stems, _is_denied(part), is_conditional) for part in parts if (stems := find_stems(part)))
 
 
 def _is_denied(part: str) -> bool:
