@@ -8,10 +8,11 @@ from tenfold.record.block import Fact
 from tests.summarize.making import estimate_tokens
 
 
-def test_a_changed_file_is_shown_with_its_newest_change_and_read_back() -> None:
-    first, newest = "in f: return x -> return x * 2", "in g: (new) return f(1)"
-    fact = Fact("file_modified", "src/a.py", "src/a.py", 4, content=f"{first}\n{newest}")
+def test_a_changed_file_is_shown_with_its_newest_changes_that_have_room_and_read_back() -> None:
+    oldest, first, newest = "x" * 150, "in f: return x -> return x * 2", "in g: (new) return f(1)"
+    fact = Fact("file_modified", "src/a.py", "src/a.py", 4, content=f"{oldest}\n{first}\n{newest}")
     section = render_facts([fact], budget=200, count=estimate_tokens)
-    assert f"- src/a.py (changed: {newest})" in section.text
+    shown = f"{first}; {newest}"
+    assert f"- src/a.py (changed: {shown})" in section.text
     (read,) = parse_facts(section.text)
-    assert (read.kind, read.text, read.key, read.content) == ("file_modified", "src/a.py", "src/a.py", newest)
+    assert (read.kind, read.text, read.key, read.content) == ("file_modified", "src/a.py", "src/a.py", shown)

@@ -154,3 +154,9 @@ def test_the_number_of_a_line_is_no_name() -> None:
     (_, found) = group_names(get_facts(*make_run("open figure.py", listing))).popitem()
     assert "88231" in found
     assert found.isdisjoint({"1545", "1546", "1547"})
+
+
+def test_a_name_that_the_user_only_passes_on_weighs_as_one_that_a_tool_printed() -> None:
+    facts = get_facts(make_user("Mend load_user, please.\n```\nlibfoo_version: 9.9.1\n```"))
+    scores = {name: score for fact in facts if fact.kind == "name" for name, score in get_scores(fact).items()}
+    assert scores["load_user"] > scores["libfoo_version"]

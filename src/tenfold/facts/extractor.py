@@ -18,6 +18,7 @@ from tenfold.facts.shell import FileEffect, get_program, is_read_only, strip_dir
 from tenfold.facts.todos import parse_file_list, parse_text_list, parse_tool_list
 from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
 from tenfold.facts.tool_results import UNKNOWN, find_error_lines, has_failed, has_taken_effect, is_refused, judge_result
+from tenfold.facts.user_words import split_pasted
 from tenfold.facts.values import ValueCollector
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
@@ -88,7 +89,8 @@ class _FactReader:
         self._facts.extend(parse_text_list(position, text, user=True))
         self._identifiers.read_prose(position, text, "user")
         self._values.read_prose(position, text, "user")
-        self._names.read(position, text, PROSE_OWNER)
+        for part, is_own in split_pasted(text):
+            self._names.read(position, part, PROSE_OWNER, from_tool=not is_own)
         if len(text) > 300:
             lines = find_error_lines(text, strict=True)
             self._facts.extend(Fact("error", line, normalize_key(line), position, note="user") for line in lines)

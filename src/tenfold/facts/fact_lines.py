@@ -17,12 +17,23 @@ def render_line(fact: Fact, text: str) -> str:
         was = f" (was: {redact(fact.was)})" if fact.was else ""
         return f"- {'tool: ' if fact.note == 'tool' else ''}{flatten(redact(text))}{was}"
     line = _render_item(text, fact.kind, fact.note)
-    newest = fact.content.rpartition("\n")[2]
-    return f"{line} (changed: {flatten(excerpt(newest, _MAX_CONTENT_CHARS))})" if newest else line
+    changes = _select_changes(fact.content)
+    return f"{line} (changed: {flatten(excerpt(changes, _MAX_CONTENT_CHARS))})" if changes else line
+
+
+def _select_changes(content: str) -> str:
+    """Returns the newest change of a file, and those before it as far as there is room, in their order."""
+    *older, newest = content.split("\n")
+    shown = newest
+    for change in reversed(older):
+        if len(change) + len(shown) + 2 > _MAX_CONTENT_CHARS:
+            break
+        shown = f"{change}; {shown}"
+    return shown
 
 
 _MAX_CONTENT_CHARS = 160
-"""Most characters of a file's newest change that stand beside its path."""
+"""Most characters of a file's newest changes that stand beside its path."""
 
 
 def shorten_owner(owner: str) -> str:
