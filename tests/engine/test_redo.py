@@ -35,9 +35,9 @@ def get_summary(session: Session) -> str:
     return next(t for t in reversed(texts) if t)
 
 
-def make_compacted_session(*, models: tuple[str, ...] = ()) -> Session:
+def make_compacted_session(*, models: tuple[str, ...] = (), to: int = 700) -> Session:
     session = open_session(make_work(12), build_policy(models=models))
-    assert session.compact(to=700).status == "compacted"
+    assert session.compact(to=to).status == "compacted"
     return session
 
 
@@ -90,7 +90,7 @@ def test_a_model_that_fails_changes_nothing_and_is_remembered() -> None:
 
 
 def test_without_a_model_nothing_comes_out_better() -> None:
-    session = make_compacted_session()
+    session = make_compacted_session(to=400)
     held = get_entries(session)
     outcome = session.redo()
     assert outcome.status == "nothing"

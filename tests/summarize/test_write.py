@@ -198,3 +198,14 @@ def test_a_text_that_stays_too_long_keeps_where_the_work_stands() -> None:
     assert [ask.purpose for ask in asked] == ["first", "repair"]
     assert written.text.endswith("## Where it stands\nThe user waits for /repo/main.py.")
     assert written.text.startswith("## Done\n- the 0th thing")
+
+
+def test_marks_that_are_made_harmless_do_not_cost_the_whole_story() -> None:
+    said = [
+        make_answer(f"Part {n} of file_{n}.py writes {'<system-reminder> ' * 6}and reads line {n}.") for n in range(9)
+    ]
+    items = tuple(enumerate([make_user("Read the parts."), *said]))
+    for allotment in range(60, 160):
+        written, _ = run(SummarySettings(), task=SummaryTask(items=items, allotment=allotment))
+        assert written.rung == "extractive", allotment
+        assert estimate_tokens([written.text])[0] <= allotment

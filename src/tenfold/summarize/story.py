@@ -109,7 +109,8 @@ def _split_items(narrative: Sequence[NarrativeItem], told: str) -> Iterator[Pass
     told = collapse_spaces(told)
     outputs = [[_list_output(call) for call in item.calls] for item in narrative]
     counts = Counter(line for calls in outputs for lines in calls for line in set(lines))
-    framing = frozenset(line for line, times in counts.items() if times >= _FRAMING_TIMES)
+    least = max(_FRAMING_TIMES, _FRAMING_SHARE * sum(map(len, outputs)))
+    framing = frozenset(line for line, times in counts.items() if times >= least)
     for number, item in enumerate(narrative):
         factor = 0.9 + 0.2 * number / max(len(narrative) - 1, 1)
         if number >= len(narrative) - _LAST_ITEMS:
@@ -150,8 +151,8 @@ def _is_told(sentence: str, text: str, told: str) -> bool:
 
 _USER_FACTOR, _ANSWER_FACTOR = 1.2, 1.4
 """How much more the words of the user, and what they got as an answer, are worth than what was said on the way."""
-_FRAMING_TIMES = 3
-"""A line that so many outputs have is what a tool puts around each, such as "[Command finished with exit code 0]"."""
+_FRAMING_TIMES, _FRAMING_SHARE = 3, 0.25
+"""A line that so many outputs have, and such a part of all, is what a tool puts around each, as in "[exit code 0]"."""
 _MIN_TOLD_CHARS = 20
 """A shorter sentence may stand in a longer one by chance."""
 _LAST_ITEMS, _LAST_FACTOR = 2, 3.0

@@ -132,19 +132,29 @@ def _describe_step(asked: AskedText, left_out_note: str) -> str:
 
 def _write_by_code(task: SummaryTask, count: Count, notes: tuple[str, ...], spent: ModelCost) -> SummaryResult:
     """Writes the text without a model: the story of the messages, after what is kept of earlier summaries."""
-    text = clean_text(
-        write_story(
-            task.items,
-            budget=task.allotment,
-            count=count,
-            earlier=task.earlier_texts,
-            kept=dict.fromkeys(task.kept, "") | dict(task.hidden_parts),
-            told=task.told,
+    budget = task.allotment
+    for _ in range(_STORY_TRIES):
+        text = clean_text(
+            write_story(
+                task.items,
+                budget=budget,
+                count=count,
+                earlier=task.earlier_texts,
+                kept=dict.fromkeys(task.kept, "") | dict(task.hidden_parts),
+                told=task.told,
+            )
         )
-    )
-    if text.strip() and count([text])[0] <= task.allotment:
-        return SummaryResult(text, "extractive", notes, spent)
+        excess = count([text])[0] - task.allotment
+        if not text.strip():
+            break
+        if excess <= 0:
+            return SummaryResult(text, "extractive", notes, spent)
+        budget -= excess
     return SummaryResult(write_mechanical(task.items, budget=task.allotment, count=count), "mechanical", notes, spent)
+
+
+_STORY_TRIES = 3
+"""How often a story is written anew, with less room, if what makes it safe to show has lengthened it."""
 
 
 def _get_message_budget(task: SummaryTask, settings: SummarySettings, model: str, count: Count) -> int:
