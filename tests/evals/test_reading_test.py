@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tenfold.errors import BadInput
@@ -27,6 +28,7 @@ from tenfold.evals.tables import Table
 from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.record.ask import Answer, SummaryAsk
 from tests.evals.chats import make_long_past, make_reply, make_user_message
+from tests.sessions import ROOT
 
 RULE = ReadingQuestion("chat-01", "instruction", "first", "Which file must stay as it is?", "legacy_config.toml")
 FILE = ReadingQuestion(
@@ -510,3 +512,16 @@ def test_a_view_is_told_from_its_older_self() -> None:
     (other,) = make_views(make_case(), [KEEP_LAST], sizes=(0.2,))
     assert isinstance(one, ReadView)
     assert one.hash != other.hash
+
+
+def test_the_committed_recordings_answer_the_questions_of_the_projects_sessions() -> None:
+    folder = ROOT / "examples" / "reading"
+    lines = (folder / "readings.jsonl").read_bytes().splitlines()
+    readings = [msgspec.json.decode(line, type=RecordedReading) for line in lines]
+    cases = [read_case(path) for path in find_question_files([ROOT / "examples" / "sessions"])]
+    questions = {(case.name, question.id) for case in cases for question in case.questions}
+    assert len(questions) == 56
+    assert {(reading.session, reading.question) for reading in readings} == questions
+    assert {reading.method for reading in readings} == {"tenfold", "tenfold+model", "classic", "keep-last"}
+    assert all(reading.grade in (-1, 0, 0.5, 1) and reading.date and reading.reader for reading in readings)
+    assert len(load_recordings(folder).texts) == 8
