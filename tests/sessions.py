@@ -36,7 +36,7 @@ _OWN = (".jsonl", ".json", ".traj")
 
 def list_session_files() -> list[Path]:
     """Every session file: those of `FOLDER` that its README lists, then the project's own examples."""
-    own = [p for p in sorted((ROOT / "examples").glob("*/*")) if p.suffix in _OWN]
+    own = [p for p in sorted((ROOT / "examples" / "sessions").iterdir()) if p.suffix in _OWN]
     if not FOLDER.is_dir():
         return own
     scenarios = sorted((FOLDER / _SCENARIOS).glob("*.json"))
