@@ -302,3 +302,36 @@ def test_names_of_commands() -> None:
     assert is_read_only(normalize_command("cd /x && grep -rn foo . | head && git log -3"))
     assert not is_read_only(normalize_command("grep foo x && make"))
     assert find_file_effects("") == ()
+
+
+REVERT = (
+    '[main 5589fb2] Revert "store becomes storage"\n 4 files changed, 13 insertions(+), 13 deletions(-)\n'
+    " rename tests/{test_storage.py => test_store.py} (63%)\n rename storage.py => store.py (100%)\n"
+)
+RENAMED = [
+    *make_run("git mv store.py storage.py && git mv tests/test_store.py tests/test_storage.py", ""),
+    *make_run("sed -i 's/store/storage/' tests/test_storage.py && git commit -qam 'store becomes storage'", ""),
+]
+
+
+def test_a_rename_that_a_revert_takes_back_is_none() -> None:
+    assert get_states(*RENAMED) == {
+        "store.py -> storage.py": "renamed",
+        "tests/test_store.py -> tests/test_storage.py": "renamed",
+    }
+    assert get_states(*RENAMED, *make_run("git revert --no-edit HEAD", REVERT)) == {"tests/test_store.py": "modified"}
+    assert get_states(*RENAMED, *make_run("cat log.txt", REVERT)) == get_states(*RENAMED) | {"log.txt": "read"}
+
+
+def test_a_rename_in_two_steps_is_one_and_there_and_back_is_none() -> None:
+    there = make_run("mv a.py b.py", "")
+    assert get_states(*there, *make_run("mv b.py c.py", "")) == {"a.py -> c.py": "renamed"}
+    assert get_states(*there, *make_run("mv b.py a.py", "")) == {}
+    changed = [make_call("edit", path="a.py", old_string="x", new_string="y"), make_result("Edited.")]
+    assert get_states(*changed, *there, *make_run("mv b.py a.py", "")) == {"a.py": "modified"}
+
+
+def test_an_absolute_path_is_renamed_back_by_a_relative_one() -> None:
+    steps = [*make_run("git mv /r/src/store.py /r/src/storage.py", "")]
+    back = " rename src/{storage.py => store.py} (100%)\n"
+    assert get_states(*steps, *make_run("git revert HEAD", back)) == {}

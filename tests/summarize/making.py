@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
@@ -104,3 +107,13 @@ MESSAGES = st.one_of(
     st.builds(lambda part: Message("tool", (part,), "tool"), RESULTS),
 )
 HISTORIES = st.lists(MESSAGES, max_size=14)
+
+
+def run_with_seeds(code: str) -> set[bytes]:
+    """Runs code in processes of its own, each with another seed of hashes, and returns what they printed."""
+    return {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in map(str, range(6))
+    }

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from tenfold.facts.extractor import extract_facts
 from tenfold.record.message import Message
 from tenfold.summarize.claims import find_claim_errors
 from tenfold.summarize.evidence import SourceText, build_source
-from tests.summarize.making import make_answer, make_call, make_result, make_run, make_user
+from tests.summarize.making import make_answer, make_call, make_result, make_run, make_user, run_with_seeds
 
 MESSAGES: list[Message] = [
     make_user("Speed up the nightly export. Never deploy before I have seen the report."),
@@ -139,11 +135,6 @@ def test_what_is_found_does_not_depend_on_the_seed_of_hashes() -> None:
         "source = build_source(list(enumerate(SAID_TWICE)), (), '');"
         "print(find_claim_errors('The export did not read the old row_buffer one line at a time.', source))"
     )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
-        ).stdout
-        for seed in map(str, range(6))
-    }
+    found = run_with_seeds(code)
     assert len(found) == 1
     assert b"contradicted" in found.pop()

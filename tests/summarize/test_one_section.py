@@ -139,14 +139,16 @@ def test_what_the_target_has_left_goes_to_the_facts(name: str, target: int) -> N
     assert target * 0.95 <= outcome.tokens_after <= target
 
 
+STEPS = [
+    message
+    for n in range(40)
+    for message in (make_call(f"c{n}", "sh", f'{{"command": "make step{n}"}}'), make_result(f"c{n}", "x " * 400))
+]
+
+
 def test_a_request_that_takes_too_much_room_is_shown_once_by_head_and_tail() -> None:
     asked = "Please mend the totals.\n" + "\n".join(f"Frame {n} of the report: shop.cart.Total#{n}" for n in range(300))
-    steps = [
-        m
-        for n in range(40)
-        for m in (make_call(f"c{n}", "sh", f'{{"command": "make step{n}"}}'), make_result(f"c{n}", "x " * 400))
-    ]
-    session = open_session([make_user_message(asked), *steps], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
+    session = open_session([make_user_message(asked), *STEPS], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
     assert session.compact(to=6_000).status == "compacted"
     texts = [get_text(m) for m in session.view.get_messages()]
     assert sum("Please mend the totals." in text for text in texts) == 1
@@ -165,12 +167,7 @@ def test_the_demands_in_the_hidden_middle_of_a_long_request_are_told() -> None:
         f"Step {number}: look at part {number} of the report and think about it." for number in range(60)
     )
     request = f"Here is a project.\n{issue}{demand}\n{ending}"
-    steps = [
-        m
-        for n in range(40)
-        for m in (make_call(f"c{n}", "sh", f'{{"command": "make step{n}"}}'), make_result(f"c{n}", "x " * 400))
-    ]
-    session = open_session([make_user_message(request), *steps], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
+    session = open_session([make_user_message(request), *STEPS], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
     assert session.compact(to=1_500).status == "compacted"
     texts = [get_text(m) for m in session.view.get_messages()]
     assert any("characters of the request left out" in text and demand not in text for text in texts)

@@ -238,3 +238,15 @@ def test_a_pasted_test_run_is_nobodys_rule() -> None:
 def test_a_no_or_but_in_passing_corrects_nothing(text: str) -> None:
     history = (make_user("Look up my order."), make_answer("Which one?"), make_user(text))
     assert get_fact_texts(*history, kind="correction") == []
+
+
+def test_a_correction_is_told_once_however_many_short_words_open_it() -> None:
+    text = f"uh. no. {'the checks run on the current commit but seem to read the main branch, ' * 6}wth?"
+    history = (make_user("Look at the failing checks."), make_answer("They pass here."), make_user(text))
+    assert get_fact_texts(*history, kind="correction") == [text]
+
+
+def test_what_only_opens_something_corrects_nothing() -> None:
+    text = f"Switching to main.\nOr undo this operation with:\ngit switch -\n{'This goes on for a while. ' * 20}"
+    history = (make_user("Switch the branch."), make_answer("Done."), make_user(text))
+    assert get_fact_texts(*history, kind="correction") == []

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +14,16 @@ from tenfold.summarize.story import write_story
 from tenfold.summarize.transcript import render_transcript
 from tenfold.text.fence import FENCE_TAG
 from tenfold.text.markdown import strip_markdown
-from tests.summarize.making import HISTORIES, estimate_tokens, make_answer, make_call, make_result, make_run, make_user
+from tests.summarize.making import (
+    HISTORIES,
+    estimate_tokens,
+    make_answer,
+    make_call,
+    make_result,
+    make_run,
+    make_user,
+    run_with_seeds,
+)
 
 STORY: list[Message] = [
     make_user("Add a retry to the client."),
@@ -84,12 +90,7 @@ def test_the_story_does_not_depend_on_the_seed_of_hashes() -> None:
         "from tests.summarize.test_story import build_long_story, estimate_tokens, write_story;"
         "print(write_story(build_long_story(20), budget=200, count=estimate_tokens))"
     )
-    told = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
-        ).stdout
-        for seed in ("1", "2", "3")
-    }
+    told = run_with_seeds(code)
     assert len(told) == 1
 
 
@@ -206,7 +207,7 @@ def test_what_the_facts_hold_already_is_not_told_again() -> None:
     rule = "Never push to the main branch without my word."
     other = "Never drop a row of the table, please."
     history = [
-        make_user(f"Hello there, we begin with the parser. {rule}\n- {other} Flag it."),
+        make_user(f"Hello there, we begin with the parser. For today:\n- {rule}\n- {other} Flag it."),
         make_answer("Understood."),
     ]
     told = write_story(list(enumerate(history)), budget=1_000, count=estimate_tokens, told=f"- {rule}\n- {other}")

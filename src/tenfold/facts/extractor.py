@@ -14,7 +14,7 @@ from tenfold.facts.identifiers import IdentifierCollector
 from tenfold.facts.instructions import extract_instructions, find_decisions
 from tenfold.facts.merge import REVERTED_NOTE, UNCONFIRMED_NOTE, merge_facts
 from tenfold.facts.names import PROSE_OWNER, NameCollector
-from tenfold.facts.shell import FileEffect, get_program, is_read_only, strip_directory_change
+from tenfold.facts.shell import FileEffect, get_program, is_read_only, list_reported_renames, strip_directory_change
 from tenfold.facts.todos import parse_file_list, parse_text_list, parse_tool_list
 from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
 from tenfold.facts.tool_results import UNKNOWN, find_error_lines, has_failed, has_taken_effect, is_refused, judge_result
@@ -152,6 +152,8 @@ class _FactReader:
                     self._facts.extend(
                         parse_file_list(position, effect.path, action.arguments, is_whole_file=effect.verb == "write")
                     )
+        for effect in list_reported_renames(action.source if is_shell else "", text):
+            self._add_file_effect(position, effect, "", "")
         if action.verb == "todo" and not failed:
             self._facts.extend(parse_tool_list(position, action.arguments))
 

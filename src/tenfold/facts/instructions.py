@@ -187,15 +187,19 @@ def _find_corrections(
     """Yields what the user says was done wrong, nothing in a message before the first answer."""
     if first:
         return
-    correcting = [each for each in sentences if language.has("correcting", each.own)]
+    correcting = [
+        each for each in sentences if language.has("correcting", each.own) and not each.own.endswith((":", "\uff1a"))
+    ]
     if correcting and not rules and len(text) <= _MAX_CORRECTION_CHARS and len(correcting) * 2 >= len(sentences):
         yield _build_fact("correction", text, position)
         return
+    told = [rule.text for rule in rules]
     for sentence in correcting:
         said = sentence.text
         if len(said) < _MIN_CORRECTION_CHARS:
             said = " ".join(each.text for each in sentences[sentences.index(sentence) :])
-        if len(said) >= _MIN_CORRECTION_CHARS and not any(said in rule.text for rule in rules):
+        if len(said) >= _MIN_CORRECTION_CHARS and not any(said in text for text in told):
+            told.append(said)
             yield _build_fact("correction", excerpt(said, _MAX_RULE_CHARS), position)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, insort
 from collections import UserDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 
 import msgspec
@@ -200,7 +200,10 @@ def _delete_contents(table: _FactTable, deleted: Fact) -> None:
 
 
 def _apply_rename(table: _FactTable, fact: Fact) -> Fact:
-    """Applies a rename: the old path's state ends, and what was inside a renamed folder moves with it."""
+    """Applies a rename: the old path's state ends, and what was inside a renamed folder moves with it.
+
+    A file that was renamed before keeps its first name. One that gets it back is not renamed, at most changed.
+    """
     old_path = fact.text.partition(" -> ")[0]
     before = table.pop(("file", old_path), None)
     table.pop(("file_read", old_path), None)
@@ -212,16 +215,32 @@ def _apply_rename(table: _FactTable, fact: Fact) -> Fact:
     if before is None:
         return fact
     content = join_contents(before.content, fact.content)
-    return msgspec.structs.replace(fact, note=fact.note or "changed", content=content)
+    if before.kind != "file_renamed":
+        return msgspec.structs.replace(fact, note=fact.note or "changed", content=content)
+    first_path = before.text.partition(" -> ")[0]
+    if first_path != fact.key:
+        return msgspec.structs.replace(
+            fact, text=f"{first_path} -> {fact.key}", note=fact.note or before.note, content=content
+        )
+    is_changed = before.note == "changed"
+    return Fact(
+        "file_modified",
+        fact.key,
+        fact.key,
+        fact.position,
+        live=is_changed,
+        note="" if is_changed else REVERTED_NOTE,
+        content=content,
+    )
 
 
 def _resolve_paths(facts: list[Fact]) -> list[Fact]:
     """Replaces each relative path by the one absolute path that ends in it, if the session names exactly one."""
     paths_by_name: dict[str, set[str]] = {}
     files = [fact for fact in facts if fact.kind in WRITTEN_KINDS or fact.kind == "file_read"]
-    for fact in files:
-        if fact.key.startswith("/"):
-            paths_by_name.setdefault(fact.key.rpartition("/")[2], set()).add(fact.key)
+    for path in (path for fact in files for path in (fact.key, fact.text.partition(" -> ")[0])):
+        if path.startswith("/"):
+            paths_by_name.setdefault(path.rpartition("/")[2], set()).add(path)
 
     def find_absolute(path: str) -> str:
         matches = {known for known in paths_by_name.get(path.rpartition("/")[2], ()) if known.endswith("/" + path)}
@@ -230,7 +249,7 @@ def _resolve_paths(facts: list[Fact]) -> list[Fact]:
     if all(fact.key.startswith("/") for fact in files):
         return facts
     return [
-        _with_path(fact, find_absolute(fact.key))
+        _with_paths(fact, find_absolute)
         if fact.kind in WRITTEN_KINDS or fact.kind == "file_read"
         else msgspec.structs.replace(fact, note=find_absolute(fact.note))
         if fact.kind == "error" and not fact.note.startswith("$ ")
@@ -239,11 +258,12 @@ def _resolve_paths(facts: list[Fact]) -> list[Fact]:
     ]
 
 
-def _with_path(fact: Fact, path: str) -> Fact:
-    if path == fact.key:
-        return fact
+def _with_paths(fact: Fact, find_absolute: Callable[[str], str]) -> Fact:
+    """Returns the fact with its path, and of a rename the old one too, as `find_absolute` gives them."""
     old, arrow, _ = fact.text.partition(" -> ")
-    return msgspec.structs.replace(fact, key=path, text=f"{old}{arrow}{path}" if arrow else path)
+    path = find_absolute(fact.key)
+    text = f"{find_absolute(old)} -> {path}" if arrow else path
+    return fact if text == fact.text else msgspec.structs.replace(fact, key=path, text=text)
 
 
 def _combine_file_states(before: Fact | None, fact: Fact) -> Fact:

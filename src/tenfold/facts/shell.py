@@ -458,3 +458,18 @@ def strip_directory_change(command: str) -> str:
 
 
 _DIRECTORY_CHANGE = re.compile(r"^(?:cd [^\s;&|]+ ?(?:&&|;) ?)+(?=\S)")
+
+
+def list_reported_renames(command: str, output: str) -> list[FileEffect]:
+    """Lists the renames that git says it made with a commit that somebody wrote before, such as one that it reverts."""
+    if not _GIT_REPLAY.search(command):
+        return []
+    return [
+        FileEffect(verb="rename", path=f"{head}{old}{tail}", target=f"{head}{new}{tail}")
+        for head, old, new, tail in _RENAME_LINE.findall(output)
+    ]
+
+
+_GIT_REPLAY = re.compile(r"\bgit (?:-\S+ \S+ )?(?:revert|cherry-pick|merge|pull|am)\b")
+_RENAME_LINE = re.compile(r"^ rename ([^{\n]*?)\{?([^{}\n]*?) => ([^{}\n]*?)(?:\}([^\n]*?))? \(\d+%\)$", re.MULTILINE)
+"""As in ` rename src/{old.py => new.py} (98%)`, or without braces."""

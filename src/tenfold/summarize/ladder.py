@@ -119,8 +119,8 @@ class SummaryTask(Struct, frozen=True):
     `facts` are already merged; `focus` is what the caller asks to dwell on. `previous` is an earlier summary that the
     new text updates and replaces. `parts` are several summaries to be merged into one, oldest first. `context` is
     earlier text that helps to understand the messages and is not repeated. The messages at the positions in `kept` stay
-    in view beside the summary, all but what `hidden_parts` holds of them. `told` is a text below the summary; what it
-    says need not be told again.
+    in view beside the summary, but for the part that is given there. `told` is a text below the summary; what it says
+    need not be told again.
     """
 
     items: tuple[tuple[int, Message], ...]
@@ -131,8 +131,7 @@ class SummaryTask(Struct, frozen=True):
     focus: str = ""
     context: str = ""
     parts: tuple[str, ...] = ()
-    kept: frozenset[int] = frozenset()
-    hidden_parts: Mapping[int, str] = {}
+    kept: Mapping[int, str] = {}
     told: str = ""
 
     @property

@@ -144,9 +144,14 @@ def _split_words(item: NarrativeItem) -> tuple[str, str]:
 
 
 def _is_told(sentence: str, text: str, told: str) -> bool:
-    """Tells whether a sentence of `text` is told already, and nothing follows on its line that may refer to it."""
-    is_last = any(line.rstrip().endswith(sentence) for line in text.split("\n"))
-    return is_last and len(sentence) >= _MIN_TOLD_CHARS and sentence in told
+    """Tells whether a sentence of `text` is told already, and nothing follows on its line that may refer to it.
+
+    What only opens it, such as "Rules for today:", need not be told.
+    """
+    said = sentence.rpartition(": ")[2]
+    said = said if len(said) >= _MIN_TOLD_CHARS else sentence
+    is_last = any(line.rstrip().endswith(said) for line in text.split("\n"))
+    return is_last and len(said) >= _MIN_TOLD_CHARS and said in told
 
 
 _USER_FACTOR, _ANSWER_FACTOR = 1.2, 1.4

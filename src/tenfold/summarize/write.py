@@ -136,12 +136,7 @@ def _write_by_code(task: SummaryTask, count: Count, notes: tuple[str, ...], spen
     for _ in range(_STORY_TRIES):
         text = clean_text(
             write_story(
-                task.items,
-                budget=budget,
-                count=count,
-                earlier=task.earlier_texts,
-                kept=dict.fromkeys(task.kept, "") | dict(task.hidden_parts),
-                told=task.told,
+                task.items, budget=budget, count=count, earlier=task.earlier_texts, kept=task.kept, told=task.told
             )
         )
         excess = count([text])[0] - task.allotment

@@ -57,8 +57,7 @@ class WritingJob(Struct, frozen=True):
         return SummaryTask(
             items=tuple(sorted((*self.items, *self.kept_items), key=lambda item: item[0])) if self.items else (),
             told=self.told,
-            kept=frozenset(position for position, _ in self.kept_items),
-            hidden_parts=self.hidden_parts,
+            kept={position: self.hidden_parts.get(position, "") for position, _ in self.kept_items},
             facts=self.facts,
             previous="" if merging else "\n\n".join(self.previous),
             parts=self.previous if merging else (),
