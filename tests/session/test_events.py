@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 from tenfold.engine.drive import Answerer
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionStart, CompactionWarning, Event
@@ -96,3 +97,51 @@ def test_the_async_side_tells_the_same() -> None:
     session = open_session(make_work(20), answerer=Answerer(listeners=(told.append,)))
     asyncio.run(AsyncSession(session).compact(to=900))
     assert get_kinds(told) == ["CompactionStart", "CompactionEnd"]
+
+
+def test_one_that_is_aborted_while_a_hook_still_thinks_is_never_told_to_have_started() -> None:
+    told: list[Event | str] = []
+    asked, decided = threading.Event(), threading.Event()
+
+    def think(_: ConsultAsk) -> None:
+        asked.set()
+        assert decided.wait(10)
+
+    session = AsyncSession(
+        open_session(make_work(20), answerer=Answerer(before_hooks=(think,), listeners=(told.append,)))
+    )
+
+    async def abort() -> str:
+        task = asyncio.create_task(session.compact(to=900))
+        await asyncio.to_thread(asked.wait, 10)
+        session.abort()
+        status = (await task).status
+        decided.set()
+        return status
+
+    assert asyncio.run(abort()) == "cancelled"  # `run` waits for the thread in which the hook thinks
+    assert get_kinds(told) == []
+
+
+def test_one_that_is_aborted_while_a_listener_hears_of_its_start_is_told_to_have_ended() -> None:
+    told: list[Event | str] = []
+    heard, aborted = threading.Event(), threading.Event()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, CompactionStart):
+            heard.set()
+            assert aborted.wait(10)
+        told.append(event)
+
+    session = AsyncSession(open_session(make_work(20), answerer=Answerer(listeners=(listen,))))
+
+    async def abort() -> str:
+        task = asyncio.create_task(session.compact(to=900))
+        await asyncio.to_thread(heard.wait, 10)
+        session.abort()
+        status = (await task).status
+        aborted.set()
+        return status
+
+    assert asyncio.run(abort()) == "cancelled"
+    assert get_kinds(told) == ["CompactionStart", "CompactionSkip"]

@@ -22,7 +22,7 @@ from tenfold.meter.reading import Reading
 from tenfold.plan.draft import RecallMode
 from tenfold.plan.pipeline import Plan
 from tenfold.recall.expand import ExpandedMessage
-from tenfold.record.ask import Answer, ConsultAsk, Outcome, SummaryAsk
+from tenfold.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message
 from tenfold.session.facade import Session
@@ -145,14 +145,12 @@ class AsyncSession:
         session, compactor, answerer = self.session, self.session.compactor, self._answerer
         with trace_compaction(session.address.session, session.policy.name) as record:
             effects, view = await asyncio.to_thread(compactor.get_effects, call, answerer)
-            consults: list[ConsultAsk] = []
-            asked = compactor.get_compact_answerer(answerer)
+            notice = compactor.build_start_notice(answerer)
             try:
-                result = await arun_engine(effects, replace(asked, before_hooks=(*asked.before_hooks, consults.append)))
+                result = await arun_engine(effects, notice.answerer)
             except asyncio.CancelledError:
-                if consults:
-                    outcome = self._build_cancelled_outcome()
-                    answerer.notify(CompactionSkip(session.address.session, outcome, session.stamps.now()))
+                outcome = self._build_cancelled_outcome()
+                notice.cancel(CompactionSkip(session.address.session, outcome, session.stamps.now()))
                 raise
             outcome = await self._run_append(lambda: compactor.apply_result(result, view))
             record(outcome)

@@ -6,6 +6,10 @@ reader, and messages may be appended while a model writes.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from typing import Literal
+
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
@@ -15,7 +19,7 @@ from tenfold.engine.drive import Answerer, run_engine
 from tenfold.engine.redo import RedoRequest, redo
 from tenfold.engine.tracing import trace_compaction
 from tenfold.errors import LostRace, UsageError
-from tenfold.events import CompactionStart, CompactionWarning, build_event
+from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event
 from tenfold.meter.reading import Reading
 from tenfold.meter.windows import find_window
 from tenfold.plan.pipeline import Plan
@@ -28,6 +32,44 @@ from tenfold.trigger.limits import Decision, Limits, Need
 from tenfold.view.fold import View
 
 _APPEND_TRIES = 5
+
+
+class StartNotice:
+    """Tells the listeners that a compaction starts, and that it was cancelled if it is cancelled after that.
+
+    Before-hooks and listeners run in threads, and a thread goes on after its compaction is cancelled: it then tells
+    nothing of a start, or of the end too if it was telling of the start.
+    """
+
+    def __init__(self, answerer: Answerer, build_start: Callable[[ConsultAsk], CompactionStart]) -> None:
+        """`answerer` gets a last before-hook, so that the start is told once no before-hook objects."""
+        self.answerer = answerer
+        if answerer.listeners:
+            self.answerer = replace(answerer, before_hooks=(*answerer.before_hooks, self._notify_start))
+        self._build_start = build_start
+        self._state: Literal["waiting", "telling", "told"] = "waiting"
+        self._end: CompactionSkip | None = None
+        self._lock = threading.Lock()
+
+    def _notify_start(self, consult: ConsultAsk) -> None:
+        with self._lock:
+            is_cancelled = self._end is not None
+            if not is_cancelled:
+                self._state = "telling"
+        if is_cancelled:
+            return
+        self.answerer.notify(self._build_start(consult))
+        with self._lock:
+            self._state, end = "told", self._end
+        if end is not None:
+            self.answerer.notify(end)
+
+    def cancel(self, end: CompactionSkip) -> None:
+        """Notes that the compaction was cancelled, and notifies of `end` if its start was told."""
+        with self._lock:
+            self._end, state = end, self._state
+        if state == "told":
+            self.answerer.notify(end)
 
 
 class CompactionRunner:
@@ -115,7 +157,7 @@ class CompactionRunner:
             return prepared
         with trace_compaction(self._conversation.address.session, self.policy.name) as record:
             effects, view = self.get_effects(call)
-            outcome = self.apply_result(run_engine(effects, self.get_compact_answerer()), view)
+            outcome = self.apply_result(run_engine(effects, self.build_start_notice().answerer), view)
             record(outcome)
             return outcome
 
@@ -182,14 +224,9 @@ class CompactionRunner:
             return answerer
         return replace(answerer, entry_reader=self._conversation.read_entries)
 
-    def get_compact_answerer(self, answerer: Answerer | None = None) -> Answerer:
-        """Returns the answerer for a compaction: it tells its listeners of the start once no before-hook objects."""
-        base = answerer or self.answerer
-
-        def notify_start(consult: ConsultAsk) -> None:
-            base.notify(self._build_started_event(consult))
-
-        return replace(base, before_hooks=(*base.before_hooks, notify_start)) if base.listeners else base
+    def build_start_notice(self, answerer: Answerer | None = None) -> StartNotice:
+        """Returns the notice of a compaction's start. Its `answerer` is the one to run the compaction with."""
+        return StartNotice(answerer or self.answerer, self._build_started_event)
 
     # -- ahead of time -------------------------------------------------------------------------------------------------
 

@@ -272,7 +272,7 @@ class TailHarness:
             except NotFoundError as exc:
                 return self._build_outcome("failed", f"the compaction that a handler supplied cannot be used: {exc}")
         effects, view = session.compactor.get_effects(call)
-        result = run_engine(effects, session.compactor.get_compact_answerer())
+        result = run_engine(effects, session.compactor.build_start_notice().answerer)
         if self._abort_event.is_set():
             result = _as_cancelled(result)
         return session.compactor.apply_result(result, view)
