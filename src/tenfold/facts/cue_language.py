@@ -54,11 +54,7 @@ class CueLanguage:
     def __init__(self, code: str, cues: InstructionCues) -> None:
         self.code, self.is_spaced = code, cues.spaced
         self.common = frozenset(cues.common)
-        self._patterns = {
-            name: re.compile("|".join(_compile_phrase(p, cues) for p in phrases), re.IGNORECASE)
-            for name in _NAMES
-            if (phrases := getattr(cues, name))
-        }
+        self._patterns = {name: _compile_phrases(phrases, cues) for name in _NAMES if (phrases := getattr(cues, name))}
         stripped = ("standing", "permitting", "revoking", "recent", "heading", "once")
         self._cue_words = frozenset(
             word for name in stripped for phrase in getattr(cues, name) for word in _WORD.findall(phrase.lower())
@@ -67,12 +63,12 @@ class CueLanguage:
     def has(self, name: CueName, text: str) -> bool:
         """Whether a phrase of that kind is in the text."""
         pattern = self._patterns.get(name)
-        return pattern is not None and pattern.search(text) is not None
+        return pattern is not None and pattern.search(_fold_case(text)) is not None
 
     def without_idle(self, text: str) -> str:
-        """Returns the text without what only looks like a cue."""
+        """Returns the text, in lower case, without what only looks like a cue."""
         pattern = self._patterns.get("idle")
-        return pattern.sub(" \x00 ", text) if pattern else text
+        return pattern.sub(" \x00 ", _fold_case(text)) if pattern else text
 
     def count_hits(self, words: list[str], text: str) -> tuple[int, int]:
         """Counts how much speaks for this language: frequent words and, twice, cues; then frequent words alone."""
@@ -98,17 +94,36 @@ def _is_name(word: str) -> bool:
     return any(sign.isdigit() or sign in "._/" for sign in word)
 
 
-def _compile_phrase(phrase: str, cues: InstructionCues) -> str:
-    body = phrase.removeprefix("^")
-    parts = [re.escape(part.strip()).replace(r"\*", r"\w*").replace(r"\ ", r"\s+") for part in body.split("...")]
-    if not cues.spaced:
-        return parts[0]
-    pattern = (r"\s+" + _GAP).join(parts)
-    pattern = rf"(?<!{_LETTER}){pattern}(?!{_LETTER})" if not body.startswith("*") else rf"{pattern}(?!{_LETTER})"
-    if phrase.startswith("^"):
-        lead = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in cues.lead) or "(?!)"
-        return rf"{_CLAUSE_START}(?:(?:{lead})[,:\s]+){{0,3}}{pattern}"
-    return pattern
+def _fold_case(text: str) -> str:
+    """Returns the text in lower case. The Turkish letters i with and without a dot become one."""
+    return text.replace("\u0130", "i").lower().replace("\u0131", "i")
+
+
+def _compile_phrases(phrases: tuple[str, ...], cues: InstructionCues) -> re.Pattern[str]:
+    """Compiles phrases into one pattern for text in folded case.
+
+    Phrases of one form share what stands around them, and no letter is compared without regard to case: that takes a
+    fifth of the time of a pattern for each phrase.
+    """
+    found: dict[str, list[str]] = {}
+    for phrase in phrases:
+        body = _fold_case(phrase.removeprefix("^"))
+        parts = [re.escape(part.strip()).replace(r"\*", r"\w*").replace(r"\ ", r"\s+") for part in body.split("...")]
+        form = "anywhere" if not cues.spaced else "start" if phrase.startswith("^") else "end" if body[0] == "*" else ""
+        found.setdefault(form, []).append(parts[0] if form == "anywhere" else (r"\s+" + _GAP).join(parts))
+    lead = "|".join(re.escape(_fold_case(word)).replace(r"\ ", r"\s+") for word in cues.lead) or "(?!)"
+    before = {
+        "anywhere": "",
+        "start": rf"{_CLAUSE_START}(?:(?:{lead})[,:\s]+){{0,3}}(?<!{_LETTER})",
+        "end": "",
+        "": rf"(?<!{_LETTER})",
+    }
+    return re.compile(
+        "|".join(
+            f"{before[form]}(?:{'|'.join(bodies)})" + (f"(?!{_LETTER})" if cues.spaced else "")
+            for form, bodies in found.items()
+        )
+    )
 
 
 _LANGUAGES = {code: CueLanguage(code, cues) for code, cues in INSTRUCTION_CUES.items()}
