@@ -122,6 +122,15 @@ def test_a_suffix_counts_but_a_part_of_a_name_does_not() -> None:
     assert not source.has_word("src/main.p")
 
 
+def test_the_beginning_of_a_name_counts_where_it_ends_in_a_joint() -> None:
+    source = SourceText(text="mcp__browser__open_page and mcp__browser__click, release-2.4.1")
+    assert source.has_word("mcp__browser__")
+    assert source.has_word("mcp__browser__*")
+    assert not source.has_word("mcp__brow")
+    assert not source.has_word("mcp__search__")
+    assert not source.has_word("rowser__")
+
+
 def test_claims_leaves_plain_words_alone() -> None:
     assert find_claims("The cat/dog ratio, 3/4 done, at 10:30, and v2 of it; read and/or write.") == []
 

@@ -63,6 +63,7 @@ _CHANGE_RECORD = re.compile(
 """A line by which a version control system tells that a file was changed."""
 _LINE_NUMBER = re.compile(r"(?<=\w):\d+(?:[:-]\d+)?\Z")
 _HASH = re.compile(r"[0-9a-f]{7,39}")
+_NAME_JOINTS = ("_", "-", ".")
 _SHORT_DIRECTORY = re.compile(r"\A(?:[A-Z]{1,4}|\$\{?\w+\}?)/")
 """What a text may call a directory after saying which one it means."""
 _PLACEHOLDER = re.compile(r"\.{3,}|\u2026|<[^<>]*>|\[[A-Z_]+\]|(?<![^\W_])(?:nn|NN)(?![^\W_])")
@@ -117,8 +118,9 @@ class SourceText:
     def has_word(self, word: str) -> bool:
         """Tells whether `word` occurs as a whole word or in a true short form.
 
-        That is the end of a longer path, a path joined from a directory and a name, the beginning of a hash, a version
-        with or without its `v`, or the same name in another case or with other separators.
+        That is the end of a longer path, a path joined from a directory and a name, the beginning of a hash, what names
+        such as `mcp__browser__open` have in common up to a joint, a version with or without its `v`, or the same name
+        in another case or with other separators.
         """
         forms = {word, word.removeprefix("./"), word.replace("\\", "/")}
         if re.match(r"v?\d", word):
@@ -128,6 +130,9 @@ class SourceText:
         parts = _PLACEHOLDER.split(word)
         if len(parts) > 1:
             return all(part in self.text for part in parts)
+        shared = word.rstrip("*")
+        if shared.endswith(_NAME_JOINTS) and re.search(rf"(?<![\w-]){re.escape(shared)}\w", self.text):
+            return True
         if _HASH.fullmatch(word) and re.search(rf"(?<![0-9a-f]){word}[0-9a-f]", self.text):
             return True
         if "/" in word and "://" not in word:
