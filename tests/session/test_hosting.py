@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tenfold import compact
 from tenfold.config.presets.clip import clip
 from tenfold.errors import UsageError
 from tenfold.record.entry import Usage
@@ -387,3 +388,10 @@ def test_system_text_of_ours_goes_into_a_copy_of_geminis_settings() -> None:
         told = "".join(part.text for part in transformers.t_content(made.system_instruction).parts)
         assert told.count("Be careful.") == str(config).count("Be careful.")
         assert len(told) > 100
+
+
+@pytest.mark.parametrize("items", [[], [{"role": "system", "content": "You are careful."}]])
+def test_a_list_without_a_conversation_goes_out_as_it_came(items: list[Item]) -> None:
+    sent = open_session().before_model({"model": "m", "messages": items}, window=8_000)
+    assert sent["messages"] == items
+    assert compact(items, to=100).messages == items

@@ -15,6 +15,8 @@ WIRES: dict[str, Wire] = {module.NAME: module.WIRE for module in (anthropic, ope
 """Every wire by its name. A wire of your own is added here: see "Add a wire" in docs/wire.md."""
 DEFAULT_WIRE = openai_chat.NAME
 """The wire of a list that looks the same in several: plain texts of user and assistant."""
+_CHAT_ROLES = frozenset({"system", "developer", "user", "assistant"})
+"""The roles of plain texts. A list of these alone is of the default wire."""
 WireChooser = Callable[[Sequence[str], Sequence[str]], str]
 """Chooses the wire of a list from the role and the wire ("" if open) of its items, up to the first conclusive one."""
 
@@ -43,7 +45,7 @@ def detect_wire(items: Sequence[object]) -> str:
         if wire:
             return wire
         role = splice.find_text(fields, "role")
-        has_chat_role = has_chat_role or role in ("user", "assistant")
+        has_chat_role = has_chat_role or role in _CHAT_ROLES
         seen.append(f"{{{', '.join(fields)}}}" + (f" with role {role!r}" if role else ""))
     if has_chat_role or not seen:
         return DEFAULT_WIRE
@@ -116,7 +118,7 @@ def choose_wire(request: Mapping[str, Any], list_field: str, items: Sequence[obj
         likely = next((p.wire for p in named if p.request.foreign_roles.isdisjoint(roles)), "")
         if likely and not sign:
             return likely
-        if sign == "?" or not (sign or "user" in roles or "assistant" in roles):
+        if sign == "?" or not (sign or not _CHAT_ROLES.isdisjoint(roles)):
             return detect_wire(items)  # raises an error that says what was seen
         return sign or DEFAULT_WIRE
 
