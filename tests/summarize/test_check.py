@@ -123,10 +123,11 @@ def test_a_suffix_counts_but_a_part_of_a_name_does_not() -> None:
 
 
 def test_the_beginning_of_a_name_counts_where_it_ends_in_a_joint() -> None:
-    source = SourceText(text="mcp__browser__open_page and mcp__browser__click, release-2.4.1")
+    source = SourceText(text="mcp__browser__open_page and mcp__browser__click, only_one_name")
     assert source.has_word("mcp__browser__")
     assert source.has_word("mcp__browser__*")
     assert not source.has_word("mcp__brow")
+    assert not source.has_word("only_"), "one name alone shares nothing: this is one that was cut off"
     assert not source.has_word("mcp__search__")
     assert not source.has_word("rowser__")
 

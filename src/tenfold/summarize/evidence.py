@@ -131,8 +131,8 @@ class SourceText:
         if len(parts) > 1:
             return all(part in self.text for part in parts)
         shared = word.rstrip("*")
-        if shared.endswith(_NAME_JOINTS) and re.search(rf"(?<![\w-]){re.escape(shared)}\w", self.text):
-            return True
+        if shared.endswith(_NAME_JOINTS):
+            return len(set(re.findall(rf"(?<![\w-]){re.escape(shared)}(\w+)", self.text))) > 1
         if _HASH.fullmatch(word) and re.search(rf"(?<![0-9a-f]){word}[0-9a-f]", self.text):
             return True
         if "/" in word and "://" not in word:
