@@ -117,3 +117,9 @@ def test_a_break_that_json_escapes_is_no_letter_of_a_name() -> None:
     assert not get_false_texts(source, r'{"text": "so:\nInvalidTotal"}')
     assert get_false_texts(source, r'{"text": "so:\nInvalidSum"}') == ["InvalidSum"]
     assert not get_false_texts([make_reply(r'{"text": "so:\nInvalidTotal"}')], "InvalidTotal")
+
+
+def test_the_digits_of_a_name_before_a_unit_are_no_note_about_the_view() -> None:
+    source = [make_user_message('{"payment": "credit_card_2112420", "items": 3}')]
+    assert get_false_texts(source, "payment: credit_card_2112420 items: 3") == []
+    assert get_false_texts(source, "[2,112 items]") == []

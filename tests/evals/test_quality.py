@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from msgspec import Struct
@@ -272,8 +273,8 @@ def test_two_methods_run_beside_each_other_and_come_back_in_the_order_they_were_
 
 
 def test_no_peer_is_left_running_when_something_fails() -> None:
-    fake = Path(__file__).with_name("fake_worker.py")
-    peer = Peer(PeerMethod("fake", "method"), Worker([sys.executable, str(fake), "sleeps"], timeout=30.0))
+    fake, mark = Path(__file__).with_name("fake_worker.py"), f"left-{uuid4()}"  # other tests run the same file
+    peer = Peer(PeerMethod("fake", "method"), Worker([sys.executable, str(fake), "sleeps", mark], timeout=30.0))
 
     def raise_error(_past: Sequence[ChatMessage], _budget: int) -> list[ChatMessage]:
         raise ZeroDivisionError
@@ -281,7 +282,7 @@ def test_no_peer_is_left_running_when_something_fails() -> None:
     with pytest.raises(ZeroDivisionError):
         measure_quality([make_big_case()], [peer, Made("failing", raise_error)], budgets=(1_000,))
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert str(fake) not in left
+    assert mark not in left
 
 
 def test_rules_are_planted_into_a_copy() -> None:

@@ -99,27 +99,27 @@ def test_the_async_side_tells_the_same() -> None:
     assert get_kinds(told) == ["CompactionStart", "CompactionEnd"]
 
 
+async def abort_while(session: AsyncSession, reached: threading.Event, aborted: threading.Event) -> str:
+    """Aborts a compaction once somebody in it is `reached`, who is then told, and gives its status."""
+    task = asyncio.create_task(session.compact(to=900))
+    await asyncio.to_thread(reached.wait, 10)
+    session.abort()
+    status = (await task).status
+    aborted.set()
+    return status
+
+
 def test_one_that_is_aborted_while_a_hook_still_thinks_is_never_told_to_have_started() -> None:
     told: list[Event | str] = []
-    asked, decided = threading.Event(), threading.Event()
+    asked, aborted = threading.Event(), threading.Event()
 
     def think(_: ConsultAsk) -> None:
         asked.set()
-        assert decided.wait(10)
+        assert aborted.wait(10)
 
-    session = AsyncSession(
-        open_session(make_work(20), answerer=Answerer(before_hooks=(think,), listeners=(told.append,)))
-    )
-
-    async def abort() -> str:
-        task = asyncio.create_task(session.compact(to=900))
-        await asyncio.to_thread(asked.wait, 10)
-        session.abort()
-        status = (await task).status
-        decided.set()
-        return status
-
-    assert asyncio.run(abort()) == "cancelled"  # `run` waits for the thread in which the hook thinks
+    answerer = Answerer(before_hooks=(think,), listeners=(told.append,))
+    session = AsyncSession(open_session(make_work(20), answerer=answerer))
+    assert asyncio.run(abort_while(session, asked, aborted)) == "cancelled"  # `run` waits for the hook's thread
     assert get_kinds(told) == []
 
 
@@ -134,14 +134,5 @@ def test_one_that_is_aborted_while_a_listener_hears_of_its_start_is_told_to_have
         told.append(event)
 
     session = AsyncSession(open_session(make_work(20), answerer=Answerer(listeners=(listen,))))
-
-    async def abort() -> str:
-        task = asyncio.create_task(session.compact(to=900))
-        await asyncio.to_thread(heard.wait, 10)
-        session.abort()
-        status = (await task).status
-        aborted.set()
-        return status
-
-    assert asyncio.run(abort()) == "cancelled"
+    assert asyncio.run(abort_while(session, heard, aborted)) == "cancelled"
     assert get_kinds(told) == ["CompactionStart", "CompactionSkip"]

@@ -25,8 +25,8 @@ _EXTRA_PATTERNS: tuple[tuple[IdentifierKind, re.Pattern[str]], ...] = (
 """Patterns for what `find_identifiers` misses, such as two names with a slash between, or digits after a `$`."""
 _SELF_NOTES = (
     re.compile(r"</?tenfold\b[^>]*>", re.IGNORECASE),
-    re.compile(r"[\d,]+ (?:more |earlier |older |other )?(?:tokens?|characters?|chars|lines?|messages?|bytes|words|"
-               r"entries|items?|steps?|exchanges?|calls?|results?|times)\b", re.IGNORECASE),
+    re.compile(r"(?<![\w,])[\d,]+ (?:more |earlier |older |other )?(?:tokens?|characters?|chars|lines?|messages?|bytes|"
+               r"words|entries|items?|steps?|exchanges?|calls?|results?|times)\b", re.IGNORECASE),
     re.compile(r"/conversation_history/\S+"),
     re.compile(r"searchable via \w+|Retrieve (?:original|more): hash=\w+|<<ccr:[^<>\n]*>>"),
     re.compile(r"\b\d+x\b(?=[,:.])"),

@@ -118,7 +118,7 @@ def choose_wire(request: Mapping[str, Any], list_field: str, items: Sequence[obj
         likely = next((p.wire for p in named if p.request.foreign_roles.isdisjoint(roles)), "")
         if likely and not sign:
             return likely
-        if sign == "?" or not (sign or not _CHAT_ROLES.isdisjoint(roles)):
+        if sign == "?" or (not sign and _CHAT_ROLES.isdisjoint(roles)):
             return detect_wire(items)  # raises an error that says what was seen
         return sign or DEFAULT_WIRE
 
