@@ -27,3 +27,14 @@ def test_rules_come_before_the_lines_that_code_picks() -> None:
     made = compact(GIVEN, to=1_880, model="gpt-4o", format="openai-chat", policy="tenfold")
     text = "\n".join(str(message["content"]) for message in made.messages)
     assert [rule for rule in RULES if rule not in text] == []
+
+
+@pytest.mark.parametrize("target", range(1_750, 2_400, 50))
+def test_a_long_request_is_shortened_rather_than_a_target_missed(target: int) -> None:
+    request = "Please mend the parser. " + "It has to read every line of the old files, one by one. " * 70
+    steps = [{"role": "assistant", "content": f"Step {n} is done. " * 30} for n in range(20)]
+    made = compact([SYSTEM, {"role": "user", "content": request}, *steps], to=target, format="openai-chat")
+    assert made.outcome.tokens_after <= target
+    assert not made.outcome.target_missed
+    assert str(made.messages[1]["content"]).startswith("Please mend the parser.")
+    assert "characters of the request left out" in str(made.messages[1]["content"])

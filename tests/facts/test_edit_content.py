@@ -106,7 +106,9 @@ def test_an_edit_written_as_text_changes_the_open_file() -> None:
         *make_text_step("open a.py", "[File: /w/a.py (9 lines total)]\n1:x", "/w/a.py"),
         *make_text_step("edit 3:4\n    y = 2\nend_of_edit", "[File: /w/a.py]\n3:    y = 2\nFile updated.", "/w/a.py"),
     ]
-    assert get_contents(*steps) == {"/w/a.py": "lines 3-4 -> y = 2"}
+    assert get_contents(*steps) == {"/w/a.py": "lines 3 to 4 -> y = 2"}
+    one = make_text_step("edit 3:3\n    y = 4\nend_of_edit", "[File: /w/a.py]\n3:    y = 4\nFile updated.", "/w/a.py")
+    assert get_contents(*steps[:2], *one) == {"/w/a.py": "line 3 -> y = 4"}
     refused = make_text_step(
         "edit 3:4\n  y =\nend_of_edit", "Your proposed edit has introduced new syntax error(s).", "/w/a.py"
     )

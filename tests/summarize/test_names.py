@@ -26,6 +26,7 @@ def test_a_name_has_a_sign_a_capital_inside_an_ending_or_digits() -> None:
         "are none; 40317 is. A letter of a pattern belongs to none: \\bItem2. Nor is an end tag a path: </strong>"
     )
     assert find_names(text) == {"src/app.py", "loadUser", "MAX_SIZE", "https://a.example/x", "40317"}
+    assert find_names("Read this: [... 3567 characters of the request left out ...] loadUser") == {"loadUser"}
 
 
 def test_the_middle_of_a_long_listing_is_read_too() -> None:

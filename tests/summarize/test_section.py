@@ -115,6 +115,40 @@ def test_what_does_not_fit_is_counted() -> None:
     assert {f.position for f in section.visible} == set(range(100 - len(section.visible), 100)), "the newest stay"
 
 
+def test_every_changed_file_is_named_before_what_was_changed_in_any() -> None:
+    files = [
+        Fact("file_modified", path := f"shop/part_{n}.py", path, n, content=f"a = {n} -> " + "b" * 90)
+        for n in range(12)
+    ]
+    full = render_facts(files, budget=10_000, count=estimate_tokens)
+    assert full.text.count("(changed: ") == 12
+    short = render_facts(files, budget=full.tokens // 2, count=estimate_tokens)
+    assert short.unshown == ()
+    assert [fact.text for fact in parse_facts(short.text)] == [fact.text for fact in files]
+    assert 0 < short.text.count("(changed: ") < 12
+    assert "shop/part_11.py (changed: " in short.text, "the newest change is told first"
+
+
+def test_files_that_do_not_fit_are_counted_where_they_are_listed() -> None:
+    files = [Fact("file_modified", path := f"shop/part_{n}.py", path, n, content="x -> y") for n in range(30)]
+    section = render_facts(files, budget=120, count=estimate_tokens)
+    assert section.tokens <= 120
+    shown = parse_facts(section.text)
+    assert 0 < len(shown) < 30
+    assert section.text.endswith(f"\n- ({30 - len(shown)} more)")
+
+
+def test_a_rule_says_which_later_rule_speaks_of_the_same_words() -> None:
+    first = make_fact("rule", 'One commit per fix, message starting with "fix: ".', 1)
+    later = make_fact("rule", 'From now on start the messages with "pricing: " instead of "fix: ".', 9)
+    same = make_fact("rule", 'Never write "fix: " in the changelog.', 12)
+    section = render_facts([first, later], budget=1_000, count=estimate_tokens)
+    assert f'- {first.text} (see also the later rule about "fix: ")\n- {later.text}' in section.text
+    assert [fact.text for fact in parse_facts(section.text)] == [first.text, later.text]
+    alone = render_facts([first, same], budget=1_000, count=estimate_tokens)
+    assert "see also" not in alone.text, "a rule that names nothing else changes nothing"
+
+
 def test_a_request_larger_than_the_section_is_shown_by_its_ends() -> None:
     section = render_facts(
         [make_fact("request", "begin " + "word " * 4_000 + "end")], budget=300, count=estimate_tokens

@@ -57,11 +57,37 @@ def test_a_story_tells_who_did_what_and_what_came_of_it() -> None:
         "[1] Assistant: I will read the client first. Then I change it.",
         '[2] - read /srv/app/client.py -> ok; tool: "line"',
         '[4] - edit /srv/app/client.py -> ok; tool: "a -> b"',
-        '[6] - pytest -q -> exit 1; tool: "FAILED tests/test_client.py::test_retry | Command exited with code 1"',
+        (
+            "[6] - pytest -q -> exit 1 (later ok);"
+            ' tool: "FAILED tests/test_client.py::test_retry | Command exited with code 1"'
+        ),
         "[8] Assistant: The test needs a fake clock.",
         '[9] - pytest -q -> ok: 4 passed; tool: "4 passed"',
         "[11] User: thanks, now document it",
     ]
+
+
+def test_a_failure_says_that_the_same_command_succeeded_later_even_where_that_is_not_told() -> None:
+    failed = [(0, make_user("Mend the build.")), *enumerate(make_run("npm run check", "x\nexit code: 2"), 1)]
+    passed = list(enumerate(make_run("npm run check 2>&1 | head -5 && git commit -m a", "[main 1a2b3c4] a"), 20))
+    other = list(enumerate([make_call("book", seat="7C"), make_result("Error: taken", error=True)], 30))
+    other += enumerate([make_call("book", seat="9A"), make_result("booked")], 40)
+    told = write_story([*failed, *passed, *other], budget=1_000, count=estimate_tokens)
+    assert "[1] - npm run check -> exit 2 (later ok)" in told
+    assert '{"seat":"7C"} -> failed; ' in told, "another seat was booked, which mends nothing"
+    before = write_story(failed, budget=1_000, count=estimate_tokens)
+    assert "[1] - npm run check -> exit 2; " in before
+    rounds = write_story(passed, budget=1_000, count=estimate_tokens, earlier=[before])
+    assert "[1] - npm run check -> exit 2 (later ok); " in rounds
+    again = write_story(passed, budget=1_000, count=estimate_tokens, earlier=[rounds])
+    assert again.count("(later ok)") == 1
+
+
+def test_a_list_given_to_a_to_do_tool_is_told_by_its_counts() -> None:
+    todos = [{"content": "read the log", "status": "completed"}, {"content": "mend it", "status": "pending"}]
+    items = [make_user("Go on."), make_call("TodoWrite", todos=todos), make_result("Todos have been modified.")]
+    told = write_story(list(enumerate(items)), budget=1_000, count=estimate_tokens)
+    assert "[1] - TodoWrite (2 items, 1 done) -> ok" in told
 
 
 def test_what_is_told_twice_makes_room_for_what_is_told_once() -> None:
@@ -122,7 +148,7 @@ def test_more_budget_tells_more() -> None:
 def test_nothing_is_invented() -> None:
     source = " ".join(f"{m}" for _, m in build_long_story(3))
     told = write_story(build_long_story(3), budget=2_000, count=estimate_tokens)
-    own = {"User", "Assistant", "ok", "exit", "tool"}
+    own = {"User", "Assistant", "ok", "exit", "tool", "later"}
     words = set(re.findall(r"[A-Za-z]{2,}", told)) - own
     assert {word for word in words if word not in source} == set()
 

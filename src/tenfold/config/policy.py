@@ -75,6 +75,11 @@ class Policy(Struct, frozen=True):
         """Whether its summaries are batches, which can be looked up one by one."""
         return isinstance(self.writer, BatchWriter)
 
+    @property
+    def can_shorten(self) -> bool:
+        """Whether it shows head and tail of a current request that would take too much of the target."""
+        return self.shares.request < 1
+
     def derive_goal(
         self, target: int, *, recall: RecallMode, window: int | None = None, exact: bool = False, floor: int = 0
     ) -> Goal:

@@ -21,8 +21,9 @@ from tenfold.meter.counters import measure_messages
 from tenfold.meter.estimators import Calibration
 from tenfold.meter.reading import Reading, TokenCache, build_plain_reading, build_reading
 from tenfold.plan.draft import Draft, RecallMode, itemize_least, start_draft
-from tenfold.plan.long_request import shorten_request
+from tenfold.plan.long_request import count_shortenable_tokens, shorten_request
 from tenfold.plan.pipeline import Plan
+from tenfold.plan.protected import CURRENT_REQUEST
 from tenfold.plan.recent_tail import count_entries_since
 from tenfold.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome
 from tenfold.record.block import Block, Fact, ModelCost
@@ -138,9 +139,10 @@ def decide_case(
 def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     """Runs the policy's stages down to the target, or to the least size where that is larger."""
     call, target = case.call, case.decision.target
-    draft = shorten_request(case.draft, int(target * case.policy.shares.request), call.recall)
+    draft = shorten_request(case.draft, case.request_budget, call.recall)
     goal = build_goal(draft, case.policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
-    return fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
+    plan = fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
+    return replace(plan, tokens_before=case.draft.tokens)  # what shortening the request saves counts as well
 
 
 def consult_hooks(
@@ -260,14 +262,14 @@ def make_decision(draft: Draft, measured: Measured) -> Decision:
     policy, call, reading = measured.policy, measured.call, measured.reading
     limits = find_limits(draft, measured)
     too_many = limits is not None and measured.too_many_entries
-    smallest_size = round(reading.floor + reading.slope * sum(itemize_least(draft).values()))
+    smallest = sum(itemize_least(draft).values()) - (count_shortenable_tokens(draft) if policy.can_shorten else 0)
     decision = decide(
         reading,
         with_immediate_trigger(limits, reading) if limits is not None and too_many else limits,
         call.demand,
         collect_history(draft, policy, call),
         to=call.to,
-        least=smallest_size,
+        least=round(reading.floor + reading.slope * smallest),
         minimum_growth=1 if too_many else policy.get_minimum_growth(reading.window or draft.tokens),
     )
     if too_many and decision.should_act:
@@ -384,6 +386,18 @@ class CompactionCase(Struct, frozen=True):
         """What the view cannot go below, as items, and what the provider counts besides the view."""
         overhead = {"counted by the provider beside the view": self.provider_overhead} if self.provider_overhead else {}
         return {**itemize_least(self.draft), **overhead}
+
+    @property
+    def request_budget(self) -> int:
+        """The tokens that the current request may take; of a longer one, head and tail are shown.
+
+        That is the policy's share of the target, and at most half of what the other fixed parts leave.
+        """
+        if not self.policy.can_shorten:
+            return self.decision.target
+        least = itemize_least(self.draft)
+        others = sum(least.values()) - least.get(CURRENT_REQUEST, 0) - least["summary"]
+        return min(int(self.decision.target * self.policy.shares.request), (self.decision.target - others) // 2)
 
     def is_worth_a_block(self, plan: Plan) -> bool:
         """Whether a plan changes anything, and saves what a Block must save."""

@@ -44,7 +44,9 @@ _HUNK = re.compile(r"^@@(?: -\d+(?:,\d+)? \+\d+(?:,\d+)? @@)? ?")
 _SEARCH_BLOCK = re.compile(
     r"^[<-]{4,} ?SEARCH>?[^\n]*\n(.*?)^={4,}[^\n]*\n(.*?)^[>+]{4,} ?REPLACE", re.MULTILINE | re.DOTALL
 )
-_LINE_EDIT = re.compile(r"\s*(edit \d+:\d+|insert(?: \d+)?|append)[^\S\n]*\n?(.*?)(?:\n?end_of_\w+\s*)?\Z", re.DOTALL)
+_LINE_EDIT = re.compile(
+    r"\s*(?:edit (\d+):(\d+)|(insert(?: \d+)?|append))[^\S\n]*\n?(.*?)(?:\n?end_of_\w+\s*)?\Z", re.DOTALL
+)
 
 
 def describe_edit(action: ToolAction, effect: FileEffect) -> str:
@@ -87,7 +89,9 @@ def _describe_line_edit(command: str) -> str:
     found = _LINE_EDIT.match(command)
     if found is None:
         return ""
-    return _limit(f"{found[1].replace('edit', 'lines').replace(':', '-')} -> {_shorten(found[2], 220) or '(removed)'}")
+    first, last, command_name, new = found.groups()
+    place = command_name or (f"line {first}" if first == last else f"lines {first} to {last}")
+    return _limit(f"{place} -> {_shorten(new, 220) or '(removed)'}")
 
 
 def _describe_command(command: str, effect: FileEffect) -> str:

@@ -8,32 +8,34 @@ from tenfold.text.excerpts import Keep, excerpt, flatten
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact
 
+MAX_CONTENT_CHARS = 160
+"""Most characters of a file's newest changes that stand beside its path, where there is no room for more."""
 
-def render_line(fact: Fact, text: str) -> str:
-    """Renders one fact as a list item. Further lines of a user's text are indented, so they cannot form a heading."""
+
+def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -> str:
+    """Renders one fact as a list item. Further lines of a user's text are indented, so they cannot form a heading.
+
+    Of the changes to a file at most `content_chars` characters are shown, the newest.
+    """
     if fact.kind == "name":
         return f"- {redact(shorten_owner(flatten(fact.key)))}: {redact(text)}"
     if fact.kind == "value":
         was = f" (was: {redact(fact.was)})" if fact.was else ""
         return f"- {'tool: ' if fact.note == 'tool' else ''}{flatten(redact(text))}{was}"
     line = _render_item(text, fact.kind, fact.note)
-    changes = _select_changes(fact.content)
-    return f"{line} (changed: {flatten(excerpt(changes, _MAX_CONTENT_CHARS))})" if changes else line
+    changes = _select_changes(fact.content, content_chars)
+    return f"{line} (changed: {flatten(excerpt(changes, content_chars))})" if changes else line
 
 
-def _select_changes(content: str) -> str:
+def _select_changes(content: str, limit: int) -> str:
     """Returns the newest change of a file, and those before it as far as there is room, in their order."""
     *older, newest = content.split("\n")
     shown = newest
     for change in reversed(older):
-        if len(change) + len(shown) + 2 > _MAX_CONTENT_CHARS:
+        if len(change) + len(shown) + 2 > limit:
             break
         shown = f"{change}; {shown}"
     return shown
-
-
-_MAX_CONTENT_CHARS = 160
-"""Most characters of a file's newest changes that stand beside its path."""
 
 
 def shorten_owner(owner: str) -> str:

@@ -43,6 +43,8 @@ _AMOUNT = re.compile(r"\d+(?:\.\d+)?[A-Za-z]{1,3}$")
 """A time or a size, which is no name."""
 _LINE_NUMBER = re.compile(r"^[ \t]*\d+[:|\t\u2192]", re.MULTILINE)
 """The number of a line in a listing, which is no name."""
+_LENGTH_NOTE = re.compile(r"\[\.\.\. [\d,]+ (?:more )?(?:characters|lines|tokens)\b[^\]\n]*\]")
+"""What an excerpt says about the part it leaves out: its length is no name."""
 _MAX_WORD_CHARS = 60
 """Longest name without a slash, in characters. Anything longer is a blob of data."""
 
@@ -80,7 +82,7 @@ class NameCollector:
 @memoize
 def find_names(text: str) -> frozenset[str]:
     """Returns the names in a text. Secrets are removed first, while the words around them still reveal them."""
-    return frozenset(find_visible_names(redact_cached(text)))
+    return frozenset(find_visible_names(_LENGTH_NOTE.sub(" ", redact_cached(text))))
 
 
 def find_visible_names(text: str) -> set[str]:

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from tenfold.facts.section import ERROR_SEPARATOR, HEADING_BY_LINE, TITLE, SectionHeading
+from tenfold.facts.merge import WRITTEN_KINDS
+from tenfold.facts.section import ERROR_SEPARATOR, HEADING_BY_LINE, RETOLD_NOTE, TITLE, SectionHeading
 from tenfold.facts.tool_results import is_success
 from tenfold.facts.values import build_value_key
 from tenfold.record.block import Fact, FactKind
 from tenfold.text.excerpts import normalize_key
 
 _NOTE_SUFFIX = re.compile(r"(?<! ) +\((?:from|was|note): (?P<note>[^\n]*)\)$")
+_MORE_FILES = re.compile(r"\(\d+ more\)")
 _CAUSE_SUFFIX = re.compile(r' \(tool: "(?P<cause>[^\n]*)"\)$')
 
 
@@ -63,6 +65,8 @@ def without_section(text: str) -> str:
 
 def _parse_item(heading: SectionHeading, item: str, position: int) -> Iterator[Fact]:
     """Yields the facts of one item: each error of a command by itself, and with a failed command the error it names."""
+    if heading.kind in WRITTEN_KINDS and _MORE_FILES.fullmatch(item):
+        return
     for each in _split_errors(heading, item):
         fact = _parse_fact(heading, each, position)
         outcome, _, cause = fact.note.partition(": ")
@@ -102,7 +106,9 @@ def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
             item = item.removeprefix("tool: ")
             item, note = _split_note(item)
             item = item[1:-1] if len(item) > 1 and item[0] == item[-1] == '"' else item
-        case "request" | "rule" | "correction" | "remark" | "todo":
+        case "rule" | "correction":
+            item = item.partition(RETOLD_NOTE)[0]
+        case "request" | "remark" | "todo":
             pass
         case _:
             item, _, content = (

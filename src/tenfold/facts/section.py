@@ -7,6 +7,7 @@ section back.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import IntEnum, auto
 from itertools import islice
@@ -14,10 +15,18 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.facts.fact_lines import quote_line, render_line, render_source, shorten_owner, split_outcome
+from tenfold.facts.fact_lines import (
+    MAX_CONTENT_CHARS,
+    quote_line,
+    render_line,
+    render_source,
+    shorten_owner,
+    split_outcome,
+)
 from tenfold.facts.identifiers import find_numbers
 from tenfold.facts.instructions import ACK_NOTE
-from tenfold.facts.merge import is_significant
+from tenfold.facts.ledger import find_retold_literals
+from tenfold.facts.merge import WRITTEN_KINDS, is_significant
 from tenfold.facts.names import find_visible_names, rank_names, with_names
 from tenfold.facts.shell import is_read_only
 from tenfold.facts.tool_results import format_cause, is_success
@@ -77,6 +86,17 @@ class FactsSection(Struct, frozen=True):
     tokens: int
 
 
+RETOLD_NOTE = " (see also the later rule about "
+"""Begins the note behind a rule of which a later one may change a part."""
+
+
+class _ReadingOrder(Struct, frozen=True):
+    """Where each fact stands in reading order, by `id`, and how many changed files there are, by heading."""
+
+    places: Mapping[int, int]
+    files: Mapping[int, int]
+
+
 MIN_SHOWN_CHARS = 160
 """A long rule or request is not shortened below this many characters, since the rest would say nothing."""
 
@@ -119,21 +139,24 @@ def render_facts(  # noqa: PLR0913 - what a section holds, and how much of it
         (pair for pair in fact_lines if id(pair[0]) not in covered),
         key=lambda pair: (_rank_fact(pair[0], values), -pair[0].position, -pair[0].line),
     )
-    places = {id(fact): number for number, (fact, _) in enumerate(fact_lines)}
+    order = _ReadingOrder(
+        {id(fact): number for number, (fact, _) in enumerate(fact_lines)},
+        Counter(_HEADING_INDEX[fact.kind, True] for fact in candidates if fact.live and fact.kind in WRITTEN_KINDS),
+    )
     reading_commands = [pair for pair in ranked if names and _is_successful_look(pair[0])]
     ranked = [pair for pair in ranked if not (names and _is_successful_look(pair[0]))]
-    chosen, text, size = _fit_ranked(ranked, budget, places, count)
+    chosen, text, size = _fit_ranked(ranked, budget, order, count)
     if names:
         by_rank = rank_names(tuple(fact for fact in facts if fact.kind == "name"))
         shown_names = find_visible_names(visible_text)
         first_names = _choose_names(by_rank, shown_names | find_visible_names(text), names, count)
-        reserve = min(names, count([_render_section(first_names, places)])[0])
-        chosen, text, size = _fit_ranked(ranked, budget, places, count, reserve=reserve)
+        reserve = min(names, count([_render_section(first_names, order)])[0])
+        chosen, text, size = _fit_ranked(ranked, budget, order, count, reserve=reserve)
         more_names = _choose_names(by_rank, shown_names | find_visible_names(text), min(names, budget - size), count)
-        chosen, text, size = _fit_ranked([*chosen, *more_names, *reading_commands], budget, places, count)
+        chosen, text, size = _fit_ranked([*chosen, *more_names, *reading_commands], budget, order, count)
     while size > budget and chosen:
         chosen = chosen[:-1]
-        text, size = _render_and_count(chosen, places, count)
+        text, size = _render_and_count(chosen, order, count)
     shown = {id(fact) for fact, _ in chosen}
     shown |= {fact for fact, other in covered.items() if other in shown}
     kept = tuple(fact for fact in facts if id(fact) in shown) + tuple(visible)
@@ -258,18 +281,36 @@ def _fit_lines(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[F
     """
     facts = list(facts)
     error_causes = {(fact.position, format_cause(fact.text)) for fact in facts if fact.kind == "error" and fact.live}
+    content_chars = _get_content_chars(budget, sum(bool(fact.content) for fact in facts))
+    retold = find_retold_literals([fact for fact in facts if fact.live and fact.kind in ("rule", "correction")])
 
     def render_in_full(fact: Fact) -> str:
         repeats = (fact.position, split_outcome(fact.note)[1]) in error_causes
-        return render_line(_without_cause(fact) if repeats else fact, fact.text)
+        shown = _without_cause(fact) if repeats else fact
+        return render_line(shown, fact.text, content_chars) + render_retold(fact)
+
+    def render_retold(fact: Fact) -> str:
+        return f'{RETOLD_NOTE}"{redact(retold[id(fact)])}")' if id(fact) in retold else ""
 
     lines = [render_in_full(fact) for fact in facts]
     out: list[tuple[Fact, str]] = []
     for fact, line, size in zip(facts, lines, count(lines) if lines else [], strict=True):
         share = int(budget * _get_share(fact) / 20)
         is_too_long = size > share and fact.kind in _MULTILINE_KINDS
-        out.append((fact, render_line(fact, _shorten_fact(fact, share, size)) if is_too_long else line))
+        short = render_line(fact, _shorten_fact(fact, share, size)) + render_retold(fact) if is_too_long else line
+        out.append((fact, short))
     return out
+
+
+def _get_content_chars(budget: int, files: int) -> int:
+    """Returns how many characters of its changes each file may show: more where the section has room for it.
+
+    All files together get four tenths of the section, at four characters a token.
+    """
+    return min(max(MAX_CONTENT_CHARS, budget * 16 // (10 * max(files, 1))), _MOST_CONTENT_CHARS)
+
+
+_MOST_CONTENT_CHARS = 480
 
 
 def _shorten_fact(fact: Fact, share: int, size: int) -> str:
@@ -356,14 +397,14 @@ def _choose_names(
 
 
 def _fit_ranked(
-    ranked: Sequence[tuple[Fact, str]], budget: int, places: Mapping[int, int], count: Count, *, reserve: int = 0
+    ranked: Sequence[tuple[Fact, str]], budget: int, order: _ReadingOrder, count: Count, *, reserve: int = 0
 ) -> tuple[list[tuple[Fact, str]], str, int]:
     """Returns the ranked facts that fit, their text and its tokens. `reserve` tokens are for must-keep facts only."""
-    text, size = _render_and_count(ranked, places, count)
+    text, size = _render_and_count(ranked, order, count)
     if size + reserve <= budget:
         return list(ranked), text, size
     chosen = _choose_facts(ranked, budget, count, reserve=reserve)
-    return chosen, *_render_and_count(chosen, places, count)
+    return chosen, *_render_and_count(chosen, order, count)
 
 
 def _choose_facts(
@@ -371,24 +412,41 @@ def _choose_facts(
 ) -> list[tuple[Fact, str]]:
     """Chooses facts by rank as long as their lines, and the headings they open, fit.
 
-    The reserve may be used by must-keep facts and by sentences with a value, since they say more than names do.
+    All changed files get a line before what was changed in any of them is told. The reserve may be used by must-keep
+    facts and by sentences with a value, since they say more than names do.
     """
-    sizes = count([line + "\n" for _, line in ranked]) if ranked else []
+    last_change = max((number for number, (fact, _) in enumerate(ranked) if fact.content), default=-1)
+    changes = [pair for pair in ranked[: last_change + 1] if pair[0].content]
+    steps = [(fact, _render_path(fact) if fact.content else line) for fact, line in ranked[: last_change + 1]]
+    steps += [*changes, *ranked[last_change + 1 :]]
+    sizes = count([line + "\n" for _, line in steps]) if steps else []
     heading_sizes = dict(zip(HEADING_BY_LINE, count([line + "\n" for line in HEADING_BY_LINE]), strict=True))
     remaining = budget - count([TITLE + "\n"])[0]
-    chosen: list[tuple[Fact, str]] = []
+    if any(fact.kind in WRITTEN_KINDS for fact, _ in ranked):
+        remaining -= count([_render_more(len(ranked)) + "\n"])[0]
+    chosen: dict[int, tuple[Fact, str]] = {}
+    used: dict[int, int] = {}
     open_headings: set[str] = set()
-    for (fact, line), size in zip(ranked, sizes, strict=True):
+    for (fact, line), size in zip(steps, sizes, strict=True):
         heading = HEADINGS[_HEADING_INDEX[fact.kind, fact.live]].line
-        cost = size + (0 if heading in open_headings else heading_sizes[heading])
+        cost = size - used.get(id(fact), 0) + (0 if heading in open_headings else heading_sizes[heading])
         run = f"{heading} {fact.note}"
         if _is_joinable(fact) and run in open_headings:
             cost = count([ERROR_SEPARATOR + quote_line(redact(fact.text))])[0]
         if cost <= remaining - (0 if is_must_keep(fact) or _has_value(fact) else reserve):
             remaining -= cost
             open_headings |= {heading, run}
-            chosen.append((fact, line))
-    return chosen
+            chosen[id(fact)], used[id(fact)] = (fact, line), size
+    return list(chosen.values())
+
+
+def _render_path(fact: Fact) -> str:
+    """Returns the line of a file without what was changed in it."""
+    return render_line(replace(fact, content=""), fact.text)
+
+
+def _render_more(number: int) -> str:
+    return f"- ({number} more)"
 
 
 def _has_value(fact: Fact) -> bool:
@@ -420,12 +478,12 @@ def _join_error_lines(pairs: Sequence[tuple[Fact, str]]) -> list[str]:
     return lines
 
 
-def _render_and_count(chosen: Sequence[tuple[Fact, str]], places: Mapping[int, int], count: Count) -> tuple[str, int]:
-    text = _render_section(chosen, places)
+def _render_and_count(chosen: Sequence[tuple[Fact, str]], order: _ReadingOrder, count: Count) -> tuple[str, int]:
+    text = _render_section(chosen, order)
     return (text, count([text])[0]) if text else ("", 0)
 
 
-def _render_section(chosen: Sequence[tuple[Fact, str]], places: Mapping[int, int]) -> str:
+def _render_section(chosen: Sequence[tuple[Fact, str]], order: _ReadingOrder) -> str:
     if not chosen:
         return ""
     under: dict[int, list[tuple[Fact, str]]] = {}
@@ -435,6 +493,8 @@ def _render_section(chosen: Sequence[tuple[Fact, str]], places: Mapping[int, int
     for place in sorted(under):
         lines.append(HEADINGS[place].line)
         if HEADINGS[place].kind != "name":
-            under[place].sort(key=lambda pair: (pair[0].order, places[id(pair[0])]))
+            under[place].sort(key=lambda pair: (pair[0].order, order.places[id(pair[0])]))
         lines.extend(_join_error_lines(under[place]))
+        if (unshown := order.files.get(place, 0) - len(under[place])) > 0:
+            lines.append(_render_more(unshown))
     return "\n".join(lines)

@@ -57,6 +57,13 @@ def parse_tool_list(position: int, arguments: dict[str, object]) -> list[Fact]:
     return _build_facts(position, lines, TODO_KEY)
 
 
+def count_items(arguments: dict[str, object]) -> str:
+    """Returns how many items the list given to a to-do tool has and how many are done, "" if it gives no list."""
+    lines = [line for fact in parse_tool_list(0, arguments) for line in fact.text.split("\n")]
+    done = sum(line.startswith("[x]") for line in lines)
+    return f"{len(lines)} items, {done} done" if lines else ""
+
+
 def _get_mark(status: str) -> str:
     lowered = status.lower()
     if lowered in _DONE_STATES:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.facts.shell import FileEffect, FileVerb, find_file_effects, inline_heredocs, normalize_command
+from tenfold.facts.todos import count_items
 from tenfold.record.message import Message, Text, ToolCall
 from tenfold.text.excerpts import Keep, excerpt
 
@@ -177,6 +178,8 @@ def _interpret_file_tool(call: ToolCall, verb: Verb, path: str, arguments: dict[
         case "read" | "write" | "modify" | "delete" | "rename" if path and (target or verb != "rename"):
             effects = (FileEffect(verb=verb, path=path, target=target),)
             return ToolAction(verb=verb, label=label, source=path, effects=effects, arguments=arguments)
+        case "todo" if to_do := count_items(arguments):
+            return ToolAction("todo", f"{call.name} ({to_do})", call.name, arguments=arguments)
         case _:
             plain_verb: Verb = "todo" if verb == "todo" else "other"
             return ToolAction(verb=plain_verb, label=label, source=call.name, arguments=arguments)

@@ -13,9 +13,21 @@ from tenfold.view.units import VisibleMessage
 
 REQUEST_EXCERPT = "request-excerpt"
 """The kind of a replacement of the current request by its head and tail."""
-_MIN_EXCERPT_TOKENS = 150
+_MIN_EXCERPT_TOKENS, _HINT_TOKENS = 150, 60
+"""The least that is shown of a request, and what the hint in it takes that says where to read the rest."""
 _HEAD_SHARE = 0.5
 """A pasted document mostly has what it is about at its beginning, and what is to be done with it at its end."""
+
+
+def count_shortenable_tokens(draft: Draft) -> int:
+    """Counts the tokens that the shortest excerpt of the current request would save."""
+    sizes = [
+        size
+        for piece in draft.pieces
+        for shown, size in zip(piece.get_visible_messages(), piece.sizes, strict=True)
+        if draft.protected.get(shown.key) == CURRENT_REQUEST and _is_text(shown.message)
+    ]
+    return sum(max(0, size - _MIN_EXCERPT_TOKENS - _HINT_TOKENS) for size in sizes)
 
 
 def shorten_request(draft: Draft, budget: int, recall: RecallMode) -> Draft:

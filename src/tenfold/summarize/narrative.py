@@ -5,6 +5,7 @@ Injected context and demonstrations (origin harness) are left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -61,7 +62,7 @@ def build_items(items: Sequence[tuple[int, Message]]) -> list[NarrativeItem]:
             words = strip_step_mark(_get_words(message))
             if text_call:
                 calls[len(out)] = [NarratedCall(interpret_call(text_call, open_file))]
-                words = words.replace(str(parse_arguments(text_call)["command"]), "")
+                words = _EMPTY_BLOCK.sub("", words.replace(str(parse_arguments(text_call)["command"]), ""))
             out.append(NarrativeItem(at, at, "assistant", words))
         elif result is not None or message.origin == "tool":
             place = text_action if result is None else open_calls.pop(result.call_id, None)
@@ -76,6 +77,10 @@ def build_items(items: Sequence[tuple[int, Message]]) -> list[NarrativeItem]:
         elif message.role == "user":
             out.append(NarrativeItem(at, at, "summary" if message.origin == "tenfold" else "user", text))
     return [replace(item, calls=tuple(calls.get(number, ()))) for number, item in enumerate(out)]
+
+
+_EMPTY_BLOCK = re.compile(r"<command>\s*</command>|```\w*\s*```")
+"""What is left of the block in which an agent wrote its action as text."""
 
 
 def _get_words(message: Message) -> str:

@@ -6,8 +6,9 @@ result, a line of an earlier summary. Those that tell the most are chosen (`cove
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -15,8 +16,9 @@ from msgspec.structs import replace
 from tenfold.facts.cue_language import detect_language
 from tenfold.facts.current_request import is_acknowledgement
 from tenfold.facts.edit_content import describe_edit
-from tenfold.facts.shell import strip_directory_change
-from tenfold.facts.tool_results import has_failed
+from tenfold.facts.shell import normalize_command, strip_directory_change
+from tenfold.facts.tool_calls import ToolAction
+from tenfold.facts.tool_results import has_failed, is_success
 from tenfold.facts.user_words import split_pasted
 from tenfold.record.message import Message
 from tenfold.summarize.coverage import (
@@ -54,7 +56,11 @@ def write_story(
     that `told` holds are left out, and of what else it says each term counts as told once.
     """
     narrative = [_mark_kept(item, kept) for item in build_items(items)]
-    passages, weights = weigh_passages([*_split_earlier(earlier), *_split_items(narrative, told)])
+    mended = _find_mended(narrative)
+    hidden = frozenset(position for position, text in kept.items() if text)
+    passages, weights = weigh_passages(
+        [*_split_earlier(earlier, mended), *_split_items(narrative, told, mended, hidden)]
+    )
     choice = PassageChoice(passages, weights, count, told)
     text, limit = "", budget
     for _ in range(_FILL_ROUNDS):
@@ -85,8 +91,39 @@ _FILL_ROUNDS = 3
 # -- passages ----------------------------------------------------------------------------------------------------------
 
 
-def _split_earlier(texts: Sequence[str]) -> Iterator[Passage]:
+def _find_mended(narrative: Sequence[NarrativeItem]) -> dict[str, int]:
+    """Finds the calls that succeeded when they were last made, by key, each with the number of that item.
+
+    All commands of a chain that succeeded did.
+    """
+    last_runs: dict[str, tuple[int, str]] = {}
+    for number, item in enumerate(narrative):
+        for call in item.calls:
+            key = _build_call_key(call.action)
+            is_chain = call.action.verb == "shell" and is_success(call.note)
+            parts = [f"$ {part}" for part in key.removeprefix("$ ").split(" && ")] if is_chain else []
+            last_runs |= dict.fromkeys((key, *parts), (number, call.note))
+    return {key: number for key, (number, note) in last_runs.items() if is_success(note)}
+
+
+def _build_call_key(action: ToolAction) -> str:
+    """Returns what makes two calls the same: the command, the tool and its file, or the tool and all its arguments."""
+    if action.verb == "shell":
+        return action.source
+    return action.label if action.effects else f"{action.source} {action.arguments}"
+
+
+_MENDED = " (later ok)"
+"""Stands behind a failure of a command that succeeded when it last ran, which the story need not tell otherwise."""
+_FAILED_LINE = re.compile(r"- (?P<label>.+?) -> (?:exit \d+|failed|errors)[^;\n]*?(?=;|$)")
+
+
+def _split_earlier(texts: Sequence[str], mended: Mapping[str, int]) -> Iterator[Passage]:
     for line in (line for text in texts for line in text.split("\n")):
+        found = _FAILED_LINE.search(line)
+        keys = (found["label"], f"$ {normalize_command(found['label'])}") if found else ()
+        if found and _MENDED not in line and any(key in mended for key in keys):
+            line = line[: found.end()] + _MENDED + line[found.end() :]  # noqa: PLW2901 - the same line, brought up to date
         if line.strip() and not line.endswith(_KEPT_TEXT):  # another message may stand above by now
             said = line.partition("] User: ")[2]
             kind = PassageKind.REQUEST if said else PassageKind.EARLIER
@@ -103,8 +140,14 @@ _MAX_READ_CHARS = 400
 """The beginning of a text tells its language."""
 
 
-def _split_items(narrative: Sequence[NarrativeItem], told: str) -> Iterator[Passage]:
-    """Splits each item. Parents are counted from the first passage of the item, and made absolute by the caller."""
+def _split_items(
+    narrative: Sequence[NarrativeItem], told: str, mended: Mapping[str, int], hidden: Container[int]
+) -> Iterator[Passage]:
+    """Splits each item. Parents are counted from the first passage of the item, and made absolute by the caller.
+
+    Of an item whose position is in `hidden`, only the part is split that an excerpt in view leaves out. Besides what it
+    demands, it is worth telling as far as the work comes back to it.
+    """
     answers = _find_answers(narrative)
     told = collapse_spaces(told)
     outputs = [[_list_output(call) for call in item.calls] for item in narrative]
@@ -124,6 +167,8 @@ def _split_items(narrative: Sequence[NarrativeItem], told: str) -> Iterator[Pass
             kind = kinds[min(place, 1)]
             if item.speaker == "user" and _is_binding(sentence, item.text):
                 kind = PassageKind.INSTRUCTION
+            elif item.speaker == "user" and item.first in hidden:
+                kind = PassageKind.PASTED
             elif item.calls and place == len(sentences) - 1:
                 kind = PassageKind.ANNOUNCEMENT
             boost = _ANSWER_FACTOR if number in answers else _USER_FACTOR if item.speaker == "user" else 1.0
@@ -131,7 +176,9 @@ def _split_items(narrative: Sequence[NarrativeItem], told: str) -> Iterator[Pass
         for sentence in _split_text(pasted):
             yield Passage(number, sentence, PassageKind.PASTED, factor=factor)
         for call, output in zip(item.calls, outputs[number], strict=True):
-            yield from _split_call(number, call, [line for line in output if line not in framing], factor)
+            lines = [line for line in output if line not in framing]
+            is_mended = mended.get(_build_call_key(call.action), -1) > number
+            yield from _split_call(number, call, lines, factor, is_mended=is_mended)
 
 
 def _split_words(item: NarrativeItem) -> tuple[str, str]:
@@ -192,19 +239,29 @@ def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[Passag
             return PassageKind.RESULT, PassageKind.RESULT
 
 
+_LIST_NUMBER = re.compile(r"\d{1,2}[.)]")
+
+
 def _split_text(text: str) -> Iterator[str]:
     """Yields the sentences of what somebody said. Some agents say it as the values of a JSON object."""
     opening = ""
     for sentence in split_sentences(extract_prose(text)):
         words = opening + strip_markdown(flatten(sentence))
         opening = f"{words} " if words.endswith((":", "\uff1a")) and len(words) < MAX_LINE_CHARS else ""
-        if any(c.isalnum() for c in words) and not opening:  # what ends in a colon is told with what it opens
+        has_words = any(c.isalnum() for c in words) and not _LIST_NUMBER.fullmatch(words)
+        if has_words and not opening:  # what ends in a colon is told with what it opens
             yield excerpt(redact_cached(words), MAX_SENTENCE_CHARS)
     if opening:
         yield excerpt(redact_cached(opening.rstrip()), MAX_SENTENCE_CHARS)
 
 
-def _split_call(number: int, call: NarratedCall, output: Sequence[str], factor: float) -> Iterator[Passage]:
+def _get_label(call: NarratedCall) -> str:
+    return excerpt(strip_directory_change(flatten(call.action.label)), MAX_LINE_CHARS)
+
+
+def _split_call(
+    number: int, call: NarratedCall, output: Sequence[str], factor: float, *, is_mended: bool
+) -> Iterator[Passage]:
     """Yields the call with its outcome, then what it changed, or the lines of its output.
 
     A short output is told with the call: without it, that a command ran says nothing.
@@ -214,11 +271,10 @@ def _split_call(number: int, call: NarratedCall, output: Sequence[str], factor: 
     is_failure = has_failed(call.note)
     has_result = is_change or ": " in call.note or call.action.verb == "other"  # such as a commit or a booking
     kind = PassageKind.FAILURE if is_failure else PassageKind.CHANGE if has_result else PassageKind.CALL
-    label = excerpt(strip_directory_change(flatten(call.action.label)), MAX_LINE_CHARS)
     thoughts = _list_thoughts(call)
-    if thoughts:
-        label = call.action.source
-    outcome = redact_cached(f"{label} -> {call.note or 'no result'}")
+    label = call.action.source if thoughts else _get_label(call)
+    mended = _MENDED if is_failure and is_mended else ""
+    outcome = redact_cached(f"{label} -> {call.note or 'no result'}{mended}")
     lines = [] if is_change and not is_failure else list(output)
     if is_failure and call.error:
         lines = list(dict.fromkeys([_quote_line(call.error), *lines]))
