@@ -261,7 +261,7 @@ def test_many_losses_are_counted_not_listed() -> None:
 
 
 def test_a_policy_s_own_reason_is_told() -> None:
-    text = catch_lost("tenfold", [make_user_message("Never do it. " + "word " * 3_000)], budget=100)
+    text = catch_lost("clip", [make_user_message("Never do it. " + "word " * 3_000)], budget=100)
     assert "over budget: 1, where none may be" in text
     assert "too many; nothing: " in text
 
