@@ -138,3 +138,26 @@ def test_what_is_found_does_not_depend_on_the_seed_of_hashes() -> None:
     found = run_with_seeds(code)
     assert len(found) == 1
     assert b"contradicted" in found.pop()
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "``app`` holds the ``chunk`` size and reads `row_buffer` row by row.",
+        "The tool tests failed.",
+        "The export could not be passed on before the report.",
+        "Rejected by the user: time zones, fuzzy codes.",
+        "Look at the code after each edit; if it is wrong, issue another command to mend it.",
+        "A threshold was rejected since it would miss the cool hours.",
+    ],
+)
+def test_a_true_sentence_passes_that_shares_words_with_something_else(sentence: str) -> None:
+    talk = [
+        *MESSAGES,
+        *make_run("grep -rn tool tests", "tests/test_export.py:1:tool"),
+        make_user(
+            "The dates are local already, so no time zones please. If it didn't, issue another command to mend it."
+        ),
+        make_answer("A rule by station and hour, since a threshold would miss the cool hours."),
+    ]
+    assert find_errors(sentence, talk) == []

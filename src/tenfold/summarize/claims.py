@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tenfold.facts.shell import is_read_only
 from tenfold.summarize.evidence import USER_NOUN, USER_WORD, CommandOutcome, SourceText, Statement, count_shared
 from tenfold.summarize.literals import find_quotations, find_spans, locate_quotations, mask_literals
 from tenfold.summarize.negation import Clause, detect_language, find_stems, read_clauses, stem_word
@@ -154,7 +155,8 @@ _ENDING = re.compile(
 _PRESENT = re.compile(r"\b(?:still|now|pass|passes|fail|fails|is|are|succeeds?|compiles?)\b", re.IGNORECASE)
 _TOKEN = re.compile(r"[^\W\d_]{3,}")
 _OPEN_SUBJECT = re.compile(
-    r"\b(?:no|none|nothing|neither|any|if|when|once|until|unless|whether|some|each|every)\b", re.IGNORECASE
+    r"\b(?:no|none|nothing|neither|not|never|cannot|any|if|when|once|until|unless|whether|some|each|every)\b",
+    re.IGNORECASE,
 )
 """Words in a subject that names no command that ended: there was none, or it is one that may come."""
 _CODE, _JOINER = re.compile(r"`[^`\n]+`"), "\x01"
@@ -198,6 +200,9 @@ def _match_outcomes(subject: str, outcomes: Sequence[CommandOutcome], share: flo
         words = spans[-1].lower().split()
         return [each for each in outcomes if all(has_words(word, each.command, joints="") for word in words)]
     stems = {stem for stem in find_stems(subject) if len(stem) > 3 and not stem.isdigit()}
+    outcomes = [
+        each for each in outcomes if not is_read_only(each.command.rpartition("\n")[2])
+    ]  # a search tests nothing
     scores = [sum(_has_token(each.command, stem) for stem in stems) for each in outcomes]
     best = max(scores, default=0)
     if best < len(stems) * share:
@@ -281,6 +286,8 @@ def _check_statements(sentence: str, source: SourceText) -> list[ClaimError]:
         return [ClaimError("user", f'"{excerpt(sentence, 160)}": the quoted words are not the user\'s')]
     is_refusal = bool(_REFUSAL.search(claim.group()))
     is_foreign = bool(source.user_languages - {detect_language(sentence) or "en"})
+    if is_refusal:
+        told = told.replace(":", " ", 1)  # what is listed behind is what was refused
     clauses = [clause._replace(stems=clause.stems - _FRAME_STEMS) for clause in read_clauses(told)]
     contradictions = [error for clause in clauses if (error := _find_opposite(clause, told, source)) is not None]
     stems = frozenset(stem for clause in clauses for stem in clause.stems)
@@ -345,9 +352,11 @@ def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimErr
     Here each item of a list is a clause of its own. Quotations say nothing themselves, and code denies nothing.
     """
     masked = mask_literals(sentence, code=False)
+    is_conditional = any(clause.is_conditional for clause in read_clauses(masked))
     for item in _find_items(masked):
-        prose = find_stems(mask_literals(item)) - _FRAME_STEMS
+        prose = find_stems(_NAME.sub("_", mask_literals(item))) - _FRAME_STEMS
         for clause in read_clauses(item):
+            clause = clause._replace(is_conditional=is_conditional)  # noqa: PLW2901 - of the sentence it is in
             stems = clause.stems - _FRAME_STEMS
             if len(stems) < _MIN_STEMS or not _is_plain(item):
                 continue
@@ -356,6 +365,10 @@ def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimErr
                 yield ClaimError(
                     "contradicted", f'"{excerpt(sentence, 160)}": the source says "{excerpt(same[-1].sentence, 160)}"'
                 )
+
+
+_NAME = re.compile(rf"{_CLAIM.pattern}|\S*/\S*")
+"""A name or a path: two sentences that share one may still be about different matters."""
 
 
 def _find_items(masked: str) -> Iterator[str]:

@@ -21,10 +21,14 @@ _AFTER_END = "\"')]"
 
 
 def find_spans(sentence: str) -> list[str]:
-    """Returns the code in backticks. Where a backtick has no second one, none of it is certain."""
+    """Returns the code in backticks. Where a backtick has no second one, none of it is certain.
+
+    A span with a blank at an end stands between two pieces of code, as after code that holds backticks itself.
+    """
     if sentence.count("`") % 2:
         return []
-    return [span for span in _CODE.findall(sentence) if 1 < len(span) <= _MAX_SPAN_CHARS and re.search(r"\w{2}", span)]
+    spans = (span for span in _CODE.findall(sentence) if 1 < len(span) <= _MAX_SPAN_CHARS and span == span.strip())
+    return [span for span in spans if re.search(r"\w{2}", span)]
 
 
 def find_quotations(sentence: str) -> list[str]:

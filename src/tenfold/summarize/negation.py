@@ -43,9 +43,10 @@ _CONDITION = re.compile(
 """Words that make a statement hold in some cases only."""
 _BOUNDARY = re.compile(
     r"[.!?](?=\s|$)|[;:()\n\u2013\u2014\u3002\uff01\uff1f\uff0c\uff1b]| - "
-    r"|,?\s(?=(?:but|however|instead of|rather than|because|so that|although|whereas"
+    r"|,?\s(?=(?:but|however|instead of|rather than|because|since|so that|although|whereas"
     r"|and (?:asks?|wants?|also|then|instead)"
-    r"|aber|sondern|statt|anstatt|weil|mais|plutôt que|au lieu de|pero|sino|porque|en vez de|mas|em vez de|ma|invece di"
+    r"|aber|sondern|statt|anstatt|weil|denn|mais|plutôt que|au lieu de|pero|sino|porque|ya que|en vez de|mas|em vez de"
+    r"|ma|invece di"
     r"|maar|in plaats van|ale|zamiast|но|вместо)\b)",
     re.IGNORECASE,
 )
