@@ -232,3 +232,20 @@ def test_the_line_of_a_step_is_nobodys_sentence() -> None:
     )
     assert get_fact_texts(make_answer(line), kind="identifier") == []
     assert get_fact_texts(make_answer("The sensor of ST-01 was stuck for 48 hours."), kind="identifier") != []
+
+
+def test_a_change_that_is_read_again_ticks_no_second_item_of_the_same_name() -> None:
+    plan = "- [ ] Write the parser\n- [ ] Verify\n- [ ] Write the printer\n- [ ] Verify"
+    written = [make_call("write", path="PLAN.md", content=plan), make_result("Written.")]
+    ticked = [
+        make_call("edit", path="PLAN.md", old_string="- [ ] Verify", new_string="- [x] Verify"),
+        make_result("ok"),
+    ]
+    items = list(enumerate([*written, *ticked]))
+    (carried,) = (fact for fact in extract_facts(items) if fact.kind == "todo")
+    assert carried.text.count("[x] Verify") == 1
+    in_view = items[2:]  # the change is still in view, beside the list that holds it already
+    twice = merge_facts([carried], extract_facts(in_view))
+    assert [fact.text.count("[x] Verify") for fact in twice if fact.kind == "todo"] == [2]
+    once = merge_facts([carried], extract_facts(in_view, known_lists={carried.key: carried.position}))
+    assert [fact.text for fact in once if fact.kind == "todo"] == [carried.text]

@@ -6,7 +6,8 @@ demonstrations (origin harness) and Tenfold's own summaries yield nothing. It ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from tenfold.facts.demonstrations import MAX_START_POSITION, find_task_start, is_later_range, strip_examples
 from tenfold.facts.edit_content import describe_edit
@@ -43,13 +44,22 @@ _FACT_KINDS: dict[str, FactKind] = {
 }
 
 
-def extract_facts(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
-    """Returns the facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
+def extract_facts(
+    entries: Iterable[tuple[int, Message]], *, known_lists: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Fact, ...]:
+    """Returns the facts of original messages, given as (position, message) in order. Settled ones have `live` False.
+
+    `known_lists` says up to which position the changes of a to-do list are known, by its key. Those changes are left
+    out: a list may hold an item several times, and would be ticked once more.
+    """
     reader = _FactReader()
     items = list(entries)
     for at, message in items if is_later_range(items) else items[find_task_start(items) :]:
         reader.read(at, message)
-    return merge_facts((), reader.finish())
+    found = reader.finish()
+    return merge_facts(
+        (), [f for f in found if f.kind != "todo" or f.note != "part" or f.position > known_lists.get(f.key, -1)]
+    )
 
 
 class _FactReader:

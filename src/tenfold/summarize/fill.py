@@ -189,7 +189,8 @@ def collect_facts(draft: Draft) -> tuple[Fact, ...]:
     if draft.view.open_step is not None:
         originals += [(p, m) for p, e in draft.view.open_step.entries if (m := get_message(e)) is not None]
     settings = build_setting_facts((at, draft.view.path.get_entry(at)) for at in marks.rule_settings)
-    return merge_facts(older, (*extract_facts(originals), *settings))
+    known_lists = {fact.key: fact.position for fact in older if fact.kind == "todo" and fact.note != "part"}
+    return merge_facts(older, (*extract_facts(originals, known_lists=known_lists), *settings))
 
 
 def count_visible_facts(plan: Plan, filled: FilledPlan) -> dict[str, tuple[int, int]]:
