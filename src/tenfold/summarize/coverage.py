@@ -158,12 +158,12 @@ class PassageChoice:
 
     def _measure_worth(self, index: int) -> float:
         """Returns what telling the passage now is worth per token."""
-        passage, told = self._passages[index], self._told
+        passage, told, weights = self._passages[index], self._told, self._weights[index]
         gain = 0.0
-        for term, weight in self._weights[index].items():
-            times = told.get(term, 0)
-            gain += weight * _REPEATED_SHARES[min(times, _MOST_TIMES)]
-        length = min(1.0, len(self._weights[index]) / _FULL_LENGTH)
+        for term, weight in weights.items():
+            times = told.get(term)
+            gain += weight * _REPEATED_SHARES[min(times, _MOST_TIMES)] if times else weight
+        length = min(1.0, len(weights) / _FULL_LENGTH)
         before = self._begun[passage.item] if passage.kind in _TALKATIVE_KINDS else 0
         worth = (gain + _BASE_WEIGHTS[passage.kind] / (1 + before / 3) * self._unit * length) * passage.factor
         share = _ANNOUNCEMENT_FACTOR if passage.kind is PassageKind.ANNOUNCEMENT else 1.0
@@ -189,7 +189,7 @@ def weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dic
     A term weighs by the number of items it occurs in, and in what a tool printed by whether people and the model speak
     of it. Of a long output, the lines with the heaviest terms compete.
     """
-    terms = [tuple(dict.fromkeys(_TERM.findall(passage.text.lower()))) for passage in passages]
+    terms = [dict.fromkeys(_TERM.findall(passage.text.lower())) for passage in passages]
     items: dict[str, set[int]] = {}
     spoken: set[str] = set()
     for index, (passage, own) in enumerate(zip(passages, terms, strict=True)):
@@ -202,16 +202,16 @@ def weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dic
     weights = {
         term: math.log(1 + total / len(places))
         * (1.0 if len(places) > 1 else _SINGLE_SHARE)
-        * (_VALUE_FACTOR if any(map(str.isdigit, term)) else 1.0)
+        * (_VALUE_FACTOR if not term.isalpha() and any(map(str.isdigit, term)) else 1.0)
         for term, places in items.items()
+    }
+    passed_on = {
+        term: weight * (_SPOKEN_SHARE if term in spoken else _UNSPOKEN_SHARE) for term, weight in weights.items()
     }
     weighed: list[dict[str, float]] = []
     for passage, own in zip(passages, terms, strict=True):
-        if passage.kind in _PASSED_ON:
-            shares = {True: _SPOKEN_SHARE, False: _UNSPOKEN_SHARE}
-            weighed.append({term: weights[term] * shares[term in spoken] for term in own})
-        else:
-            weighed.append({term: weights[term] for term in own})
+        scale = passed_on if passage.kind in _PASSED_ON else weights
+        weighed.append({term: scale[term] for term in own})
     chosen = _select_result_lines(passages, [sum(own.values()) for own in weighed])
     return [passages[index] for index in chosen], [weighed[index] for index in chosen]
 

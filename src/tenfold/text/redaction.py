@@ -95,7 +95,8 @@ def redact(text: str) -> str:
         text = _URL_LOGIN.sub(rf"\1{MASK}\3", text)
     folded = text.casefold()
     if any(map(folded.__contains__, _LABELS)):
-        text = _SCHEME.sub(rf"\1{MASK}", text)
+        if "bearer" in folded or "basic" in folded:
+            text = _SCHEME.sub(rf"\1{MASK}", text)
         if "authorization" in folded:
             text = _AUTHORIZATION.sub(_mask_flag_value, text)
         if "passphrase" in folded:
