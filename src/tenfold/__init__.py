@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tenfold.config.policy import Policy
     from tenfold.config.presets import POLICIES
-    from tenfold.engine.compact import Call
+    from tenfold.engine.call import Call
     from tenfold.errors import TenfoldError
     from tenfold.formats import read_file
     from tenfold.llm.scripted_model import ScriptedModel
@@ -28,7 +28,7 @@ __version__ = "0.3.0"
 
 _MODULES = {
     "AsyncSession": "session",
-    "Call": "engine.compact",
+    "Call": "engine.call",
     "CompactResult": "session.stateless",
     "Outcome": "record.ask",
     "POLICIES": "config.presets",

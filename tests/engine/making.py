@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets import tenfold
-from tenfold.engine.compact import Effects, Measures
+from tenfold.engine.call import Measures
+from tenfold.engine.compact import Effects
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.meter.counters import CharacterCounter, Counter
 from tenfold.meter.reading import RunningTotal, TokenCache

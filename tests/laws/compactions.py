@@ -12,7 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
-from tenfold.engine.compact import Call, Effects, Measures, compact
+from tenfold.engine.call import Call, Measures
+from tenfold.engine.compact import Effects, compact
 from tenfold.engine.drive import Answerer, arun_engine, run_engine
 from tenfold.meter.reading import RunningTotal, TokenCache
 from tenfold.recall.expand import expand

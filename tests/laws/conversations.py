@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets import tenfold
-from tenfold.engine.compact import Effects
+from tenfold.engine.call import Call
+from tenfold.engine.compact import Effects, take_reading
 from tenfold.engine.drive import Answerer
 from tenfold.meter.counters import CharacterCounter, measure_messages
 from tenfold.record.ask import Answer, EngineResult, SummaryAsk
@@ -143,6 +144,17 @@ def extract_messages(log: Log) -> list[Message]:
 def count_tokens(shown: Sequence[Message]) -> int:
     """What the messages take by the policy's counter."""
     return sum(measure_messages(shown, COUNTER))
+
+
+def get_minimum_saving(session: Session, before: Sequence[Message], call: Call) -> int:
+    """What a Block must save: the policy's minimum, or anything above the hard limit and where a target is named."""
+    if call.to is not None or call.demand == "overflow":
+        return 1
+    reading = take_reading(session.view, session.policy, call, session.get_measures())
+    limits = session.policy.trigger.get_limits(
+        call.window or 1, output_reserve=call.output_reserve, floor=reading.floor
+    )
+    return 1 if limits.get_need(reading.tokens) == "hard" else session.policy.get_minimum_shrink(count_tokens(before))
 
 
 def encode_view(session: Session) -> list[bytes]:

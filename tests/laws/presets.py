@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tenfold.config.policy import Policy
 from tenfold.config.presets import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer
 from tenfold.facts.extractor import extract_facts
 from tenfold.facts.section import is_must_keep
@@ -33,7 +33,7 @@ from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import check_messages
 from tests.laws import checks, conversations, strategies
-from tests.laws.conversations import COUNTER, NeverAsk, count_tokens, encode_view, read_entries
+from tests.laws.conversations import COUNTER, NeverAsk, count_tokens, encode_view, get_minimum_saving, read_entries
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import LAW, SILENT, TALK, Desk, Log, Move
 
@@ -295,6 +295,7 @@ class Judge:
         """Laws 1, 3, 4, 5, 6, 11, 12 and 14, and must-keep facts, on one compaction."""
         session = self.session
         before, held = session.view, read_entries(session)
+        minimum = get_minimum_saving(session, before.get_messages(), call)
         model = session.answerer.model
         asked = model.calls if isinstance(model, Counted) else 0
         outcome = session.compact(call)
@@ -308,7 +309,7 @@ class Judge:
             (block,) = now[len(held) :]
             assert isinstance(block, Block)
             self.compactions += 1
-            assert_shrinks(session, before, block, outcome, call)
+            assert_shrinks(session, before, block, outcome, minimum)
             assert_well_formed(session)
             assert_reachable(session)
             assert_reopens(session)
@@ -347,10 +348,9 @@ def find_newest_block(session: Session) -> Block | None:
     return block
 
 
-def assert_shrinks(session: Session, before: View, block: Block, outcome: Outcome, call: Call) -> None:
+def assert_shrinks(session: Session, before: View, block: Block, outcome: Outcome, minimum: int) -> None:
     """Law 4, counted here: by the policy's minimum, to the target or it says what the least is made of."""
     was, now = count_tokens(before.get_messages()), count_tokens(session.view.get_messages())
-    minimum = 1 if call.to is not None else session.policy.get_minimum_shrink(was)
     assert was - now >= minimum, f"saves {was - now} of {was}, not {minimum}"
     assert (outcome.tokens_before, outcome.tokens_after) == (was, now), "law 4: the figures of the Outcome"
     assert (block.tokens_before, block.tokens_after) == (was, now)

@@ -1,4 +1,7 @@
-"""Law 4: a Block shrinks the view by at least the policy's minimum, or none is appended and the Outcome says why."""
+"""Law 4: a Block shrinks the view by at least the policy's minimum, or none is appended and the Outcome says why.
+
+Above the hard limit, where a provider would refuse the request, a Block that helps at all is appended (decision 0019).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tenfold.record.message import Message
 from tenfold.session import Session
 from tests.laws import conversations, recorded
 from tests.laws.checks import BYTES
-from tests.laws.conversations import count_tokens, encode_view
+from tests.laws.conversations import count_tokens, encode_view, get_minimum_saving
 from tests.laws.strategies import ENGINE, Log
 
 
@@ -51,8 +54,9 @@ def test_an_explicit_target_makes_the_view_smaller_or_nothing(log: Log, percent:
 def test_a_window_saves_at_least_the_minimum_or_nothing(log: Log, percent: int) -> None:
     session = conversations.open_session(log)
     before = session.view.get_messages()
-    outcome = session.compact(window=max(1, count_tokens(before) * percent // 100))
-    assert_shrinks_or_explains(session, before, outcome, session.policy.get_minimum_shrink(count_tokens(before)))
+    call = session.build_call(window=max(1, count_tokens(before) * percent // 100))
+    minimum = get_minimum_saving(session, before, call)
+    assert_shrinks_or_explains(session, before, session.compact(call), minimum)
 
 
 @ENGINE

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.engine.compact import Call, Effects, Measures, compact
+from tenfold.engine.call import Call, Measures
+from tenfold.engine.compact import Effects, compact
 from tenfold.engine.drive import Answerer, arun_engine, run_engine
 from tenfold.meter.reading import RunningTotal, TokenCache
 from tenfold.record.ask import Answer, EngineResult, Outcome, SummaryAsk

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer
 from tenfold.record.ask import Answer, ConsultAsk, Outcome, SummaryAsk
 from tenfold.record.entry import Attempt, Entry

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.view.rules import validate

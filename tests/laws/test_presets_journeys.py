@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.llm.model import Model
 from tests.laws import conversations, presets
 from tests.laws.conversations import count_tokens

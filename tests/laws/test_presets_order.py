@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer, arun_engine, run_engine
 from tenfold.llm.model import Model
 from tenfold.record.ask import Answer, ConsultAsk, SummaryAsk

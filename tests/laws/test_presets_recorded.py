@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.formats import ParsedSession
 from tests import sessions
 from tests.laws import conversations, presets, recorded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.llm.model import Model
 from tenfold.record.message import Message, Text
 from tests.laws import presets

@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.engine.compact import Call, compact, preview
+from tenfold.engine.call import Call
+from tenfold.engine.compact import compact, preview
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import Draft, Goal, build_replacements, start_draft

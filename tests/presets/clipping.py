@@ -25,6 +25,8 @@ from tests.laws.conversations import Echo
 
 COUNTER = CharacterCounter()
 WINDOW = 8_000
+WIDE = 9_700
+"""Twelve exchanges are above the trigger of this window, and below its hard limit."""
 
 
 def build_policy(**knobs: Any) -> Policy:  # noqa: ANN401 - the preset's own settings

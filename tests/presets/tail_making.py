@@ -11,7 +11,7 @@ from tenfold.config.policy import Policy
 from tenfold.config.presets.tail import tail
 from tenfold.designs.tail import CompactionSettings, TailHarness
 from tenfold.designs.tail.hook_events import EventName, TailEvent
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer
 from tenfold.meter.counters import CharacterCounter
 from tenfold.record.ask import Answer, SummaryAsk

@@ -167,7 +167,7 @@ def test_loops_compacted_is_none_for_a_list_and_where_nothing_came_of_it() -> No
     session.use_policy(policy)
     session.use_answerer(Answerer(model=model))
     session.use_answerer(with_hooks(session, sender=heard.append))
-    outcome = session.compact(window=WINDOW)
+    outcome = session.compact(window=session.take_reading(window=WINDOW).tokens * 10 // 9)
     assert outcome.status == "failed"
     assert count_compacted_loops(session, outcome) == 0
     started, ended = heard

@@ -19,6 +19,7 @@ from tenfold.wire.marks import find_summary_mark
 from tests.laws.conversations import Broken, Echo
 from tests.presets.clipping import (
     COUNTER,
+    WIDE,
     WINDOW,
     build_policy,
     get_archive_text,
@@ -358,7 +359,7 @@ def test_a_failing_model_leaves_history_and_view_as_they_were() -> None:
     session = make_session(model=Broken())
     session.append(*make_talk(0, 12))
     before = get_beginnings(session.view.get_messages())
-    outcome = session.compact(window=WINDOW)
+    outcome = session.compact(window=WIDE)
     assert outcome.status == "failed"
     assert "down" in outcome.reason
     assert get_beginnings(session.view.get_messages()) == before
@@ -369,6 +370,6 @@ def test_a_failing_model_leaves_history_and_view_as_they_were() -> None:
 def test_later_chunks_that_fail_leave_nothing_of_the_earlier_ones() -> None:
     session = make_session(build_policy(chunk_size=4), model=ScriptedModel(["The first stretch went well."]))
     session.append(*make_talk(0, 12))
-    assert session.compact(window=WINDOW).status == "failed"
+    assert session.compact(window=WIDE).status == "failed"
     assert session.view.state.live_blocks == ()
     assert not session.search("went well")

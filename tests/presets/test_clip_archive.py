@@ -30,6 +30,7 @@ from tenfold.summarize.batches import (
 from tests.laws.conversations import Echo
 from tests.presets.clipping import (
     COUNTER,
+    WIDE,
     WINDOW,
     build_policy,
     get_archive,
@@ -388,7 +389,7 @@ def test_an_empty_summary_is_never_archived(text: str) -> None:
     shelf = Shelf()
     session = make_session(archive=shelf, model=Silent())
     session.append(*make_talk(0, 12))
-    outcome = session.compact(window=WINDOW)
+    outcome = session.compact(window=WIDE)
     assert (outcome.status, shelf.kept, session.view.state.live_blocks) == ("failed", {}, ())
     assert "empty" in outcome.reason
 

@@ -17,6 +17,7 @@ from tenfold.record.message import ToolCall, get_text, get_tool_calls, get_tool_
 from tenfold.summarize.batches import format_batch
 from tests.laws.conversations import Broken, Echo
 from tests.presets.clipping import (
+    WIDE,
     WINDOW,
     build_policy,
     get_archive,
@@ -98,13 +99,13 @@ def test_retries_come_to_an_end_and_other_errors_fail_at_once() -> None:
     late = Late(most=0)
     session = make_session(model=late)
     session.append(*make_talk(0, 12))
-    assert session.compact(window=WINDOW).status == "failed"
-    assert late.sizes == [20, 10, 5]
+    assert session.compact(window=WIDE).status == "failed"
+    assert late.sizes == [19, 10, 5]
     assert session.view.state.live_blocks == ()
     broken = Broken()
     session = make_session(model=broken)
     session.append(*make_talk(0, 12))
-    assert session.compact(window=WINDOW).status == "failed"
+    assert session.compact(window=WIDE).status == "failed"
     assert broken.calls == 1
 
 
@@ -142,22 +143,22 @@ def test_a_late_merge_is_made_of_fewer_sources_and_one_that_fails_is_put_off() -
 def test_the_breaker_opens_after_failures_and_half_opens_when_the_view_has_grown() -> None:
     """Would catch a breaker that, once tripped, is off until the process is started again."""
     session = make_session(model=(model := Broken()))
-    session.append(*make_talk(0, 11))
-    session.compact(window=WINDOW)
+    session.append(*make_talk(0, 12))
+    session.compact(window=WIDE)
     session.append(make_user("go on"))
-    session.compact(window=WINDOW)
+    session.compact(window=WIDE)
     calls = model.calls
     assert calls == 2
     session.append(make_user("and on"))
-    held = session.compact(window=9_000)
+    held = session.compact(window=WIDE)
     assert (held.status, model.calls) == ("nothing", calls)
     assert "attempts came to nothing" in held.reason
     session.append(*make_talk(20, 22))
-    assert session.compact(window=9_000).status == "failed"
+    assert session.compact(window=13_000).status == "failed"
     assert model.calls == calls + 1, "it half-opens"
     reopened = make_session(store=session.address.store, model=Echo())
     reopened.append(*make_talk(30, 33))
-    assert reopened.compact(window=9_000).status == "compacted"
+    assert reopened.compact(window=13_000).status == "compacted"
     assert reopened.view.state.attempts == (), "success resets"
 
 
@@ -350,7 +351,7 @@ def test_a_model_that_fails_later_is_asked_in_the_order_of_time() -> None:
     model = ScriptedModel(["It began well.", ScriptedReply(error="the provider is down")])
     session = make_session(build_policy(chunk_size=6), model=model)
     session.append(*make_talk(0, 12))
-    assert session.compact(window=WINDOW).status == "failed"
+    assert session.compact(window=WIDE).status == "failed"
     first, second = (ask.prompt.partition("<conversation>")[2] for ask in model.asks)
     assert "topic0000x" in first
     assert "topic0003x" in second

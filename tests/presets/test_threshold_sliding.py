@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tenfold.config.presets.threshold import sliding
 from tenfold.designs.threshold import compute_keep_recent, find_safe_split, find_split_index
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer
 from tenfold.formats import ParsedSession
 from tenfold.llm import ScriptedModel, ScriptedReply
@@ -254,7 +254,8 @@ def judge_compaction(made: Session, window: int) -> None:
         return
     assert outcome.tokens_after < outcome.tokens_before
     assert sum(extract_summary_text(get_text(m)) is not None for m in messages if m.origin == "tenfold") == 1
-    assert sum(is_continuation(m) for m in messages) == 1
+    is_last_resort = any("the policy's own stages do not get below" in note for note in outcome.notes)
+    assert is_last_resort or sum(is_continuation(m) for m in messages) == 1
     assert made.compact(Call(window=window)).status == "nothing"
 
 

@@ -326,7 +326,7 @@ def test_above_the_hard_limit_a_summary_by_code_stands_in_for_one_that_failed(hi
     outcome = session.compact(replace(session.build_call(window=window), demand="check"))
     assert outcome.status == "compacted"
     assert (outcome.rung, outcome.spent.calls) == ("extractive", len(model.asks))
-    assert "so code wrote one" in outcome.notes[0]
+    assert "so code wrote the summary" in outcome.notes[0]
     limits = session.policy.trigger.get_limits(window, output_reserve=0, floor=0)
     assert session.take_reading(window=window).tokens < limits.soft
     again = session.compact(replace(session.build_call(window=window), demand="check"))

@@ -222,7 +222,7 @@ def test_system_prompt_and_tools_given_apart_are_counted() -> None:
     small, large = open_session(), open_session()
     given = build_request("openai-responses", 8)
     small.before_model(given, window=8_000)
-    large.before_model({**given, "instructions": FILLER * 300}, window=8_000)
+    large.before_model({**given, "instructions": FILLER * 500}, window=8_000)
     assert small.outcome is not None
     assert large.outcome is not None
     assert (small.outcome.status, large.outcome.status) == ("nothing", "unsatisfiable")

@@ -153,8 +153,10 @@ def test_one_that_failed_is_remembered_and_the_hard_limit_still_holds() -> None:
     session = open_session([], build_writing_policy(on_failure="abort"), answerer=Answerer(model))
     session.before_model(warned, window=window)
     session.before_model(over, window=window)
-    assert get_blocks(session) == []
-    assert [a.status for a in get_attempts(session)][:1] == ["failed"]
+    assert [a.status for a in get_attempts(session)] == ["failed"]
+    (block,) = get_blocks(session)
+    assert block.rung == "extractive", "above the hard limit code writes what the model does not"
+    assert "down" in block.notes[0]
 
 
 def test_after_an_undo_nothing_is_prepared() -> None:

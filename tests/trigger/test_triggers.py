@@ -39,7 +39,7 @@ def should_fire(trigger: Trigger, tokens: int, window: int) -> bool:
 
 def test_fill_takes_shares_of_what_the_output_leaves() -> None:
     got = compute_limits(FillTrigger(), 200_000, output_reserve=20_000)
-    assert got == Limits(soft=153_000, hard=180_000, target=72_000, warning=126_000)
+    assert got == Limits(soft=153_000, hard=180_000, target=72_000, warning=126_000, ceiling=180_000)
     assert [got.get_need(n) for n in (125_999, 126_000, 152_999, 153_000, 180_000, 180_001)] == [
         "none",
         "warn",

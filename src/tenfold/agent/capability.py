@@ -38,7 +38,7 @@ from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
 from tenfold.agent.pydantic_messages import MessageReader, encode_messages, encode_overhead
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.errors import ContextOverflow
 from tenfold.events import RequestOverflow
 from tenfold.llm.overflow import is_overflow

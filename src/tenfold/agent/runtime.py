@@ -24,7 +24,7 @@ from tenfold.agent.capability import Memory, get_output_reserve
 from tenfold.agent.pydantic_messages import encode_messages
 from tenfold.config.extensions import Extension
 from tenfold.config.settings import build_policy
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.events import RunEnd, RunStart

@@ -13,7 +13,7 @@ from tenfold.cli.source_files import SourceFile
 from tenfold.cli.store_access import NAMESPACE, open_session
 from tenfold.cli.summary_models import SummaryModels
 from tenfold.config.settings import Config
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.errors import BadInput, UnknownFormat, UsageError
 from tenfold.formats import ParsedSession, read_file
 from tenfold.formats.importer import import_sessions

@@ -10,62 +10,35 @@ nothing to the store: the driver does that, with the entry in the `EngineResult`
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
+from tenfold.engine import last_resort
+from tenfold.engine.call import Call, Measures, describe_demand
+from tenfold.engine.compaction_case import CompactionCase
 from tenfold.engine.fit import build_goal, fit_plan
-from tenfold.meter.counters import measure_messages
-from tenfold.meter.estimators import Calibration
-from tenfold.meter.reading import Reading, TokenCache, build_plain_reading, build_reading
-from tenfold.plan.draft import Draft, RecallMode, itemize_least, start_draft
+from tenfold.engine.model_breaker import explain_pause
+from tenfold.meter.counters import get_family_factor, measure_messages
+from tenfold.meter.estimators import expire_reports
+from tenfold.meter.reading import Reading, build_plain_reading, build_reading
+from tenfold.plan.draft import Draft, itemize_least, start_draft
 from tenfold.plan.long_request import count_shortenable_tokens, shorten_request
 from tenfold.plan.pipeline import Plan
-from tenfold.plan.protected import CURRENT_REQUEST
 from tenfold.plan.recent_tail import count_entries_since
 from tenfold.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome
-from tenfold.record.block import Block, Fact, ModelCost
+from tenfold.record.block import Block
 from tenfold.record.entry import Attempt
-from tenfold.summarize.fill import FilledPlan, FillRequest, collect_facts, count_visible_facts, fill_plan
+from tenfold.summarize.fill import FilledPlan, FillRequest, collect_facts, fill_plan
+from tenfold.summarize.writer import SingleTextWriter
 from tenfold.trigger.guard import CompactionHistory, decide
-from tenfold.trigger.limits import Decision, Demand, Limits
+from tenfold.trigger.limits import Decision, Limits
 from tenfold.view.fold import View
 from tenfold.view.units import VisibleMessage, get_step_messages
 
 Effects = Generator[tuple[Ask, ...], tuple[Answer, ...], EngineResult]
 """What `compact` returns to a driver: a generator of Asks that receives Answers and ends in an `EngineResult`."""
-
-
-class Call(Struct, frozen=True):
-    """One request for a compaction, with everything that the engine may not look up by itself.
-
-    `to` is an explicit target in tokens of the view. Without it, the policy's trigger and `window` decide. `floor` is
-    the tokens that are sent besides the view: a system prompt and tools that are no messages of it. `calibration` is
-    what providers reported so far. With `has_before_hooks`, the before-hooks are consulted once there is a plan.
-    `limits` are the policy's limits for this window and floor, if the caller has computed them already.
-    """
-
-    demand: Demand = "manual"
-    to: int | None = None
-    window: int | None = None
-    output_reserve: int = 0
-    model: str = ""
-    floor: int = 0
-    recall: RecallMode = "none"
-    focus: str = ""
-    calibration: Calibration = Calibration()
-    has_before_hooks: bool = False
-    run: str = ""
-    limits: Limits | None = None
-
-
-class Measures(Struct, frozen=True):
-    """How a compaction measures: a cache of message tokens, and a function that counts a whole view."""
-
-    token_cache: TokenCache
-    count_view: Callable[[View], int]
 
 
 def compact(
@@ -81,13 +54,17 @@ def compact(
     case = decide_case(view, measured, measures, now=now, new_id=new_id)
     if not case.decision.should_act:
         return case.refuse(case.decision.reason)
-    plan = plan_case(case)
+    plan, case = plan_below_limit(case, plan_case(case))
     if not case.is_worth_a_block(plan):
         return case.refuse(case.explain_small_saving(plan))
+    case = without_vain_calls(view, case, plan)
+    if case.waiting_for_model:
+        return case.refuse(case.waiting_for_model)
     request = yield from consult_hooks(case, plan)
     if isinstance(request, EngineResult):
         return request
     plan, filled = yield from write_summaries(case, plan, request)
+    filled = replace(filled, notes=(*case.notes, *filled.notes))
     return case.fail(filled) if filled.failure else case.succeed(plan, request.block, filled)
 
 
@@ -113,6 +90,8 @@ def measure(view: View, policy: Policy, call: Call, measures: Measures) -> Measu
     limits = call.limits
     if limits is None and reading.window is not None:
         limits = policy.trigger.get_limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
+    if limits is not None and call.demand == "overflow":
+        reading = correct_by_refusal(reading, limits)
     too_many = has_too_many_entries(view, policy, call)
     reason = "" if too_many else find_skip_reason(reading, limits, policy, call)
     return Measured(policy, call, reading, limits, too_many, reason)
@@ -143,6 +122,57 @@ def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     goal = build_goal(draft, case.policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
     plan = fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
     return replace(plan, tokens_before=case.draft.tokens)  # what shortening the request saves counts as well
+
+
+def plan_below_limit(case: CompactionCase, plan: Plan) -> tuple[Plan, CompactionCase]:
+    """Returns the plan, or above the hard limit one by code that gets below it where the policy's own does not.
+
+    The case that goes with it writes that plan by code.
+    """
+    decision = case.decision
+    if decision.need != "hard" or (plan.changed_pieces and plan.tokens_after <= decision.limit):
+        return plan, case
+    smaller = last_resort.plan_last_resort(
+        case.draft, case.policy, case.facts, target=decision.target, limit=decision.limit, recall=case.call.recall
+    )
+    if plan.changed_pieces and plan.tokens_after <= smaller.tokens_after:
+        return plan, case
+    one_text = replace(case, policy=replace(case.policy, writer=SingleTextWriter()))
+    return smaller, one_text.by_code(last_resort.NOTE.format(decision.limit))
+
+
+def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> CompactionCase:
+    """Returns the case, by code where asking a model would be in vain.
+
+    That is where it has just failed several times, and where the view stays so large that the next check would have
+    the text written anew. A person who asks is not held back.
+    """
+    settings, decision = case.policy.summary, case.decision
+    if not settings.models or case.call.demand == "manual":
+        return case
+    if is_due_again(case, plan):
+        return case.by_code(
+            f"whatever a model writes, the view of at most {plan.tokens_after:,} tokens is due for the next compaction "
+            "at once, so code wrote the summary"
+        )
+    growth = case.policy.get_minimum_growth(case.call.window or case.draft.tokens)
+    pause = explain_pause(view, case.now, minimum_growth=growth, measure=case.draft.measure_messages)
+    if pause and settings.on_failure == "abort" and decision.need != "hard":
+        return replace(case, waiting_for_model=pause)
+    return case.by_code(f"{pause}; until then code writes the summary") if pause else case
+
+
+def is_due_again(case: CompactionCase, plan: Plan) -> bool:
+    """Tells whether the trigger fires at once on the view that the plan leads to, if its summary takes all it may."""
+    call, policy = case.call, case.policy
+    if call.window is None or call.to is not None:
+        return False
+    counter, calibration = policy.counter.name, expire_reports(call.calibration)
+    reading = build_reading(
+        plan.tokens_after, calibration, policy.estimator, model=call.model, window=call.window, counter=counter
+    )
+    limits = policy.trigger.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
+    return limits.get_need(reading.tokens) in ("soft", "hard")
 
 
 def consult_hooks(
@@ -176,35 +206,31 @@ def write_summaries(case: CompactionCase, plan: Plan, request: FillRequest) -> F
 def recover_from_failure(case: CompactionCase, plan: Plan, request: FillRequest, failed: FilledPlan) -> Filling:
     """Goes on after a summary failed, in place of the plan as it was.
 
-    A policy that keeps its stages shows what they elided, without a summary; above the hard limit code writes one,
-    because a provider would refuse the rest. After an overflow code writes one too, because without a Block the run
-    would end. Otherwise the failure stands.
+    A policy that keeps its stages shows what they elided, without a summary. Above the hard limit a provider would
+    refuse the request and the run would end, so there code writes the summary for every policy. Otherwise the failure
+    stands.
     """
-    settings = request.settings
     if case.policy.summary.on_failure == "keep_stages":
         elided = plan_case(case, allow_summaries=False)
-        if case.decision.need == "hard" and elided.tokens_after > case.decision.limit:
-            note = (
-                f"without a summary it stays above {case.decision.limit:,} tokens, so code wrote one: {failed.failure}"
-            )
-            by_code = yield from fill_plan(plan, replace(request, settings=replace(settings, models=())))
-            return plan, replace(by_code, notes=(note, *by_code.notes), spent=failed.spent)
-        if case.is_worth_a_block(elided):
+        is_enough = case.decision.need != "hard" or elided.tokens_after <= case.decision.limit
+        if is_enough and case.is_worth_a_block(elided):
             kept = yield from fill_plan(elided, request)
             notes = (f"what was elided is kept without a summary: {failed.failure}",)
             return elided, replace(kept, notes=notes, spent=failed.spent)
-    elif case.call.demand == "overflow":
-        note = f"the provider refused what was sent, so code wrote the summary: {failed.failure}"
-        code_settings = replace(settings, models=(), on_failure="ladder")
-        by_code = yield from fill_plan(plan, replace(request, settings=code_settings))
-        return plan, replace(by_code, notes=(note, *by_code.notes), spent=failed.spent)
-    return plan, failed
+    if case.decision.need != "hard":
+        return plan, failed
+    refused = case.call.demand == "overflow"
+    why = "the provider refused what was sent" if refused else f"the view is above {case.decision.limit:,} tokens"
+    settings = replace(request.settings, models=(), on_failure="ladder")
+    by_code = yield from fill_plan(plan, replace(request, settings=settings))
+    note = f"{why}, so code wrote the summary: {failed.failure}"
+    return plan, replace(by_code, notes=(note, *by_code.notes), spent=failed.spent)
 
 
 def preview(view: View, policy: Policy, call: Call, measures: Measures) -> tuple[Decision, Plan | None]:
     """Returns what `compact` would decide, and its plan, which is None where it would not act. Calls no model."""
     case = decide_case(view, measure(view, policy, call, measures), measures, now=0, new_id=str)
-    return case.decision, plan_case(case) if case.decision.should_act else None
+    return case.decision, plan_below_limit(case, plan_case(case))[0] if case.decision.should_act else None
 
 
 def without_double_counted_overhead(call: Call, policy: Policy) -> Call:
@@ -234,6 +260,14 @@ def take_reading(view: View, policy: Policy, call: Call, measures: Measures) -> 
     )
 
 
+def correct_by_refusal(reading: Reading, limits: Limits) -> Reading:
+    """Returns the Reading of a view that the provider refused: it takes more than fits, and no less than we count."""
+    if reading.tokens > limits.hard:
+        return replace(reading, slope=max(reading.slope, 1.0))
+    tokens = limits.hard + 1
+    return replace(reading, tokens=tokens, slope=max(1.0, tokens / max(1, reading.estimate)), floor=0)
+
+
 def build_draft(view: View, policy: Policy, call: Call, measures: Measures) -> Draft:
     """Builds the draft that changes nothing, with the tokens of every message."""
     return start_draft(
@@ -258,18 +292,48 @@ def find_skip_reason(reading: Reading, limits: Limits | None, policy: Policy, ca
 
 
 def make_decision(draft: Draft, measured: Measured) -> Decision:
-    """Decides whether to act, and down to which target. The result's sizes are tokens by the policy's counter."""
-    policy, call, reading = measured.policy, measured.call, measured.reading
-    limits = find_limits(draft, measured)
+    """Decides whether to act, and down to which target. The result's sizes are tokens by the policy's counter.
+
+    Reports of usage may be wrong and corrections are guesses. So where nothing fits the limit by the Reading, what fits
+    without what the policy itself keeps free for an answer is tried, then what fits by the reports or by our own count.
+    """
+    reading = measured.reading
+    limits, is_futile = find_limits(draft, measured)
+    decision = _decide_by(draft, measured, reading, limits)
+    if decision.status != "unsatisfiable" or limits is None or is_futile:
+        return decision
+    widest = replace(limits, hard=max(limits.hard, limits.ceiling))
+    slopes = (*find_reported_slope(measured.call, measured.policy), 1.0)
+    others = (build_plain_reading(reading.estimate, reading.window, slope=slope) for slope in slopes)
+    for other in (reading, *others):
+        tried = _decide_by(draft, measured, other, widest)
+        if tried.should_act:
+            return replace(tried, doubt=decision.reason, already_recorded=decision.already_recorded)
+    return decision
+
+
+def find_reported_slope(call: Call, policy: Policy) -> tuple[float, ...]:
+    """Finds how many tokens the smallest request took for each that we count. Empty before the first report."""
+    row = call.calibration.find_model(call.model, policy.counter.name)
+    if row is None or row.smallest_estimate <= 0:
+        return ()
+    return (row.reported_at_smallest / row.smallest_estimate,)
+
+
+def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limits | None) -> Decision:
+    policy, call = measured.policy, measured.call
     too_many = limits is not None and measured.too_many_entries
-    smallest = sum(itemize_least(draft).values()) - (count_shortenable_tokens(draft) if policy.can_shorten else 0)
+    least = sum(itemize_least(draft).values())
+    is_hard = call.demand == "overflow" or (limits is not None and reading.tokens > limits.hard)
+    if policy.can_shorten or is_hard:
+        least -= count_shortenable_tokens(draft)
     decision = decide(
         reading,
         with_immediate_trigger(limits, reading) if limits is not None and too_many else limits,
         call.demand,
         collect_history(draft, policy, call),
         to=call.to,
-        least=round(reading.floor + reading.slope * smallest),
+        least=round(reading.floor + reading.slope * least),
         minimum_growth=1 if too_many else policy.get_minimum_growth(reading.window or draft.tokens),
     )
     if too_many and decision.should_act:
@@ -278,24 +342,30 @@ def make_decision(draft: Draft, measured: Measured) -> Decision:
     trigger_size = limits.soft if limits is not None else decision.target
     reading_sizes = (decision.target, trigger_size if call.to is None else call.to, decision.limit)
     target, next_trigger, limit = (max(1, int((size - reading.floor) / reading.slope)) for size in reading_sizes)
-    return replace(decision, target=target, next_trigger=next_trigger, limit=limit)
+    if decision.need == "hard":  # also where a newest report and the line through all of them disagree
+        limit = min(limit, draft.tokens - 1)
+    if call.demand == "overflow":  # the provider says that this is above its limit, and not by how much
+        limit = min(limit, max(target, draft.tokens * 9 // 10))
+    return replace(decision, target=target, next_trigger=next_trigger, limit=max(1, limit))
 
 
-def find_limits(draft: Draft, measured: Measured) -> Limits | None:
-    """Returns the limits that the decision is made by, None where the window is unknown.
+def find_limits(draft: Draft, measured: Measured) -> tuple[Limits | None, bool]:
+    """Returns the limits that the decision is made by, None where the window is unknown, and whether to give up.
 
     The estimator `ratio` reads no floor. There the floor is the sum of the parts known to be fixed, corrected like
-    everything else. If that alone reaches the trigger, an automatic check cannot help. The trigger then becomes the
-    hard limit, so that the check ends as `unsatisfiable`.
+    everything else. If that alone reaches the trigger, an automatic check cannot help as long as the view is below the
+    hard limit by our own count. The trigger then becomes the hard limit, so that the check ends as `unsatisfiable`.
     """
     policy, call, reading = measured.policy, measured.call, measured.reading
     if reading.window is None or policy.estimator.kind != "ratio":
-        return measured.limits
+        return measured.limits, False
     parts = itemize_least(draft)
     floor = round(reading.slope * (parts.get("given apart", 0) + parts.get("system prompt", 0)))
     limits = policy.trigger.get_limits(reading.window, output_reserve=call.output_reserve, floor=floor)
-    futile = call.demand == "check" and call.to is None and floor >= limits.soft
-    return replace(limits, hard=limits.soft) if futile else limits
+    is_check = call.demand == "check" and call.to is None
+    own_count = draft.tokens * get_family_factor(call.model, policy.counter.name)
+    is_futile = is_check and floor >= limits.soft and own_count <= limits.hard
+    return (replace(limits, hard=limits.soft, ceiling=limits.soft) if is_futile else limits), is_futile
 
 
 def with_immediate_trigger(limits: Limits, reading: Reading) -> Limits:
@@ -342,151 +412,3 @@ def _find_messages_after(view: View, position: int) -> list[VisibleMessage]:
     if view.open_step is not None:
         shown += get_step_messages(view.open_step, closing=False)
     return [s for s in shown if s.position > position]
-
-
-def describe_demand(call: Call) -> str:
-    """Describes the demand as a Block records it. Two equal ones with no message between count as one (law 6)."""
-    if call.to is not None:
-        return f"{call.demand} to {call.to:,}"
-    return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand
-
-
-UnchangedStatus = Literal["nothing", "cancelled", "unsatisfiable", "failed"]
-AttemptStatus = Literal["nothing", "unsatisfiable", "failed"]
-
-
-class CompactionCase(Struct, frozen=True):
-    """One compaction after the decision, and the ways in which it can end, with the numbers that explain it.
-
-    `facts` are those of everything in view, empty where the decision is not to act. `provider_overhead` are tokens
-    that the provider counts besides the view.
-    """
-
-    draft: Draft
-    policy: Policy
-    call: Call
-    decision: Decision
-    facts: tuple[Fact, ...]
-    now: int
-    new_id: Callable[[], str]
-    provider_overhead: int = 0
-
-    @property
-    def minimum_saving(self) -> int:
-        """The tokens that a Block must save at least. With an explicit target, any saving is enough."""
-        return 1 if self.call.to is not None else self.policy.get_minimum_shrink(self.draft.tokens)
-
-    @property
-    def target(self) -> int:
-        """The target that was asked for: the explicit one, else where the trigger aims."""
-        return self.decision.target if self.call.to is None else self.call.to
-
-    @property
-    def itemized_least(self) -> dict[str, int]:
-        """What the view cannot go below, as items, and what the provider counts besides the view."""
-        overhead = {"counted by the provider beside the view": self.provider_overhead} if self.provider_overhead else {}
-        return {**itemize_least(self.draft), **overhead}
-
-    @property
-    def request_budget(self) -> int:
-        """The tokens that the current request may take; of a longer one, head and tail are shown.
-
-        That is the policy's share of the target, and at most half of what the other fixed parts leave.
-        """
-        if not self.policy.can_shorten:
-            return self.decision.target
-        least = itemize_least(self.draft)
-        others = sum(least.values()) - least.get(CURRENT_REQUEST, 0) - least["summary"]
-        return min(int(self.decision.target * self.policy.shares.request), (self.decision.target - others) // 2)
-
-    def is_worth_a_block(self, plan: Plan) -> bool:
-        """Whether a plan changes anything, and saves what a Block must save."""
-        return bool(plan.changed_pieces) and plan.tokens_before - plan.tokens_after >= self.minimum_saving
-
-    def explain_small_saving(self, plan: Plan) -> str:
-        """Says how little the plan saves, and how much a Block must save."""
-        saved = max(0, plan.tokens_before - plan.tokens_after)
-        worth = f"the least worth a Block is {self.minimum_saving:,}"
-        return f"the best plan saves {saved:,} of {plan.tokens_before:,} tokens; {worth}"
-
-    def build_outcome(self, status: UnchangedStatus, reason: str) -> Outcome:
-        """Builds an Outcome that leaves the view as it is."""
-        tokens = self.draft.tokens
-        itemised = self.itemized_least if self.decision.target_missed or status == "unsatisfiable" else {}
-        return Outcome(status, reason, tokens, tokens, self.target, policy=self.policy.name, itemised=itemised)
-
-    def build_attempt(self, status: AttemptStatus, reason: str, spent: ModelCost) -> Attempt:
-        """Builds the entry that records an attempt which cost something or proved fruitless."""
-        return Attempt(
-            self.new_id(),
-            None,
-            self.call.run,
-            self.now,
-            self.policy.name,
-            status,
-            reason,
-            self.draft.tokens,
-            self.target,
-            spent,
-        )
-
-    def refuse(self, reason: str) -> EngineResult:
-        """Ends without a Block. Records an Attempt in the log where another try would be in vain."""
-        status: AttemptStatus = "unsatisfiable" if self.decision.status == "unsatisfiable" else "nothing"
-        is_in_vain = status == "unsatisfiable" or self.decision.should_act
-        entry = None
-        if is_in_vain and not self.decision.already_recorded:
-            entry = self.build_attempt(status, reason, ModelCost())
-        return EngineResult(self.build_outcome(status, reason), entry)
-
-    def fail(self, filled: FilledPlan) -> EngineResult:
-        """Ends without a usable summary, where the policy does not go on without one."""
-        outcome = replace(self.build_outcome("failed", filled.failure), spent=filled.spent)
-        return EngineResult(outcome, self.build_attempt("failed", filled.failure, filled.spent))
-
-    def succeed(self, plan: Plan, block_id: str, filled: FilledPlan) -> EngineResult:
-        """Ends with a Block, and the Outcome with its figures."""
-        before = self.draft.tokens
-        replaced_sizes = {r.first: sum(r.sizes) for r in filled.replacements}
-        after = self.draft.fixed_tokens + sum(replaced_sizes.get(p.first, p.tokens) for p in plan.draft.pieces)
-        view = self.draft.view
-        under = view.path.get_entry(view.state.live_blocks[-1]).id if view.state.live_blocks else None
-        block = Block(
-            block_id,
-            None,
-            self.call.run,
-            self.now,
-            self.policy.name,
-            self.policy.counter.name,
-            filled.replacements,
-            filled.carried_facts,
-            filled.rung,
-            under,
-            describe_demand(self.call),
-            before,
-            after,
-            filled.unshown_facts,
-            filled.dropped_facts,
-            filled.notes,
-            filled.spent,
-            supplied_details=filled.supplied_details,
-            batches=filled.batches,
-            top_batches=filled.top_batches,
-        )
-        missed = after > self.target or self.decision.target_missed
-        outcome = Outcome(
-            "compacted",
-            self.decision.reason,
-            before,
-            after,
-            self.target,
-            target_missed=missed,
-            block=block_id,
-            policy=self.policy.name,
-            rung=filled.rung,
-            facts=count_visible_facts(plan, filled),
-            itemised=self.itemized_least if missed else {},
-            notes=filled.notes,
-            spent=filled.spent,
-        )
-        return EngineResult(outcome, block)

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets import POLICIES
-from tenfold.engine.compact import Effects, Measures
+from tenfold.engine.call import Measures
+from tenfold.engine.compact import Effects
 from tenfold.facts.section import TITLE
 from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import BATCHES, SUMMARY, SUMMARY_OVERHEAD, UNWRITTEN_SUMMARY, DraftPiece

@@ -88,9 +88,12 @@ def build_reading(
     return Reading(round(floor + slope * estimate), "calibrated", window, slope, round(floor), estimate)
 
 
-def build_plain_reading(estimate: int, window: int | None = None) -> Reading:
-    """Builds the Reading for an explicit target: the plain count, without calibration or correction."""
-    return Reading(estimate, "estimated", window, 1.0, 0, estimate)
+def build_plain_reading(estimate: int, window: int | None = None, *, slope: float = 1.0) -> Reading:
+    """Builds the Reading that takes each estimated token for `slope`, without what was learned otherwise.
+
+    With 1.0 it is the plain count, as for an explicit target.
+    """
+    return Reading(round(slope * estimate), "estimated", window, slope, 0, estimate)
 
 
 def _read_by_ratio(estimate: int, row: ModelCalibration | None, factor: float, window: int | None) -> Reading:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer, arun_engine
 from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
 from tenfold.engine.tracing import trace_compaction

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.record.ask import Outcome
 from tenfold.record.block import Block, Substitute
 from tenfold.record.message import get_text

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.engine.background import Preparation
-from tenfold.engine.compact import Call, Effects, compact, preview, take_reading
+from tenfold.engine.call import Call
+from tenfold.engine.compact import Effects, compact, preview, take_reading
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.engine.redo import RedoRequest, redo
 from tenfold.engine.tracing import trace_compaction

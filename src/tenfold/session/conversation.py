@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
-from tenfold.engine.compact import Measures
+from tenfold.engine.call import Measures
 from tenfold.errors import LostRace, NotFoundError, UsageError
 from tenfold.facts.extractor import extract_facts, merge_facts
 from tenfold.facts.ledger import Instruction, build_ledger, build_setting_facts

@@ -11,7 +11,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
 from tenfold.errors import NotFoundError

@@ -24,8 +24,10 @@ DEFAULT_WINDOW = 100_000
 class Limits(Struct, frozen=True):
     """The sizes a view is compared with, in tokens as a Reading gives them (its floor included).
 
-    `warning` <= `soft` <= `hard`, and `target` lies below `soft`. Above `hard`, view and answer exceed the window. With
-    `inclusive`, a view of exactly `soft` tokens triggers; without it, only a larger one does.
+    `warning` <= `soft` <= `hard` <= `ceiling`, and `target` lies below `soft`. Above `hard`, view and answer exceed the
+    window. Above `ceiling` (0: as `hard`) they do so even without what the policy itself keeps free for an answer. With
+    `inclusive`, a view of exactly `soft` tokens triggers; without it, only a larger one does. `note` says what became
+    of an output reserve that could not be kept as it was given, "" if it was.
     """
 
     soft: int
@@ -33,6 +35,8 @@ class Limits(Struct, frozen=True):
     target: int
     warning: int
     inclusive: bool = True
+    ceiling: int = 0
+    note: str = ""
 
     def get_need(self, tokens: int) -> Need:
         """Returns how urgently a view of this size needs a compaction."""
@@ -49,7 +53,8 @@ class Decision(Struct, frozen=True):
     `status` says why nothing is done although something was asked for. `target_missed` means that the least possible
     size lies above the target, so the compaction aims at that size. `already_recorded` means that the log has the same
     refusal, and it is not recorded again. `next_trigger` is the size from which it would act again, in the same tokens
-    as the target.
+    as the target. `doubt` says why nothing fits the limit by the Reading, where something does by our own count
+    and is tried.
     """
 
     should_act: bool
@@ -61,6 +66,7 @@ class Decision(Struct, frozen=True):
     reason: str
     already_recorded: bool = False
     next_trigger: int = 0
+    doubt: str = ""
 
     def explain(self) -> str:
         """Says in a line whether a compaction would be made, and why."""
@@ -79,7 +85,7 @@ class Trigger(Protocol):
 class FillTrigger(Struct, frozen=True):
     """`tenfold` and `tiers`: shares of the window less the output reserve, at which to act, to aim, and to prepare.
 
-    The output reserve is the larger of `output_reserve` and the caller's.
+    The output reserve is the larger of `output_reserve`, at most half of the window, and the caller's.
     """
 
     act_share: float = 0.85
@@ -89,11 +95,11 @@ class FillTrigger(Struct, frozen=True):
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
         """Triggers at the limit. The floor needs no allowance, because the target is a share of the whole."""
-        usable = _get_usable_window(window, max(self.output_reserve, output_reserve))
+        parts = _divide_window(window, output_reserve, least_reserve=self.output_reserve)
         soft, target, warning = (
-            _take_share(share, usable) for share in (self.act_share, self.target_share, self.warning_share)
+            _take_share(share, parts.usable) for share in (self.act_share, self.target_share, self.warning_share)
         )
-        return _clamp_limits(window, usable, soft=soft, target=target, warning=warning)
+        return _clamp_limits(parts, soft=soft, target=target, warning=warning)
 
 
 class WindowBudgets(Protocol):
@@ -116,9 +122,8 @@ class ReserveTrigger(Struct, frozen=True):
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
         """Triggers above window - reserve, not at it. Aims at what the budgets need."""
         soft, target = window - self.budgets.get_reserve(window), self.budgets.get_target(window, floor)
-        return _clamp_limits(
-            window, _get_usable_window(window, output_reserve), soft=soft, target=target, inclusive=False
-        )
+        parts = _divide_window(window, output_reserve)
+        return _clamp_limits(parts, soft=soft, target=target, inclusive=False)
 
 
 class HeadroomTrigger(Struct, frozen=True):
@@ -139,9 +144,9 @@ class HeadroomTrigger(Struct, frozen=True):
         prompt is `system_prompt_tokens`, at most a quarter of the window.
         """
         system = floor if floor > 0 else min(self.system_prompt_tokens, window // 4)
-        usable = _get_usable_window(window, output_reserve)
+        parts = _divide_window(window, output_reserve)
         soft = self._find_first_size(window, system) + max(0, floor)
-        return _clamp_limits(window, usable, soft=soft, target=_take_share(self.target_share, usable))
+        return _clamp_limits(parts, soft=soft, target=_take_share(self.target_share, parts.usable))
 
     def _is_exceeded(self, messages: int, window: int, system: int) -> bool:
         return self.compact_at - system / window - messages / window < self.least_headroom
@@ -171,9 +176,8 @@ class CalibratedBufferTrigger(Struct, frozen=True):
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
         """Triggers at the limit. Aims at floor + buffer: one half for the summary, one for facts and continuation."""
         buffer = get_buffer(window)
-        return _clamp_limits(
-            window, _get_usable_window(window, output_reserve), soft=window - buffer, target=floor + buffer
-        )
+        parts = _divide_window(window, output_reserve)
+        return _clamp_limits(parts, soft=window - buffer, target=floor + buffer)
 
 
 class BudgetTrigger(Struct, frozen=True):
@@ -187,9 +191,10 @@ class BudgetTrigger(Struct, frozen=True):
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
         """Triggers above the limit, not at it."""
-        usable = _get_usable_window(window, output_reserve)
-        soft = _take_share(self.context_budget, window) - (window - usable)
-        return _clamp_limits(window, usable, soft=soft, target=_take_share(self.target_share, usable), inclusive=False)
+        parts = _divide_window(window, output_reserve)
+        soft = _take_share(self.context_budget, window) - (window - parts.usable)
+        target = _take_share(self.target_share, parts.usable)
+        return _clamp_limits(parts, soft=soft, target=target, inclusive=False)
 
 
 def _take_share(share: float, total: int) -> int:
@@ -197,18 +202,42 @@ def _take_share(share: float, total: int) -> int:
     return int(share * total + 1e-6)
 
 
-def _get_usable_window(window: int, output_reserve: int) -> int:
-    """Returns the window less the output reserve, which takes at most half of it."""
+class _WindowParts(Struct, frozen=True):
+    """What of a window is left for the view: `usable` by the policy, at most `ceiling`. `note` is that of `Limits`."""
+
+    window: int
+    usable: int
+    ceiling: int
+    note: str = ""
+
+
+def _divide_window(window: int, output_reserve: int, *, least_reserve: int = 0) -> _WindowParts:
+    """Divides the window between the view and the answer.
+
+    The caller's reserve is kept as it is, or refused if it leaves nothing of the window. `least_reserve` is that of the
+    policy, a size for large windows; of a smaller one it takes at most half.
+    """
     if window < 1:
         raise UsageError(f"a window of {window} tokens cannot hold anything; give the model's context window in tokens")
-    return window - min(max(0, output_reserve), window // 2)
+    own = min(max(0, least_reserve), window // 2)
+    if output_reserve >= window:
+        note = (
+            f"an output reserve of {output_reserve:,} tokens leaves nothing of a window of {window:,}, so {own:,} are "
+            f"kept free for the answer; ask for at most {window - 1:,}, or name the model's real window"
+        )
+        return _WindowParts(window, window - own, window, note)
+    note = ""
+    if output_reserve < own < least_reserve:
+        note = f"the policy keeps {least_reserve:,} tokens free for the answer; of a window of {window:,} it is {own:,}"
+    return _WindowParts(window, window - max(own, output_reserve), window - max(0, output_reserve), note)
 
 
 def _clamp_limits(
-    window: int, hard: int, *, soft: int, target: int, warning: int | None = None, inclusive: bool = True
+    parts: _WindowParts, *, soft: int, target: int, warning: int | None = None, inclusive: bool = True
 ) -> Limits:
     """Puts limits in order: soft within the hard limit, target at most four fifths of soft, warning below soft."""
-    soft = max(1, min(soft, hard))
-    target = max(1, min(target, soft * 4 // 5, window * 4 // 5))
+    soft = max(1, min(soft, parts.usable))
+    target = max(1, min(target, soft * 4 // 5, parts.window * 4 // 5))
     default_warning = soft * 14 // 17 if warning is None else warning
-    return Limits(soft, hard, target, max(0, min(default_warning, soft)), inclusive)
+    warning = max(0, min(default_warning, soft))
+    return Limits(soft, parts.usable, target, warning, inclusive, parts.ceiling, parts.note)

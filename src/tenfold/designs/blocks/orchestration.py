@@ -30,7 +30,7 @@ from tenfold.designs.blocks.turn_records import (
     assign_turns,
     to_scope,
 )
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.meter.counters import Counter, choose_counter, measure_messages
 from tenfold.plan.stages.overlay import CUT_OUTPUTS, count_runs_in_scope, find_run_starts

@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.clip import clip
-from tenfold.engine.compact import Call, build_draft, collect_history
+from tenfold.engine.call import Call
+from tenfold.engine.compact import build_draft, collect_history
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.llm.model import Model

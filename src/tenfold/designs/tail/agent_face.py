@@ -42,7 +42,7 @@ from tenfold.designs.tail.session_context import (
     collect_entries_for_branch_summary,
     get_compaction_entry,
 )
-from tenfold.engine.compact import Call
+from tenfold.engine.call import Call
 from tenfold.engine.drive import run_engine
 from tenfold.errors import NotFoundError
 from tenfold.record.ask import Answer, ConsultAsk, EngineResult, Outcome

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.tail import DEFAULTS, tail
-from tenfold.engine.compact import Call, Effects, Measures, build_draft
+from tenfold.engine.call import Call, Measures
+from tenfold.engine.compact import Effects, build_draft
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.facts.section import render_facts
 from tenfold.llm.model import Model

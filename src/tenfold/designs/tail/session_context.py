@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from tenfold.config.policy import Policy
 from tenfold.config.presets.tail import tail
 from tenfold.designs.tail.compaction import CompactionDetails, CompactionResult, extract_details, strip_summary_marks
-from tenfold.engine.compact import Call, compact
+from tenfold.engine.call import Call
+from tenfold.engine.compact import compact
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.facts.parse import get_text_before_facts

@@ -1,0 +1,50 @@
+"""What a caller asks of the engine, and how the engine measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from tenfold.meter.estimators import Calibration
+from tenfold.meter.reading import TokenCache
+from tenfold.plan.draft import RecallMode
+from tenfold.trigger.limits import Demand, Limits
+from tenfold.view.fold import View
+
+
+class Call(Struct, frozen=True):
+    """One request for a compaction, with everything that the engine may not look up by itself.
+
+    `to` is an explicit target in tokens of the view. Without it, the policy's trigger and `window` decide. `floor` is
+    the tokens that are sent besides the view: a system prompt and tools that are no messages of it. `calibration` is
+    what providers reported so far. With `has_before_hooks`, the before-hooks are consulted once there is a plan.
+    `limits` are the policy's limits for this window and floor, if the caller has computed them already.
+    """
+
+    demand: Demand = "manual"
+    to: int | None = None
+    window: int | None = None
+    output_reserve: int = 0
+    model: str = ""
+    floor: int = 0
+    recall: RecallMode = "none"
+    focus: str = ""
+    calibration: Calibration = Calibration()
+    has_before_hooks: bool = False
+    run: str = ""
+    limits: Limits | None = None
+
+
+class Measures(Struct, frozen=True):
+    """How a compaction measures: a cache of message tokens, and a function that counts a whole view."""
+
+    token_cache: TokenCache
+    count_view: Callable[[View], int]
+
+
+def describe_demand(call: Call) -> str:
+    """Describes the demand as a Block records it. Two equal ones with no message between count as one (law 6)."""
+    if call.to is not None:
+        return f"{call.demand} to {call.to:,}"
+    return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand

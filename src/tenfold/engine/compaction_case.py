@@ -1,0 +1,183 @@
+"""One compaction after the decision: what it may take, and the ways in which it can end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.config.policy import Policy
+from tenfold.engine.call import Call, describe_demand
+from tenfold.plan.draft import Draft, itemize_least
+from tenfold.plan.pipeline import Plan
+from tenfold.plan.protected import CURRENT_REQUEST
+from tenfold.record.ask import EngineResult, Outcome
+from tenfold.record.block import Block, Fact, ModelCost
+from tenfold.record.entry import Attempt
+from tenfold.summarize.fill import FilledPlan, count_visible_facts
+from tenfold.trigger.limits import Decision
+
+UnchangedStatus = Literal["nothing", "cancelled", "unsatisfiable", "failed"]
+AttemptStatus = Literal["nothing", "unsatisfiable", "failed"]
+
+
+class CompactionCase(Struct, frozen=True):
+    """One compaction after the decision, and the ways in which it can end, with the numbers that explain it.
+
+    `facts` are those of everything in view, empty where the decision is not to act. `provider_overhead` are tokens
+    that the provider counts besides the view. `notes` say what else was decided. `waiting_for_model` says why a policy
+    that shows nothing without a model does nothing yet.
+    """
+
+    draft: Draft
+    policy: Policy
+    call: Call
+    decision: Decision
+    facts: tuple[Fact, ...]
+    now: int
+    new_id: Callable[[], str]
+    provider_overhead: int = 0
+    notes: tuple[str, ...] = ()
+    waiting_for_model: str = ""
+
+    def by_code(self, note: str) -> CompactionCase:
+        """Returns the case with every text written by code."""
+        settings = replace(self.policy.summary, models=(), on_failure="ladder")
+        return replace(self, policy=replace(self.policy, summary=settings), notes=(*self.notes, note))
+
+    @property
+    def minimum_saving(self) -> int:
+        """The tokens that a Block must save at least.
+
+        With an explicit target, and after a refusal as too long, any saving is enough. Above the hard limit the
+        policy's share of the view is, whatever its number of tokens.
+        """
+        if self.call.to is not None or self.call.demand == "overflow":
+            return 1
+        if self.decision.need == "hard":
+            return max(1, int(self.draft.tokens * self.policy.shrink_share))
+        return self.policy.get_minimum_shrink(self.draft.tokens)
+
+    @property
+    def target(self) -> int:
+        """The target that was asked for: the explicit one, else where the trigger aims."""
+        return self.decision.target if self.call.to is None else self.call.to
+
+    @property
+    def itemized_least(self) -> dict[str, int]:
+        """What the view cannot go below, as items, and what the provider counts besides the view."""
+        overhead = {"counted by the provider beside the view": self.provider_overhead} if self.provider_overhead else {}
+        return {**itemize_least(self.draft), **overhead}
+
+    @property
+    def request_budget(self) -> int:
+        """The tokens that the current request may take; of a longer one, head and tail are shown.
+
+        That is the policy's share of the target, and at most half of what the other fixed parts leave.
+        """
+        if not self.policy.can_shorten:
+            return self.decision.target
+        least = itemize_least(self.draft)
+        others = sum(least.values()) - least.get(CURRENT_REQUEST, 0) - least["summary"]
+        return min(int(self.decision.target * self.policy.shares.request), (self.decision.target - others) // 2)
+
+    def is_worth_a_block(self, plan: Plan) -> bool:
+        """Whether a plan changes anything, and saves what a Block must save: above the hard limit, to get below it."""
+        saved = plan.tokens_before - plan.tokens_after
+        return bool(plan.changed_pieces) and saved >= (1 if self._gets_below_limit(plan) else self.minimum_saving)
+
+    def _gets_below_limit(self, plan: Plan) -> bool:
+        """Whether the view is above the hard limit and the plan gets it below."""
+        return self.decision.need == "hard" and plan.tokens_after <= self.decision.limit < plan.tokens_before
+
+    def explain_small_saving(self, plan: Plan) -> str:
+        """Says how little the plan saves, and how much a Block must save."""
+        saved = max(0, plan.tokens_before - plan.tokens_after)
+        worth = f"the least worth a Block is {self.minimum_saving:,}"
+        return f"the best plan saves {saved:,} of {plan.tokens_before:,} tokens; {worth}"
+
+    def build_outcome(self, status: UnchangedStatus, reason: str) -> Outcome:
+        """Builds an Outcome that leaves the view as it is."""
+        tokens = self.draft.tokens
+        itemised = self.itemized_least if self.decision.target_missed or status == "unsatisfiable" else {}
+        return Outcome(status, reason, tokens, tokens, self.target, policy=self.policy.name, itemised=itemised)
+
+    def build_attempt(self, status: AttemptStatus, reason: str, spent: ModelCost) -> Attempt:
+        """Builds the entry that records an attempt which cost something or proved fruitless."""
+        return Attempt(
+            self.new_id(),
+            None,
+            self.call.run,
+            self.now,
+            self.policy.name,
+            status,
+            reason,
+            self.draft.tokens,
+            self.target,
+            spent,
+        )
+
+    def refuse(self, reason: str) -> EngineResult:
+        """Ends without a Block. Records an Attempt in the log where another try would be in vain."""
+        is_hopeless = self.decision.status == "unsatisfiable" or bool(self.decision.doubt)
+        status: AttemptStatus = "unsatisfiable" if is_hopeless else "nothing"
+        reason = self.decision.doubt or reason
+        is_in_vain = status == "unsatisfiable" or (self.decision.should_act and not self.waiting_for_model)
+        entry = None
+        if is_in_vain and not self.decision.already_recorded:
+            entry = self.build_attempt(status, reason, ModelCost())
+        return EngineResult(self.build_outcome(status, reason), entry)
+
+    def fail(self, filled: FilledPlan) -> EngineResult:
+        """Ends without a usable summary, where the policy does not go on without one."""
+        outcome = replace(self.build_outcome("failed", filled.failure), spent=filled.spent)
+        return EngineResult(outcome, self.build_attempt("failed", filled.failure, filled.spent))
+
+    def succeed(self, plan: Plan, block_id: str, filled: FilledPlan) -> EngineResult:
+        """Ends with a Block, and the Outcome with its figures."""
+        before = self.draft.tokens
+        replaced_sizes = {r.first: sum(r.sizes) for r in filled.replacements}
+        after = self.draft.fixed_tokens + sum(replaced_sizes.get(p.first, p.tokens) for p in plan.draft.pieces)
+        view = self.draft.view
+        under = view.path.get_entry(view.state.live_blocks[-1]).id if view.state.live_blocks else None
+        block = Block(
+            block_id,
+            None,
+            self.call.run,
+            self.now,
+            self.policy.name,
+            self.policy.counter.name,
+            filled.replacements,
+            filled.carried_facts,
+            filled.rung,
+            under,
+            describe_demand(self.call),
+            before,
+            after,
+            filled.unshown_facts,
+            filled.dropped_facts,
+            filled.notes,
+            filled.spent,
+            supplied_details=filled.supplied_details,
+            batches=filled.batches,
+            top_batches=filled.top_batches,
+        )
+        missed = after > self.target or self.decision.target_missed
+        outcome = Outcome(
+            "compacted",
+            self.decision.reason,
+            before,
+            after,
+            self.target,
+            target_missed=missed,
+            block=block_id,
+            policy=self.policy.name,
+            rung=filled.rung,
+            facts=count_visible_facts(plan, filled),
+            itemised=self.itemized_least if missed else {},
+            notes=filled.notes,
+            spent=filled.spent,
+        )
+        return EngineResult(outcome, block)

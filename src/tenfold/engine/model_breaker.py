@@ -1,0 +1,58 @@
+"""Finds whether asking the summary model again is in vain: it gave nothing usable several times in a row.
+
+The log says so. Every Block and every attempt records what it spent on a model, and a Block also who wrote its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from tenfold.record.block import Block
+from tenfold.record.entry import Attempt, get_message
+from tenfold.record.message import Message
+from tenfold.view.fold import View
+
+MAX_FAILURES = 2
+"""Compactions in a row without a usable answer, after which the model is left alone for a while."""
+PAUSE_SECONDS = 5 * 60
+"""How long at most, from the last failure on."""
+_MODEL_RUNGS = ("model", "stricter", "next_model")
+_MAX_ENTRIES = 2_000
+"""Entries that are looked at. In the pause there are rarely more than a few hundred."""
+
+
+def explain_pause(
+    view: View, now: int, *, minimum_growth: int, measure: Callable[[Sequence[Message]], list[int]]
+) -> str:
+    """Explains why no model is asked for a summary now. "" if one may be asked.
+
+    After `MAX_FAILURES` it is asked again once the conversation has grown by `minimum_growth` tokens, after each
+    further failure by twice as many, and in any case after a pause. `now` is in microseconds, as the times of entries
+    are.
+    """
+    since = now - PAUSE_SECONDS * 1_000_000
+    failures = list(_list_failures(view, since))
+    if len(failures) < MAX_FAILURES:
+        return ""
+    needed = minimum_growth << (len(failures) - MAX_FAILURES)
+    entries = view.path.get_entries(failures[0] + 1, view.length - 1) if failures[0] + 1 < view.length else ()
+    grown = sum(measure([message for entry in entries if (message := get_message(entry)) is not None]))
+    if grown >= needed:
+        return ""
+    return (
+        f"the summary model gave nothing usable {len(failures)} times in a row, and {grown:,} tokens came since; it is "
+        f"asked again after {needed:,}, after {PAUSE_SECONDS // 60} minutes, or when you ask for a compaction yourself"
+    )
+
+
+def _list_failures(view: View, since: int) -> Iterator[int]:
+    """Yields where on this path a model was asked in vain, the newest first, up to its last usable answer."""
+    for position in range(view.length - 1, max(view.length - _MAX_ENTRIES, 0) - 1, -1):
+        entry = view.path.get_entry(position)
+        if (entry.time or since) < since:
+            return
+        if not isinstance(entry, Block | Attempt) or not entry.spent.calls:
+            continue
+        if isinstance(entry, Block) and entry.rung in _MODEL_RUNGS:
+            return
+        yield position
