@@ -154,7 +154,7 @@ def _work(rng: random.Random, run: Run, number: int) -> list[ChatMessage]:
     return [{"role": "assistant", "content": None, "tool_calls": [call]}, result]
 
 
-def _count(messages: Sequence[ChatMessage]) -> int:
+def count_tokens(messages: Sequence[ChatMessage]) -> int:
     """Counts a list as the policy's counter does: a provider whose tokenizer we know."""
     place = SessionAddress(SqliteStore(":memory:"), "count")
     session = Session.create(place, build_policy("tenfold", COUNTER))
@@ -187,10 +187,10 @@ def simulate(run: Run) -> Findings:
         held = read_entries(session)
         sent = session.before_model(request, window=run.window)["messages"]
         found.requests += 1
-        tokens = int(_count(sent) * scale)
+        tokens = int(count_tokens(sent) * scale)
         if tokens > limit and not (run.usage == "missing" or (run.usage == "right" and number)):
             _report_refusal(session, run)  # nothing but the provider knows that it is too long
-            tokens = int(_count(session.before_model(request, window=run.window)["messages"]) * scale)
+            tokens = int(count_tokens(session.before_model(request, window=run.window)["messages"]) * scale)
         _judge_calls(session, run, held, (model.calls - calls) if isinstance(model, Counted) else 0, found)
         if tokens > limit + ROUNDING:
             least = _find_least(history) * (scale if number else max(scale, 1.0))  # before a report, only we count
@@ -211,8 +211,8 @@ def simulate(run: Run) -> Findings:
 def _find_least(history: Sequence[ChatMessage]) -> int:
     """The least that can be sent: the system prompt, the end of the conversation shortened, and a summary."""
     request = next(m for m in reversed(history) if m["role"] == "user")
-    kept = min(_count([request]), LEAST_EXCERPT)
-    return _count(history[:1]) + kept + LEAST_SUMMARY
+    kept = min(count_tokens([request]), LEAST_EXCERPT)
+    return count_tokens(history[:1]) + kept + LEAST_SUMMARY
 
 
 def _report_refusal(session: Session, run: Run) -> None:

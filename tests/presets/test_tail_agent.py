@@ -278,7 +278,7 @@ def test_a_supplied_result_that_cannot_stand_fails_with_the_arithmetic(text: str
 
 @pytest.mark.spec("tail.A38")
 def test_session_compact_has_the_new_entry_and_never_fires_without_one() -> None:
-    agent = make_harness(make_exchanges(8), model=Structured(failing=("first", "update", "prefix")))
+    agent = make_harness(make_exchanges(6), model=Structured(failing=("first", "update", "prefix")))
     events = record_events(agent)
     with agent.invoke():
         pass

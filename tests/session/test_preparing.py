@@ -7,6 +7,7 @@ import threading
 from typing import Any, ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.engine.drive import Answerer
@@ -17,6 +18,7 @@ from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import ModelCost
 from tenfold.session import AsyncSession
 from tenfold.summarize.ladder import OnFailure
+from tenfold.trigger.limits import FillTrigger
 from tests.engine.making import build_policy, get_attempts, get_blocks, open_session
 from tests.session.test_hosting import MORE, STEP, TEXT
 
@@ -270,3 +272,70 @@ def test_one_that_raised_is_reported_once_and_made_anew(side: str) -> None:
     assert session.outcome is not None
     assert session.outcome.status == "compacted"
     assert len(get_blocks(session)) == 1
+
+
+# -- no call below the hard limit waits --------------------------------------------------------------------------------
+
+
+def build_jump_case() -> tuple[int, Item, Item]:
+    """A window, a request far below its warning zone, and the next one, between trigger and hard limit."""
+    plain = open_session([], build_policy())
+    plain.before_model(build_request(40), window=10_000_000)
+    return int(plain.take_reading(window=10_000_000).tokens / 0.9), build_request(10), build_request(40)
+
+
+@pytest.mark.parametrize("side", ["sync", "async"])
+def test_a_jump_over_the_warning_zone_waits_for_no_model(side: str) -> None:
+    window, small, over = build_jump_case()
+    model = Waiting()
+    session = open_session([], build_writing_policy(), answerer=Answerer(model))
+
+    def send(request: Item) -> Item:
+        if side == "sync":
+            return session.before_model(request, window=window)
+        return asyncio.run(AsyncSession(session).before_model(request, window=window))
+
+    send(small)
+    sent = send(over)  # the model has not answered yet
+    assert len(sent["messages"]) == len(over["messages"])
+    assert session.outcome is not None
+    assert "a summary is being prepared" in session.outcome.reason
+    model.let.set()
+    assert session.compactor.preparation is not None
+    session.compactor.preparation.future.result(WAIT)
+    assert len(send(over)["messages"]) < len(over["messages"])
+    assert len(get_blocks(session)) == 1
+    assert len(model.asked) == 1
+
+
+def test_a_preparation_that_saves_too_little_is_made_anew_and_the_call_does_not_wait() -> None:
+    """A call waited 2,037 ms for a model: what was prepared had been dropped, and it made the compaction itself."""
+    window = 3 * build_window_case()[0]
+    grown = build_request(40 * 3 + 8)  # above the trigger by more than what was prepared saves
+    model = Waiting()
+    session = open_session([], build_writing_policy(), answerer=Answerer(model))
+    session.before_model(build_request(40 * 3 - 8), window=window)
+    first = session.compactor.preparation
+    assert first is not None
+    model.let.set()
+    first.future.result(WAIT)
+    model.let.clear()
+    session.use_policy(replace(session.policy, trigger=FillTrigger(act_share=0.2, warning_share=0.1)))
+    sent = session.before_model(grown, window=window)  # the model has not answered again
+    assert len(sent["messages"]) == len(grown["messages"])
+    assert session.compactor.preparation not in (None, first)
+    model.let.set()
+
+
+def test_a_model_that_fails_is_not_asked_ahead_of_time_on_every_request() -> None:
+    window = build_window_case()[0]
+    model = Waiting(error="down")
+    model.let.set()
+    session = open_session([], build_writing_policy(on_failure="abort"), answerer=Answerer(model))
+    for steps in range(40, 48):
+        request = build_request(steps)
+        session.before_model({**request, "messages": request["messages"][:-1]}, window=window)
+        if session.compactor.preparation is not None:
+            session.compactor.preparation.future.result(WAIT)
+        session.compact(session.build_call(window=window))
+    assert 1 <= len(model.asked) <= 2

@@ -229,10 +229,11 @@ def _describe_settings(agent: Agent) -> list[str]:
         lines.append(f"window of {agent.model.model_name}: unknown, so nothing is compacted; set it with --window")
     else:
         reading = session.take_reading(window=window)
-        limits = policy.trigger.get_limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
+        limits = policy.get_limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
         sizes = f"warns at {limits.warning:,}, compacts at {limits.soft:,} down to {limits.target:,}"
         lines.append(f"window {window:,} tokens; the view takes {reading.tokens:,} ({reading.source})")
         lines.append(f"limits: {sizes}, at the latest at {limits.hard:,}")
+        lines += [limits.note] if limits.note else []
     has_model = session.answerer.model is not None
     writers = ", ".join(policy.summary.models)
     lines.append(f"summaries: {writers}" if has_model and writers else "summaries: written by code, without a model")

@@ -48,7 +48,7 @@ def measure_fill(agent: Agent) -> ContextFill:
     if window is None:
         return ContextFill()
     reading = session.take_reading(window=window)
-    limits = session.policy.trigger.get_limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
+    limits = session.policy.get_limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
     return ContextFill(reading.fill, limits.get_need(reading.tokens))
 
 

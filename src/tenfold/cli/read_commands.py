@@ -241,7 +241,7 @@ def policies(
     rows = []
     for name, make in POLICIES.items():
         policy = make(choice.counter)
-        limits = policy.trigger.get_limits(window, output_reserve=0, floor=0)
+        limits = policy.get_limits(window)
         rows.append((name, limits.soft, limits.hard, limits.target, [s.name for s in policy.stages]))
     if json:
         for row in rows:

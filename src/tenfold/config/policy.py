@@ -17,7 +17,7 @@ from tenfold.plan.pipeline import Stage
 from tenfold.summarize.batch_writer import BatchWriter
 from tenfold.summarize.write import SummarySettings
 from tenfold.summarize.writer import SingleTextWriter, Writer
-from tenfold.trigger.limits import Trigger
+from tenfold.trigger.limits import Limits, Trigger
 
 CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
 
@@ -101,6 +101,18 @@ class Policy(Struct, frozen=True):
             focus=self.summary.instructions,
         )
         return goal if self.budgets is None else self.budgets.apply(goal, floor)
+
+    def get_limits(self, window: int, *, output_reserve: int = 0, floor: int = 0) -> Limits:
+        """Returns the sizes in tokens at which it acts in a window, and what became of the output reserve (`note`).
+
+        `output_reserve` is what the answer may take, `floor` what is sent besides the messages. A reserve that leaves
+        nothing of the window is refused: a session goes on without it and says so in each Outcome. Raises `UsageError`
+        for a window below 1.
+
+            limits = policy.get_limits(200_000, output_reserve=20_000)
+            limits.hard  # 180000
+        """
+        return self.trigger.get_limits(window, output_reserve=output_reserve, floor=floor)
 
     def get_minimum_shrink(self, tokens: int) -> int:
         """Returns how many tokens a Block must save on a view of this size: the larger of both bounds."""

@@ -24,7 +24,7 @@ from tenfold.meter.counters import get_family_factor, measure_messages
 from tenfold.meter.estimators import expire_reports
 from tenfold.meter.reading import Reading, build_plain_reading, build_reading
 from tenfold.plan.draft import Draft, itemize_least, start_draft
-from tenfold.plan.long_request import count_shortenable_tokens, shorten_request
+from tenfold.plan.long_messages import count_shortenable_tokens, shorten_newest_outputs, shorten_request
 from tenfold.plan.pipeline import Plan
 from tenfold.plan.recent_tail import count_entries_since
 from tenfold.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome
@@ -89,7 +89,7 @@ def measure(view: View, policy: Policy, call: Call, measures: Measures) -> Measu
     reading = take_reading(view, policy, call, measures)
     limits = call.limits
     if limits is None and reading.window is not None:
-        limits = policy.trigger.get_limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
+        limits = policy.get_limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
     if limits is not None and call.demand == "overflow":
         reading = correct_by_refusal(reading, limits)
     too_many = has_too_many_entries(view, policy, call)
@@ -99,8 +99,16 @@ def measure(view: View, policy: Policy, call: Call, measures: Measures) -> Measu
 
 def skip(measured: Measured) -> EngineResult:
     """Returns the result of a check that has nothing to do."""
-    tokens = measured.reading.tokens
-    return EngineResult(Outcome("nothing", measured.skip_reason, tokens, tokens, 0, policy=measured.policy.name))
+    tokens, notes = measured.reading.tokens, list_notes(measured)
+    outcome = Outcome("nothing", measured.skip_reason, tokens, tokens, 0, policy=measured.policy.name, notes=notes)
+    return EngineResult(outcome)
+
+
+def list_notes(measured: Measured) -> tuple[str, ...]:
+    """Lists what a caller should know of the limits: that the output reserve was refused."""
+    call, limits = measured.call, measured.limits
+    is_refused = limits is not None and call.window is not None and call.output_reserve >= call.window
+    return (limits.note,) if limits is not None and is_refused else ()
 
 
 def decide_case(
@@ -112,7 +120,8 @@ def decide_case(
     overhead = max(0, measured.reading.floor - measured.call.floor)
     draft = replace(draft, limit=decision.next_trigger)
     facts = collect_facts(draft) if decision.should_act else ()
-    return CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, overhead)
+    notes = list_notes(measured)
+    return CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, overhead, notes)
 
 
 def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
@@ -120,8 +129,14 @@ def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     call, target = case.call, case.decision.target
     draft = shorten_request(case.draft, case.request_budget, call.recall)
     goal = build_goal(draft, case.policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
+    if case.decision.need == "hard":
+        draft = shorten_newest_outputs(draft, target // _NEWEST_SHARE, goal)
     plan = fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
     return replace(plan, tokens_before=case.draft.tokens)  # what shortening the request saves counts as well
+
+
+_NEWEST_SHARE = 8
+"""Above the hard limit, an output that was just read is shown by head and tail if it takes more of the target."""
 
 
 def plan_below_limit(case: CompactionCase, plan: Plan) -> tuple[Plan, CompactionCase]:
@@ -155,8 +170,7 @@ def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> Compacti
             f"whatever a model writes, the view of at most {plan.tokens_after:,} tokens is due for the next compaction "
             "at once, so code wrote the summary"
         )
-    growth = case.policy.get_minimum_growth(case.call.window or case.draft.tokens)
-    pause = explain_pause(view, case.now, minimum_growth=growth, measure=case.draft.measure_messages)
+    pause = explain_pause(view, case.policy, case.call.window or case.draft.tokens, case.now)
     if pause and settings.on_failure == "abort" and decision.need != "hard":
         return replace(case, waiting_for_model=pause)
     return case.by_code(f"{pause}; until then code writes the summary") if pause else case
@@ -171,7 +185,7 @@ def is_due_again(case: CompactionCase, plan: Plan) -> bool:
     reading = build_reading(
         plan.tokens_after, calibration, policy.estimator, model=call.model, window=call.window, counter=counter
     )
-    limits = policy.trigger.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
+    limits = policy.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
     return limits.get_need(reading.tokens) in ("soft", "hard")
 
 
@@ -361,7 +375,7 @@ def find_limits(draft: Draft, measured: Measured) -> tuple[Limits | None, bool]:
         return measured.limits, False
     parts = itemize_least(draft)
     floor = round(reading.slope * (parts.get("given apart", 0) + parts.get("system prompt", 0)))
-    limits = policy.trigger.get_limits(reading.window, output_reserve=call.output_reserve, floor=floor)
+    limits = policy.get_limits(reading.window, output_reserve=call.output_reserve, floor=floor)
     is_check = call.demand == "check" and call.to is None
     own_count = draft.tokens * get_family_factor(call.model, policy.counter.name)
     is_futile = is_check and floor >= limits.soft and own_count <= limits.hard

@@ -102,7 +102,9 @@ class CompactionCase(Struct, frozen=True):
         """Builds an Outcome that leaves the view as it is."""
         tokens = self.draft.tokens
         itemised = self.itemized_least if self.decision.target_missed or status == "unsatisfiable" else {}
-        return Outcome(status, reason, tokens, tokens, self.target, policy=self.policy.name, itemised=itemised)
+        return Outcome(
+            status, reason, tokens, tokens, self.target, policy=self.policy.name, itemised=itemised, notes=self.notes
+        )
 
     def build_attempt(self, status: AttemptStatus, reason: str, spent: ModelCost) -> Attempt:
         """Builds the entry that records an attempt which cost something or proved fruitless."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tenfold.config.policy import Policy, Shares
 from tenfold.engine.fit import build_goal, fit_plan
 from tenfold.plan.draft import Draft, RecallMode, itemize_least
-from tenfold.plan.long_request import shorten_request
+from tenfold.plan.long_messages import shorten_request
 from tenfold.plan.pipeline import Plan
 from tenfold.plan.protected import CURRENT_REQUEST
 from tenfold.plan.stages import SummarizePrefixStage

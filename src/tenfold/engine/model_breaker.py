@@ -5,11 +5,13 @@ The log says so. Every Block and every attempt records what it spent on a model,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
+from tenfold.config.policy import Policy
+from tenfold.meter.counters import measure_messages
 from tenfold.record.block import Block
 from tenfold.record.entry import Attempt, get_message
-from tenfold.record.message import Message
+from tenfold.text.excerpts import Keep, excerpt
 from tenfold.view.fold import View
 
 MAX_FAILURES = 2
@@ -17,32 +19,39 @@ MAX_FAILURES = 2
 PAUSE_SECONDS = 5 * 60
 """How long at most, from the last failure on."""
 _MODEL_RUNGS = ("model", "stricter", "next_model")
+_REASON_CHARACTERS = 300
 _MAX_ENTRIES = 2_000
 """Entries that are looked at. In the pause there are rarely more than a few hundred."""
 
 
-def explain_pause(
-    view: View, now: int, *, minimum_growth: int, measure: Callable[[Sequence[Message]], list[int]]
-) -> str:
+def explain_pause(view: View, policy: Policy, window: int, now: int) -> str:
     """Explains why no model is asked for a summary now. "" if one may be asked.
 
-    After `MAX_FAILURES` it is asked again once the conversation has grown by `minimum_growth` tokens, after each
-    further failure by twice as many, and in any case after a pause. `now` is in microseconds, as the times of entries
-    are.
+    After `MAX_FAILURES` it is asked again once the conversation has grown by the policy's minimum growth, after each
+    further failure by twice as many tokens, and in any case after a pause. `now` is in microseconds, as the times of
+    entries are.
     """
     since = now - PAUSE_SECONDS * 1_000_000
     failures = list(_list_failures(view, since))
     if len(failures) < MAX_FAILURES:
         return ""
-    needed = minimum_growth << (len(failures) - MAX_FAILURES)
+    needed = policy.get_minimum_growth(window) << (len(failures) - MAX_FAILURES)
     entries = view.path.get_entries(failures[0] + 1, view.length - 1) if failures[0] + 1 < view.length else ()
-    grown = sum(measure([message for entry in entries if (message := get_message(entry)) is not None]))
+    messages = [message for entry in entries if (message := get_message(entry)) is not None]
+    grown = sum(measure_messages(messages, policy.counter))
     if grown >= needed:
         return ""
     return (
         f"the summary model gave nothing usable {len(failures)} times in a row, and {grown:,} tokens came since; it is "
-        f"asked again after {needed:,}, after {PAUSE_SECONDS // 60} minutes, or when you ask for a compaction yourself"
+        f"asked again after {needed:,} or {PAUSE_SECONDS // 60} minutes, or when you ask for a compaction yourself; the "
+        f"last time: {_describe_failure(view, failures[0])}"
     )
+
+
+def _describe_failure(view: View, position: int) -> str:
+    entry = view.path.get_entry(position)
+    reason = entry.reason if isinstance(entry, Attempt) else "; ".join(entry.notes) if isinstance(entry, Block) else ""
+    return excerpt(reason, _REASON_CHARACTERS, Keep.START)
 
 
 def _list_failures(view: View, since: int) -> Iterator[int]:

@@ -112,8 +112,8 @@ class AsyncSession:
         if self._running_task is not None:
             self._running_task.cancel()
 
-    async def _run_abortable(self, call: Call) -> Outcome:
-        task = self._running_task = asyncio.ensure_future(self._run_compaction(call))
+    async def _run_abortable(self, call: Call, *, is_request: bool = False) -> Outcome:
+        task = self._running_task = asyncio.ensure_future(self._run_compaction(call, is_request=is_request))
         try:
             return await task
         except asyncio.CancelledError:
@@ -128,18 +128,23 @@ class AsyncSession:
         tokens = sum(self.session.get_message_sizes().values())
         return Outcome("cancelled", "it was aborted", tokens, tokens, 0)
 
-    async def _run_compaction(self, call: Call) -> Outcome:
+    async def _run_compaction(self, call: Call, *, is_request: bool) -> Outcome:
+        prepared = await self._use_preparation(call)
+        if prepared is None and is_request:
+            is_started = await asyncio.to_thread(self.session.compactor.start_instead, call, self._answerer)
+            prepared = await self._use_preparation(call) if is_started else None
+        return prepared if prepared is not None else await self._run_engine(call)
+
+    async def _use_preparation(self, call: Call) -> Outcome | None:
         compactor = self.session.compactor
         deferred = await asyncio.to_thread(compactor.defer_check, call)
         if deferred is not None:
             return deferred
         prepared = await asyncio.to_thread(compactor.find_preparation, call)
-        if prepared is not None:
-            await _wait_until_done(prepared.future)
-            adopted = await self._run_append(lambda: compactor.adopt_preparation(call))
-            if adopted is not None:
-                return adopted
-        return await self._run_engine(call)
+        if prepared is None:
+            return None
+        await _wait_until_done(prepared.future)
+        return await self._run_append(lambda: compactor.adopt_preparation(call))
 
     async def _run_engine(self, call: Call) -> Outcome:
         session, compactor, answerer = self.session, self.session.compactor, self._answerer
@@ -201,7 +206,7 @@ class AsyncSession:
     async def _run_check(self, call: Call | None) -> None:
         if call is not None:
             compactor = self.session.compactor
-            compactor.keep_outcome(await self._run_abortable(call))
+            compactor.keep_outcome(await self._run_abortable(call, is_request=True))
             await asyncio.to_thread(compactor.prepare_ahead, call, self._answerer)
 
     async def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK

@@ -17,6 +17,7 @@ from tenfold.engine.background import Preparation
 from tenfold.engine.call import Call
 from tenfold.engine.compact import Effects, compact, preview, take_reading
 from tenfold.engine.drive import Answerer, run_engine
+from tenfold.engine.model_breaker import explain_pause
 from tenfold.engine.redo import RedoRequest, redo
 from tenfold.engine.tracing import trace_compaction
 from tenfold.errors import LostRace, UsageError
@@ -129,10 +130,10 @@ class CompactionRunner:
         """Measures the view for a check. Returns the Reading and the limits it is compared with."""
         assert call.window is not None
         reading = self.take_reading(self.build_call(window=call.window, floor=call.floor))
-        trigger = self.policy.trigger
-        key = (trigger, call.window, call.output_reserve, reading.floor)
+        policy = self.policy
+        key = (policy.trigger, call.window, call.output_reserve, reading.floor)
         if self._limits is None or self._limits[0] != key:
-            limits = trigger.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
+            limits = policy.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
             self._limits = key, limits
         return reading, self._limits[1]
 
@@ -153,7 +154,7 @@ class CompactionRunner:
 
     def run(self, call: Call) -> Outcome:
         """Runs a compaction to its end. The caller holds `lock`."""
-        prepared = self.defer_check(call) or self.adopt_preparation(call)
+        prepared = self._use_preparation(call)
         if prepared is not None:
             return prepared
         with trace_compaction(self._conversation.address.session, self.policy.name) as record:
@@ -164,8 +165,15 @@ class CompactionRunner:
 
     def run_check(self, call: Call) -> None:
         """Runs the check of a request, and what it should prepare for later ones. The caller holds `lock`."""
-        self.keep_outcome(self.run(call))
+        self.keep_outcome(self._use_preparation(call, starts=True) or self.run(call))
         self.prepare_ahead(call)
+
+    def _use_preparation(self, call: Call, *, starts: bool = False) -> Outcome | None:
+        """Returns the Outcome of a call that need not run the engine itself. With `starts`, see `start_instead`."""
+        prepared = self.defer_check(call) or self.adopt_preparation(call)
+        if prepared is not None or not (starts and self.start_instead(call)):
+            return prepared
+        return self._use_preparation(call)
 
     def keep_outcome(self, outcome: Outcome) -> None:
         """Keeps the Outcome of the last check."""
@@ -236,18 +244,33 @@ class CompactionRunner:
 
         Does so only in the warning zone, if the policy prepares and a model writes the summaries.
         """
-        answerer = answerer or self.answerer
+        self._start(call, answerer or self.answerer, "warn")
+
+    def start_instead(self, call: Call, answerer: Answerer | None = None) -> bool:
+        """Starts on a thread the compaction that the check of a request would wait for. Tells whether it did.
+
+        That is where the trigger fires and nothing is prepared, since much came at once or what was prepared no longer
+        fits. Not above the hard limit: there the request waits.
+        """
+        return self._start(call, answerer or self.answerer, "soft")
+
+    def _start(self, call: Call, answerer: Answerer, need: Need) -> bool:
+        """Starts a compaction on a thread if the view needs one just that badly. Tells whether it did."""
         policy = self.policy
         if self.preparation is not None or not policy.can_prepare or answerer.model is None or call.window is None:
-            return
+            return False
         if answerer.before_hooks:  # hooks are asked when the trigger fires, and may want another summary
-            return
+            return False
         reading, limits = self.take_reading_with_limits(call)
-        if limits.get_need(reading.tokens) != "warn" or self._conversation.view.state.undone:
-            return
+        view = self._conversation.view
+        if limits.get_need(reading.tokens) != need or view.state.undone:
+            return False
+        if explain_pause(view, policy, call.window, self._conversation.stamps.now()):
+            return False
         to = max(1, int((limits.target - reading.floor) / reading.slope))
         effects, view = self.get_effects(replace(call, demand="manual", to=to, has_before_hooks=False), answerer)
         self.preparation = Preparation(lambda: (run_engine(effects, answerer), view))
+        return True
 
     def find_preparation(self, call: Call) -> Preparation | None:
         """Returns the prepared compaction, finished or not, if this call uses it.

@@ -77,7 +77,8 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     `to` is the target in tokens, for messages, `system` and `tools` together. Without it the policy's trigger decides,
     for `window` (or the known window of `model`) less `output_reserve`. With `recall="tool"` the result has tools by
     which the model can read what was hidden. The list and its messages are never changed. Raises `UsageError` when
-    neither a target nor a window is known, and `BadInput` for messages of an unknown format.
+    neither a target nor a window is known or `output_reserve` leaves nothing of the window, and `BadInput` for messages
+    of an unknown format.
     """
     _validate_arguments(model, policy, recall, summarizer)
     items = [to_json_bytes(m) for m in messages]
@@ -97,8 +98,11 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     decoded = WIRES[wire].decode(items, confirm=_is_own_summary)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
+    window = window or (find_window(model) if model else None)
+    if window is not None and output_reserve >= window:
+        raise UsageError(chosen.get_limits(window, output_reserve=output_reserve).note)
     call = msgspec.structs.replace(
-        session.build_call(to=to, window=window or (find_window(model) if model else None), floor=floor),
+        session.build_call(to=to, window=window, floor=floor),
         output_reserve=output_reserve,
         recall=recall,
         demand="manual" if to is not None else "check",

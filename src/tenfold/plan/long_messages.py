@@ -1,11 +1,12 @@
-"""Shortens a current request that would take the room of everything else, such as one with a pasted document."""
+"""Shortens what would take the room of everything else: a request with a pasted document, a huge output just read."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tenfold.plan.draft import Draft, RecallMode
+from tenfold.plan.draft import Draft, Goal, RecallMode
 from tenfold.plan.protected import CURRENT_REQUEST
+from tenfold.plan.stages.outputs import TruncateOutputsStage
 from tenfold.plan.stubs import cut_request, render_hint_for
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text
@@ -52,6 +53,20 @@ def shorten_request(draft: Draft, budget: int, recall: RecallMode) -> Draft:
                 )
                 return draft.with_piece(index, changed)
     return draft
+
+
+def shorten_newest_outputs(draft: Draft, budget: int, goal: Goal) -> Draft:
+    """Returns the draft with head and tail in place of the newest step's outputs of more than `budget` tokens.
+
+    The model has not acted on them yet. Each says how much is left out and where to read it.
+    """
+    index = max((i for i, piece in enumerate(draft.pieces) if piece.get_visible_messages()), default=-1)
+    if index < 0:
+        return draft
+    budget = max(budget, _MIN_EXCERPT_TOKENS)
+    newest = replace(draft, pieces=draft.pieces[index : index + 1])
+    (piece,) = TruncateOutputsStage(budget, budget // 4).apply(newest, goal).pieces
+    return draft.with_piece(index, piece)
 
 
 def _is_text(message: Message) -> bool:
