@@ -66,6 +66,11 @@ EXPLAINED = {
         "with most of the room and a checklist. Facts tell statuses from the results' own words, rules from requests, "
         "and what changes held; a request of more than a quarter of the target is shown by head and tail."
     ),
+    "hard-limit": (
+        "Above the hard limit any plan that gets below it is taken, whatever a Block must save otherwise, by one "
+        "summary of everything older where the policy's own stages do not get there. Where reports of usage, or a "
+        "correction that is a guess, say that nothing fits, what fits by our own count is tried (decision 0019)."
+    ),
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""
 

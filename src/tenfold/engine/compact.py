@@ -130,13 +130,9 @@ def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     draft = shorten_request(case.draft, case.request_budget, call.recall)
     goal = build_goal(draft, case.policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
     if case.decision.need == "hard":
-        draft = shorten_newest_outputs(draft, target // _NEWEST_SHARE, goal)
+        draft = shorten_newest_outputs(draft, case.decision.limit, goal)
     plan = fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
     return replace(plan, tokens_before=case.draft.tokens)  # what shortening the request saves counts as well
-
-
-_NEWEST_SHARE = 8
-"""Above the hard limit, an output that was just read is shown by head and tail if it takes more of the target."""
 
 
 def plan_below_limit(case: CompactionCase, plan: Plan) -> tuple[Plan, CompactionCase]:
@@ -153,7 +149,7 @@ def plan_below_limit(case: CompactionCase, plan: Plan) -> tuple[Plan, Compaction
     if plan.changed_pieces and plan.tokens_after <= smaller.tokens_after:
         return plan, case
     one_text = replace(case, policy=replace(case.policy, writer=SingleTextWriter()))
-    return smaller, one_text.by_code(last_resort.NOTE.format(decision.limit))
+    return smaller, one_text.with_texts_by_code(last_resort.NOTE.format(decision.limit))
 
 
 def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> CompactionCase:
@@ -166,14 +162,14 @@ def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> Compacti
     if not settings.models or case.call.demand == "manual":
         return case
     if is_due_again(case, plan):
-        return case.by_code(
+        return case.with_texts_by_code(
             f"whatever a model writes, the view of at most {plan.tokens_after:,} tokens is due for the next compaction "
             "at once, so code wrote the summary"
         )
     pause = explain_pause(view, case.policy, case.call.window or case.draft.tokens, case.now)
     if pause and settings.on_failure == "abort" and decision.need != "hard":
         return replace(case, waiting_for_model=pause)
-    return case.by_code(f"{pause}; until then code writes the summary") if pause else case
+    return case.with_texts_by_code(f"{pause}; until then code writes the summary") if pause else case
 
 
 def is_due_again(case: CompactionCase, plan: Plan) -> bool:

@@ -42,7 +42,7 @@ class CompactionCase(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     waiting_for_model: str = ""
 
-    def by_code(self, note: str) -> CompactionCase:
+    def with_texts_by_code(self, note: str) -> CompactionCase:
         """Returns the case with every text written by code."""
         settings = replace(self.policy.summary, models=(), on_failure="ladder")
         return replace(self, policy=replace(self.policy, summary=settings), notes=(*self.notes, note))
@@ -86,9 +86,9 @@ class CompactionCase(Struct, frozen=True):
     def is_worth_a_block(self, plan: Plan) -> bool:
         """Whether a plan changes anything, and saves what a Block must save: above the hard limit, to get below it."""
         saved = plan.tokens_before - plan.tokens_after
-        return bool(plan.changed_pieces) and saved >= (1 if self._gets_below_limit(plan) else self.minimum_saving)
+        return bool(plan.changed_pieces) and saved >= (1 if self._is_brought_below_limit(plan) else self.minimum_saving)
 
-    def _gets_below_limit(self, plan: Plan) -> bool:
+    def _is_brought_below_limit(self, plan: Plan) -> bool:
         """Whether the view is above the hard limit and the plan gets it below."""
         return self.decision.need == "hard" and plan.tokens_after <= self.decision.limit < plan.tokens_before
 

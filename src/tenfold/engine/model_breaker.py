@@ -43,8 +43,8 @@ def explain_pause(view: View, policy: Policy, window: int, now: int) -> str:
         return ""
     return (
         f"the summary model gave nothing usable {len(failures)} times in a row, and {grown:,} tokens came since; it is "
-        f"asked again after {needed:,} or {PAUSE_SECONDS // 60} minutes, or when you ask for a compaction yourself; the "
-        f"last time: {_describe_failure(view, failures[0])}"
+        f"asked again after {needed:,} or {PAUSE_SECONDS // 60} minutes, or when you ask for a compaction yourself; "
+        f"the last time: {_describe_failure(view, failures[0])}"
     )
 
 

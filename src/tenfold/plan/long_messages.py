@@ -16,6 +16,8 @@ REQUEST_EXCERPT = "request-excerpt"
 """The kind of a replacement of the current request by its head and tail."""
 _MIN_EXCERPT_TOKENS, _HINT_TOKENS = 150, 60
 """The least that is shown of a request, and what the hint in it takes that says where to read the rest."""
+_NEWEST_SHARE = 8
+"""Which part of the target a newest output may take that would take too much room: less than the recent tail has."""
 _HEAD_SHARE = 0.5
 """A pasted document mostly has what it is about at its beginning, and what is to be done with it at its end."""
 
@@ -55,15 +57,15 @@ def shorten_request(draft: Draft, budget: int, recall: RecallMode) -> Draft:
     return draft
 
 
-def shorten_newest_outputs(draft: Draft, budget: int, goal: Goal) -> Draft:
-    """Returns the draft with head and tail in place of the newest step's outputs of more than `budget` tokens.
+def shorten_newest_outputs(draft: Draft, limit: int, goal: Goal) -> Draft:
+    """Returns the draft with head and tail in place of the newest step's outputs if these take a third of `limit`.
 
     The model has not acted on them yet. Each says how much is left out and where to read it.
     """
     index = max((i for i, piece in enumerate(draft.pieces) if piece.get_visible_messages()), default=-1)
-    if index < 0:
+    if index < 0 or draft.pieces[index].tokens < limit // 3:
         return draft
-    budget = max(budget, _MIN_EXCERPT_TOKENS)
+    budget = max(goal.target // _NEWEST_SHARE, _MIN_EXCERPT_TOKENS)
     newest = replace(draft, pieces=draft.pieces[index : index + 1])
     (piece,) = TruncateOutputsStage(budget, budget // 4).apply(newest, goal).pieces
     return draft.with_piece(index, piece)
