@@ -305,12 +305,12 @@ def test_a_picture_sent_to_claude_by_openais_format_is_counted_as_one_and_known_
     assert len(get_entries(session)) == 3
 
 
-def test_a_summary_forged_in_a_request_is_the_users_text() -> None:
+def test_the_summary_of_another_session_is_one_of_unknown_source() -> None:
     session, given = open_session(), build_request("openai-chat", 90)
     ours = next(i for i in session.before_model(given, window=8_000)["messages"] if "<tenfold-summary" in str(i))
     other = Session.create(session.address.__class__(session.address.store, "other"), build_policy())
     other.before_model({"model": "gpt-4o", "messages": [ours, {"role": "user", "content": "go"}]}, window=8_000)
-    assert [m.origin for m in other.view.get_messages()] == ["human", "human"]
+    assert [m.origin for m in other.view.get_messages()] == ["harness", "human"]
 
 
 def test_the_async_side_does_the_same() -> None:

@@ -18,6 +18,7 @@ KINDS: list[FactKind] = [
     "rule",
     "correction",
     "remark",
+    "claimed",
     "file_read",
     "file_modified",
     "file_created",

@@ -17,6 +17,7 @@ from tenfold.wire.marks import (
     ToolOutputPattern,
     find_origin,
     hash_summary,
+    strip_harness_text,
 )
 from tests.wire.strategies import quick
 
@@ -46,21 +47,43 @@ def test_changed_text_is_no_summary(forged: object) -> None:
     text = forged(render_summary("b-1", "the plan"))
     assert find_summary_mark(text) is None
     assert extract_summary_text(text) is None
-    assert find_text_origin(text, lambda _b, _h: True) == "human"
+    assert find_text_origin(text, lambda _b, _h, _w: True) != "tenfold"
 
 
 def test_a_summary_is_ours_only_when_it_is_confirmed() -> None:
     text = render_summary("b-1", "the plan")
     asked: list[tuple[str, str]] = []
 
-    def confirm(block: str, digest: str) -> bool:
+    def confirm(block: str, digest: str, is_whole: bool) -> bool:  # noqa: FBT001 - see `SummaryConfirmer`
         asked.append((block, digest))
-        return block == "b-1"
+        return block == "b-1" and is_whole
 
-    assert find_text_origin(text) == "human"
+    assert find_text_origin(text) == "harness", "a summary of unknown source is not the user's words"
     assert find_text_origin(text, confirm) == "tenfold"
-    assert find_text_origin(render_summary("b-2", "x"), confirm) == "human"
+    assert find_text_origin(text, confirm, is_whole=False) == "harness"
+    assert find_text_origin(render_summary("b-2", "x"), confirm) == "harness"
     assert asked[0] == ("b-1", hash_summary("the plan"))
+
+
+def test_a_summary_that_was_cut_is_not_the_users_and_their_words_behind_one_are() -> None:
+    text = render_summary("b-1", "# Rules\n- the plan")
+    assert find_text_origin(text[:-30]) == "harness"
+    both = f"{text}\nNever push to main."
+    assert find_text_origin(both) == "human"
+    assert strip_harness_text(both) == "Never push to main."
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_summary_that_is_one_part_of_several_is_confirmed_as_a_part(wire: str) -> None:
+    texts = [render_summary("b-1", "the plan"), "and now?"]
+    kinds = {
+        "gemini": [{"text": t} for t in texts],
+        "openai-responses": [{"type": "input_text", "text": t} for t in texts],
+    }
+    parts = kinds.get(wire, [{"type": "text", "text": t} for t in texts])
+    item = json.dumps({"role": "user", "parts" if wire == "gemini" else "content": parts}).encode()
+    found = WIRES[wire].decode([item], confirm=lambda _b, _h, is_whole: is_whole)
+    assert [m.origin for m in found] == ["harness", "human"]
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -68,10 +91,10 @@ def test_every_wire_asks_for_confirmation_and_never_about_tool_output(wire: str)
     text = render_summary("b-1", "the plan")
     content = {"parts": [{"text": text}]} if wire == "gemini" else {"content": text}
     item = json.dumps({"role": "user", **content}).encode()
-    assert WIRES[wire].decode([item])[0].origin == "human"
-    assert WIRES[wire].decode([item], confirm=lambda _b, _h: True)[0].origin == "tenfold"
-    assert find_origin("tool", text, lambda _b, _h: True) == "tool"
-    assert find_origin("system", text, lambda _b, _h: True) == "tenfold"
+    assert WIRES[wire].decode([item])[0].origin == "harness"
+    assert WIRES[wire].decode([item], confirm=lambda _b, _h, _w: True)[0].origin == "tenfold"
+    assert find_origin("tool", text, lambda _b, _h, _w: True) == "tool"
+    assert find_origin("system", text, lambda _b, _h, _w: True) == "tenfold"
     assert find_origin("system", text) == "harness"
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 from tenfold.view.rules import RULES
 from tenfold.wire import WIRES, AdjustmentKind
-from tenfold.wire.marks import HARNESS_PATTERNS, TOOL_OUTPUT_PATTERNS
+from tenfold.wire.marks import HARNESS_PATTERNS, SUMMARY_PATTERNS, TOOL_OUTPUT_PATTERNS
 from tenfold.wire.pydantic_ai import PROFILE
 
 PROFILES = {wire.name: wire.profile for wire in WIRES.values()} | {"pydantic-ai": PROFILE}
@@ -33,6 +33,7 @@ def test_every_adjustment_is_on_the_page() -> None:
 
 def test_the_injected_texts_are_those_of_the_table() -> None:
     assert read_rows("Whose words")[1:] == [[r.start, r.end] for r in HARNESS_PATTERNS]
+    assert read_rows("What other tools summarized")[1:] == [[r.start, r.end, r.source] for r in SUMMARY_PATTERNS]
 
 
 def test_the_printed_texts_are_those_of_the_table() -> None:

@@ -129,7 +129,7 @@ def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     call, target = case.call, case.decision.target
     draft = shorten_request(case.draft, case.request_budget, call.recall)
     goal = build_goal(draft, case.policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
-    if case.decision.need == "hard":
+    if case.policy.can_shorten and case.decision.need == "hard":
         draft = shorten_newest_outputs(draft, case.decision.limit, goal)
     plan = fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
     return replace(plan, tokens_before=case.draft.tokens)  # what shortening the request saves counts as well

@@ -49,6 +49,8 @@ def _render_item(text: str, kind: FactKind, note: str) -> str:
     match kind:
         case "request" | "rule" | "correction" | "remark" | "todo":
             return "- " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
+        case "claimed":
+            return f"- {note}: " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
         case "error":
             return f"- tool: {quote_line(text)}{render_source(note)}"
         case "identifier":

@@ -46,6 +46,21 @@ def parse_facts(text: str, *, position: int = -1) -> tuple[Fact, ...]:
     return tuple(replace(fact, line=number) for number, fact in enumerate(facts, 1))
 
 
+_CLAIMED_KINDS: frozenset[FactKind] = frozenset({"rule", "correction", "remark", "request", "decision", "todo"})
+"""What only the user, or the agent itself, can say. A text that nobody vouches for can only claim it."""
+
+
+def parse_claims(text: str, *, position: int = -1) -> tuple[Fact, ...]:
+    """Parses the facts of a summary of unknown source: what it says of the user and of plans is a claim of its own."""
+    return tuple(
+        replace(fact, kind="claimed", note=fact.kind, key=f"{fact.kind} {normalize_key(fact.text)}")
+        if fact.kind in _CLAIMED_KINDS and fact.live
+        else fact
+        for fact in parse_facts(text, position=position)
+        if fact.live or fact.kind not in _CLAIMED_KINDS
+    )
+
+
 def get_text_before_facts(text: str) -> str:
     """Returns the text of a summary before its facts section."""
     before, _, _ = ("\n" + text).partition("\n" + TITLE + "\n")
@@ -108,6 +123,8 @@ def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
             item = item[1:-1] if len(item) > 1 and item[0] == item[-1] == '"' else item
         case "rule" | "correction":
             item = item.partition(RETOLD_NOTE)[0]
+        case "claimed":
+            note, _, item = item.partition(": ")
         case "request" | "remark" | "todo":
             pass
         case _:
@@ -116,7 +133,8 @@ def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
             )
             item, note = _split_note(item)
             return Fact(kind, item, _rebuild_key(kind, item), position, heading.live, note, content=content)
-    return Fact(kind=kind, text=item, key=_rebuild_key(kind, item), position=position, live=heading.live, note=note)
+    key = f"{note} {normalize_key(item)}" if kind == "claimed" else _rebuild_key(kind, item)
+    return Fact(kind=kind, text=item, key=key, position=position, live=heading.live, note=note)
 
 
 def _split_note(item: str) -> tuple[str, str]:

@@ -50,6 +50,7 @@ HEADINGS: tuple[SectionHeading, ...] = (
     SectionHeading("## Rules (user)", "rule"),
     SectionHeading("## Corrections (user)", "correction"),
     SectionHeading("## Also said by the user", "remark"),
+    SectionHeading("## Told by an earlier summary of unknown source (not the user's words)", "claimed"),
     SectionHeading("## Unresolved errors", "error"),
     SectionHeading("## Plan and to-do state", "todo"),
     SectionHeading("## Files modified", "file_modified"),
@@ -70,7 +71,7 @@ without a heading (earlier to-do lists, reverted changes) are left out."""
 _HEADING_INDEX = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
 HEADING_BY_LINE = {heading.line: heading for heading in HEADINGS}
 _SAID_KINDS: frozenset[FactKind] = frozenset({"rule", "correction", "remark"})
-_MULTILINE_KINDS: frozenset[FactKind] = frozenset({"request", "rule", "correction", "remark", "todo"})
+_MULTILINE_KINDS: frozenset[FactKind] = frozenset({"request", "rule", "correction", "remark", "claimed", "todo"})
 
 
 class FactsSection(Struct, frozen=True):
@@ -268,7 +269,7 @@ def _rank_must_keep(fact: Fact) -> FactRank:
             return FactRank.PLAN
         case "remark":
             return FactRank.PASSING_REMARK
-        case "rule" | "correction":
+        case "rule" | "correction" | "claimed":
             return FactRank.RULE
         case _:
             return FactRank.STATE

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tenfold.errors import NotFoundError
 from tenfold.formats.base import ParsedSession
+from tenfold.formats.summaries import with_confirmed_source
 from tenfold.meter.counters import Counter, measure_messages
 from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, get_message
 from tenfold.store.base import MAIN, SessionInfo, Store
@@ -60,7 +61,7 @@ def _append_new_entries(
     entries: list[Entry] = []
     for entry in new:
         ids[entry.id] = IDS.generate()
-        entries.append(_with_stored_ids(entry, ids))
+        entries.append(with_confirmed_source(_with_stored_ids(entry, ids), store, namespace))
     messages = [m for e in entries if (m := get_message(e)) is not None]
     counted = iter(measure_messages(messages, counter))
     counts = [next(counted) if get_message(e) is not None else 0 for e in entries]

@@ -18,6 +18,7 @@ from tenfold.formats.message_list import MessageListFormat, find_messages
 from tenfold.formats.openhands_events import OpenHandsEvents
 from tenfold.formats.output_pieces import get_native
 from tenfold.formats.pi import Pi
+from tenfold.formats.summaries import with_unknown_source
 from tenfold.formats.swe_agent import SweAgent
 from tenfold.formats.tau2 import Tau2
 from tenfold.store.base import SessionInfo
@@ -109,7 +110,7 @@ def _read_sessions(data: bytes, file: str, format: str | None, *, skip_damaged: 
     if format is None:
         if recognized is None:
             raise UnknownFormat(_explain_unknown(data, file))
-        return _make_ids_unique(recognized.read(data, file=file, skip_damaged=skip_damaged))
+        return _finish_sessions(recognized.read(data, file=file, skip_damaged=skip_damaged))
     named = get_format(format)
     other = (
         recognized.name
@@ -124,7 +125,12 @@ def _read_sessions(data: bytes, file: str, format: str | None, *, skip_damaged: 
         raise
     if other and not any(hasattr(entry, "message") for session in sessions for entry in session.entries):
         raise BadInput(f"{file} holds no {format} message, it looks like {other}; pass --format {other}")
-    return _make_ids_unique(sessions)
+    return _finish_sessions(sessions)
+
+
+def _finish_sessions(sessions: Sequence[ParsedSession]) -> list[ParsedSession]:
+    """Does for the sessions of a file what is the same in every format."""
+    return _make_ids_unique([replace(s, entries=tuple(map(with_unknown_source, s.entries))) for s in sessions])
 
 
 def _make_ids_unique(sessions: Sequence[ParsedSession]) -> list[ParsedSession]:

@@ -30,10 +30,11 @@ FactKind = Literal[
     "todo",
     "name",
     "value",
+    "claimed",
 ]
 MUST_KEEP: frozenset[FactKind] = frozenset(
     (
-        "request", "rule", "correction", "remark", "error", "todo",
+        "request", "rule", "correction", "remark", "claimed", "error", "todo",
         "file_modified", "file_created", "file_deleted", "file_renamed",
     )
 )  # fmt: skip

@@ -5,7 +5,7 @@ Every method is synchronous and can be called from several threads. `AsyncSessio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from msgspec.structs import replace
@@ -14,15 +14,13 @@ from tenfold.config.policy import Policy
 from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
-from tenfold.errors import NotFoundError
 from tenfold.meter.counters import IMAGE_TOKENS, MESSAGE_OVERHEAD, PAGE_TOKENS
 from tenfold.meter.reading import Reading
 from tenfold.plan.draft import RecallMode
 from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import Outcome
-from tenfold.record.block import Block, Substitute
-from tenfold.record.entry import BranchSummary, Entry
-from tenfold.record.message import Message, get_text
+from tenfold.record.entry import Entry
+from tenfold.record.message import Message
 from tenfold.session.compaction_runner import CompactionRunner
 from tenfold.session.conversation import Conversation, PolicyProvider
 from tenfold.session.log_cursor import SessionAddress, Stamps
@@ -37,9 +35,10 @@ from tenfold.session.requests import (
 )
 from tenfold.store.archive import Archive
 from tenfold.store.base import SessionInfo
+from tenfold.store.own_summaries import is_stored_summary
 from tenfold.trigger.limits import Decision
 from tenfold.view.path import Path
-from tenfold.wire import WIRES, find_summary_mark
+from tenfold.wire import WIRES
 
 MAX_PART_TOKENS = max(IMAGE_TOKENS, PAGE_TOKENS) + MESSAGE_OVERHEAD
 """The most tokens one part can take beyond its bytes: an image or file given by URL, plus the message overhead."""
@@ -218,22 +217,10 @@ class Session(Conversation):
         """
         return self._host.get_messages_to_send(host_list)
 
-    def is_own_summary(self, block: str, seal: str) -> bool:
-        """Tells whether this session wrote the summary that carries this mark."""
+    def is_own_summary(self, block: str, seal: str, is_whole: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - see `SummaryConfirmer`
+        """Tells whether this session wrote the summary that carries this mark, also where it is a part of a message."""
         address = self.address
-        try:
-            located = address.store.locate(address.namespace, block)
-        except NotFoundError:
-            return False
-        if located.session != address.session or located.entry.id != block:
-            return False
-        summaries: Iterable[Message] = ()
-        if isinstance(located.entry, Block):
-            shown = (item for r in located.entry.replacements for item in r.shown_items)
-            summaries = (item.message for item in shown if isinstance(item, Substitute))
-        elif isinstance(located.entry, BranchSummary):
-            summaries = (located.entry.message,)
-        return any(find_summary_mark(get_text(m)) == (block, seal) for m in summaries)
+        return is_stored_summary(address.store, address.namespace, block, seal, session=address.session)
 
     # -- compacting ----------------------------------------------------------------------------------------------------
 

@@ -147,10 +147,10 @@ def _validate_arguments(model: object, policy: object, recall: object, summarize
         )
 
 
-def _is_own_summary(_block: str, _hash: str) -> bool:
-    """Accepts every well-formed summary mark, because a plain list has no store that could confirm it.
+def _is_own_summary(_block: str, _hash: str, is_whole: bool) -> bool:  # noqa: FBT001 - called by position
+    """Accepts every well-formed summary that is a whole message, because a plain list has no store to confirm it.
 
     This is safe: only a mark that makes up a whole user message gets here, and whoever can write a user message could
     write the user's words as well. Tool results are never examined for marks.
     """
-    return True
+    return is_whole

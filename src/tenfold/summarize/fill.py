@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tenfold.facts.extractor import extract_facts, merge_facts
 from tenfold.facts.ledger import build_setting_facts
 from tenfold.facts.merge import WRITTEN_KINDS
-from tenfold.facts.parse import parse_facts
+from tenfold.facts.parse import parse_claims, parse_facts
 from tenfold.facts.section import FactsSection, is_must_keep
 from tenfold.plan.draft import (
     BATCHES,
@@ -165,21 +165,21 @@ def _count_dropped_before(draft: Draft) -> int:
     return newest.dropped_facts if isinstance(newest, Block) else 0
 
 
+def parse_summary(message: Message, position: int) -> tuple[Fact, ...]:
+    """Parses the facts of a message that is a summary, our own or one of unknown source; () for any other."""
+    if message.origin not in ("tenfold", "harness"):
+        return ()
+    parse = parse_facts if message.origin == "tenfold" else parse_claims
+    return parse(extract_summary_text(get_text(message)) or "", position=position)
+
+
 def collect_facts(draft: Draft) -> tuple[Fact, ...]:
     """Collects the facts of everything in view: those of the newest live Block, and of the original messages since."""
     marks = draft.view.state
     newest = draft.view.path.get_entry(marks.live_blocks[-1]) if marks.live_blocks else None
     older = newest.facts if isinstance(newest, Block) else ()
-    for shown in (
-        s for p in draft.pieces for s in p.get_visible_messages() if s.is_original and s.message.origin == "tenfold"
-    ):
-        older = merge_facts(
-            older,
-            tuple(
-                replace(f, position=shown.position)
-                for f in parse_facts(extract_summary_text(get_text(shown.message)) or "")
-            ),
-        )
+    for shown in (s for p in draft.pieces for s in p.get_visible_messages() if s.is_original):
+        older = merge_facts(older, parse_summary(shown.message, shown.position))
     visible = [s for p in draft.pieces if p.units[0].block_part is None for s in p.get_visible_messages()]
     originals = [(s.position, s.message) for s in visible if s.is_original]
     # tool results that arrived after their step was closed

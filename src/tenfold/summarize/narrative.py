@@ -1,6 +1,6 @@
 """Turns messages into the items of a narrative: what was asked, what the assistant said and did, and how it ended.
 
-Injected context and demonstrations (origin harness) are left out.
+Injected context and demonstrations (origin harness) are left out. Summaries of unknown source are quoted.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.facts.demonstrations import find_task_start, is_later_range
+from tenfold.facts.parse import get_text_before_facts
 from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_arguments, parse_text_action
 from tenfold.facts.tool_results import judge_result
 from tenfold.plan.stubs import strip_step_mark
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.wire.marks import find_unconfirmed_summary
 
 
 class NarratedCall(Struct, frozen=True):
@@ -50,9 +52,11 @@ def build_items(items: Sequence[tuple[int, Message]]) -> list[NarrativeItem]:
     text_action: tuple[int, int] | None = None
     open_file = ""
     for at, message in items:
-        if message.origin == "harness":
-            continue
         text = get_text(message)
+        if message.origin == "harness":
+            told = get_text_before_facts(find_unconfirmed_summary(text) or "")
+            out += [NarrativeItem(at, at, "summary", told)] if told else []
+            continue
         result = get_tool_result(message)
         if message.role == "assistant":
             calls[len(out)] = [NarratedCall(interpret_call(call)) for call in get_tool_calls(message)]

@@ -235,6 +235,8 @@ def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[Passag
             return PassageKind.ANSWER, PassageKind.SENTENCE
         case "assistant":
             return PassageKind.SENTENCE, PassageKind.SENTENCE
+        case "summary":
+            return PassageKind.EARLIER, PassageKind.EARLIER
         case _:
             return PassageKind.RESULT, PassageKind.RESULT
 

@@ -112,9 +112,9 @@ class DecodingContext:
         self.prefix, self._confirm = prefix, confirm
         self._name_by_call: dict[str, str | None] = {}
 
-    def find_origin(self, role: Role, text: str = "") -> Origin:
-        """Finds the origin of a text in a message of that role."""
-        return find_origin(role, text, self._confirm)
+    def find_origin(self, role: Role, text: str = "", *, is_whole: bool = True) -> Origin:
+        """Finds the origin of a text in a message of that role. `is_whole` says that it is all of the message."""
+        return find_origin(role, text, self._confirm, is_whole=is_whole)
 
     def add_calls(self, parts: Iterable[Part]) -> None:
         """Adds the tool calls among these parts."""

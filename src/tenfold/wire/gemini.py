@@ -7,7 +7,8 @@ They are never sent back.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, assert_never
 
 from msgspec import Raw, Struct
@@ -17,6 +18,7 @@ from tenfold.record.message import (
     Image,
     Message,
     OpaquePart,
+    Origin,
     Part,
     Role,
     Text,
@@ -210,14 +212,20 @@ def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Itera
     for message in natives:
         has_role = bytes(message.fields.get("role", b"null")) != b"null"
         role = message.get_role(_ROLES, "a Gemini content") if has_role else "user"
-        parts = enumerate(splice.parse_array(message.fields.get("parts")) or ())
-        chunks = [_decode_chunk(part, role, f"{message.index:x}_{at:x}", pairing, context) for at, part in parts]
+        parts = splice.parse_array(message.fields.get("parts")) or ()
+        find_origin = partial(context.find_origin, role, is_whole=len(parts) == 1)
+        chunks = [
+            _decode_chunk(part, role, f"{message.index:x}_{at:x}", pairing, find_origin)
+            for at, part in enumerate(parts)
+        ]
         if role == "user":
             pairing.end_step()
         yield from split_message(message.native, "parts", chunks or [Chunk(role, context.find_origin(role), ())])
 
 
-def _decode_chunk(part: Raw, role: Role, place: str, pairing: _CallPairing, context: DecodingContext) -> Chunk:
+def _decode_chunk(
+    part: Raw, role: Role, place: str, pairing: _CallPairing, find_origin: Callable[[str], Origin]
+) -> Chunk:
     fields = splice.parse_object(part) or {}
     response = _get_object(fields, "functionResponse")
     if response is not None and role == "user":
@@ -235,7 +243,7 @@ def _decode_chunk(part: Raw, role: Role, place: str, pairing: _CallPairing, cont
         body = _decode_media(fields) or OpaquePart(
             next((k for k in fields if k not in _SIGNATURE_FIELDS), ""), bytes(part)
         )
-    origin = context.find_origin(role, text or "")
+    origin = find_origin(text or "")
     signature = splice.parse_string(_get_field(fields, "thoughtSignature")) or ""
     if splice.is_true(fields.get("thought")) and isinstance(body, Text):
         return Chunk(role, origin, (Thinking(body.text, signature),))

@@ -1,7 +1,7 @@
 """Recognises text that a program wrote into a user message: our own summaries, and what harnesses inject.
 
-Only the form is judged here. The store confirms whether a summary is really ours; an unconfirmed one is ordinary,
-untrusted text.
+Only the form is judged here. The store confirms whether a summary is really ours. One that it does not know is a
+summary of unknown source: no words of the user, and what it says of them is a claim.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from typing import NamedTuple
 
 from tenfold.record.message import Origin, Role
 
-SummaryConfirmer = Callable[[str, str], bool]
-"""A function that says whether the store wrote a summary, given the Block id and the hash in its delimiter."""
+SummaryConfirmer = Callable[[str, str, bool], bool]
+"""A function that says whether the store wrote a summary.
+
+It is given the Block id and the hash in its delimiter, and whether the summary makes up the whole of its message.
+"""
 
 ERROR_FLAG = "[tool error]\n"
 """How the result of a failed tool call begins, in wires that have no field for it."""
@@ -27,6 +30,7 @@ _SUMMARY = re.compile(
 )
 
 
+_SUMMARY_START, _SUMMARY_END = '<tenfold-summary block="', "</tenfold-summary>"
 STEP_PREFIX = "[step] "
 """How the one-line summary of a step begins."""
 
@@ -62,7 +66,6 @@ HARNESS_PATTERNS: tuple[HarnessPattern, ...] = (
     HarnessPattern("# AGENTS.md instructions for ", "", "Codex: the instructions file"),
     HarnessPattern("<environment_details>", "</environment_details>", "Cline: open files and time"),
     HarnessPattern("<session_context>", "</session_context>", "Gemini CLI: date, directory, tree"),
-    HarnessPattern("<state_snapshot>", "</state_snapshot>", "Gemini CLI: its own summary"),
     HarnessPattern(
         "Here is a demonstration of how to correctly accomplish this task.",
         "--- END OF DEMONSTRATION ---",
@@ -71,9 +74,22 @@ HARNESS_PATTERNS: tuple[HarnessPattern, ...] = (
     HarnessPattern("<system-note>", "</system-note>", "Tenfold: a later system message, folded"),
     HarnessPattern(OPENING_STUB, OPENING_STUB, "Tenfold: the opening stub"),
     HarnessPattern(CONTINUATION_START, CONTINUATION_END, "Tenfold: the continuation of `threshold` and `sliding`"),
+    HarnessPattern(_SUMMARY_START, _SUMMARY_END, "Tenfold: a summary that no store vouches for"),
     HarnessPattern("[Summary] ", "", "Tenfold: the line of a step, preset blocks"),
     HarnessPattern("[Context compacted: ", "]", "Tenfold: what was removed, preset blocks"),
 )
+
+
+SUMMARY_PATTERNS: tuple[HarnessPattern, ...] = (
+    HarnessPattern("<state_snapshot>", "</state_snapshot>", "Gemini CLI"),
+    HarnessPattern("This session is being continued from a previous conversation", "", "Claude Code"),
+    HarnessPattern("Another language model started to solve this problem and produced a summary", "", "Codex"),
+    HarnessPattern("The conversation history before this point was compacted into", "</summary>", "pi"),
+    HarnessPattern("The following is a summary of a branch that this conversation came back from", "</summary>", "pi"),
+)
+"""How other tools begin the user message in which they summarize a conversation. opencode asks "What did we do so far?"
+and has the model answer: that is a question and an answer, and is read as such.
+"""
 
 
 class ToolOutputPattern(NamedTuple):
@@ -99,17 +115,20 @@ TOOL_OUTPUT_PATTERNS: tuple[ToolOutputPattern, ...] = (
 """Agents without tool calls receive the output of their tools as user messages. The task itself is the user's."""
 
 
-def find_text_origin(text: str, confirm: SummaryConfirmer | None = None) -> Origin:
-    """Finds the origin of a user text.
+def find_text_origin(text: str, confirm: SummaryConfirmer | None = None, *, is_whole: bool = True) -> Origin:
+    """Finds the origin of a user text. `is_whole` says that it makes up the whole of its message.
 
-    It is `harness` for injected context, `tenfold` for a summary that `confirm` knows, `tool` for tool output that an
-    agent without tool calls received as a user message, and else `human`.
+    It is `harness` for injected context, `tenfold` for a summary that `confirm` knows, `harness` for any other summary
+    in our form, `tool` for tool output that an agent without tool calls received as a user message, and else `human`.
     """
     start = text.lstrip()
-    if start.startswith("<tenfold-summary "):
+    if start.startswith(_SUMMARY_START):
         mark = find_summary_mark(text)
-        return "tenfold" if mark is not None and confirm is not None and confirm(*mark) else "human"
-    for row in HARNESS_PATTERNS:
+        if mark is not None and confirm is not None and confirm(*mark, is_whole):
+            return "tenfold"
+        has_own_words = _SUMMARY_END in start and not start.rstrip().endswith(_SUMMARY_END)
+        return "human" if has_own_words else "harness"
+    for row in (*HARNESS_PATTERNS, *SUMMARY_PATTERNS):
         if start.startswith(row.start):
             return "harness" if start.rstrip().endswith(row.end) else "human"
     return "tool" if any(_is_tool_output(row, start) for row in TOOL_OUTPUT_PATTERNS) else "human"
@@ -118,7 +137,8 @@ def find_text_origin(text: str, confirm: SummaryConfirmer | None = None) -> Orig
 def strip_harness_text(text: str) -> str:
     """Removes the tagged context that a harness put before and after a user's text."""
     first, last = _trim_range(text, 0, len(text))
-    for row in (row for row in HARNESS_PATTERNS if row.start.startswith("<") and row.end):
+    rows = (*HARNESS_PATTERNS, *SUMMARY_PATTERNS)
+    for row in (row for row in rows if row.start.startswith("<") and row.end):
         while text.startswith(row.start, first, last) and (end := text.find(row.end, first, last)) >= 0:
             first, last = _trim_range(text, end + len(row.end), last)
         while text.endswith(row.end, first, last) and (start := text.rfind(row.start, first, last)) >= 0:
@@ -140,12 +160,12 @@ def _is_tool_output(row: ToolOutputPattern, text: str) -> bool:
     return whole and not (row.exception and text.startswith(row.exception))
 
 
-def find_origin(role: Role, text: str, confirm: SummaryConfirmer | None = None) -> Origin:
+def find_origin(role: Role, text: str, confirm: SummaryConfirmer | None = None, *, is_whole: bool = True) -> Origin:
     """Finds the origin of a text by the role of its message. The text itself matters only for user and system."""
     if role == "user":
-        return find_text_origin(text, confirm)
+        return find_text_origin(text, confirm, is_whole=is_whole)
     if role == "system":
-        return "tenfold" if find_text_origin(text, confirm) == "tenfold" else "harness"
+        return "tenfold" if find_text_origin(text, confirm, is_whole=is_whole) == "tenfold" else "harness"
     return "model" if role == "assistant" else "tool"
 
 
@@ -174,6 +194,19 @@ def extract_summary_text(text: str) -> str | None:
     """Returns the inner text of a summary that `find_summary_mark` accepts, else None."""
     match = _SUMMARY.fullmatch(text)
     return match.group(3) if match is not None and hash_summary(match.group(3)) == match.group(2) else None
+
+
+def find_unconfirmed_summary(text: str) -> str | None:
+    """Returns the text of a summary that no store vouches for, in our form or in that of another tool, else None.
+
+    For messages of the harness only: what the user says is never a summary.
+    """
+    start = text.strip()
+    own = extract_summary_text(text)
+    is_summary = start.startswith(_SUMMARY_START) or any(
+        start.startswith(row.start) and start.endswith(row.end) for row in SUMMARY_PATTERNS
+    )
+    return start if own is None and is_summary else own
 
 
 def render_system_note(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 from msgspec import Raw, Struct
@@ -92,8 +93,16 @@ def decode_parts(raw: Raw | None, decode_block: Callable[[Raw], ContentPart]) ->
     return tuple(decode_block(block) for block in splice.parse_array(raw) or ())
 
 
+class OriginFinder(Protocol):
+    """Finds the origin of a text in a message. `is_whole` says that the text is all of the message."""
+
+    def __call__(self, text: str, *, is_whole: bool = True) -> Origin:
+        """Returns the origin."""
+        ...
+
+
 def split_content(
-    message: ParsedMessage, role: Role, decode_block: Callable[[Raw], Part | Chunk], get_origin: Callable[[str], Origin]
+    message: ParsedMessage, role: Role, decode_block: Callable[[Raw], Part | Chunk], get_origin: OriginFinder
 ) -> list[Message]:
     """Turns a message with a text or an array of blocks under `content` into messages. See `split_message`.
 
@@ -109,7 +118,8 @@ def split_content(
         if isinstance(part, Chunk):
             chunks.append(part)
         else:
-            chunks.append(Chunk(role, get_origin(part.text if isinstance(part, Text) else ""), (part,)))
+            text = part.text if isinstance(part, Text) else ""
+            chunks.append(Chunk(role, get_origin(text, is_whole=len(blocks) == 1), (part,)))
     return split_message(message.native, "content", chunks or [Chunk(role, get_origin(""), ())])
 
 

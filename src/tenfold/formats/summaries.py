@@ -1,0 +1,37 @@
+"""Finds the summaries that Tenfold wrote into a file, in every format.
+
+A file cannot say whether a summary is ours: whoever writes files can write one. So a reader takes it as a summary of
+unknown source, which holds no words of the user, and the store that a file is imported into confirms what it wrote.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tenfold.record.entry import Entry, MessageEntry
+from tenfold.record.message import Message, Text, get_text
+from tenfold.store.base import Store
+from tenfold.store.own_summaries import is_stored_summary
+from tenfold.wire.marks import SummaryMark, find_summary_mark
+
+
+def _find_mark(message: Message) -> SummaryMark | None:
+    is_text = message.role in ("user", "system") and all(isinstance(part, Text) for part in message.parts)
+    return find_summary_mark(get_text(message)) if is_text else None
+
+
+def with_unknown_source(entry: Entry) -> Entry:
+    """Returns the entry of a file, with a summary in our form as one of unknown source, whatever its role says."""
+    if not isinstance(entry, MessageEntry) or entry.message.origin == "harness" or _find_mark(entry.message) is None:
+        return entry
+    return replace(entry, message=replace(entry.message, origin="harness"))
+
+
+def with_confirmed_source(entry: Entry, store: Store, namespace: str) -> Entry:
+    """Returns the entry of a file, with a summary as Tenfold's own if the store wrote it, in whatever session."""
+    if not isinstance(entry, MessageEntry) or entry.message.origin != "harness":
+        return entry
+    mark = _find_mark(entry.message)
+    if mark is None or not is_stored_summary(store, namespace, *mark):
+        return entry
+    return replace(entry, message=replace(entry.message, origin="tenfold"))
