@@ -145,7 +145,7 @@ def test_what_another_tool_summarized_is_told_as_a_summary_and_is_not_the_users(
     assert not any("curl" in f.text for f in get_facts(done.session) if f.kind in RULES)
     text = str(done.messages)
     assert "port 7443" in text, "it is not silently dropped"
-    assert "summary:" in text
+    assert "summary of unknown source:" in text
 
 
 def test_a_compaction_entry_of_pi_is_a_summary_of_pi() -> None:

@@ -38,7 +38,7 @@ class NarrativeItem(Struct, frozen=True):
 
     first: int
     last: int
-    speaker: Literal["user", "assistant", "tool", "summary"]
+    speaker: Literal["user", "assistant", "tool", "summary", "unconfirmed"]
     text: str
     calls: tuple[NarratedCall, ...] = ()
 
@@ -55,7 +55,7 @@ def build_items(items: Sequence[tuple[int, Message]]) -> list[NarrativeItem]:
         text = get_text(message)
         if message.origin == "harness":
             told = get_text_before_facts(find_unconfirmed_summary(text) or "")
-            out += [NarrativeItem(at, at, "summary", told)] if told else []
+            out += [NarrativeItem(at, at, "unconfirmed", told)] if told else []
             continue
         result = get_tool_result(message)
         if message.role == "assistant":

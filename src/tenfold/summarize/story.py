@@ -235,7 +235,7 @@ def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[Passag
             return PassageKind.ANSWER, PassageKind.SENTENCE
         case "assistant":
             return PassageKind.SENTENCE, PassageKind.SENTENCE
-        case "summary":
+        case "unconfirmed":
             return PassageKind.EARLIER, PassageKind.EARLIER
         case _:
             return PassageKind.RESULT, PassageKind.RESULT
@@ -341,7 +341,13 @@ def _render_story(passages: Sequence[Passage], chosen: Iterable[int], narrative:
     return "\n".join(lines)
 
 
-_SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "tool", "summary": "summary"}
+_SPEAKERS = {
+    "user": "User",
+    "assistant": "Assistant",
+    "tool": "tool",
+    "summary": "summary",
+    "unconfirmed": "summary of unknown source",
+}
 
 
 def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
@@ -356,7 +362,7 @@ def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
         else:
             words.append(passage.text)
     text = " ".join(words)
-    quoted = f'"{text}"' if item.speaker in ("tool", "summary") else text
+    quoted = text if item.speaker in ("user", "assistant") else f'"{text}"'
     head = f"[{item.first}] {_SPEAKERS[item.speaker]}:"
     rendered = [_render_call(parts) for parts in calls]
     if words:
