@@ -29,6 +29,7 @@ from tenfold.session.facade import Session
 from tenfold.store.base import HIT_LIMIT, Hit
 from tenfold.trigger.limits import Decision
 from tenfold.view.fold import View
+from tenfold.wire import OriginCallback
 
 
 class LoopModel:
@@ -88,9 +89,11 @@ class AsyncSession:
         """What the model sees now."""
         return self.session.view
 
-    async def append(self, *messages: Message, usage: Usage | None = None, run: str = "") -> list[str]:
+    async def append(
+        self, *messages: Message, usage: Usage | None = None, run: str = "", origin: OriginCallback | None = None
+    ) -> list[str]:
         """See `Session.append`. The messages are appended even if the call is cancelled."""
-        return await run_uninterrupted(lambda: self.session.append(*messages, usage=usage, run=run))
+        return await run_uninterrupted(lambda: self.session.append(*messages, usage=usage, run=run, origin=origin))
 
     async def sync(self, messages: Sequence[Message]) -> View:
         """See `Session.sync`."""
@@ -176,13 +179,19 @@ class AsyncSession:
             return await run_uninterrupted(lambda: compactor.apply_result(result, view))
 
     async def before_model(
-        self, request: Mapping[str, Any], *, window: int | None = None, recall: RecallMode = "none", wire: str = ""
+        self,
+        request: Mapping[str, Any],
+        *,
+        window: int | None = None,
+        recall: RecallMode = "none",
+        wire: str = "",
+        origin: OriginCallback | None = None,
     ) -> dict[str, Any]:
         """See `Session.before_model`. Cancelling it leaves no Block."""
         session = self.session
         async with session.compactor.lock:
             host_request, host_list, call = await asyncio.to_thread(
-                lambda: session.sync_request(request, window=window, recall=recall, wire=wire)
+                lambda: session.sync_request(request, window=window, recall=recall, wire=wire, origin=origin)
             )
             await self._run_check(call)
             return await asyncio.to_thread(session.build_request, request, host_request, host_list)

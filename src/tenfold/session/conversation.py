@@ -30,7 +30,7 @@ from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import check_messages
 from tenfold.view.units import MessageKey
-from tenfold.wire.marks import extract_summary_text
+from tenfold.wire.marks import OriginCallback, extract_summary_text
 
 PolicyProvider = Callable[[], Policy]
 """Returns the policy in force. It is called at every check, so that a change applies without a restart."""
@@ -160,14 +160,18 @@ class Conversation:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def append(self, *messages: Message, usage: Usage | None = None, run: str = "") -> list[str]:
+    def append(
+        self, *messages: Message, usage: Usage | None = None, run: str = "", origin: OriginCallback | None = None
+    ) -> list[str]:
         """Appends messages at the leaf, atomically, and returns their ids. `run` is the id of the run they belong to.
 
+        `origin` says whose words a user message is: see `tenfold.compact`.
         `usage` is stored with the last assistant message; the usage from `record_usage` with the first. Raises
         `LostRace` if another writer was first. Nothing is written then: call `refresh` and append again.
         """
         with self.lock:
-            return self._cursor.append_messages(messages, usage=usage, run=run)
+            said = messages if origin is None else [_with_origin(message, origin) for message in messages]
+            return self._cursor.append_messages(said, usage=usage, run=run)
 
     def sync(self, messages: Sequence[Message]) -> View:
         """Syncs the log with a host's whole message list, which hosts resend on every request, and returns the view.
@@ -279,3 +283,8 @@ class Conversation:
                 return False
             self._cursor.append([entry])
             return True
+
+
+def _with_origin(message: Message, origin: OriginCallback) -> Message:
+    found = origin(get_text(message)) if message.role == "user" else None
+    return message if found is None else replace(message, origin=found)

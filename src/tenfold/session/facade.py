@@ -38,7 +38,7 @@ from tenfold.store.base import SessionInfo
 from tenfold.store.own_summaries import is_stored_summary
 from tenfold.trigger.limits import Decision
 from tenfold.view.path import Path
-from tenfold.wire import WIRES
+from tenfold.wire import WIRES, OriginCallback
 
 MAX_PART_TOKENS = max(IMAGE_TOKENS, PAGE_TOKENS) + MESSAGE_OVERHEAD
 """The most tokens one part can take beyond its bytes: an image or file given by URL, plus the message overhead."""
@@ -110,7 +110,13 @@ class Session(Conversation):
     # -- for hosts -----------------------------------------------------------------------------------------------------
 
     def before_model(
-        self, request: Mapping[str, Any], *, window: int | None = None, recall: RecallMode = "none", wire: str = ""
+        self,
+        request: Mapping[str, Any],
+        *,
+        window: int | None = None,
+        recall: RecallMode = "none",
+        wire: str = "",
+        origin: OriginCallback | None = None,
     ) -> dict[str, Any]:
         """Returns the request to send in place of this one, with its message list compacted if it is too long.
 
@@ -118,10 +124,13 @@ class Session(Conversation):
         the policy's trigger fires; `outcome` holds the result. Messages that stay are the same objects that were
         passed in, so a message that was edited in place is sent as edited. In a list of more than 64 messages, the
         log may notice an edit far from the end some requests later, but always before a compaction. Without a known
-        window nothing is compacted. Raises `UsageError` for a request that does not hold the whole conversation.
+        window nothing is compacted. `origin` says whose words a user text is where its form does not: see
+        `tenfold.compact`. Raises `UsageError` for a request that does not hold the whole conversation.
         """
         with self.compactor.lock:
-            host_request, host_list, call = self.sync_request(request, window=window, recall=recall, wire=wire)
+            host_request, host_list, call = self.sync_request(
+                request, window=window, recall=recall, wire=wire, origin=origin
+            )
             if call is not None:
                 self.compactor.run_check(call)
             return self.build_request(request, host_request, host_list)
@@ -137,7 +146,14 @@ class Session(Conversation):
             self.record_usage(usage)
 
     def sync_request(
-        self, request: Mapping[str, Any], *, window: int | None, recall: RecallMode, wire: str, thorough: bool = False
+        self,
+        request: Mapping[str, Any],
+        *,
+        window: int | None,
+        recall: RecallMode,
+        wire: str,
+        origin: OriginCallback | None = None,
+        thorough: bool = False,
     ) -> tuple[HostRequest, HostList, Call | None]:
         """Does the first half of `before_model`: reads the request and syncs its list with the log.
 
@@ -147,13 +163,17 @@ class Session(Conversation):
         """
         with self.lock:
             previous, confirm = self._host.history, self.is_own_summary
-            read = read_request(request, confirm=confirm, wire=wire, previous=previous, thorough=thorough)
+            read = read_request(
+                request, confirm=confirm, origin=origin, wire=wire, previous=previous, thorough=thorough
+            )
             self.use_model(read.model or self.model)
             floor = sum(self.policy.counter.count(list(read.overhead_texts))) if read.overhead_texts else 0
             call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall)
             if not thorough and self._is_near_trigger(read.history.measure_growth(previous), call):
                 again = {**request, read.field: read.items}
-                read = read_request(again, confirm=confirm, wire=read.wire, previous=read.history, thorough=True)
+                read = read_request(
+                    again, confirm=confirm, origin=origin, wire=read.wire, previous=read.history, thorough=True
+                )
             self._host.keep_request(read.history)
         return read, *self.sync_and_check(read.history.get_messages(), call)
 

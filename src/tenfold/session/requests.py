@@ -24,7 +24,15 @@ from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import find_violations
 from tenfold.view.units import MessageKey, VisibleMessage, build_original_key, get_step_messages, is_visible
-from tenfold.wire import WIRES, DecodedHistory, EncodedList, SummaryConfirmer, find_summary_mark, get_wire
+from tenfold.wire import (
+    WIRES,
+    DecodedHistory,
+    EncodedList,
+    OriginCallback,
+    SummaryConfirmer,
+    find_summary_mark,
+    get_wire,
+)
 from tenfold.wire.fingerprint import fingerprint_message
 from tenfold.wire.registry import choose_wire, find_list_field, find_only_wire
 from tenfold.wire.sdk_values import get_set_fields
@@ -276,15 +284,16 @@ def read_request(
     request: Mapping[str, Any],
     *,
     confirm: SummaryConfirmer | None = None,
+    origin: OriginCallback | None = None,
     wire: str = "",
     previous: DecodedHistory | None = None,
     thorough: bool = False,
 ) -> HostRequest:
-    """Reads a request of any wire. `wire` names the wire if it cannot be detected. `confirm` knows our own summaries.
+    """Reads a request of any wire. `wire` names the wire if it cannot be detected.
 
-    `previous` is the list of the previous request; what is unchanged is not decoded again. For `thorough` see
-    `DecodedHistory.decode_next`. Raises `UsageError` if the request does not hold the whole conversation, and
-    `BadInput` for items of no known format.
+    `confirm` knows our own summaries, and `origin` whose words a user text is. `previous` is the list of the previous
+    request; what is unchanged is not decoded again. For `thorough` see `DecodedHistory.decode_next`. Raises
+    `UsageError` if the request does not hold the whole conversation, and `BadInput` for items of no known format.
     """
     field = find_list_field(request)
     value = request[field]
@@ -293,7 +302,9 @@ def read_request(
         value = [get_wire(known_wire).profile.build_user_message(value)]
     items = value if type(value) is list else list(value)
     choice = known_wire or choose_wire(request, field, items)
-    resent = (previous or DecodedHistory()).decode_next(items, choice, confirm=confirm, thorough=thorough)
+    resent = (previous or DecodedHistory()).decode_next(
+        items, choice, confirm=confirm, origin=origin, thorough=thorough
+    )
     fields = get_wire(resent.wire).profile.request
     return HostRequest(
         resent.wire,

@@ -25,7 +25,7 @@ from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import can_send_unchanged, restore_objects
 from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite import SqliteStore
-from tenfold.wire import WIRES, EncodedList, detect_wire, render_value, to_json_bytes
+from tenfold.wire import WIRES, EncodedList, OriginCallback, detect_wire, render_value, to_json_bytes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,14 +71,19 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     policy: str | Policy = "tenfold",
     recall: RecallMode = "none",
     summarizer: Model | None = None,
+    origin: OriginCallback | None = None,
 ) -> CompactResult:
     """Compacts a list of OpenAI Chat, OpenAI Responses, Anthropic or Gemini messages.
 
     `to` is the target in tokens, for messages, `system` and `tools` together. Without it the policy's trigger decides,
     for `window` (or the known window of `model`) less `output_reserve`. With `recall="tool"` the result has tools by
-    which the model can read what was hidden. The list and its messages are never changed. Raises `UsageError` when
-    neither a target nor a window is known or `output_reserve` leaves nothing of the window, and `BadInput` for messages
-    of an unknown format.
+    which the model can read what was hidden. The list and its messages are never changed.
+
+    `origin` is asked for each text of the user's messages whose words it is: "human", "tool", "harness" or "model", or
+    None for what its form says. It is for programs that put the output of tools into user messages in a form of theirs.
+
+    Raises `UsageError` when neither a target nor a window is known or `output_reserve` leaves nothing of the window,
+    and `BadInput` for messages of an unknown format.
     """
     _validate_arguments(model, policy, recall, summarizer)
     items = [to_json_bytes(m) for m in messages]
@@ -95,7 +100,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     stamps = Stamps(ids.generate, message_time=lambda: None)  # the list does not say when its messages were written
     answerer = Answerer(model=summarizer)
     session = Session.create(address, chosen, model=model or "", answerer=answerer, stamps=stamps)
-    decoded = WIRES[wire].decode(items, confirm=_is_own_summary)
+    decoded = WIRES[wire].decode(items, confirm=_is_own_summary, origin=origin)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
     window = window or (find_window(model) if model else None)

@@ -256,8 +256,10 @@ _MIN_SUPPORT = 0.5
 """Part of the words of a claim about the user that one of the user's messages must share."""
 _MIN_OVERLAP = 0.3
 """Part that a clause must share for its polarity to count for a claim about the user."""
-_NO_SUPPORT, _MUCH_NEARER = 0.2, 0.3
-"""Less than the first is no support at all. By the second, a tool's text is nearer to the claim than the user's."""
+_NO_SUPPORT, _MUCH_NEARER, _NEARLY_SAME = 0.2, 0.3, 0.6
+"""Less than the first is no support at all. By the second, a tool's text is nearer to the claim than the user's, and by
+the third it says nearly the same.
+"""
 _MIN_SHARED = 2
 """Words that a line of a tool must share with a claim to be near it."""
 _AS_GOOD = 0.95
@@ -291,9 +293,9 @@ def _check_statements(sentence: str, source: SourceText) -> list[ClaimError]:
     clauses = [clause._replace(stems=clause.stems - _FRAME_STEMS) for clause in read_clauses(told)]
     contradictions = [error for clause in clauses if (error := _find_opposite(clause, told, source)) is not None]
     stems = frozenset(stem for clause in clauses for stem in clause.stems)
-    if contradictions or is_foreign or not stems or not source.user_statements:
+    if contradictions or not stems or not source.user_statements or is_refusal:
         return contradictions
-    return [] if is_refusal else list(_check_support(stems, told, source))
+    return list(_check_support(stems, told, source, is_foreign=is_foreign))
 
 
 def _split_parts(masked: str) -> Iterator[tuple[int, int]]:
@@ -319,15 +321,23 @@ def _find_opposite(clause: Clause, sentence: str, source: SourceText) -> ClaimEr
     return ClaimError("user", f'"{shown}": the user said the opposite: "{said}"')
 
 
-def _check_support(stems: frozenset[str], sentence: str, source: SourceText) -> Iterator[ClaimError]:
-    """Yields an error if the user said nothing of the kind, or a tool's text is much nearer to it than the user's."""
+def _check_support(
+    stems: frozenset[str], sentence: str, source: SourceText, *, is_foreign: bool
+) -> Iterator[ClaimError]:
+    """Yields an error if the user said nothing of the kind, or a tool's text is much nearer to it than the user's.
+
+    A claim in another language than the user's shares no words with what they said. It is wrong only if a tool's text
+    or a call says nearly the same.
+    """
     weights = _weigh_stems(stems, source.user_statements)
     by_user = max(count_shared(stems, weights, words) for words in source.user_stems)
     if by_user >= _MIN_SUPPORT:
         return
-    near = (words for words in source.tool_stems if len(words & stems) >= _MIN_SHARED)
+    others = (*source.tool_stems, *map(find_stems, source.calls)) if is_foreign else source.tool_stems
+    near = (words for words in others if len(words & stems) >= _MIN_SHARED)
     by_tool = max((count_shared(stems, weights, words) for words in near), default=0.0)
-    if by_user < _NO_SUPPORT or by_tool >= by_user + _MUCH_NEARER:
+    is_unsupported = by_user < _NO_SUPPORT or by_tool >= by_user + _MUCH_NEARER
+    if by_tool >= by_user + _NEARLY_SAME if is_foreign else is_unsupported:
         whose = (
             "a tool's output says something like it, the user never did"
             if by_tool > by_user

@@ -361,7 +361,7 @@ def build_source(
         text = get_text(message)
         user_words.append(words)
         if words != text:
-            (tool_words if message.origin in {"tool", "harness"} else other_words).append(text)
+            (other_words if message.origin == "model" else tool_words).append(text)  # what is beside a user's words too
         other_words.extend(part.text for part in message.parts if isinstance(part, Thinking))
         text_call = parse_text_action(message) if message.origin == "model" and not get_tool_calls(message) else None
         for call in (*get_tool_calls(message), *((text_call,) if text_call else ())):
@@ -369,6 +369,8 @@ def build_source(
                 call.arguments.replace("\\n", "\n").replace("\\\\", "\\").replace("\\/", "/").replace('\\"', '"')
             )
             action = interpret_call(call)
+            if "\\u" in arguments:  # as some programs write all but ASCII
+                arguments = "\n".join(map(str, action.arguments.values())) or arguments
             calls.append(f"{call.name}\n{arguments}")
             if not _is_reading(action):
                 changes.append(arguments)

@@ -36,6 +36,7 @@ from tenfold.text.excerpts import Count, collapse_spaces, excerpt, flatten, is_p
 from tenfold.text.json_text import extract_prose
 from tenfold.text.markdown import strip_markdown
 from tenfold.text.redaction import redact_cached
+from tenfold.wire.marks import strip_harness_text
 
 MAX_SENTENCE_CHARS = 320
 
@@ -182,12 +183,17 @@ def _split_items(
 
 
 def _split_words(item: NarrativeItem) -> tuple[str, str]:
-    """Returns what the speaker of an item said, and what of it is only passed on, such as a log or a document."""
+    """Returns what the speaker of an item said, and what of it is only passed on, such as a log or a document.
+
+    What a program put beside the user's words in tags is passed on as well.
+    """
     if item.speaker != "user":
         return item.text, ""
-    parts = split_pasted(item.text)
+    said = strip_harness_text(item.text)
+    parts = split_pasted(said)
     own, pasted = ("\n".join(text for text, is_own in parts if is_own is wanted) for wanted in (True, False))
-    return own, pasted
+    context = item.text if not said else "" if said == item.text.strip() else item.text.replace(said, "")
+    return own, "\n".join(text for text in (pasted, context) if text)
 
 
 def _is_told(sentence: str, text: str, told: str) -> bool:
@@ -353,6 +359,7 @@ _SPEAKERS = {
 def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
     """Renders the words of an item on one line, and each of its calls on one more."""
     words: list[str] = []
+    passed_on: list[str] = []
     calls: list[list[Passage]] = []
     for passage in passages:
         if passage.parent is None and passage.kind in CALL_KINDS:
@@ -360,13 +367,13 @@ def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
         elif passage.parent is not None:
             calls[-1].append(passage)
         else:
-            words.append(passage.text)
-    text = " ".join(words)
-    quoted = text if item.speaker in ("user", "assistant") else f'"{text}"'
-    head = f"[{item.first}] {_SPEAKERS[item.speaker]}:"
+            (passed_on if passage.kind is PassageKind.PASTED else words).append(passage.text)
+    text, head = " ".join(words), f"[{item.first}] {_SPEAKERS[item.speaker]}:"
+    said = [text if item.speaker in ("user", "assistant") else f'"{text}"'] if text else []
+    said += [f'(passed on: "{" ".join(passed_on)}")'] if passed_on else []
     rendered = [_render_call(parts) for parts in calls]
-    if words:
-        return [f"{head} {quoted}", *(f"  - {line}" for line in rendered)]
+    if said:
+        return [f"{head} {' '.join(said)}", *(f"  - {line}" for line in rendered)]
     return [f"[{item.first}] - {line}" for line in rendered]
 
 

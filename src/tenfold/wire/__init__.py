@@ -12,6 +12,7 @@ from tenfold.wire.container import count_items, decode_bytes, encode_bytes
 from tenfold.wire.decoded_history import DecodedHistory
 from tenfold.wire.encoding import Wire
 from tenfold.wire.marks import (
+    OriginCallback,
     SummaryConfirmer,
     SummaryMark,
     extract_summary_text,
@@ -33,6 +34,7 @@ __all__ = [
     "DecodedHistory",
     "EncodedItem",
     "EncodedList",
+    "OriginCallback",
     "Profile",
     "SummaryConfirmer",
     "SummaryMark",

@@ -32,7 +32,7 @@ from tenfold.record.message import (
     has_item_references,
 )
 from tenfold.wire import splice
-from tenfold.wire.marks import SummaryConfirmer, find_origin
+from tenfold.wire.marks import OriginCallback, SummaryConfirmer, find_origin, is_like_task
 from tenfold.wire.media import inline_document, render_placeholder
 from tenfold.wire.profiles import MADE_ID_PREFIX, Profile
 
@@ -108,16 +108,26 @@ NO_PREFIX = DecodedPrefix()
 class DecodingContext:
     """What a decoder knows besides the message at hand: the beginning of the list, and the tool calls so far."""
 
-    def __init__(self, prefix: DecodedPrefix, confirm: SummaryConfirmer | None) -> None:
-        self.prefix, self._confirm = prefix, confirm
+    def __init__(
+        self, prefix: DecodedPrefix, confirm: SummaryConfirmer | None, origin: OriginCallback | None = None
+    ) -> None:
+        self.prefix, self._confirm, self._origin = prefix, confirm, origin
+        self._has_answer = False
         self._name_by_call: dict[str, str | None] = {}
 
     def find_origin(self, role: Role, text: str = "", *, is_whole: bool = True) -> Origin:
         """Finds the origin of a text in a message of that role. `is_whole` says that it is all of the message."""
-        return find_origin(role, text, self._confirm, is_whole=is_whole)
+        self._has_answer = self._has_answer or role == "assistant"
+        told = self._origin(text) if self._origin is not None and role == "user" and text else None
+        found = told or find_origin(role, text, self._confirm, is_whole=is_whole)
+        return "tool" if found == "human" and not told and is_like_task(text) and self._is_after_answer() else found
+
+    def _is_after_answer(self) -> bool:
+        return self._has_answer or any(m.role == "assistant" for m in self.prefix.iterate_backwards())
 
     def add_calls(self, parts: Iterable[Part]) -> None:
-        """Adds the tool calls among these parts."""
+        """Adds the tool calls among the parts of an answer."""
+        self._has_answer = True
         self._name_by_call.update((p.id, p.name) for p in parts if isinstance(p, ToolCall))
 
     def find_tool_name(self, call_id: str) -> str | None:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from tenfold.record.message import Message, ToolResult
 from tenfold.wire.base import DecodedPrefix
 from tenfold.wire.container import count_items
-from tenfold.wire.marks import SummaryConfirmer
+from tenfold.wire.marks import OriginCallback, SummaryConfirmer
 from tenfold.wire.registry import WIRES, WireChooser, read_sign
 from tenfold.wire.sdk_values import encode_value, to_json_bytes
 
@@ -92,6 +92,7 @@ class DecodedHistory(Struct, frozen=True):
         wire: str | WireChooser,
         *,
         confirm: SummaryConfirmer | None = None,
+        origin: OriginCallback | None = None,
         thorough: bool = False,
     ) -> DecodedHistory:
         """Decodes the list that follows this one, and takes over from this one what is unchanged.
@@ -120,18 +121,19 @@ class DecodedHistory(Struct, frozen=True):
                 wires.append(sign)
             wire = wire(roles, wires)
         if kept_count and wire != self.wire:
-            return DecodedHistory().decode_next(items, wire, confirm=confirm)
+            return DecodedHistory().decode_next(items, wire, confirm=confirm, origin=origin)
         count = self.ends[kept_count - 1] if kept_count else 0
         messages, ends = (
             _continue_list(self.messages, count, changed_prompts),
             _continue_list(self.ends, kept_count, changed_prompts),
         )
         if changed_prompts:
-            opening = WIRES[wire].decode(raws[:changed_prompts], confirm=confirm)
+            opening = WIRES[wire].decode(raws[:changed_prompts], confirm=confirm, origin=origin)
             if _find_ends(opening, 0) != ends[:changed_prompts] or any(m.role != "system" for m in opening):
-                return DecodedHistory().decode_next(items, wire, confirm=confirm)
+                return DecodedHistory().decode_next(items, wire, confirm=confirm, origin=origin)
             messages[: len(opening)] = opening
-        decoded = WIRES[wire].decode(new_raws, confirm=confirm, prefix=DecodedPrefix(kept_count, count, messages))
+        prefix = DecodedPrefix(kept_count, count, messages)
+        decoded = WIRES[wire].decode(new_raws, confirm=confirm, origin=origin, prefix=prefix)
         messages.extend(decoded)
         ends.extend(_find_ends(decoded, count))
         copies = _continue_list(self.copies, kept_count, changed_prompts)

@@ -18,7 +18,7 @@ from tenfold.wire.base import (
     Ledger,
     OutgoingMessage,
 )
-from tenfold.wire.marks import OPENING_STUB, SummaryConfirmer, render_system_note
+from tenfold.wire.marks import OPENING_STUB, OriginCallback, SummaryConfirmer, render_system_note
 from tenfold.wire.profiles import Profile
 from tenfold.wire.segments import ParsedMessage, batch_messages, build_envelope, extract_blocks, parse_list
 
@@ -41,14 +41,20 @@ class Wire(Struct, frozen=True):
         return self.profile.wire
 
     def decode(
-        self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
+        self,
+        items: Sequence[bytes],
+        *,
+        confirm: SummaryConfirmer | None = None,
+        origin: OriginCallback | None = None,
+        prefix: DecodedPrefix = NO_PREFIX,
     ) -> list[Message]:
         """Decodes native messages, each as JSON bytes. `prefix` is the beginning of the list if it was decoded earlier.
 
-        Raises `UnknownRole`, and `BadInput` for an item that is not a JSON object.
+        `origin` says whose words a user text is where its form does not. Raises `UnknownRole`, and `BadInput` for an
+        item that is not a JSON object.
         """
         natives = parse_list(items, self.name, prefix.item_count)
-        return list(self.decode_natives(natives, DecodingContext(prefix, confirm)))
+        return list(self.decode_natives(natives, DecodingContext(prefix, confirm, origin)))
 
     def encode(self, messages: Sequence[Message]) -> EncodedList:
         """Encodes messages: untouched ones byte for byte, the others rendered from their parts."""

@@ -42,6 +42,10 @@ class SummaryMark(NamedTuple):
     hash: str
 
 
+OriginCallback = Callable[[str], Origin | None]
+"""A host's own word on a user text: its origin, or None to judge it by its form."""
+
+
 class HarnessPattern(NamedTuple):
     """Describes text written by a harness: it begins with `start` and, if given, ends with `end`."""
 
@@ -65,6 +69,12 @@ HARNESS_PATTERNS: tuple[HarnessPattern, ...] = (
     HarnessPattern("<user_instructions>", "</user_instructions>", "Codex: the instructions file"),
     HarnessPattern("# AGENTS.md instructions for ", "", "Codex: the instructions file"),
     HarnessPattern("<environment_details>", "</environment_details>", "Cline: open files and time"),
+    HarnessPattern("<info-msg>", "</info-msg>", "goose: directory and time (goose, crates/goose, `moim`)"),
+    HarnessPattern("<user_info>", "</user_info>", "Cursor: system, shell and directory"),
+    HarnessPattern("<additional_data>", "</additional_data>", "Cursor: what may help to answer"),
+    HarnessPattern("<open_and_recently_viewed_files>", "</open_and_recently_viewed_files>", "Cursor: files in view"),
+    HarnessPattern("<system_reminder>", "</system_reminder>", "Cursor: reminders"),
+    HarnessPattern("<system>", "</system>", "Kimi CLI: notes of the program"),
     HarnessPattern("<session_context>", "</session_context>", "Gemini CLI: date, directory, tree"),
     HarnessPattern(
         "Here is a demonstration of how to correctly accomplish this task.",
@@ -95,13 +105,15 @@ and has the model answer: that is a question and an answer, and is read as such.
 class ToolOutputPattern(NamedTuple):
     """Describes user text that is a tool's output: it begins with `start` and ends with `end`, if given.
 
-    Text that begins with `exception`, if given, is not.
+    Text that begins with `exception`, if given, is the task, before any answer. `form`, if given, is a pattern that its
+    beginning must match.
     """
 
     start: str
     end: str
     source: str
     exception: str = ""
+    form: str = ""
 
 
 TOOL_OUTPUT_PATTERNS: tuple[ToolOutputPattern, ...] = (
@@ -111,8 +123,55 @@ TOOL_OUTPUT_PATTERNS: tuple[ToolOutputPattern, ...] = (
     ToolOutputPattern("OBSERVATION:\n", "", "SWE-agent 1: an action's output"),
     ToolOutputPattern("<returncode>", "</output>", "mini-swe-agent: an action's output"),
     ToolOutputPattern("[result of a tool call that has no place here any more", "", "Tenfold: a result that came late"),
+    ToolOutputPattern("Observation:", "", "ReAct, LangChain, CrewAI, smolagents: what an action returned"),
+    ToolOutputPattern("TOOL RESPONSE:", "", "LangChain: the JSON chat agent's tool output"),
+    ToolOutputPattern("EXECUTION RESULT of [", "", "OpenHands: models without tool calls (fn_call_converter)"),
+    ToolOutputPattern(
+        "[", "", "Cline, Roo Code: `[read_file for 'a.py'] Result:`", form=r"\[[a-z_]+(?: for '[^\n]*')?\] Result:"
+    ),
+    ToolOutputPattern("<tool_response>", "</tool_response>", "Hermes and Qwen chat templates"),
+    ToolOutputPattern("<tool_result>", "</tool_result>", "agents that write their calls as text"),
+    ToolOutputPattern("<function_results>", "</function_results>", "Anthropic: tools before tool calls"),
+    ToolOutputPattern(
+        "exitcode: ", "", "AutoGen: what an executor ran", form=r"exitcode: -?\d+ \(execution (?:succeeded|failed)\)"
+    ),
+    ToolOutputPattern("***** Response from calling ", "", "AutoGen: a tool's answer"),
+    ToolOutputPattern(
+        "I ran this command:",
+        "",
+        "aider: a command that the user let it run, with its output",
+        form=r"I ran this command:\n\n[^\n]+\n\nAnd got this output:\n",
+    ),
+    ToolOutputPattern("I have *added these files to the chat*", "", "aider: the contents of files"),
+    ToolOutputPattern("Here are some READ ONLY files, provided for your reference.", "", "aider: files to read"),
+    ToolOutputPattern("Here are summaries of some files present in my git repository.", "", "aider: the repository"),
+    ToolOutputPattern("<agent_history>", "</agent_history>", "browser-use: what was done"),
+    ToolOutputPattern("<browser_state>", "</browser_state>", "browser-use: the page"),
+    ToolOutputPattern("<read_state>", "</read_state>", "browser-use: what was extracted"),
+    ToolOutputPattern("<context>", "</context>", "retrieved passages"),
+    ToolOutputPattern("<documents>", "</documents>", "retrieved documents"),
+    ToolOutputPattern("<document", "</document>", "a retrieved document"),
+    ToolOutputPattern("<search_results>", "</search_results>", "search results"),
+    ToolOutputPattern("<resource", "</resource>", "MCP: an embedded resource"),
+    ToolOutputPattern("<attached_files>", "</attached_files>", "Cursor: the contents of files"),
+    ToolOutputPattern("<file_content", "</file_content>", "Cline, Roo Code: the contents of a file"),
 )
 """Agents without tool calls receive the output of their tools as user messages. The task itself is the user's."""
+_TOOL_HEADER = re.compile(r"\s*\[[a-z_]+(?: for '[^\n]*')?\] Result:\s*")
+
+
+def is_like_task(text: str) -> bool:
+    """Tells whether a text is the task by its form, which ends as an output does: it is only before any answer."""
+    start = text.lstrip()
+    return any(
+        row.exception and start.startswith(row.exception) and start.rstrip().endswith(row.end)
+        for row in TOOL_OUTPUT_PATTERNS
+    )
+
+
+def is_tool_header(text: str) -> bool:
+    """Tells whether a text is nothing but the line that announces a tool's output, which the next text then is."""
+    return _TOOL_HEADER.fullmatch(text) is not None
 
 
 def find_text_origin(text: str, confirm: SummaryConfirmer | None = None, *, is_whole: bool = True) -> Origin:
@@ -135,14 +194,21 @@ def find_text_origin(text: str, confirm: SummaryConfirmer | None = None, *, is_w
 
 
 def strip_harness_text(text: str) -> str:
-    """Removes the tagged context that a harness put before and after a user's text."""
+    """Removes the tagged context that a harness put before and after a user's text.
+
+    What stands between the first opening and the last closing tag of a kind is context, whatever it says: text inside
+    may hold such tags as well, and what is doubtful is not the user's.
+    """
     first, last = _trim_range(text, 0, len(text))
-    rows = (*HARNESS_PATTERNS, *SUMMARY_PATTERNS)
-    for row in (row for row in rows if row.start.startswith("<") and row.end):
-        while text.startswith(row.start, first, last) and (end := text.find(row.end, first, last)) >= 0:
-            first, last = _trim_range(text, end + len(row.end), last)
-        while text.endswith(row.end, first, last) and (start := text.rfind(row.start, first, last)) >= 0:
-            first, last = _trim_range(text, first, start)
+    is_changed = True
+    while is_changed:
+        before = first, last
+        for start, end in _TAGS:
+            if text.startswith(start, first, last) and (at := text.rfind(end, first, last)) >= 0:
+                first, last = _trim_range(text, at + len(end), last)
+            if text.endswith(end, first, last) and (at := text.find(start, first, last)) >= 0:
+                first, last = _trim_range(text, first, at)
+        is_changed = before != (first, last)
     return text[first:last]
 
 
@@ -157,7 +223,11 @@ def _trim_range(text: str, first: int, last: int) -> tuple[int, int]:
 
 def _is_tool_output(row: ToolOutputPattern, text: str) -> bool:
     whole = text.startswith(row.start) and text.rstrip().endswith(row.end)
-    return whole and not (row.exception and text.startswith(row.exception))
+    return (
+        whole
+        and not (row.exception and text.startswith(row.exception))
+        and (not row.form or re.match(row.form, text) is not None)
+    )
 
 
 def find_origin(role: Role, text: str, confirm: SummaryConfirmer | None = None, *, is_whole: bool = True) -> Origin:
@@ -194,6 +264,14 @@ def extract_summary_text(text: str) -> str | None:
     """Returns the inner text of a summary that `find_summary_mark` accepts, else None."""
     match = _SUMMARY.fullmatch(text)
     return match.group(3) if match is not None and hash_summary(match.group(3)) == match.group(2) else None
+
+
+_TAGS = tuple(
+    (start, end)
+    for start, end, *_ in [*HARNESS_PATTERNS, *SUMMARY_PATTERNS, *TOOL_OUTPUT_PATTERNS]
+    if start.startswith("<") and end
+)
+"""The tags in which programs put something beside the user's words."""
 
 
 def find_unconfirmed_summary(text: str) -> str | None:

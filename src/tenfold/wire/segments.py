@@ -16,6 +16,7 @@ from msgspec import Raw, Struct
 from tenfold.errors import BadInput, UnknownRole
 from tenfold.record.message import Document, Image, Message, NativeBytes, OpaquePart, Origin, Part, Role, Text
 from tenfold.wire import splice
+from tenfold.wire.marks import is_tool_header
 from tenfold.wire.splice import Fields
 
 ContentPart = Text | Image | Document | OpaquePart
@@ -114,12 +115,16 @@ def split_content(
     if blocks is None:
         return [Message(role, (Text(text),) if text else (), get_origin(text or ""), native=message.native)]
     chunks: list[Chunk] = []
+    is_announced = False  # by a line of its own, as Cline writes it
     for part in map(decode_block, blocks):
         if isinstance(part, Chunk):
             chunks.append(part)
-        else:
-            text = part.text if isinstance(part, Text) else ""
-            chunks.append(Chunk(role, get_origin(text, is_whole=len(blocks) == 1), (part,)))
+            continue
+        text = part.text if isinstance(part, Text) else ""
+        origin = get_origin(text, is_whole=len(blocks) == 1)
+        origin = "tool" if origin == "human" and is_announced else origin
+        is_announced = role == "user" and (is_tool_header(text) or (is_announced and origin == "tool"))
+        chunks.append(Chunk(role, origin, (part,)))
     return split_message(message.native, "content", chunks or [Chunk(role, get_origin(""), ())])
 
 
