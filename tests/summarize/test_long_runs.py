@@ -71,7 +71,8 @@ def test_a_here_document_of_one_endless_word() -> None:
 
 def test_words_behind_many_reminders() -> None:
     reminders = "<system-reminder>x</system-reminder>\n" * 1_000_000
-    assert strip_harness_text(f"{reminders}hello {reminders}") == "hello"
+    assert strip_harness_text(f"{reminders}hello") == strip_harness_text(f"hello {reminders}") == "hello"
+    assert not strip_harness_text(f"{reminders}hello {reminders}"), "whose words these are is doubtful"
 
 
 def test_what_a_summary_claims() -> None:

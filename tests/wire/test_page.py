@@ -38,7 +38,7 @@ def test_the_injected_texts_are_those_of_the_table() -> None:
 
 def test_the_printed_texts_are_those_of_the_table() -> None:
     told = [[cell.replace("\u23ce", "\n") for cell in row] for row in read_rows("Output in a user's place")[1:]]
-    assert told == [[r.start, r.end, r.exception] for r in TOOL_OUTPUT_PATTERNS]
+    assert told == [[r.start, r.end, r.exception, r.source.replace("`", "")] for r in TOOL_OUTPUT_PATTERNS]
 
 
 def test_the_profiles_are_those_of_the_table() -> None:

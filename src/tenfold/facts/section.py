@@ -77,8 +77,7 @@ _MULTILINE_KINDS: frozenset[FactKind] = frozenset({"request", "rule", "correctio
 class FactsSection(Struct, frozen=True):
     """A rendered section of `tokens` tokens.
 
-    `visible` are the facts in view, in this text or elsewhere in the view. `unshown` are must-keep facts that did not
-    fit.
+    `visible` are the facts that this text or the rest of the view shows, `unshown` must-keep facts that did not fit.
     """
 
     text: str

@@ -117,7 +117,7 @@ def _add_line(draft: SessionDraft, line: JsonItem) -> None:
         case "custom_message":
             draft.add_messages([Message("user", _parse_content(value.get("content")), "harness", native=native)])
         case "branch_summary":
-            summary = Message("user", (Text(_frame_summary("branchSummary", value)),), "harness", native=native)
+            summary = Message("user", (Text(_render_summary("branchSummary", value)),), "harness", native=native)
             draft.add_branch(summary, str(value.get("fromId") or ""))
         case "model_change":
             draft.add_setting("model", f"{value.get('provider', '')}/{value.get('modelId', '')}", native)
@@ -149,7 +149,7 @@ def _add_message(draft: SessionDraft, fields: dict[str, Any], native: NativeByte
         case "bashExecution":
             message = Message("user", (Text(_render_bash(fields)),), "tool", native=native)
         case "branchSummary" | "compactionSummary" as role if "content" not in fields:
-            message = Message("user", (Text(_frame_summary(role, fields)),), "harness", native=native)
+            message = Message("user", (Text(_render_summary(role, fields)),), "harness", native=native)
         case _:
             injected = parts if "content" in fields else _parse_content(fields.get("summary"))
             message = Message("user", injected, "harness", native=native)
@@ -163,7 +163,7 @@ _SUMMARY_OPENINGS = {
 """What pi puts before a summary that it sends to a model."""
 
 
-def _frame_summary(role: str, fields: dict[str, Any]) -> str:
+def _render_summary(role: str, fields: dict[str, Any]) -> str:
     return f"{_SUMMARY_OPENINGS[role]}:\n\n<summary>\n{fields.get('summary') or ''}\n</summary>"
 
 

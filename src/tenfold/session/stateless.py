@@ -103,9 +103,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     decoded = WIRES[wire].decode(items, confirm=_is_own_summary, origin=origin)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
-    window = window or (find_window(model) if model else None)
-    if window is not None and output_reserve >= window:
-        raise UsageError(chosen.get_limits(window, output_reserve=output_reserve).note)
+    window = _check_window(window or (find_window(model) if model else None), chosen, output_reserve)
     call = msgspec.structs.replace(
         session.build_call(to=to, window=window, floor=floor),
         output_reserve=output_reserve,
@@ -132,6 +130,13 @@ def _as_coroutine(work: Callable[P, R]) -> Callable[P, Coroutine[None, None, R]]
 
 acompact = _as_coroutine(compact)
 """`compact` as a coroutine, with the same arguments. It runs in a thread, so it does not block the event loop."""
+
+
+def _check_window(window: int | None, policy: Policy, output_reserve: int) -> int | None:
+    """Returns the window unchanged. Raises `UsageError` if the output reserve leaves nothing of it."""
+    if window is not None and output_reserve >= window:
+        raise UsageError(policy.get_limits(window, output_reserve=output_reserve).note)
+    return window
 
 
 def _validate_arguments(model: object, policy: object, recall: object, summarizer: object) -> None:
