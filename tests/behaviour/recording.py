@@ -71,6 +71,10 @@ EXPLAINED = {
         "summary of everything older where the policy's own stages do not get there. Where reports of usage, or a "
         "correction that is a guess, say that nothing fits, what fits by our own count is tried (decision 0019)."
     ),
+    "passed-on": (
+        "What a program or the user passes on (a log, a page, a quotation, another program's wrapper) is quoted where "
+        "the story tells a user's line, and makes no request and no rule. The wrappers of more programs are known."
+    ),
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""
 
