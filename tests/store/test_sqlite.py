@@ -388,6 +388,42 @@ def test_a_locked_store_says_how_long_it_waited(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="POSIX only")
+def test_a_new_store_waits_for_the_one_that_makes_it_too(tmp_path: Path) -> None:
+    """SQLite changes the journal mode without waiting for a lock: of 60 openers in two processes, 7 were refused."""
+    path = tmp_path / "store.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match=r"locked by another process for 0\.2 seconds"):
+        SqliteStore(path, busy_seconds=0.2)
+    releasing = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
+    releasing.start()
+    store = SqliteStore(path)
+    releasing.join()
+    other.close()
+    Growing(store).say("one")
+    assert store.verify(NS) == []
+    store.close()
+
+
+def test_many_open_a_new_store_at_once(tmp_path: Path) -> None:
+    for number in range(20):
+        path, errors, barrier = tmp_path / f"{number}.db", list[StoreError](), threading.Barrier(4)
+
+        def open_it(path: Path = path, errors: list[StoreError] = errors, barrier: threading.Barrier = barrier) -> None:
+            barrier.wait()
+            try:
+                SqliteStore(path).close()
+            except StoreError as exc:
+                errors.append(exc)
+
+        threads = [threading.Thread(target=open_it) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+
+
 def test_a_fork_opens_connections_of_its_own(sqlite: SqliteStore) -> None:
     log = Growing(sqlite)
     log.say("one")

@@ -139,7 +139,7 @@ class Memory(AbstractCapability[Any]):
             received, self.build_call(request_context), has_run_end_check=self.has_run_end_check
         )
         if messages is None:
-            return request_context
+            return replace(request_context, messages=self._reader.get_sendable(request_context.messages))
         native_messages = await asyncio.to_thread(encode_messages, messages, objects)
         ctx.messages[:] = native_messages  # the run goes on from what the model sees; the log holds what is hidden
         return replace(request_context, messages=native_messages)

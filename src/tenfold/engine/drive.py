@@ -31,6 +31,7 @@ from tenfold.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome, R
 from tenfold.record.block import Block, ModelCost
 from tenfold.record.entry import Entry
 from tenfold.text.redaction import redact
+from tenfold.text.surrogates import replace_surrogates
 
 T = TypeVar("T")
 AsyncModelCall = Callable[[SummaryAsk], Awaitable[Answer]]
@@ -109,6 +110,7 @@ class Answerer(Struct, frozen=True):
                     f"a before-hook gave a {type(advice).__name__}, not an Answer or None; it was ignored"
                 )
                 continue
+            advice = replace_surrogates(advice)
             if advice.cancel:
                 return advice
             newest = advice if advice.text or advice.supplied_details else combined
@@ -147,9 +149,10 @@ def _to_error_answer(exc: BaseException) -> Answer:
     return Answer(error=redact(f"{type(exc).__name__}: {exc}"), retryable=is_temporary)
 
 
-def _redact_error(answer: Answer) -> Answer:
-    """Returns the Answer with secrets removed from its error, which is stored and may quote the request."""
-    return replace(answer, error=redact(answer.error)) if answer.error else answer
+def _clean_answer(answer: Answer) -> Answer:
+    """Returns the Answer without lone surrogates, and without secrets in its error, which may quote the request."""
+    clean = replace_surrogates(answer)
+    return replace(clean, error=redact(clean.error)) if clean.error else clean
 
 
 def _build_timeout_answer(ask: SummaryAsk) -> Answer:
@@ -181,7 +184,7 @@ def _call_model(model: Model, ask: SummaryAsk) -> Answer:
     except TimeoutError:
         return _build_timeout_answer(ask)
     if exc is None:
-        return _redact_error(future.result())
+        return _clean_answer(future.result())
     if not isinstance(exc, Exception):
         raise exc  # KeyboardInterrupt and the like end the program, as they would without a thread in between
     return _to_error_answer(exc)
@@ -191,7 +194,7 @@ async def _call_model_async(call: AsyncModelCall, ask: SummaryAsk) -> Answer:
     """Does the same as `_call_model`, for a model call that is a coroutine."""
     try:
         async with asyncio.timeout(ask.timeout if isfinite(ask.timeout) else None) as clock:
-            return _redact_error(await call(ask))
+            return _clean_answer(await call(ask))
     except Exception as exc:  # noqa: BLE001 - a user's model may raise anything, and no run may fail for a summary
         return _build_timeout_answer(ask) if clock.expired() else _to_error_answer(exc)
 

@@ -26,6 +26,7 @@ from tenfold.session.host_sync import HostSync
 from tenfold.session.log_cursor import LogCursor, SessionAddress, Stamps
 from tenfold.store.base import HIT_LIMIT, Hit
 from tenfold.summarize.prompt_files import with_prompts
+from tenfold.text.surrogates import replace_surrogates
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import check_messages
@@ -180,7 +181,7 @@ class Conversation:
         ones are appended, so nothing is duplicated. If a known message was changed, a branch begins before it.
         """
         with self.lock:
-            self._host.sync(list(messages))
+            self._host.sync([replace_surrogates(message) for message in messages])
             return self.view
 
     def record_usage(self, usage: Usage) -> None:

@@ -20,6 +20,7 @@ from tenfold.record.entry import Entry, MessageEntry, Pin, Retraction, Setting, 
 from tenfold.record.message import Message
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, HeadState, Store
 from tenfold.store.ids import IDS, get_current_time
+from tenfold.text.surrogates import replace_surrogates
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.units import Unit, build_block_key, build_original, build_original_key, get_step_messages
@@ -157,10 +158,16 @@ class LogCursor:
         return total + (len(get_step_messages(view.open_step, closing=False)) if view.open_step is not None else 0)
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Appends entries whose parents form a chain from the leaf.
+        """Appends entries whose parents form a chain from the leaf. Lone surrogates are replaced by U+FFFD.
 
         Raises whatever the store raises, and nothing is changed then.
         """
+        try:
+            self._append_as_they_are(entries)
+        except UnicodeEncodeError:
+            self._append_as_they_are(replace_surrogates(tuple(entries)))
+
+    def _append_as_they_are(self, entries: Sequence[Entry]) -> None:
         view, calibration, path, address = self.view, self.calibration, self.view.path, self.address
         self.load_counts()
         try:

@@ -38,7 +38,7 @@ class ConnectionPool:
         self._process_id = os.getpid()
         _create_file(path)
         with self.read() as db:
-            migrate(db, path)
+            migrate(db, path, busy_seconds=busy_seconds)
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:

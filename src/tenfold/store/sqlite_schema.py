@@ -10,9 +10,11 @@ A released migration is never edited. A change is a new migration at the end.
 from __future__ import annotations
 
 import sqlite3
+import time
 
 from tenfold.errors import NewerStore, StoreError, UnwritableStore
 
+_PAUSE = 0.01  # seconds between two tries to change the journal mode
 APPLICATION_ID = 0x54464C44  # "TFLD", in the file's header
 INDEXED_MARK = "indexed"
 """Names the mark that holds the last indexed entry. To change what `entry_text` or `terms.build_index_text` give, add a
@@ -91,16 +93,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "UPDATE mark SET value = 0 WHERE name = 'indexed'",
     ),
 )
+_SELECT_VERSION = (
+    "SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_master)"
+    " FROM pragma_user_version AS v, pragma_application_id AS a"
+)
 SCHEMA_VERSION = len(MIGRATIONS)
 """The schema that this release writes."""
 
 
-def migrate(db: sqlite3.Connection, path: str) -> None:
-    """Brings the file to this release's schema in one transaction. Raises `NewerStore` if it is newer."""
+def migrate(db: sqlite3.Connection, path: str, *, busy_seconds: float = 0.0) -> None:
+    """Brings the file to this release's schema in one transaction. Raises `NewerStore` if it is newer.
+
+    `busy_seconds` is how long it waits for another process that does the same.
+    """
     if _read_version(db, path) == SCHEMA_VERSION:
         return
     try:
-        db.execute("PRAGMA journal_mode=WAL")
+        _set_wal_mode(db, busy_seconds)
         db.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as exc:
         if exc.sqlite_errorname.startswith("SQLITE_READONLY"):
@@ -123,10 +132,24 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
             db.execute("ROLLBACK")
 
 
+def _set_wal_mode(db: sqlite3.Connection, busy_seconds: float) -> None:
+    """Turns on write-ahead mode. SQLite waits for no lock when it changes the mode, so this tries again."""
+    deadline = time.monotonic() + busy_seconds
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as exc:
+            if not exc.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() >= deadline:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
 def _read_version(db: sqlite3.Connection, path: str) -> int:
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    application = int(db.execute("PRAGMA application_id").fetchone()[0])
-    tables = int(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    # One statement, so that what another process is just making is seen as a whole or not at all.
+    row: tuple[int, int, int] = db.execute(_SELECT_VERSION).fetchone()
+    version, application, tables = row
     if application != APPLICATION_ID and (tables or version or application):
         raise StoreError(f"{path} is a database of another program, not a Tenfold store: name another file")
     if version > SCHEMA_VERSION:

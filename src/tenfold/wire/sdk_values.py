@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from tenfold.errors import BadInput
-from tenfold.wire import splice
+from tenfold.text.surrogates import replace_surrogates
 
 
 @runtime_checkable
@@ -42,7 +42,7 @@ def encode_value(value: object) -> bytes:
     try:
         return msgspec.json.encode(value, enc_hook=_to_plain)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_replace_surrogates(value), enc_hook=_to_plain)
+        return msgspec.json.encode(replace_surrogates(msgspec.to_builtins(value, enc_hook=_to_plain)))
     except (TypeError, ValueError) as exc:
         raise BadInput(f"a message holds what JSON cannot: {exc}; pass plain dicts, lists, texts and numbers") from exc
 
@@ -75,13 +75,3 @@ def _to_plain(value: object) -> object:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
     raise TypeError(f"a value of type {type(value).__name__}")
-
-
-def _replace_surrogates(value: object) -> object:
-    if isinstance(value, str):
-        return msgspec.json.decode(splice.quote(value))
-    if isinstance(value, Mapping):
-        return {_replace_surrogates(k): _replace_surrogates(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_replace_surrogates(v) for v in value]
-    return _replace_surrogates(_to_plain(value)) if isinstance(value, _SDKObject) else value

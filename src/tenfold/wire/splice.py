@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tenfold.errors import BadInput
+from tenfold.text.surrogates import replace_surrogates
 
 T = TypeVar("T")
 Fields = dict[str, Raw]
@@ -167,7 +168,7 @@ def quote(value: str) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        return msgspec.json.encode(replace_surrogates(value))
 
 
 def build_object(**members: bytes) -> bytes:
