@@ -11,6 +11,7 @@ from google.genai import types as google
 from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningItem
 
+from tenfold.errors import BadInput
 from tenfold.record.message import Image, Text, Thinking, ToolCall, get_tool_calls
 from tenfold.view.rules import validate
 from tenfold.wire import WIRES, detect_wire, to_json_bytes
@@ -103,3 +104,8 @@ def test_bytes_in_dicts_are_base64() -> None:
 
 def test_lone_surrogates_in_dicts_do_not_stop_anything() -> None:
     assert json.loads(to_json_bytes({"role": "user", "content": "a\ud83d"}))["content"] == "a\ufffd"
+
+
+def test_what_json_cannot_hold_is_refused_beside_a_lone_surrogate_too() -> None:
+    with pytest.raises(BadInput, match="a message holds what JSON cannot: a value of type object"):
+        to_json_bytes({"role": "user", "content": "a\ud83d", "extra": object()})

@@ -40,9 +40,10 @@ def to_json_bytes(message: object) -> bytes:
 def encode_value(value: object) -> bytes:
     """Encodes a value of a native message as JSON. Raises `BadInput` if JSON cannot hold it."""
     try:
-        return msgspec.json.encode(value, enc_hook=_to_plain)
-    except UnicodeEncodeError:
-        return msgspec.json.encode(replace_surrogates(msgspec.to_builtins(value, enc_hook=_to_plain)))
+        try:
+            return msgspec.json.encode(value, enc_hook=_to_plain)
+        except UnicodeEncodeError:
+            return msgspec.json.encode(replace_surrogates(msgspec.to_builtins(value, enc_hook=_to_plain)))
     except (TypeError, ValueError) as exc:
         raise BadInput(f"a message holds what JSON cannot: {exc}; pass plain dicts, lists, texts and numbers") from exc
 
