@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.facts.section import TITLE
+from tenfold.facts.section_headings import TITLE
 from tests.cli.conftest import Cli, write_messages
 
 USER = {"role": "user", "content": "Please keep going."}

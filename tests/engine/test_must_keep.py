@@ -6,7 +6,8 @@ import pytest
 
 from tenfold.engine.drive import Answerer
 from tenfold.facts.extractor import extract_facts
-from tenfold.facts.section import TITLE, is_must_keep
+from tenfold.facts.section import is_must_keep
+from tenfold.facts.section_headings import TITLE
 from tenfold.plan.pipeline import Stage
 from tenfold.plan.stages import ClearStage, SummarizePrefixStage, SupersededReadsStage, TruncateStage
 from tenfold.plan.stages.summarize_older import SummarizeOlderStage

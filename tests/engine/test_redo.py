@@ -10,7 +10,7 @@ import pytest
 from tenfold.engine.drive import Answerer
 from tenfold.engine.redo import RedoRequest
 from tenfold.errors import UsageError
-from tenfold.facts.section import TITLE
+from tenfold.facts.section_headings import TITLE
 from tenfold.record.message import get_text
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.store.sqlite import SqliteStore

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 import tenfold
 from tenfold.config.settings import build_policy
-from tenfold.facts.section import HEADINGS
+from tenfold.facts.section_headings import HEADINGS
 from tenfold.meter.counters import CharacterCounter
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import FactKind, ModelCost

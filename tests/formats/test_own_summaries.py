@@ -11,14 +11,16 @@ from msgspec.structs import replace
 import tenfold
 from tenfold.config.settings import build_policy
 from tenfold.facts.extractor import extract_facts
-from tenfold.facts.section import TITLE, is_must_keep
+from tenfold.facts.merge import WRITTEN_KINDS
+from tenfold.facts.section import is_must_keep
+from tenfold.facts.section_headings import TITLE
 from tenfold.formats import ParsedSession, read_data, read_file, render_sessions
 from tenfold.formats.export_items import get_view_items
 from tenfold.formats.importer import import_sessions
 from tenfold.meter.counters import CharacterCounter
 from tenfold.record.block import Fact
 from tenfold.record.entry import MessageEntry, get_message
-from tenfold.record.message import get_text, get_tool_calls
+from tenfold.record.message import Message, Text, get_text, get_tool_calls
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE
 from tenfold.store.sqlite import SqliteStore
@@ -77,6 +79,7 @@ def test_compact_export_import_compact_loses_no_fact_and_invents_no_instruction(
     said = [(at, m) for at, entry in enumerate(parsed.entries) if (m := get_message(entry)) is not None]
     allowed = list_rules(list(extract_facts(said)))
     shown: list[Fact] = []
+    changed: set[str] = set()
     for number in range(ROUNDS):
         session = open_imported(parsed, stored[number % stores])
         tokens = session.count_uncompacted()
@@ -87,8 +90,35 @@ def test_compact_export_import_compact_loses_no_fact_and_invents_no_instruction(
         counted = block.unshown_facts + block.dropped_facts if block is not None else 0
         assert len(lost) <= counted, f"round {number}: {[(f.kind, f.text[:60]) for f in lost]}; {outcome.reason}"
         assert list_rules(facts) <= allowed, f"round {number}: {list_rules(facts) - allowed}"
+        files = {f.key for f in facts if f.kind in WRITTEN_KINDS and f.live}
+        assert len(changed - files) <= counted, f"round {number}: {changed - files}"
+        changed = files
         shown = [f for f in facts if is_must_keep(f) and f.kind != "request" and is_in_view(f, text)]
         parsed = export(parsed, session)
+
+
+def test_a_file_whose_newest_change_stands_only_in_a_shortened_step_is_a_modified_file_when_it_is_read_again() -> None:
+    step = '[step] Edit({"file_path":"shop/coupons.py","old_string":"a","new_string":"fro...) -> {}, 26 characters'
+    shell = "Bash(sed -i s/a/b/ shop/cart.py && rm shop/old.py shop/ca...) -> ok, 0 characters"
+    write = 'Write({"path":"notes.md","content":"def f(x) -> int: pass"}) -> ok: 3 passed, 1,204 characters'
+    facts = extract_facts(
+        (at, Message("assistant", (Text(text),), "model"))
+        for at, text in enumerate(
+            (
+                step.replace("{}", "ok"),
+                step.replace("shop/coupons.py", "shop/tax.py").replace("{}", "failed"),
+                f"[step] Now it is counted.; {shell}; {write}",
+            )
+        )
+    )
+    assert {(f.kind, f.key) for f in facts if f.kind in WRITTEN_KINDS} == {
+        ("file_modified", "shop/coupons.py"),
+        ("file_modified", "shop/cart.py"),
+        ("file_deleted", "shop/old.py"),
+        ("file_created", "notes.md"),
+    }
+    users = extract_facts([(0, Message("user", (Text(step.replace("{}", "ok")),), "human"))])
+    assert not [f for f in users if f.kind in WRITTEN_KINDS], "a user's text is no call"
 
 
 @pytest.mark.parametrize("wire", WIRES)

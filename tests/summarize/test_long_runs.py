@@ -10,7 +10,7 @@ import json
 import pytest
 
 from tenfold.facts.parse import parse_facts
-from tenfold.facts.section import TITLE
+from tenfold.facts.section_headings import TITLE
 from tenfold.facts.shell import inline_heredocs, split_pipelines
 from tenfold.facts.todos import parse_text_list
 from tenfold.facts.tool_calls import interpret_call

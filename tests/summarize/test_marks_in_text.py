@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.facts.section import HEADINGS, TITLE
+from tenfold.facts.section_headings import HEADINGS, TITLE
 from tenfold.summarize.asking import clean_text
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tenfold.config.presets import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.facts.section import TITLE
+from tenfold.facts.section_headings import TITLE
 from tenfold.llm.model import Model
 from tenfold.meter.counters import choose_counter
 from tenfold.record.entry import get_message

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tenfold.config.presets import POLICIES
 from tenfold.engine.drive import Answerer
 from tenfold.engine.redo import RedoRequest
-from tenfold.facts.section import TITLE
+from tenfold.facts.section_headings import TITLE
 from tenfold.record.message import Message, get_text
 from tenfold.session import Session
 from tenfold.wire.marks import extract_summary_text

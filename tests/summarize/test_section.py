@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tenfold.facts.extractor import extract_facts
 from tenfold.facts.parse import get_text_before_facts, parse_facts
-from tenfold.facts.section import HEADINGS, MAX_VALUE_SENTENCES, TITLE, is_must_keep, render_facts
+from tenfold.facts.section import MAX_VALUE_SENTENCES, is_must_keep, render_facts
+from tenfold.facts.section_headings import HEADINGS, TITLE
 from tenfold.record.block import MUST_KEEP, Fact, FactKind
 from tenfold.record.message import Message
 from tenfold.text.redaction import redact
@@ -85,7 +86,8 @@ def test_a_section_reads_as_expected() -> None:
         "## Unresolved errors",
         '- tool: "ValueError: x" (from: $ pytest)',
         "## Plan and to-do state",
-        "- - [ ] run make check",
+        "- [1] assistant:",
+        "  - [ ] run make check",
         "## Files modified",
         "- /a/b.py",
         "## Commands run, with outcome",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.facts.section import TITLE
+from tenfold.facts.section_headings import TITLE
 from tenfold.llm import ScriptedModel, ScriptedReply
 from tenfold.record.ask import SummaryAsk
 from tenfold.record.block import ModelCost

@@ -19,7 +19,7 @@ from tenfold.config.policy import Policy
 from tenfold.config.presets import POLICIES
 from tenfold.engine.call import Measures
 from tenfold.engine.compact import Effects
-from tenfold.facts.section import TITLE
+from tenfold.facts.section_headings import TITLE, split_at_title
 from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import BATCHES, SUMMARY, SUMMARY_OVERHEAD, UNWRITTEN_SUMMARY, DraftPiece
 from tenfold.record.ask import Answer, Ask, EngineResult, Outcome, ReadAsk
@@ -141,8 +141,8 @@ def _find_summaries(view: View, position: int, block: Block, settings: SummarySe
             text = extract_summary_text(get_text(show.message)) if isinstance(show, Substitute) else None
             mark = f'block="{block.id}"'
             if text is not None and isinstance(show, Substitute) and mark in get_text(show.message)[:200]:
-                _, found, body = ("\n" + text.removesuffix(settings.closing)).partition("\n" + TITLE + "\n")
-                facts = f"{TITLE}\n{body.strip()}" if found else ""
+                halves = split_at_title(text.removesuffix(settings.closing))
+                facts = f"{TITLE}\n{halves[1].strip()}" if halves is not None else ""
                 out.append(_OldSummary(ref.index, replacement, text_index, get_narrative(text, settings), facts))
     return out
 

@@ -16,9 +16,18 @@ from tenfold.facts.instructions import extract_instructions, find_decisions
 from tenfold.facts.merge import REVERTED_NOTE, UNCONFIRMED_NOTE, merge_facts
 from tenfold.facts.names import PROSE_OWNER, NameCollector
 from tenfold.facts.shell import FileEffect, get_program, is_read_only, list_reported_renames, strip_directory_change
+from tenfold.facts.step_lines import parse_step_line
 from tenfold.facts.todos import parse_file_list, parse_text_list, parse_tool_list
 from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
-from tenfold.facts.tool_results import UNKNOWN, find_error_lines, has_failed, has_taken_effect, is_refused, judge_result
+from tenfold.facts.tool_results import (
+    UNKNOWN,
+    ToolOutcome,
+    find_error_lines,
+    has_failed,
+    has_taken_effect,
+    is_refused,
+    judge_result,
+)
 from tenfold.facts.user_words import split_pasted
 from tenfold.facts.values import ValueCollector
 from tenfold.record.block import Fact, FactKind
@@ -95,7 +104,7 @@ class _FactReader:
         first = not self._has_answer and position <= MAX_START_POSITION
         self._facts.extend(extract_instructions(position, text, first=first))
         text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
-        self._facts.extend(find_decisions(position, text))
+        self._facts.extend(find_decisions(position, text, user=True))
         self._facts.extend(parse_text_list(position, text, user=True))
         self._identifiers.read_prose(position, text, "user")
         self._values.read_prose(position, text, "user")
@@ -115,8 +124,11 @@ class _FactReader:
             self._names.read(position, "\n".join(_list_strings(action.arguments)), _find_owner(action))
         text = extract_prose("\n".join(part.text for part in message.parts if isinstance(part, Text)))
         text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
-        if text and not text.startswith(STEP_PREFIX):  # else it is a step's line, returned by a host as an answer
-            self._facts.extend(find_decisions(position, text))
+        if text.startswith(STEP_PREFIX):  # a host returned it as an answer
+            for action, outcome in parse_step_line(text, self._open_file):
+                self._add_outcome(position, action, outcome, "")
+        elif text:
+            self._facts.extend(find_decisions(position, text, user=False))
             self._facts.extend(parse_text_list(position, text, user=False))
             self._identifiers.read_prose(position, text, "model")
             self._values.read_prose(position, text, "model")
@@ -138,10 +150,12 @@ class _FactReader:
         if action.verb in {"shell", "other"} and not (action.verb == "shell" and is_read_only(action.source)):
             self._values.read_output(position, text, _shorten_command(action.label))
         self._names.read(position, text, _find_owner(action), from_tool=True)
-        self._add_outcome(position, action, text, is_error=bool(result and result.is_error))
+        is_error = bool(result and result.is_error)
+        self._add_outcome(
+            position, action, judge_result(action, text, is_error=is_error, position=position), output=text
+        )
 
-    def _add_outcome(self, position: int, action: ToolAction, text: str, *, is_error: bool) -> None:
-        outcome = judge_result(action, text, is_error=is_error, position=position)
+    def _add_outcome(self, position: int, action: ToolAction, outcome: ToolOutcome, output: str) -> None:
         self._facts.extend(outcome.errors)
         if action.verb in {"shell", "other"} or (action.verb == "read" and has_failed(outcome.note)):
             key = action.source if action.verb == "shell" else action.label
@@ -162,7 +176,7 @@ class _FactReader:
                     self._facts.extend(
                         parse_file_list(position, effect.path, action.arguments, is_whole_file=effect.verb == "write")
                     )
-        for effect in list_reported_renames(action.source if is_shell else "", text):
+        for effect in list_reported_renames(action.source if is_shell else "", output):
             self._add_file_effect(position, effect, "", "")
         if action.verb == "todo" and not failed:
             self._facts.extend(parse_tool_list(position, action.arguments))

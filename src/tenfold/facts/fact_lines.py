@@ -22,9 +22,20 @@ def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -
     if fact.kind == "value":
         was = f" (was: {redact(fact.was)})" if fact.was else ""
         return f"- {'tool: ' if fact.note == 'tool' else ''}{flatten(redact(text))}{was}"
+    if fact.kind in ("decision", "todo"):
+        return _render_with_source(fact, redact(text))
     line = _render_item(text, fact.kind, fact.note)
     changes = _select_changes(fact.content, content_chars)
     return f"{line} (changed: {flatten(excerpt(changes, content_chars))})" if changes else line
+
+
+def _render_with_source(fact: Fact, text: str) -> str:
+    """Renders a decision or a plan with the entry it was read from and with who wrote it, the user or the assistant."""
+    entry = f"[{fact.position}] " if fact.position >= 0 else ""
+    label = f"- {entry}{'user' if fact.note == 'user' else 'assistant'}:"
+    if fact.kind == "decision":
+        return f"{label} {flatten(text)}"
+    return "\n  ".join((label, *(line.rstrip() for line in text.strip().split("\n"))))
 
 
 def _select_changes(content: str, limit: int) -> str:
@@ -47,7 +58,7 @@ def shorten_owner(owner: str) -> str:
 def _render_item(text: str, kind: FactKind, note: str) -> str:
     text = redact(text)
     match kind:
-        case "request" | "rule" | "correction" | "remark" | "todo":
+        case "request" | "rule" | "correction" | "remark":
             return "- " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
         case "claimed":
             return f"- {note}: " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))

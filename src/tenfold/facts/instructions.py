@@ -222,7 +222,7 @@ def find_plan_steps(text: str) -> list[str]:
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]\s+\[[ xX~-]\]|\d{1,2}[.)])\s+\S")
 
 
-def find_decisions(position: int, text: str) -> list[Fact]:
+def find_decisions(position: int, text: str, *, user: bool) -> list[Fact]:
     """Returns the sentences in which a model or a user states a decision, at most six."""
     lowered = text.lower()
     if not any(hint in lowered for hint in _DECISION_HINTS):
@@ -237,7 +237,8 @@ def find_decisions(position: int, text: str) -> list[Fact]:
                 and _DECISION.search(sentence)
             ):
                 line = flatten(sentence)
-                found.append(Fact(kind="decision", text=line, key=normalize_key(line), position=position))
+                note = "user" if user else ""
+                found.append(Fact(kind="decision", text=line, key=normalize_key(line), position=position, note=note))
     return found[:6]
 
 

@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from tenfold.facts.merge import WRITTEN_KINDS
-from tenfold.facts.section import ERROR_SEPARATOR, HEADING_BY_LINE, RETOLD_NOTE, TITLE, SectionHeading
+from tenfold.facts.section import ERROR_SEPARATOR, RETOLD_NOTE
+from tenfold.facts.section_headings import HEADING_BY_LINE, SectionHeading, split_at_title
 from tenfold.facts.tool_results import is_success
 from tenfold.facts.values import build_value_key
 from tenfold.record.block import Fact, FactKind
 from tenfold.text.excerpts import normalize_key
 
 _NOTE_SUFFIX = re.compile(r"(?<! ) +\((?:from|was|note): (?P<note>[^\n]*)\)$")
+_SPEAKER_PREFIX = re.compile(r"(?:\[\d+\] )?(?P<speaker>user|assistant):[ \n]")
 _MORE_FILES = re.compile(r"\(\d+ more\)")
 _CAUSE_SUFFIX = re.compile(r' \(tool: "(?P<cause>[^\n]*)"\)$')
 
@@ -24,9 +26,10 @@ def parse_facts(text: str, *, position: int = -1) -> tuple[Fact, ...]:
 
     All get `position` (default: before any message) and a `line` that gives their order.
     """
-    _, found, body = ("\n" + text).partition("\n" + TITLE + "\n")
-    if not found:
+    halves = split_at_title(text)
+    if halves is None:
         return ()
+    _, body = halves
     facts: list[Fact] = []
     heading: SectionHeading | None = None
     item: list[str] = []
@@ -63,15 +66,16 @@ def parse_claims(text: str, *, position: int = -1) -> tuple[Fact, ...]:
 
 def get_text_before_facts(text: str) -> str:
     """Returns the text of a summary before its facts section."""
-    before, _, _ = ("\n" + text).partition("\n" + TITLE + "\n")
-    return before.strip()
+    halves = split_at_title(text)
+    return (halves[0] if halves is not None else text).strip()
 
 
 def without_section(text: str) -> str:
     """Returns a summary's text without its facts section: the text before it, and the text after its last item."""
-    before, found, body = ("\n" + text).partition("\n" + TITLE + "\n")
-    if not found:
+    halves = split_at_title(text)
+    if halves is None:
         return text
+    before, body = halves
     lines = body.split("\n")
     outside = (n for n, line in enumerate(lines) if line not in HEADING_BY_LINE and not line.startswith(("- ", "  ")))
     after = lines[next(outside, len(lines)) :]
@@ -125,7 +129,9 @@ def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
             item = item.partition(RETOLD_NOTE)[0]
         case "claimed":
             note, _, item = item.partition(": ")
-        case "request" | "remark" | "todo":
+        case "decision" | "todo":
+            item, note = _split_speaker(item)
+        case "request" | "remark":
             pass
         case _:
             item, _, content = (
@@ -140,6 +146,12 @@ def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
 def _split_note(item: str) -> tuple[str, str]:
     match = _NOTE_SUFFIX.search(item) if item.removesuffix("\n").endswith(")") else None
     return (item[: match.start()], match["note"]) if match else (item, "")
+
+
+def _split_speaker(item: str) -> tuple[str, str]:
+    """Splits an item that says whose words it holds into these words and the note that names a user."""
+    match = _SPEAKER_PREFIX.match(item)
+    return (item[match.end() :], "user" if match["speaker"] == "user" else "") if match else (item, "")
 
 
 def _rebuild_key(kind: FactKind, text: str) -> str:

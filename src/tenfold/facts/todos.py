@@ -117,12 +117,15 @@ def parse_text_list(position: int, text: str, *, user: bool) -> list[Fact]:
     plan_word = _USER_PLAN if user else _PLAN
     boxes = [number for number, line in enumerate(lines) if _CHECKBOX.match(line)]
     if len(boxes) >= 2 and (not user or plan_word.search(_get_line_above(lines, boxes[0]))):
-        return _build_facts(position, [lines[number].strip() for number in boxes], TODO_KEY)
+        return _mark_speaker(_build_facts(position, [lines[number].strip() for number in boxes], TODO_KEY), user=user)
     steps = find_plan_steps("\n".join(lines))
     if not steps or not plan_word.search(_get_line_above(lines, lines.index(steps[0]))):
         return []
-    facts = _build_facts(position, [line.strip() for line in steps], PLAN_KEY)
-    return [replace(fact, note="user" if user else "") for fact in facts]
+    return _mark_speaker(_build_facts(position, [line.strip() for line in steps], PLAN_KEY), user=user)
+
+
+def _mark_speaker(facts: list[Fact], *, user: bool) -> list[Fact]:
+    return [replace(fact, note="user") for fact in facts] if user else facts
 
 
 def _get_line_above(lines: list[str], number: int) -> str:

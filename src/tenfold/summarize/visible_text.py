@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from tenfold.facts.file_changes import collect_changes
+from tenfold.facts.merge import WRITTEN_KINDS
 from tenfold.facts.parse import get_text_before_facts, without_section
-from tenfold.facts.section import TITLE, FactsSection, is_must_keep, render_facts
+from tenfold.facts.section import FactsSection, is_must_keep, render_facts
+from tenfold.facts.section_headings import split_at_title
 from tenfold.plan.draft import UNWRITTEN_SUMMARY
 from tenfold.plan.pipeline import Plan
-from tenfold.record.block import Block, BlockPart, Fact, Replacement, ShownItem, Substitute
+from tenfold.record.block import Block, BlockPart, Fact, FactKind, Replacement, ShownItem, Substitute
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text, get_tool_calls
 from tenfold.summarize.ladder import SummarySettings
@@ -34,10 +37,18 @@ def get_shown_positions(shown_items: Sequence[ShownItem]) -> set[int | None]:
 
 def get_visible_text(plan: Plan) -> str:
     """Returns the text that stays in view under the Plan: unchanged messages and stubs, no summaries to be written."""
-    words: list[str] = []
+    return _join_words(_list_visible_messages(plan))
+
+
+def _join_words(messages: Iterable[Message]) -> str:
+    return collapse_spaces("\n".join(map(get_words, messages)))
+
+
+def _list_visible_messages(plan: Plan) -> list[Message]:
+    out: list[Message] = []
     for piece in plan.draft.pieces:
         if not piece.is_changed:
-            words.extend(get_words(s.message) for s in piece.get_visible_messages())
+            out.extend(s.message for s in piece.get_visible_messages())
             continue
         for show in (
             s for s in piece.shown_items if not (isinstance(s, Substitute) and s.message is UNWRITTEN_SUMMARY)
@@ -48,8 +59,8 @@ def get_visible_text(plan: Plan) -> str:
                 else get_message(plan.draft.view.path.get_entry(show.position))
             )
             if message is not None:
-                words.append(get_words(message))
-    return collapse_spaces("\n".join(words))
+                out.append(message)
+    return out
 
 
 NEW_BLOCK_ID = "01234567-89ab-7cde-8f01-23456789abcd"
@@ -62,7 +73,7 @@ def drop_old_section(message: Message, settings: SummarySettings) -> Message | N
     Returns the message itself if it has no section, None if nothing else is in it.
     """
     text = extract_summary_text(get_text(message)) if message.origin == "tenfold" else None
-    if text is None or TITLE not in text:
+    if text is None or split_at_title(text) is None:
         return message
     if not get_narrative(text, settings):
         return None
@@ -95,19 +106,30 @@ _BEGINNING_CHARS = 80
 """Where so much of a request is in view, it is there as a whole or by head and tail."""
 
 
+_USERS_KINDS: frozenset[FactKind] = frozenset({"request", "rule", "correction", "remark"})
+"""What only the user's own words show, or an earlier summary's: the same words in a tool's output do not."""
+
+
 def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count, told: str = "") -> FactsSection:
     """Builds the facts section for the Plan. What is in view is not repeated, nor what is `told` by the summary's text.
 
     Of what the text tells, must-keep facts are repeated all the same.
     """
-    told, in_view = collapse_spaces(told), get_visible_text(plan)
+    messages = _list_visible_messages(plan)
+    told, in_view = collapse_spaces(told), _join_words(messages)
+    users_words = _join_words(m for m in messages if m.origin in ("human", "tenfold"))
+    changes = collect_changes(messages)
     text = f"{in_view} {told}"
 
     def is_visible(fact: Fact) -> bool:
-        is_excerpted = fact.kind == "request" and collapse_spaces(fact.text)[:_BEGINNING_CHARS] in in_view
+        if fact.kind in WRITTEN_KINDS:  # a path alone does not say what was changed
+            return fact.key in changes and set(fact.content.split("\n")) <= {"", *changes[fact.key].split("\n")}
+        if fact.kind in _USERS_KINDS and fact.live:
+            is_excerpted = fact.kind == "request" and collapse_spaces(fact.text)[:_BEGINNING_CHARS] in users_words
+            return is_excerpted or is_fact_in(fact, users_words)
         if fact.kind == "command":
             return is_fact_in(fact, told)  # a call in view may lack its outcome
-        return is_excerpted or is_fact_in(fact, in_view if is_must_keep(fact) else text)
+        return is_fact_in(fact, in_view if is_must_keep(fact) else text)
 
     names = min(plan.goal.names_budget, budget)
     return render_facts(
