@@ -11,7 +11,6 @@ import pytest
 from tenfold.cli.main import run
 from tenfold.config.presets import POLICIES
 from tenfold.errors import UsageError
-from tenfold.evals.bill import DEFAULT_PRICE_LISTS, get_prices
 from tenfold.evals.cases import ChatMessage, EvalSession, count_total_tokens, read_sessions
 from tenfold.evals.method_comparison import build_total_tables, compute_bills, find_longest_sessions, find_overflowing
 from tenfold.evals.methods import BASELINES, MethodResult, UnableError
@@ -29,6 +28,7 @@ from tenfold.evals.players import (
     get_player_factories,
 )
 from tenfold.evals.replay import Replays, SessionReplay, build_tables, count_shared, replay_session, replay_sessions
+from tenfold.llm.prices import DEFAULT_PRICE_LISTS, get_prices
 from tenfold.record.message import Part, Role
 from tests import sessions
 from tests.evals.chats import make_long_past, make_reply, make_step, make_user_message

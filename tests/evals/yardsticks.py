@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from tenfold.evals.bill import Bill, Prices, Tier
+from tenfold.evals.bill import Bill
 from tenfold.evals.future_recall import RecallScore
 from tenfold.evals.gold_answers import AnswerCounts
 from tenfold.evals.probes import ProbeTally
@@ -18,6 +18,7 @@ from tenfold.evals.reading.views import ReadView
 from tenfold.evals.replay import Replays, SessionReplay
 from tenfold.evals.scores import ProbeScore, Quality
 from tenfold.evals.speed import Speed, TurnTiming, WaitTiming
+from tenfold.llm.prices import Prices, Tier
 
 BUDGETS = (2_000, 4_000, 8_000, 16_000, 32_000)
 PEER, OTHER = "langchain/summarization", "headroom/compress"

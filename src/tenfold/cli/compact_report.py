@@ -9,11 +9,13 @@ from pathlib import Path
 import msgspec
 
 from tenfold.cli.console import format_id, print_table, show
+from tenfold.llm.prices import find_rates
 from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import Outcome
-from tenfold.record.block import MUST_KEEP, ModelCost, add_costs
+from tenfold.record.block import MUST_KEEP, ModelCost, Receipt, add_costs
 from tenfold.session import Session
 from tenfold.text.terminal_safe import sanitize, to_one_line
+from tenfold.trigger.economy import build_receipt, explain_receipt
 from tenfold.trigger.limits import Decision
 
 _MAX_DETAILED = 3
@@ -62,6 +64,8 @@ def _print_details(result: SessionOutcome, *, is_stored: bool) -> None:
         show(f"  tokens {out.tokens_before:,}, {out.messages_before:,} messages; session {session}")
     if out.spent.calls:
         show(f"  model {out.spent.model}: {_render_cost(out.spent)}")
+    if out.receipt is not None:
+        show(f"  money: {explain_receipt(out.receipt)}")
     _print_remarks(out)
     if not is_compacted:
         return
@@ -146,7 +150,17 @@ def show_preview(path: Path, session: Session, decision: Decision, plan: Plan | 
     lines = [decision.explain(), *(plan.explain().splitlines() if plan is not None else [])]
     for line in lines:
         show(f"  {sanitize(line)}")
+    if (receipt := _estimate_receipt(session, plan)) is not None:
+        show(f"  money: {explain_receipt(receipt)}; what a model asks for the summary comes on top")
     show(f"  in view now: {sum(1 for _ in session.view.get_visible_messages()):,} messages; nothing was changed")
+
+
+def _estimate_receipt(session: Session, plan: Plan | None) -> Receipt | None:
+    """Estimates what a plan costs and saves, before any model is asked. None where the model's prices are not known."""
+    rates = find_rates(session.model) if session.model else None
+    if plan is None or rates is None:
+        return None
+    return build_receipt(plan.tokens_before, plan.tokens_after, plan.tokens_after, rates, None)
 
 
 def encode_preview(path: Path, session: Session, decision: Decision, plan: Plan | None) -> bytes:
@@ -164,5 +178,6 @@ def encode_preview(path: Path, session: Session, decision: Decision, plan: Plan 
             "tokens_after_at_most": plan.tokens_after if plan else None,
             "stages": [msgspec.to_builtins(s) for s in plan.stage_results] if plan else [],
             "plan": sanitize(plan.explain()) if plan else "",
+            "receipt": _estimate_receipt(session, plan),
         }
     )

@@ -29,7 +29,6 @@ from tenfold.cli.eval_options import (
 from tenfold.cli.html_report import HtmlOption, write_page
 from tenfold.cli.reading_commands import run_questions, run_reading
 from tenfold.cli.source_files import FormatOption
-from tenfold.evals.bill import DEFAULT_PRICE_LISTS, describe_price_source, get_prices
 from tenfold.evals.cases import find_cuts, get_counter
 from tenfold.evals.gold_answers import GOLD_BUDGET, Quiz, count_answers
 from tenfold.evals.gold_answers import build_tables as gold_tables
@@ -44,6 +43,7 @@ from tenfold.evals.replay import Replays, replay_sessions
 from tenfold.evals.replay import build_tables as replay_tables
 from tenfold.evals.speed import FULL_ARCHIVE, LENGTHS, Measurement, build_tasks, collect_speed
 from tenfold.evals.speed_tables import build_tables as speed_tables
+from tenfold.llm.prices import DEFAULT_PRICE_LISTS, describe_price_source, find_rates, get_prices
 
 _DEFAULT_BUDGETS = ",".join(f"{b // 1000}k" for b in BUDGETS)
 
@@ -150,10 +150,12 @@ def run_replay(  # noqa: PLR0913 - a parameter for each option
     docs/measures.md explains each figure.
     """
     own_names, peer_methods = parse_methods(methods_)
-    chosen = get_player_factories(
-        [*(get_replay_name(name) for name in own_names), *(peer.name for peer in peer_methods)], peer_methods
-    )
     lists = [get_prices(name.strip()) for name in prices.split(",") if name.strip()]
+    chosen = get_player_factories(
+        [*(get_replay_name(name) for name in own_names), *(peer.name for peer in peer_methods)],
+        peer_methods,
+        rates=find_rates(lists[0].model) if lists else None,
+    )
     sizes = parse_sizes(windows)
     sessions = read_conversations(files, format)
     with build_progress() as bar:

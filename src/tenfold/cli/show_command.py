@@ -22,6 +22,8 @@ from tenfold.session import Session
 from tenfold.store.base import SessionRow
 from tenfold.store.lookup import find_session
 from tenfold.text.terminal_safe import sanitize, to_one_line
+from tenfold.trigger.economy import explain_receipt
+from tenfold.view.fold import View
 from tenfold.view.units import VisibleMessage
 
 Visibility = Literal["as it was", "shortened", "hidden", "summary"]
@@ -118,6 +120,8 @@ def _print_heading(row: SessionRow, session: Session, sizes: _SessionSizes, bloc
             f"Block {format_id(block.id)} by {block.policy}: {block.tokens_before:,} -> {block.tokens_after:,} tokens "
             f"({to_one_line(block.reason, 60)}, rung {block.rung})"
         )
+        if block.receipt is not None:
+            show(f"  money: {explain_receipt(block.receipt, _count_requests_after(session.view, block, blocks))}")
     if session.view.state.undone:
         show("the newest compaction was undone")
 
@@ -128,8 +132,16 @@ def get_live_blocks(session: Session) -> list[Block]:
     return [entry for entry in entries if isinstance(entry, Block)]
 
 
+def _count_requests_after(view: View, block: Block, blocks: Sequence[Block]) -> int:
+    """Counts the model's answers between a Block and the next one in force: each is a request that was made with it."""
+    positions = dict(zip((each.id for each in blocks), view.state.live_blocks, strict=True))
+    later = [at for at in positions.values() if at > positions[block.id]]
+    entries = view.path.get_entries(positions[block.id], min(later, default=view.path.length - 1))
+    return sum((m := get_message(entry)) is not None and m.role == "assistant" for entry in entries)
+
+
 def _build_block_record(block: Block) -> dict[str, object]:
-    names = ("policy", "rung", "reason", "time", "tokens_before", "tokens_after")
+    names = ("policy", "rung", "reason", "time", "tokens_before", "tokens_after", "receipt")
     return {"block": block.id} | {name: getattr(block, name) for name in names}
 
 

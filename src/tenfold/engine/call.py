@@ -9,6 +9,7 @@ from msgspec import Struct
 from tenfold.meter.estimators import Calibration
 from tenfold.meter.reading import TokenCache
 from tenfold.plan.draft import RecallMode
+from tenfold.trigger.economy import Rates
 from tenfold.trigger.limits import Demand, Limits
 from tenfold.view.fold import View
 
@@ -19,7 +20,8 @@ class Call(Struct, frozen=True):
     `to` is an explicit target in tokens of the view. Without it, the policy's trigger and `window` decide. `floor` is
     the tokens that are sent besides the view: a system prompt and tools that are no messages of it. `calibration` is
     what providers reported so far. With `has_before_hooks`, the before-hooks are consulted once there is a plan.
-    `limits` are the policy's limits for this window and floor, if the caller has computed them already.
+    `limits` are the policy's limits for this window and floor, if the caller has computed them already. `rates` are
+    the prices of the model that reads the view, None where they are not known.
     """
 
     demand: Demand = "manual"
@@ -34,6 +36,7 @@ class Call(Struct, frozen=True):
     has_before_hooks: bool = False
     run: str = ""
     limits: Limits | None = None
+    rates: Rates | None = None
 
 
 class Measures(Struct, frozen=True):

@@ -14,9 +14,10 @@ from tenfold.plan.draft import Draft, itemize_least
 from tenfold.plan.pipeline import Plan
 from tenfold.plan.protected import CURRENT_REQUEST
 from tenfold.record.ask import EngineResult, Outcome
-from tenfold.record.block import Block, Fact, ModelCost
+from tenfold.record.block import Block, Fact, ModelCost, Receipt
 from tenfold.record.entry import Attempt
 from tenfold.summarize.fill import FilledPlan, count_visible_facts
+from tenfold.trigger.economy import build_receipt
 from tenfold.trigger.limits import Decision
 
 UnchangedStatus = Literal["nothing", "cancelled", "unsatisfiable", "failed"]
@@ -137,12 +138,24 @@ class CompactionCase(Struct, frozen=True):
         outcome = replace(self.build_outcome("failed", filled.failure), spent=filled.spent)
         return EngineResult(outcome, self.build_attempt("failed", filled.failure, filled.spent))
 
+    def build_receipt(self, before: int, after: int, summary_price: float | None) -> Receipt | None:
+        """Builds the receipt of a view that shrinks from `before` to `after` tokens by the policy's counter.
+
+        None where the model's prices are not known.
+        """
+        rates = self.call.rates
+        if rates is None:
+            return None
+        rewritten = max(0, after - self.call.floor)
+        return build_receipt(before, after, rewritten, rates, summary_price)
+
     def succeed(self, plan: Plan, block_id: str, filled: FilledPlan) -> EngineResult:
         """Ends with a Block, and the Outcome with its figures."""
         before = self.draft.tokens
         replaced_sizes = {r.first: sum(r.sizes) for r in filled.replacements}
         after = self.draft.fixed_tokens + sum(replaced_sizes.get(p.first, p.tokens) for p in plan.draft.pieces)
         view = self.draft.view
+        receipt = self.build_receipt(before, after, filled.spent.price)
         under = view.path.get_entry(view.state.live_blocks[-1]).id if view.state.live_blocks else None
         block = Block(
             block_id,
@@ -165,6 +178,7 @@ class CompactionCase(Struct, frozen=True):
             supplied_details=filled.supplied_details,
             batches=filled.batches,
             top_batches=filled.top_batches,
+            receipt=receipt,
         )
         missed = after > self.target or self.decision.target_missed
         outcome = Outcome(
@@ -181,5 +195,6 @@ class CompactionCase(Struct, frozen=True):
             itemised=self.itemized_least if missed else {},
             notes=filled.notes,
             spent=filled.spent,
+            receipt=receipt,
         )
         return EngineResult(outcome, block)

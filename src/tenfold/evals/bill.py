@@ -1,30 +1,20 @@
 """Computes what the requests of a session cost: cached, newly cached and uncached input tokens, and output tokens.
 
-The prices are list prices from the package `genai-prices`, which ships them as data, so no network is needed. Some
-providers charge extra for writing to the cache (Anthropic: 1.25 times the input price), others do not (OpenAI). Some
-charge more for all tokens of a long request. Tokens are counted with the one counter that all measures share, not with
+The prices are those of `tenfold.llm.prices`. Tokens are counted with the one counter that all measures share, not with
 the provider's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal
-from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tenfold.errors import UsageError
 from tenfold.evals.tables import Table
-
-if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice, TieredPrices
+from tenfold.llm.prices import Prices, find_rate
 
 MIN_CACHEABLE_TOKENS = 1_024
 """The smallest prefix that is cached, in tokens: the minimum of OpenAI's and of most of Anthropic's models."""
-DEFAULT_PRICE_LISTS = ("anthropic:claude-sonnet-4-5", "openai:gpt-5")
-"""The price lists used when none is named: one with a surcharge for cache writes, and one without."""
 _MILLION = 1_000_000
 
 
@@ -64,26 +54,6 @@ class RequestTokens(Struct, frozen=True):
         return max(0, self.total - self.shared - self.new_input)
 
 
-class Tier(Struct, frozen=True):
-    """The price of a million tokens, in US dollars, in a request with more than `above` input tokens."""
-
-    above: int
-    dollars: float
-
-
-class Prices(Struct, frozen=True):
-    """The price list of a model: for each kind of token its tiers, lowest first.
-
-    An empty `write` means no surcharge.
-    """
-
-    model: str
-    input: tuple[Tier, ...]
-    read: tuple[Tier, ...]
-    write: tuple[Tier, ...]
-    output: tuple[Tier, ...]
-
-
 class Bill(Struct, frozen=True):
     """What the requests of a session cost by one price list, in US dollars."""
 
@@ -108,37 +78,16 @@ def compute_bill(requests: Iterable[RequestTokens], prices: Prices) -> Bill:
     reads = writes = uncached = output = summaries = 0.0
     for one in requests:
         size = one.total
-        reads += one.cache_reads * _find_rate(prices.read or prices.input, size)
+        reads += one.cache_reads * find_rate(prices.read or prices.input, size)
         if prices.write:
-            writes += one.cache_writes * _find_rate(prices.write, size)
-        uncached += (one.uncached_input if prices.write else one.uncached_input + one.cache_writes) * _find_rate(
+            writes += one.cache_writes * find_rate(prices.write, size)
+        uncached += (one.uncached_input if prices.write else one.uncached_input + one.cache_writes) * find_rate(
             prices.input, size
         )
-        output += one.output * _find_rate(prices.output, size)
-        summaries += one.summary_input * _find_rate(prices.input, one.summary_input)
-        summaries += one.summary_output * _find_rate(prices.output, one.summary_input)
+        output += one.output * find_rate(prices.output, size)
+        summaries += one.summary_input * find_rate(prices.input, one.summary_input)
+        summaries += one.summary_output * find_rate(prices.output, one.summary_input)
     return Bill(prices.model, *(each / _MILLION for each in (reads, writes, uncached, output, summaries)))
-
-
-def get_prices(name: str) -> Prices:
-    """Returns the list prices of `PROVIDER:MODEL`. Raises `UsageError`, with the next step, if there are none."""
-    provider, colon, model = name.partition(":")
-    if not (provider and colon and model):
-        raise UsageError(f"{name!r} names no provider: write PROVIDER:MODEL, as in {DEFAULT_PRICE_LISTS[0]}")
-    try:
-        from genai_prices import Usage, calc_price  # noqa: PLC0415 - an optional package, and slow to load
-    except ImportError as exc:
-        raise UsageError("prices need the package genai-prices: pip install 'tenfold[models]'") from exc
-    try:
-        found = calc_price(Usage(input_tokens=1), model, provider_id=provider).model_price
-    except LookupError as exc:
-        raise UsageError(f"no prices are known for {name!r}: genai-prices lists no such model ({exc})") from exc
-    return _parse_prices(name, found)
-
-
-def describe_price_source() -> str:
-    """Names the package that the list prices come from, with its version."""
-    return f"genai-prices {version('genai-prices')}"
 
 
 def build_price_table(lists: Iterable[Prices], source: str) -> Table:
@@ -149,36 +98,8 @@ def build_price_table(lists: Iterable[Prices], source: str) -> Table:
         starts = sorted({tier.above for tiers in kinds for tier in tiers})
         for start in starts:
             size = f"above {start:,}" if start >= 0 else f"up to {starts[1]:,}" if len(starts) > 1 else "any"
-            rates = (f"${_find_rate(tiers, start + 1):,.4g}" for tiers in kinds)
+            rates = (f"${find_rate(tiers, start + 1):,.4g}" for tiers in kinds)
             rows.append((prices.model, size, *rates))
     columns = ("model", "input of the request", "input", "cached read", "cache write", "output")
     note = "US dollars for a million tokens; the tier that a request's input reaches holds for all of it"
     return Table("Prices", columns, rows, f"{note}; list prices of {source}" if source else note)
-
-
-def _parse_prices(name: str, model_price: ModelPrice) -> Prices:
-    lists = {
-        "input": _parse_tiers(model_price.input_mtok),
-        "read": _parse_tiers(model_price.cache_read_mtok),
-        "write": _parse_tiers(model_price.cache_write_mtok),
-        "output": _parse_tiers(model_price.output_mtok),
-    }
-    if not lists["input"] or not lists["output"]:
-        raise UsageError(f"{name!r} is not charged by input and output tokens: choose another model's prices")
-    return Prices(name, **lists)
-
-
-def _parse_tiers(price: Decimal | TieredPrices | None) -> tuple[Tier, ...]:
-    if price is None:
-        return ()
-    if isinstance(price, Decimal):
-        return (Tier(-1, float(price)),)
-    return (Tier(-1, float(price.base)), *(Tier(tier.start, float(tier.price)) for tier in price.tiers))
-
-
-def _find_rate(tiers: tuple[Tier, ...], size: int) -> float:
-    """Returns the dollars per million tokens for a request of this size.
-
-    The highest tier it reaches applies to all of it.
-    """
-    return next(tier.dollars for tier in reversed(tiers) if size > tier.above)

@@ -15,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from tenfold.evals.bill import Bill, Prices, RequestTokens, build_price_table, compute_bill
+from tenfold.evals.bill import Bill, RequestTokens, build_price_table, compute_bill
 from tenfold.evals.players import Player, PlayerFactory, Recording, ReplayMessage
 from tenfold.evals.tables import Table, find_most_frequent
+from tenfold.llm.prices import Prices
 
 _MILLION = 1_000_000
 

@@ -16,7 +16,7 @@ from tenfold.facts.instructions import extract_instructions, find_decisions
 from tenfold.facts.merge import REVERTED_NOTE, UNCONFIRMED_NOTE, merge_facts
 from tenfold.facts.names import PROSE_OWNER, NameCollector
 from tenfold.facts.shell import FileEffect, get_program, is_read_only, list_reported_renames, strip_directory_change
-from tenfold.facts.step_lines import parse_step_line
+from tenfold.facts.shortened_steps import parse_step_line
 from tenfold.facts.todos import parse_file_list, parse_text_list, parse_tool_list
 from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
 from tenfold.facts.tool_results import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tenfold.facts.edit_content import describe_edit, join_contents
-from tenfold.facts.step_lines import parse_step_line
+from tenfold.facts.shortened_steps import parse_step_line
 from tenfold.facts.tool_calls import ToolAction, interpret_call
 from tenfold.facts.tool_results import has_taken_effect, judge_result
 from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result

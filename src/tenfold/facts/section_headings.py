@@ -29,7 +29,7 @@ def split_at_title(text: str) -> tuple[str, str] | None:
     return None
 
 
-def defuse_titles(text: str) -> str:
+def replace_titles(text: str) -> str:
     """Replaces the section's first line in a text that is not a section, so that it is not parsed as one."""
     for title in _TITLES:
         text = text.replace(title, "Facts")

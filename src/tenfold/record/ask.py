@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.record.block import MUST_KEEP, ModelCost
+from tenfold.record.block import MUST_KEEP, ModelCost, Receipt
 from tenfold.record.entry import Entry
 
 DEFAULT_TIMEOUT = 120.0
@@ -101,7 +101,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
 
     `facts` maps each kind of fact to (number kept in view, total number). `itemised` lists the parts of the least
     size with their tokens. `target_missed` says that the least size was above the target. `violations` are rule
-    violations found in the view.
+    violations found in the view. `receipt` says what it costs and saves in money, where prices are known.
     """
 
     status: Literal["compacted", "nothing", "cancelled", "unsatisfiable", "superseded", "failed"]
@@ -120,6 +120,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     violations: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     spent: ModelCost = ModelCost()
+    receipt: Receipt | None = None
 
     @property
     def unclassified_count(self) -> int:

@@ -184,6 +184,19 @@ class Batch(Struct, frozen=True, omit_defaults=True):
     cycle: int = 1
 
 
+class Receipt(Struct, frozen=True, omit_defaults=True):
+    """What a compaction costs and saves by the list prices of the model that reads the view, in US dollars.
+
+    `rewrite` is what it costs that the view is written to the provider's cache anew, `summary` what the models cost
+    that wrote it, and `saving` what each request saves that follows.
+    """
+
+    model: str
+    rewrite: float
+    summary: float
+    saving: float
+
+
 class Block(
     Struct,
     frozen=True,
@@ -206,7 +219,7 @@ class Block(
     search still finds their originals. `batches` are the summaries that this Block adds to the archive, and
     `top_batches` the top level of the archive afterwards, oldest first; policies without batches leave both empty. The
     id of a batch is `<block id>/<index>`. `supplied_details` is set if a before-hook supplied the text: the hook's own
-    data as JSON.
+    data as JSON. `receipt` is None where the prices of the session's model were not known.
     """
 
     id: str
@@ -229,3 +242,4 @@ class Block(
     batches: tuple[Batch, ...] = ()
     top_batches: tuple[Slot, ...] = ()
     supplied_details: str = ""
+    receipt: Receipt | None = None

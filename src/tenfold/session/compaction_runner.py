@@ -19,9 +19,11 @@ from tenfold.engine.compact import Effects, compact, preview, take_reading
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.engine.model_breaker import explain_pause
 from tenfold.engine.redo import RedoRequest, redo
+from tenfold.engine.spending import read_spending
 from tenfold.engine.tracing import trace_compaction
 from tenfold.errors import LostRace, UsageError
 from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event
+from tenfold.llm.prices import find_rates
 from tenfold.meter.reading import Reading
 from tenfold.meter.windows import find_window
 from tenfold.plan.pipeline import Plan
@@ -30,6 +32,7 @@ from tenfold.record.block import Block
 from tenfold.session.compaction_lock import CompactionLock
 from tenfold.session.conversation import Conversation
 from tenfold.store.archive import Archive, archive_result
+from tenfold.trigger.economy import MIN_CONTENT, adjust_limits
 from tenfold.trigger.limits import Decision, Limits, Need
 from tenfold.view.fold import View
 
@@ -113,6 +116,7 @@ class CompactionRunner:
             floor=floor,
             calibration=self._conversation.calibration,
             has_before_hooks=bool(self.answerer.before_hooks or self.answerer.listeners),
+            rates=find_rates(model) if model else None,
         )
 
     def take_reading(self, call: Call) -> Reading:
@@ -135,7 +139,24 @@ class CompactionRunner:
         if self._limits is None or self._limits[0] != key:
             limits = policy.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
             self._limits = key, limits
-        return reading, self._limits[1]
+        return reading, self._adjust_to_prices(self._limits[1], reading, call)
+
+    def _adjust_to_prices(self, limits: Limits, reading: Reading, call: Call) -> Limits:
+        """Lowers the limits where that is cheaper. Costs O(messages in view), once the view has grown enough."""
+        policy, conversation = self.policy, self._conversation
+        if not policy.follows_prices or call.rates is None or call.window is None or reading.source == "unknown":
+            return limits
+        with conversation.lock:
+            view, measures = conversation.view, conversation.get_measures()
+            if reading.tokens - reading.floor < MIN_CONTENT + policy.get_minimum_growth(call.window):
+                return limits
+            spending = read_spending(view, measures, reading, now=conversation.stamps.now())
+        return adjust_limits(limits, reading.tokens, reading.floor, spending, call.rates)
+
+    def _with_limits(self, call: Call) -> Call:
+        """Returns an automatic check with the limits of its window; any other call as it is."""
+        is_check = call.demand == "check" and call.to is None and call.window is not None
+        return replace(call, limits=self.take_reading_with_limits(call)[1]) if is_check else call
 
     def validate_call(self, call: Call) -> Call:
         """Returns the call unchanged. Raises `UsageError` if it has an invalid target, or neither target nor window."""
@@ -185,8 +206,7 @@ class CompactionRunner:
         with conversation.lock:
             view = conversation.view
             self._notify_warning(call)
-            if call.demand == "check" and call.to is None and call.window is not None:
-                call = replace(call, limits=self.take_reading_with_limits(call)[1])
+            call = self._with_limits(call)
             return compact(
                 view,
                 self._get_policy(answerer),
@@ -201,7 +221,8 @@ class CompactionRunner:
         conversation = self._conversation
         with conversation.lock:
             policy = self._get_policy(answerer)
-            return preview(conversation.view, policy, self.validate_call(call), conversation.get_measures())
+            call = self._with_limits(self.validate_call(call))
+            return preview(conversation.view, policy, call, conversation.get_measures())
 
     def get_redo_effects(
         self, block: str, request: RedoRequest, answerer: Answerer | None = None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tenfold.facts.fact_lines import render_fact_line
-from tenfold.facts.section_headings import defuse_titles
+from tenfold.facts.section_headings import replace_titles
 from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.structure import HEADING_KINDS
 from tenfold.text.excerpts import Count
@@ -61,7 +61,7 @@ def escape_marks(text: str) -> str:
     That are headings that vouch for the user, such as "## Rules (user)", the title of the facts, and tags that frame
     summaries, system notes and foreign text.
     """
-    text = defuse_titles(text.replace("tenfold-summary", "tenfold summary"))
+    text = replace_titles(text.replace("tenfold-summary", "tenfold summary"))
     return "\n".join(map(_escape_heading, _TAG.sub("< ", text).split("\n")))
 
 

@@ -158,12 +158,11 @@ def _explain_action(reading: Reading, limits: Limits | None, demand: Demand, idl
     size = f"{reading.tokens:,} tokens ({how})"
     match demand:
         case "check" if limits is not None:
-            passed = (
-                f"above the hard limit of {limits.hard:,}"
-                if idle.need == "hard"
-                else (f"{'at or ' if limits.inclusive else ''}above the trigger of {limits.soft:,}")
-            )
-            return f"{size} are {passed}: {aim}"
+            if idle.need == "hard":
+                return f"{size} are above the hard limit of {limits.hard:,}: {aim}"
+            if limits.reason:
+                return f"{size}, {limits.reason}: {aim}"
+            return f"{size} are {'at or ' if limits.inclusive else ''}above the trigger of {limits.soft:,}: {aim}"
         case "check" | "manual":
             return f"{size}, asked for: {aim}"
         case "tool":

@@ -27,7 +27,8 @@ class Limits(Struct, frozen=True):
     `warning` <= `soft` <= `hard` <= `ceiling`, and `target` lies below `soft`. Above `hard`, view and answer exceed the
     window. Above `ceiling` (0: as `hard`) they do so even without what the policy itself keeps free for an answer. With
     `inclusive`, a view of exactly `soft` tokens triggers; without it, only a larger one does. `note` says what became
-    of an output reserve that could not be kept as it was given, "" if it was.
+    of an output reserve that could not be kept as it was given, "" if it was. `reason` says why the trigger was lowered
+    to the present size, "" if it was not.
     """
 
     soft: int
@@ -37,6 +38,7 @@ class Limits(Struct, frozen=True):
     inclusive: bool = True
     ceiling: int = 0
     note: str = ""
+    reason: str = ""
 
     def get_need(self, tokens: int) -> Need:
         """Returns how urgently a view of this size needs a compaction."""

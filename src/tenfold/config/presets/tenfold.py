@@ -28,4 +28,5 @@ def tenfold(counter: Counter, *, summary: SummarySettings | None = None) -> Poli
         summary=summary or SummarySettings(),
         shares=SHARES,
         can_prepare=True,
+        follows_prices=True,
     )
