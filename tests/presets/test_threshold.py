@@ -129,7 +129,7 @@ def test_the_request_stays_verbatim_at_every_later_step_and_through_the_next_com
         assert any(REQUEST in get_text(m) for m in made.view.get_messages())
     assert len(get_blocks(made)) == 4
     made.append(make_user_message("Something else now."), *make_work(12)[1:])
-    made.compact(window=8_400)  # the names of the twelve files and the facts before them leave room for it from here on
+    made.compact(window=8_600)  # the names of the twelve files and the facts before them leave room for it from here on
     (note,) = [m for m in made.view.get_messages() if is_continuation(m)]
     assert extract_request(note) == "Something else now."
     assert "Now finish `lib/billing.py`" in get_newest_summary(made), "the earlier request is told as one"

@@ -131,7 +131,7 @@ def test_then_it_is_filled_by_code_from_the_facts_or_with_none() -> None:
     written, asked = run(MODEL, text, text, task=replace(TASK, allotment=600, facts=FACTS))
     assert len(asked) == 2
     assert find_heading_errors(written.text, SIX) == []
-    assert "## Key Decisions\n- We use sqlite.\n- We drop redis." in written.text
+    assert "## Key Decisions\n- [3] assistant: We use sqlite.\n- [5] assistant: We drop redis." in written.text
     assert "## Next Steps\nnone" in written.text
     assert "mended by code" in written.notes[0]
 

@@ -123,7 +123,8 @@ def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Coun
 
     def is_visible(fact: Fact) -> bool:
         if fact.kind in WRITTEN_KINDS:  # a path alone does not say what was changed
-            return fact.key in changes and set(fact.content.split("\n")) <= {"", *changes[fact.key].split("\n")}
+            shown = {"", *changes.get(fact.key, "").split("\n")}
+            return fact.key in changes and is_fact_in(fact, in_view) and set(fact.content.split("\n")) <= shown
         if fact.kind in _USERS_KINDS and fact.live:
             is_excerpted = fact.kind == "request" and collapse_spaces(fact.text)[:_BEGINNING_CHARS] in users_words
             return is_excerpted or is_fact_in(fact, users_words)
