@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from tenfold.view.rules import RULES
+import pytest
+
+from tenfold.view.rules import RULE_NAMES
 from tenfold.wire import WIRES, AdjustmentKind
 from tenfold.wire.marks import HARNESS_PATTERNS, SUMMARY_PATTERNS, TOOL_OUTPUT_PATTERNS
 from tenfold.wire.pydantic_ai import PROFILE
@@ -15,6 +17,7 @@ PROFILES = {wire.name: wire.profile for wire in WIRES.values()} | {"pydantic-ai"
 RULES_OF_PROFILES = (
     "opens_with_assistant", "consecutive_roles", "midlist_system", "has_separate_system", "results",
     "reasoning_needs_successor", "empty_text", "empty_message", "ids_optional", "native_compaction",
+    "unique_call_ids", "unique_item_ids", "thinking_leads", "ends_with_user", "max_cache_marks", "takes_text",
 )  # fmt: skip
 PAGE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text("utf-8")
 
@@ -50,7 +53,7 @@ def test_the_profiles_are_those_of_the_table() -> None:
     assert set(fields) == set(RULES_OF_PROFILES)
     for name in RULES_OF_PROFILES:
         values = [getattr(profile, name) for profile in PROFILES.values()]
-        assert fields[name] == [words.get(v, v) if isinstance(v, bool) else v for v in values], name
+        assert fields[name] == [words[v] if isinstance(v, bool) else str(v) for v in values], name
 
 
 def test_every_profile_gives_evidence_for_what_it_refuses() -> None:
@@ -62,9 +65,25 @@ def test_every_profile_gives_evidence_for_what_it_refuses() -> None:
 
 def test_every_rule_is_on_the_page() -> None:
     named = [row[0] for row in read_rows("What providers accept") if len(row) == 2]
-    assert named[1:] == [rule.name for rule in RULES]
+    assert named[1:] == list(RULE_NAMES)
 
 
-def test_the_example_runs() -> None:
-    code, *_ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+def build_answers() -> str:
+    """The table of what providers answer, from the profiles."""
+    rows = [
+        f"| `{rule}` | {wire} | {row.answer} | {row.source} |"
+        for rule in RULE_NAMES
+        for wire, profile in PROFILES.items()
+        if (row := profile.rule_evidence.get(rule)) is not None
+    ]
+    return "\n".join(("| rule | wire | answer | seen in |", "|---|---|---|---|", *rows))
+
+
+def test_every_answer_of_a_provider_is_on_the_page() -> None:
+    assert build_answers() in PAGE, f'put this under "What providers answer":\n{build_answers()}'
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_examples_run(number: int) -> None:
+    code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[number]
     exec(compile(code, "docs/wire.md", "exec"), {})  # noqa: S102 - the page's own example

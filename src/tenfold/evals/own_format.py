@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from tenfold.config.settings import build_policy
 from tenfold.engine.drive import Answerer
-from tenfold.errors import UnknownRole
 from tenfold.evals.cases import MODEL, get_counter
 from tenfold.evals.validity import Gate, GateFailure
 from tenfold.record.message import Message, OpaquePart, Part, Text, Thinking, ToolCall
@@ -34,6 +33,10 @@ _GATE_BY_RULE: dict[str, Gate] = {
     "thinking_with_step": "thinking moved",
     "no_empty_text": "empty content",
     "no_empty_message": "empty content",
+    "not_empty": "empty content",
+    "content_form": "empty content",
+    "thinking_first": "thinking moved",
+    "thinking_signed": "signature dropped",
 }
 """The gate that each rule of a provider belongs to. All other rules are about roles and their order."""
 _THINKING_KINDS = frozenset({"redacted_thinking", "reasoning"})
@@ -88,10 +91,7 @@ def find_own_failures(source: Sequence[Message], view: Sequence[Message]) -> lis
 
 def find_refusals(source: Sequence[Message], sent: Sequence[bytes], wire: str) -> list[GateFailure]:
     """Returns what the provider would refuse in the view, apart from what it would refuse in the source as well."""
-    try:
-        found = rules.validate(sent, wire)
-    except UnknownRole as exc:
-        return [GateFailure("rejected role", -1, f"{wire}: {exc}")]
+    found = rules.validate(sent, wire)
     had = Counter(v.rule for v in rules.check_messages(source, wire)) if found else Counter[str]()
     out: list[GateFailure] = []
     for each in found:

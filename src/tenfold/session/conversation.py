@@ -29,7 +29,7 @@ from tenfold.summarize.prompt_files import with_prompts
 from tenfold.text.surrogates import replace_surrogates
 from tenfold.view.fold import View
 from tenfold.view.path import Path
-from tenfold.view.rules import check_messages
+from tenfold.view.rules import Violation, check_messages
 from tenfold.view.units import MessageKey
 from tenfold.wire.marks import OriginCallback, extract_summary_text
 
@@ -130,7 +130,7 @@ class Conversation:
     def find_violations(self, wire: str) -> tuple[str, ...]:
         """Returns what a provider with that wire format would refuse in the view, one sentence for each violation."""
         violations = check_messages(self.view.get_messages(), wire)
-        return tuple(f"{v.rule} at message {v.index}: {v.problem}" for v in violations)
+        return tuple(f"{v.rule} at {_name_place(v)}: {v.problem}" for v in violations)
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
@@ -284,6 +284,10 @@ class Conversation:
                 return False
             self._cursor.append([entry])
             return True
+
+
+def _name_place(violation: Violation) -> str:
+    return f"message {violation.index}" + (f", {violation.path}" if violation.path else "")
 
 
 def _with_origin(message: Message, origin: OriginCallback) -> Message:

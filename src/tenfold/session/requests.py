@@ -21,8 +21,8 @@ from tenfold.record.block import Block
 from tenfold.record.entry import Pin, Setting, Usage, get_message, is_rule_setting
 from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.view.fold import View
+from tenfold.view.order_rules import find_violations
 from tenfold.view.path import Path
-from tenfold.view.rules import find_violations
 from tenfold.view.units import MessageKey, VisibleMessage, build_original_key, get_step_messages, is_visible
 from tenfold.wire import (
     WIRES,

@@ -1,254 +1,170 @@
-"""The rules that providers put on a list of messages, one small object for each. Rules report and repair nothing.
+"""The rules that providers put on messages: on each native one by itself, on the request, and on their order.
 
-`validate` checks a caller's own provider messages, `check_messages` what our messages would be sent as. Differences
-between providers are read from the profile table; no rule tests for a provider.
+`validate` checks a caller's own provider messages, `check_messages` what our messages would be sent as. Nothing is
+repaired here. What a single native message has to look like is written down in the profile of its wire, and how
+messages depend on one another in `order_rules`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, get_args
 
-from msgspec import Struct
+from tenfold.record.message import Message, OpaquePart, Part, ToolResult
+from tenfold.view.order_rules import RULES, Violation, find_violations
+from tenfold.wire import FormRule, Profile, Wire, count_items, find_form_faults, get_wire, parse_value, to_json_bytes
 
-from tenfold.record.message import (
-    Message,
-    OpaquePart,
-    Text,
-    Thinking,
-    ToolResult,
-    get_tool_calls,
-    get_tool_result,
-    has_item_references,
-)
-from tenfold.wire import Profile, count_items, get_wire, to_json_bytes
+__all__ = [
+    "FORM_RULES",
+    "NATIVE_RULES",
+    "RULES",
+    "RULE_NAMES",
+    "Violation",
+    "check_messages",
+    "find_violations",
+    "validate",
+]
 
-
-class Violation(Struct, frozen=True):
-    """One broken rule. `index` is the message's index in the list that was checked."""
-
-    rule: str
-    index: int
-    problem: str
+FORM_RULES: tuple[str, ...] = get_args(FormRule)
+"""The rules that a native message can break by itself. What they ask for is the `form` of a profile."""
+_UNREADABLE = frozenset({"message_form", "known_role"})
+"""After a violation of these, the list cannot be read as messages."""
 
 
-class CallPair(Struct, frozen=True):
-    """A tool call with its result, or one of the two without the other. Both are indexes into the list."""
-
-    call_index: int | None
-    result_index: int | None
-    call_id: str
-
-
-class RuleInput(Struct, frozen=True):
-    """What the rules look at: the messages, the provider's profile, and every call with its result."""
-
-    messages: tuple[Message, ...]
-    profile: Profile
-    call_pairs: tuple[CallPair, ...]
-
-
-class Rule(Protocol):
-    """One condition that a provider puts on a list of messages."""
+class NativeRule(Protocol):
+    """One condition that a provider puts on a request, about fields that are only in its own messages."""
 
     name: str
 
-    def find(self, request: RuleInput) -> Iterator[tuple[int, str]]:
-        """Yields the index of each offending message, and what is wrong with it."""
+    def find(self, natives: Sequence[object], profile: Profile) -> Iterator[tuple[int, str, str]]:
+        """Yields the index of each offending message, the path from there, and what is wrong."""
         ...
 
 
-class MatchedResultRule:
-    """Every tool result follows the call it answers, and answers it once."""
+class UniqueItemIdRule:
+    """Every item stands in the request once, for providers whose items have ids.
 
-    name = "result_follows_call"
-
-    def find(self, request: RuleInput) -> Iterator[tuple[int, str]]:
-        """See `Rule.find`."""
-        for step in request.call_pairs:
-            if (
-                step.call_index is None
-                and step.result_index is not None
-                and not _has_earlier_reference(request, step.result_index)
-            ):
-                yield step.result_index, f"no unanswered call with id {step.call_id!r} stands before this result"
-
-
-class AnsweredCallRule:
-    """Every tool call is answered, unless its step is the open end of the list."""
-
-    name = "call_answered"
-
-    def find(self, request: RuleInput) -> Iterator[tuple[int, str]]:
-        """See `Rule.find`."""
-        for step in request.call_pairs:
-            if step.call_index is not None and step.result_index is None and not _is_open_end(request, step.call_index):
-                yield step.call_index, f"the call with id {step.call_id!r} has no result"
-
-
-class AdjacentResultsRule:
-    """Parallel calls and their results form one block that no other message interrupts."""
-
-    name = "results_together"
-
-    def find(self, request: RuleInput) -> Iterator[tuple[int, str]]:
-        """See `Rule.find`."""
-        if request.profile.results == "anywhere":
-            return
-        combined = request.profile.results == "next_message"
-        for step in request.call_pairs:
-            if step.call_index is None or step.result_index is None:
-                continue
-            at = step.call_index + 1
-            while combined and request.messages[at].role == "assistant":
-                at += 1
-            while at < step.result_index and request.messages[at].role == "tool":
-                at += 1
-            if at < step.result_index:
-                role = request.messages[at].role
-                yield (
-                    step.result_index,
-                    f"a message of role {role} stands between the call {step.call_id!r} and its result",
-                )
-
-
-class SignedThinkingRule:
-    """Signed thinking is followed by the text or tool call that it belongs to."""
-
-    name = "thinking_with_step"
-
-    def find(self, request: RuleInput) -> Iterator[tuple[int, str]]:
-        """See `Rule.find`."""
-        if not request.profile.reasoning_needs_successor:
-            return
-        for index, message in enumerate(request.messages):
-            last = message.parts[-1] if message.role == "assistant" and message.parts else None
-            signed = isinstance(last, Thinking) or (isinstance(last, OpaquePart) and last.kind == "redacted_thinking")
-            after = request.messages[index + 1].role if index + 1 < len(request.messages) else ""
-            if signed and after != "assistant":
-                yield index, "this answer ends with thinking, and what it led to is not there"
-
-
-class FirstMessageRule:
-    """The list opens with a message that the provider accepts first."""
-
-    name = "first_message"
-
-    def find(self, request: RuleInput) -> Iterator[tuple[int, str]]:
-        """See `Rule.find`."""
-        first = next(((i, m) for i, m in enumerate(request.messages) if m.role != "system"), None)
-        if first is not None and first[1].role == "assistant" and not request.profile.opens_with_assistant:
-            yield first[0], "the list opens with an assistant message"
-
-
-class EmptyTextRule:
-    """No text part is empty or only white space, for providers that refuse such parts."""
-
-    name = "no_empty_text"
-
-    def find(self, request: RuleInput) -> Iterator[tuple[int, str]]:
-        """See `Rule.find`."""
-        if request.profile.empty_text:
-            return
-        for index, message in enumerate(request.messages):
-            if any(isinstance(p, Text) and not p.text.strip() for p in message.parts):
-                yield index, "a text block is empty"
-
-
-class EmptyMessageRule:
-    """Every message has content, for providers that refuse empty ones.
-
-    A final assistant message may be empty.
+    Their compactions are not counted: a provider may drop what stands before the newest one.
     """
 
-    name = "no_empty_message"
+    name = "unique_item_ids"
 
-    def find(self, request: RuleInput) -> Iterator[tuple[int, str]]:
-        """See `Rule.find`."""
-        if request.profile.empty_message:
-            return
-        last = len(request.messages) - 1
-        for index, message in enumerate(request.messages):
-            if not message.parts and not (index == last and message.role == "assistant"):
-                yield index, f"this {message.role} message has no content"
-
-
-class AlternationRule:
-    """User and assistant messages alternate, for providers that require it. Tool results count as user."""
-
-    name = "alternation"
-
-    def find(self, request: RuleInput) -> Iterator[tuple[int, str]]:
-        """See `Rule.find`."""
-        if request.profile.consecutive_roles:
-            return
-        before = ""
-        for index, message in enumerate(request.messages):
-            if message.role != "tool" and message.role == before:
-                yield index, f"two {message.role} messages stand in a row"
-            before = message.role
+    def find(self, natives: Sequence[object], profile: Profile) -> Iterator[tuple[int, str, str]]:
+        """See `NativeRule.find`."""
+        seen: dict[str, int] = {}
+        for index, native in enumerate(natives if profile.unique_item_ids else ()):
+            if not isinstance(native, Mapping) or native.get("type") in profile.compaction_types:
+                continue
+            item_id = native.get("id")
+            if not isinstance(item_id, str):
+                continue
+            if item_id in seen:
+                yield index, "id", f"the item {item_id!r} stands at {seen[item_id]} already; leave one of them out"
+            seen.setdefault(item_id, index)
 
 
-class SystemPlacementRule:
-    """System messages stand only where the provider accepts them."""
+class CacheMarkRule:
+    """A request has no more cache marks than the provider takes, and none of them on thinking."""
 
-    name = "system_place"
+    name = "cache_marks"
 
-    def find(self, request: RuleInput) -> Iterator[tuple[int, str]]:
-        """See `Rule.find`."""
-        if request.profile.midlist_system == "accepted":
-            return
-        leading = True
-        for index, message in enumerate(request.messages):
-            leading = leading and message.role == "system"
-            after = request.messages[index + 1].role if index + 1 < len(request.messages) else "assistant"
-            fits = request.profile.midlist_system == "before_assistant" and after == "assistant"
-            if message.role == "system" and not leading and not fits:
-                yield index, "a system message stands in the middle of the list"
-
-
-RULES: tuple[Rule, ...] = (
-    MatchedResultRule(),
-    AnsweredCallRule(),
-    AdjacentResultsRule(),
-    SignedThinkingRule(),
-    FirstMessageRule(),
-    EmptyTextRule(),
-    EmptyMessageRule(),
-    AlternationRule(),
-    SystemPlacementRule(),
-)
-"""Every rule. A new provider quirk becomes one more."""
+    def find(self, natives: Sequence[object], profile: Profile) -> Iterator[tuple[int, str, str]]:
+        """See `NativeRule.find`."""
+        most, count = profile.max_cache_marks, 0
+        for index, native in enumerate(natives if most else ()):
+            for path, kind in _find_marks(native, "content"):
+                count += 1
+                if "thinking" in kind:
+                    yield index, path, "thinking takes no cache mark; put it on another block"
+                elif count > most:
+                    yield index, path, f"this is cache mark {count} of at most {most} (system and tools count, too)"
 
 
-def find_violations(messages: Sequence[Message], profile: Profile, rules: Sequence[Rule] = RULES) -> list[Violation]:
-    """Returns the violations in these messages, ordered by index into `messages`."""
-    scene = RuleInput(tuple(messages), profile, _pair_calls(messages))
-    found = [Violation(rule.name, index, what) for rule in rules for index, what in rule.find(scene)]
-    return sorted(found, key=lambda v: v.index)
+NATIVE_RULES: tuple[NativeRule, ...] = (UniqueItemIdRule(), CacheMarkRule())
+"""Every rule about a request as a whole that only the provider's own messages can break."""
+RULE_NAMES: tuple[str, ...] = (*(rule.name for rule in RULES), *FORM_RULES, *(rule.name for rule in NATIVE_RULES))
+"""The names of all rules."""
 
 
-def validate(messages: Sequence[object], wire: str) -> list[Violation]:
+def validate(messages: Sequence[object], wire: str, *, sending: bool = False) -> list[Violation]:
     """Returns what the provider would refuse in its own messages: dicts, JSON bytes or text, or an SDK's objects.
 
-    Raises `UnknownFormat` for an unknown wire, `BadInput` for something that is no message, `UnknownRole`.
+    Call it with `sending=True` right before a request is sent. Then the end counts as well: every call has its result,
+    the list is not empty, and it ends with whom the provider wants to hear last. Without, the end may be open, as in a
+    session that goes on. The violations are ordered by index.
+
+        for violation in tenfold.validate(request["messages"], "anthropic", sending=True):
+            print(violation.index, violation.path, violation.problem)
+
+    Raises `UnknownFormat` for an unknown wire, and `BadInput` for what JSON cannot hold.
     """
-    decoded = get_wire(wire).decode([to_json_bytes(m) for m in messages])
-    places = _find_source_indexes(decoded)
-    return [Violation(v.rule, places[v.index], v.problem) for v in find_violations(decoded, get_wire(wire).profile)]
+    chosen = get_wire(wire)
+    if isinstance(messages, str | bytes | Mapping):
+        return _judge_single_value(messages, chosen.profile)
+    items = [to_json_bytes(message) for message in messages]
+    found = _find_native_violations(items, chosen.profile)
+    if not any(violation.rule in _UNREADABLE for violation in found):
+        found += _find_list_violations(items, chosen, sending=sending)
+    return sorted(found, key=lambda violation: violation.index)
 
 
-def check_messages(messages: Sequence[Message], wire: str) -> list[Violation]:
-    """Returns what the provider would refuse if `messages` were sent over `wire`.
+def check_messages(messages: Sequence[Message], wire: str, *, sending: bool = False) -> list[Violation]:
+    """Returns what the provider would refuse if `messages` were sent over `wire`. See `validate` for `sending`.
 
-    `Violation.index` is the index into `messages`.
+    `Violation.index` is the index into `messages`. Parts of a type that nobody here knows are sent as they came, and
+    are not judged.
     """
-    encoded = get_wire(wire).encode(messages)
+    items = get_wire(wire).encode(messages).items
     out: list[Violation] = []
-    for violation in validate([item.raw for item in encoded.items], wire):
-        of = encoded.items[violation.index].indices
-        out.append(Violation(violation.rule, of[0] if of else 0, violation.problem))
+    for violation in validate([item.raw for item in items], wire, sending=sending):
+        of = items[violation.index].indices if items else ()
+        if violation.rule == "known_part" and any(_has_opaque_part(messages[index].parts) for index in of):
+            continue
+        out.append(Violation(violation.rule, of[0] if of else 0, violation.problem, violation.path))
     return out
+
+
+def _has_opaque_part(parts: Sequence[Part]) -> bool:
+    return any(isinstance(p, OpaquePart) or (isinstance(p, ToolResult) and _has_opaque_part(p.content)) for p in parts)
+
+
+def _judge_single_value(messages: str | bytes | Mapping[str, object], profile: Profile) -> list[Violation]:
+    if isinstance(messages, str) and messages and profile.takes_text:
+        return []
+    found = "an object" if isinstance(messages, Mapping) else "a text"
+    field = profile.request.list_field
+    return [Violation("message_form", 0, f"{field!r} is a list of messages, not {found}; pass the list itself")]
+
+
+def _find_native_violations(items: Sequence[bytes], profile: Profile) -> list[Violation]:
+    if profile.form is None:
+        return []
+    natives = [parse_value(item) for item in items]
+    found = [
+        Violation(fault.rule, index, fault.problem, fault.path)
+        for index, native in enumerate(natives)
+        for fault in find_form_faults(native, profile.form)
+    ]
+    for rule in NATIVE_RULES:
+        found += [Violation(rule.name, at, problem, path) for at, path, problem in rule.find(natives, profile)]
+    return found
+
+
+def _find_list_violations(items: Sequence[bytes], wire: Wire, *, sending: bool) -> list[Violation]:
+    decoded = wire.decode(items)
+    places = _find_source_indexes(decoded)
+    found = find_violations(decoded, wire.profile, sending=sending)
+    return [Violation(v.rule, places[v.index] if places else 0, v.problem) for v in found]
+
+
+def _find_marks(value: object, key: str, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yields the path and the type of every block under `key` with a cache mark, nested ones too."""
+    blocks = value.get(key) if isinstance(value, Mapping) else None
+    for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
+        place = f"{path}{key}[{index}]"
+        if isinstance(block, Mapping) and block.get("cache_control") is not None:
+            yield f"{place}.cache_control", str(block.get("type"))
+        yield from _find_marks(block, key, f"{place}.")
 
 
 def _find_source_indexes(messages: Sequence[Message]) -> list[int]:
@@ -259,30 +175,3 @@ def _find_source_indexes(messages: Sequence[Message]) -> list[int]:
             start, following = following, following + count_items(message)
         places.append(start)
     return places
-
-
-def _pair_calls(messages: Sequence[Message]) -> tuple[CallPair, ...]:
-    waiting: dict[str, list[int]] = {}
-    out: list[CallPair] = []
-    for index, message in enumerate(messages):
-        for call in get_tool_calls(message):
-            waiting.setdefault(call.id, []).append(index)
-        result: ToolResult | None = get_tool_result(message)
-        if result is not None:
-            calls = waiting.get(result.call_id)
-            out.append(CallPair(calls.pop() if calls else None, index, result.call_id))
-    out.extend(CallPair(index, None, call) for call, indices in waiting.items() for index in indices)
-    return tuple(out)
-
-
-def _is_open_end(request: RuleInput, call: int) -> bool:
-    combined = request.profile.results == "next_message"
-    at = call + 1
-    while combined and at < len(request.messages) and request.messages[at].role == "assistant":
-        at += 1
-    return all(m.role == "tool" for m in request.messages[at:])
-
-
-def _has_earlier_reference(request: RuleInput, before: int) -> bool:
-    """Whether an earlier item only names another one. The call we miss may be the one it names."""
-    return any(has_item_references(m) for m in request.messages[:before])

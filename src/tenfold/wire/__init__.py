@@ -21,10 +21,12 @@ from tenfold.wire.marks import (
     hash_summary,
     render_summary,
 )
+from tenfold.wire.native_form import FormRule, find_form_faults
 from tenfold.wire.openai_responses import can_take_text
 from tenfold.wire.profiles import Profile
 from tenfold.wire.registry import DEFAULT_WIRE, WIRES, detect_wire, get_wire
 from tenfold.wire.sdk_values import render_value, to_json_bytes
+from tenfold.wire.splice import parse_value
 
 __all__ = [
     "DEFAULT_WIRE",
@@ -34,6 +36,7 @@ __all__ = [
     "DecodedHistory",
     "EncodedItem",
     "EncodedList",
+    "FormRule",
     "OriginCallback",
     "Profile",
     "SummaryConfirmer",
@@ -45,10 +48,12 @@ __all__ = [
     "detect_wire",
     "encode_bytes",
     "extract_summary_text",
+    "find_form_faults",
     "find_summary_mark",
     "find_text_origin",
     "get_wire",
     "hash_summary",
+    "parse_value",
     "render_summary",
     "render_value",
     "to_json_bytes",

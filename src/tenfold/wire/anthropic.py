@@ -24,6 +24,7 @@ from tenfold.record.message import (
     ToolResult,
 )
 from tenfold.wire import splice
+from tenfold.wire.anthropic_form import FORM, ID_PATTERN, MAX_CACHE_MARKS, RULE_EVIDENCE
 from tenfold.wire.base import DecodingContext, OutgoingMessage
 from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
 from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields
@@ -67,9 +68,15 @@ PROFILE = Profile(
     empty_text=False,
     empty_message=False,
     ids_optional=False,
-    id_pattern=r"[a-zA-Z0-9_-]{1,128}",
+    id_pattern=ID_PATTERN,
     native_compaction="in_answer",
     compaction_types=frozenset({"compaction"}),
+    form=FORM,
+    unique_call_ids="request",
+    thinking_leads=True,
+    ends_with_user=True,
+    max_cache_marks=MAX_CACHE_MARKS,
+    rule_evidence=RULE_EVIDENCE,
     evidence={
         "opens_with_assistant": 'long documented as refused (`first message must use the "user" role`); safe side',
         "consecutive_roles": "API reference: consecutive user or assistant turns are combined into one",

@@ -30,6 +30,7 @@ from tenfold.record.message import (
 from tenfold.wire import splice
 from tenfold.wire.base import DecodedPrefix, DecodingContext, OutgoingMessage
 from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
+from tenfold.wire.gemini_form import FORM, RULE_EVIDENCE, SNAKE_CASE
 from tenfold.wire.profiles import MADE_ID_PREFIX, NativeShape, Profile, RequestFields, UsageFields
 from tenfold.wire.sdk_values import get_set_fields
 from tenfold.wire.segments import Chunk, ContentPart, ParsedMessage, split_message
@@ -37,16 +38,6 @@ from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "gemini"
 _ROLES: Mapping[str, Role] = {"user": "user", "model": "assistant", "function": "user"}
-_SNAKE_CASE: Mapping[str, str] = {
-    "functionCall": "function_call",
-    "functionResponse": "function_response",
-    "inlineData": "inline_data",
-    "fileData": "file_data",
-    "mimeType": "mime_type",
-    "fileUri": "file_uri",
-    "displayName": "display_name",
-    "thoughtSignature": "thought_signature",
-}
 _SIGNATURE_FIELDS = frozenset({"thoughtSignature", "thought_signature", "thought"})
 """Fields of a part that do not say what it is."""
 
@@ -100,6 +91,9 @@ PROFILE = Profile(
     empty_message=False,
     ids_optional=True,
     id_pattern=r".{0,128}",
+    form=FORM,
+    ends_with_user=True,
+    rule_evidence=RULE_EVIDENCE,
     evidence={
         "opens_with_assistant": "a history that starts with a function call is refused "
         "(google-gemini/gemini-cli#11814)",
@@ -199,7 +193,7 @@ def _find_open_calls(prefix: DecodedPrefix) -> list[_OpenCall]:
 
 def _get_field(fields: Fields, key: str) -> Raw | None:
     value = fields.get(key)
-    return value if value is not None else fields.get(_SNAKE_CASE.get(key, key))
+    return value if value is not None else fields.get(SNAKE_CASE.get(key, key))
 
 
 def _get_object(fields: Fields, key: str) -> Fields | None:

@@ -28,6 +28,7 @@ from tenfold.wire import splice
 from tenfold.wire.base import DecodingContext, OutgoingMessage
 from tenfold.wire.encoding import Wire
 from tenfold.wire.media import to_document, to_image, to_url
+from tenfold.wire.openai_chat_form import FORM, ID_PATTERN, RULE_EVIDENCE
 from tenfold.wire.openai_content import (
     RESPONSES_PARTS,
     RenderedPart,
@@ -80,14 +81,17 @@ PROFILE = Profile(
     empty_text=True,
     empty_message=True,
     ids_optional=False,
-    id_pattern=r".{1,64}",
+    id_pattern=ID_PATTERN,
+    form=FORM,
+    unique_call_ids="answer",
+    rule_evidence=RULE_EVIDENCE,
     evidence={
         "opens_with_assistant": "accepted: the API puts no order on roles other than tool",
         "midlist_system": "accepted anywhere in the list",
         "results": "`messages with role 'tool' must be a response to a preceding message with 'tool_calls'` "
         "(simonw/llm#937); unanswered `tool_call_ids` are refused (spacedriveapp/spacebot#136)",
         "empty_text": "an empty string is accepted as content",
-        "id_pattern": "any text; a length limit is enforced by the service",
+        "id_pattern": "any text of at most 40 characters; some models take longer ones (see `call_id`)",
     },
     request=RequestFields(output_fields=("max_tokens", "max_completion_tokens")),
     usage=(

@@ -40,6 +40,7 @@ from tenfold.wire.openai_content import (
     render_result_parts,
     render_text_part,
 )
+from tenfold.wire.openai_responses_form import FORM, ID_PATTERN, RULE_EVIDENCE
 from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
 from tenfold.wire.segments import ContentPart, ParsedMessage, decode_parts, split_content
 from tenfold.wire.splice import Fields, build_array, build_object, quote
@@ -100,9 +101,13 @@ PROFILE = Profile(
     empty_text=True,
     empty_message=True,
     ids_optional=False,
-    id_pattern=r".{1,64}",
+    id_pattern=ID_PATTERN,
     native_compaction="alone",
     compaction_types=_COMPACTION_TYPES,
+    form=FORM,
+    unique_item_ids=True,
+    takes_text=True,
+    rule_evidence=RULE_EVIDENCE,
     evidence={
         "opens_with_assistant": "output items of /responses/compact may stand first",
         "results": "`No tool output found for function call`: an output must exist, its place is free",

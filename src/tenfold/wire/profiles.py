@@ -12,6 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tenfold.record.entry import Usage
+from tenfold.wire.native_form import MessageForm, RuleEvidence
 from tenfold.wire.sdk_values import get_set_fields, render_value
 
 MADE_ID_PREFIX = "made_"
@@ -113,6 +114,12 @@ class Profile(Struct, frozen=True, kw_only=True):
     `midlist_system` applies to what a caller sends; our own later system messages are folded into user messages unless
     it is "accepted". `native_compaction` says how the provider returns its own compaction: as a block in an answer or
     as a separate item, of the types `compaction_types`. It may ignore what comes before the newest one.
+    `form` says what a single message has to look like; without it, that is not checked. Call ids are unique in the
+    whole request or in one answer (`unique_call_ids`), the ids of items in the request (`unique_item_ids`).
+    `thinking_leads` says that thinking is the first block of its message, `ends_with_user` that a request ends with a
+    user's message or with results, `takes_text` that a plain text may stand in place of the list. `max_cache_marks` is
+    0 if there is no limit. `rule_evidence` maps each rule of `tenfold.view` that the provider enforces to what it
+    answers to messages that break it.
 
     How its API writes things:
     `request` and `usage` name the fields of requests and reports, `unfinished` the values of response fields that say
@@ -134,7 +141,15 @@ class Profile(Struct, frozen=True, kw_only=True):
     id_pattern: str
     native_compaction: Literal["none", "in_answer", "alone"] = "none"
     compaction_types: frozenset[str] = frozenset()
+    form: MessageForm | None = None
+    unique_call_ids: Literal["nowhere", "answer", "request"] = "nowhere"
+    unique_item_ids: bool = False
+    thinking_leads: bool = False
+    ends_with_user: bool = False
+    max_cache_marks: int = 0
+    takes_text: bool = False
     evidence: Mapping[str, str] = {}
+    rule_evidence: Mapping[str, RuleEvidence] = {}
 
     request: RequestFields = RequestFields()
     usage: tuple[UsageFields, ...] = ()

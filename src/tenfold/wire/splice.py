@@ -29,6 +29,7 @@ _ESCAPE = re.compile(
 _ARRAY_DECODER = msgspec.json.Decoder(list[Raw])
 _OBJECT_DECODER: msgspec.json.Decoder[Fields] = msgspec.json.Decoder(Fields)
 _STRING_DECODER = msgspec.json.Decoder(str)
+_VALUE_DECODER: msgspec.json.Decoder[object] = msgspec.json.Decoder(object)
 _QUOTE = ord('"')
 
 
@@ -136,6 +137,11 @@ def parse_object(data: bytes | Raw) -> Fields | None:
 def parse_array(data: bytes | Raw | None) -> list[Raw] | None:
     """Returns the elements of a JSON array as raw slices, None if it is not one."""
     return None if data is None else _decode_leniently(_ARRAY_DECODER, data)
+
+
+def parse_value(data: bytes | Raw) -> object:
+    """Returns a JSON value as plain dicts, lists, texts and numbers. None if it is not JSON, or null."""
+    return _decode_leniently(_VALUE_DECODER, data)
 
 
 def parse_string(data: bytes | Raw | None) -> str | None:
