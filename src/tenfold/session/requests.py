@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tenfold.config.policy import CheckPoint
 from tenfold.record.block import Block
 from tenfold.record.entry import Pin, Setting, Usage, get_message, is_rule_setting
-from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
+from tenfold.record.message import Message, get_call_ids, get_text
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import find_violations
@@ -321,15 +321,10 @@ def refresh_messages(shown: Iterable[VisibleMessage], host_list: HostList) -> li
     """Returns the view's messages, unchanged ones in the host's newest form: its cache marks may have moved."""
     return [
         g
-        if (g := host_list.get_message(s.key)) is not None and _get_call_ids(g) == _get_call_ids(s.message)
+        if (g := host_list.get_message(s.key)) is not None and get_call_ids(g) == get_call_ids(s.message)
         else s.message
         for s in shown
     ]
-
-
-def _get_call_ids(message: Message) -> list[str]:
-    result = get_tool_result(message)
-    return [c.id for c in get_tool_calls(message)] + ([result.call_id] if result is not None else [])
 
 
 def restore_objects(encoded: EncodedList, objects: Sequence[Any], raws: Sequence[bytes]) -> list[Any]:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, assert_never
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from tenfold.record.message import (
     Document,
@@ -30,6 +31,7 @@ from tenfold.record.message import (
 from tenfold.wire import splice
 from tenfold.wire.base import DecodedPrefix, DecodingContext, OutgoingMessage
 from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
+from tenfold.wire.fingerprint import canonicalize_json
 from tenfold.wire.profiles import MADE_ID_PREFIX, NativeShape, Profile, RequestFields, UsageFields
 from tenfold.wire.sdk_values import get_set_fields
 from tenfold.wire.segments import Chunk, ContentPart, ParsedMessage, split_message
@@ -157,12 +159,13 @@ class _CallPairing:
         """Ends the step when a user content was read: the next model content starts a new one."""
         self._is_step_new = True
 
-    def assign_id(self, own_id: str, name: str, place: str, raw: bytes) -> str:
-        """Returns the id of a call: its own, or one made of its place in the list and its bytes."""
+    def assign_id(self, own_id: str, call: ToolCall, place: str) -> str:
+        """Returns the id of a call: its own, or one made of its place in the list and its content."""
         if self._is_step_new or self._open_calls is None:
             self._open_calls, self._is_step_new = [], False
-        call_id = own_id or f"{MADE_ID_PREFIX}{place}_{hashlib.sha256(raw).hexdigest()[:8]}"
-        self._open_calls.append(_OpenCall(call_id, name, own_id))
+        content = call.name.encode() + b"\0" + canonicalize_json(call.arguments)
+        call_id = own_id or f"{MADE_ID_PREFIX}{place}_{hashlib.sha256(content).hexdigest()[:8]}"
+        self._open_calls.append(_OpenCall(call_id, call.name, own_id))
         return call_id
 
     def match_response(self, own_id: str, name: str) -> str:
@@ -237,8 +240,8 @@ def _decode_chunk(
     if text is not None:
         body = Text(text)
     elif call is not None and name is not None:
-        call_id = pairing.assign_id(splice.get_text(call, "id"), name, place, bytes(part))
-        body = ToolCall(call_id, name, bytes(call["args"]).decode("utf-8", "replace") if "args" in call else "{}")
+        body = ToolCall("", name, bytes(call["args"]).decode("utf-8", "replace") if "args" in call else "{}")
+        body = replace(body, id=pairing.assign_id(splice.get_text(call, "id"), body, place))
     else:
         body = _decode_media(fields) or OpaquePart(
             next((k for k in fields if k not in _SIGNATURE_FIELDS), ""), bytes(part)
