@@ -114,6 +114,7 @@ PROFILE = Profile(
     request=RequestFields(
         list_field="contents",
         overhead_fields=("tools", "systemInstruction", "system_instruction"),
+        system_fields=("systemInstruction", "system_instruction"),
         output_fields=("max_output_tokens", "maxOutputTokens"),
         settings_fields=("config", "generationConfig", "generation_config"),
     ),

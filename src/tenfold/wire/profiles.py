@@ -30,8 +30,9 @@ class NativeShape(Struct, frozen=True):
 class RequestFields(Struct, frozen=True, kw_only=True):
     """Which keyword arguments of a provider's call hold what.
 
-    `list_field` holds the conversation, `overhead_fields` what is sent beside it, `output_fields` the limit of the
-    answer in tokens. `settings_fields` hold mappings in which these may stand as well. A request with one of
+    `list_field` holds the conversation, `overhead_fields` what is sent beside it, of which `system_fields` the system
+    prompt, `output_fields` the limit of the answer in tokens. `settings_fields` hold mappings in which these may stand
+    as well. A request with one of
     `own_fields` is certainly of this wire. Messages that could be of several wires are of this one if `model_word` is
     in the name of the model, and none has one of `foreign_roles`. With one of `partial_fields` set, a request holds
     only what is new.
@@ -39,6 +40,7 @@ class RequestFields(Struct, frozen=True, kw_only=True):
 
     list_field: str = "messages"
     overhead_fields: tuple[str, ...] = ("tools",)
+    system_fields: tuple[str, ...] = ()
     output_fields: tuple[str, ...] = ()
     settings_fields: tuple[str, ...] = ()
     own_fields: tuple[str, ...] = ()
