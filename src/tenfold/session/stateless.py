@@ -103,8 +103,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     answerer = Answerer(model=summarizer)
     session = Session.create(address, chosen, model=model or "", answerer=answerer, stamps=stamps)
     decoded = WIRES[wire].decode(items, confirm=_is_own_summary, origin=origin)
-    if WIRES[wire].profile.has_separate_system:
-        system, decoded = _move_summaries(system, decoded)
+    system, decoded = _move_summaries(system, decoded, wire)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
     window = _check_window(window or (find_window(model) if model else None), chosen, output_reserve)
@@ -124,9 +123,11 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     return CompactResult(compacted, outcome, session=session, wire=wire, encoded=encoded, tools=recall_tools)
 
 
-def _move_summaries(system: ProviderMessage, decoded: list[Message]) -> tuple[ProviderMessage, list[Message]]:
+def _move_summaries(
+    system: ProviderMessage, decoded: list[Message], wire: str
+) -> tuple[ProviderMessage, list[Message]]:
     """Moves our summaries from a separate system prompt to the beginning of the list, where other wires have them."""
-    rest, texts = take_summaries(system, _is_own_summary)
+    rest, texts = take_summaries(system, _is_own_summary) if WIRES[wire].profile.has_separate_system else (system, [])
     summaries = [Message("system", (Text(text),), "tenfold") for text in texts]
     return (rest, [*summaries, *drop_opening_stub(decoded)]) if summaries else (system, decoded)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, assert_never
 
 from msgspec import Raw, Struct
@@ -34,7 +35,7 @@ from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
 from tenfold.wire.fingerprint import canonicalize_json
 from tenfold.wire.profiles import MADE_ID_PREFIX, NativeShape, Profile, RequestFields, UsageFields
 from tenfold.wire.sdk_values import get_set_fields
-from tenfold.wire.segments import Chunk, ContentPart, ParsedMessage, split_message
+from tenfold.wire.segments import Chunk, ContentPart, ParsedMessage, is_same_native, split_message
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "gemini"
@@ -102,12 +103,15 @@ PROFILE = Profile(
     empty_message=False,
     ids_optional=True,
     id_pattern=r".{0,128}",
+    calls_after_answer=False,
     evidence={
         "opens_with_assistant": "a history that starts with a function call is refused "
         "(google-gemini/gemini-cli#11814)",
         "midlist_system": "`contents` know only the roles user and model; system text is `systemInstruction`",
         "results": "`function response turn comes immediately after a function call turn` "
         "(langchain-ai/langchain#27799) and as many responses as calls (microsoft/vscode#299295)",
+        "calls_after_answer": "`function call turn comes immediately after a user turn or after a function response "
+        "turn` (google-gemini/gemini-cli#11814)",
         "empty_message": "`contents.parts must not be empty`",
         "ids_optional": "functionCall.id is optional; recorded sessions carry none",
     },
@@ -294,6 +298,9 @@ def _decode_response(fields: Fields, pairing: _CallPairing) -> ToolResult:
 
 
 def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    for before, outgoing in pairwise(batch):
+        if outgoing.message.role == "assistant" and not is_same_native(before.message, outgoing.message.native, NAME):
+            outgoing.note("answers_joined", "a call and the answer before it are sent in one message")
     collected = collect_blocks(batch, "parts", _render_parts)
     role = "model" if batch[0].message.role == "assistant" else "user"
     return [wrap_blocks(collected, role, "parts", batch[0])] if collected.blocks else []

@@ -112,6 +112,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     What the provider accepts:
     `results` says where tool results must be: "next_message" (all of a step in the next user message, where messages
     of one role are combined), "adjacent" (one message each, right after the calls) or "anywhere" (later).
+    `calls_after_answer` says whether a tool call may stand in a message of its own after another answer of the model.
     `midlist_system` applies to what a caller sends; our own later system messages are folded into user messages unless
     it is "accepted". `native_compaction` says how the provider returns its own compaction: as a block in an answer or
     as a separate item, of the types `compaction_types`. It may ignore what comes before the newest one.
@@ -134,6 +135,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     empty_message: bool
     ids_optional: bool
     id_pattern: str
+    calls_after_answer: bool = True
     native_compaction: Literal["none", "in_answer", "alone"] = "none"
     compaction_types: frozenset[str] = frozenset()
     evidence: Mapping[str, str] = {}
