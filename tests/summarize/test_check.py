@@ -187,7 +187,7 @@ def test_a_tool_call_in_words_is_no_summary(text: str) -> None:
         "The parser now reads `<tool_call>` and `<function_calls>` as the models write them.",
         "It handles <tool_call> tags and `[TOOL_CALLS]` within a line.",
         (
-            "The work went on: the reader takes calls as JSON, and tests were added for each of the forms that were seen "
+            "The work went on: the reader takes calls as JSON, and tests were added for each of the forms seen "
             f"so far, with one such call as an example:\n```json\n{CALL}\n```\nAll of it is done and the tests pass."
         ),
         "Action: the team agreed to keep the format.\nInput was given by both.",
