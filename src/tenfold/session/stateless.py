@@ -118,9 +118,12 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     outcome = msgspec.structs.replace(outcome, violations=() if is_unchanged else session.find_violations(wire))
     encoded = WIRES[wire].encode(decoded if is_unchanged else session.view.get_messages())
     compacted = restore_objects(encoded, messages, items)
-    count = chosen.counter.count
-    recall_tools = RecallTools(store, address.namespace, address.session, count=count) if recall == "tool" else None
+    recall_tools = _build_tools(address, chosen) if recall == "tool" else None
     return CompactResult(compacted, outcome, session=session, wire=wire, encoded=encoded, tools=recall_tools)
+
+
+def _build_tools(address: SessionAddress, policy: Policy) -> RecallTools:
+    return RecallTools(address.store, address.namespace, address.session, count=policy.counter.count)
 
 
 def _move_summaries(
