@@ -145,3 +145,55 @@ def test_a_long_text_loses_the_ends_of_its_longest_sections_and_keeps_the_last_s
     assert estimate_tokens([trimmed])[0] <= 200
     assert trimmed.startswith("## Goal\nMend it.\n\n## What was done\n- step 0")
     assert trimmed.endswith("## Where the work stands\nStep 41 is next.")
+
+
+CALL = '{"name": "bash", "arguments": {"command": "ls"}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CALL,
+        f"```json\n{CALL}\n```",
+        f"Let me look first.\n\n```\n{CALL}\n```",
+        f"````\n```json\n{CALL}\n```\n````",
+        f"[{CALL}, {CALL}]",
+        '{"name": "bash", "arguments": {"command": "ls',
+        '{"tool_calls": [{"id": "c1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}]}',
+        '{"type": "tool_use", "id": "t1", "name": "bash", "input": {"command": "ls"}}',
+        '{"type": "function_call", "call_id": "c1", "name": "bash", "arguments": "{}"}',
+        '{"functionCall": {"name": "bash", "args": {"command": "ls"}}}',
+        '{"action": "bash", "action_input": "ls"}',
+        "<tool_call>\n" + CALL + "\n</tool_call>",
+        (
+            'I will look.\n<function_calls>\n<invoke name="bash">\n<parameter name="command">ls</parameter>\n'
+            "</invoke>\n</function_calls>"
+        ),
+        '<invoke name="bash"><parameter name="command">ls</parameter></invoke>',
+        "<function=bash>\n<parameter=command>ls</parameter>\n</function>",
+        f"[TOOL_CALLS] [{CALL}]",
+        "<|tool_calls_begin|>bash",
+        "Thought: I look.\nAction: bash\nAction Input: ls -la src and then all that is below it",
+        "**Action:** bash\n**Action Input:** ls",
+    ],
+)
+def test_a_tool_call_in_words_is_no_summary(text: str) -> None:
+    assert ("tool_call", "the text is written as a tool call") in find_failures(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The parser now reads `<tool_call>` and `<function_calls>` as the models write them.",
+        "It handles <tool_call> tags and `[TOOL_CALLS]` within a line.",
+        (
+            "The work went on: the reader takes calls as JSON, and tests were added for each of the forms seen "
+            f"so far, with one such call as an example:\n```json\n{CALL}\n```\nAll of it is done and the tests pass."
+        ),
+        "Action: the team agreed to keep the format.\nInput was given by both.",
+        '{"name" is how such a call begins, and the reader looks for that.',
+        'The settings are:\n{"port": 1, "name": "gateway"}',
+    ],
+)
+def test_a_summary_may_tell_of_tool_calls(text: str) -> None:
+    assert "tool_call" not in [kind for kind, _ in find_failures(text)]

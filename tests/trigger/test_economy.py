@@ -17,10 +17,10 @@ from tenfold.trigger.economy import (
     MIN_CONTENT,
     Rates,
     Spending,
+    adjust_limits,
     build_receipt,
     estimate_rewrite,
     explain_receipt,
-    adjust_limits,
 )
 from tenfold.trigger.limits import FillTrigger
 

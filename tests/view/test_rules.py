@@ -137,6 +137,16 @@ CASES: list[tuple[str, list[Native], list[tuple[str, int]]]] = [
     # the opening
     ("anthropic", [{"role": "assistant", "content": "a"}, make_user()], [("first_message", 0)]),
     ("gemini", [make_gemini_message("model", {"text": "a"})], [("first_message", 0)]),
+    (
+        "gemini",
+        [
+            make_gemini_message("user", {"text": "q"}),
+            make_gemini_message("model", {"text": "a"}),
+            make_gemini_message("model", GC),
+            make_gemini_message("user", GR),
+        ],
+        [("call_after_user", 2)],
+    ),
     ("openai-chat", [{"role": "assistant", "content": "a"}, make_user()], []),
     ("openai-responses", [{"role": "assistant", "content": "a"}, make_user()], []),
     # emptiness

@@ -20,6 +20,7 @@ from tenfold.record.message import (
     get_tool_calls,
     get_tool_result,
 )
+from tenfold.view.rules import validate
 from tenfold.wire import WIRES
 
 WIRE = WIRES["gemini"]
@@ -186,3 +187,38 @@ def test_a_call_that_was_never_answered_takes_no_later_response() -> None:
     result = get_tool_result(messages[-1])
     assert result is not None
     assert result.call_id == get_tool_calls(messages[2])[0].id
+
+
+# -- a call right after another answer ---------------------------------------------------------------------------------
+
+CALL_TURN = b'{"role":"model","parts":[{"functionCall":{"name":"look","args":{}},"thoughtSignature":"c2ln"}]}'
+RESPONSE_TURN = b'{"role":"user","parts":[{"functionResponse":{"name":"look","response":{"output":"green"}}}]}'
+
+
+def test_a_shortened_step_and_the_call_after_it_are_one_turn() -> None:
+    question = b'{"role":"user","parts":[{"text":"go"}]}'
+    messages = WIRES["gemini"].decode([question, CALL_TURN, RESPONSE_TURN])
+    step = Message("assistant", (Text("[step] looked elsewhere"),), "tenfold")
+    encoded = WIRES["gemini"].encode([messages[0], step, step, *messages[1:]])
+    assert [json.loads(item.raw)["role"] for item in encoded.items] == ["user", "model", "user"]
+    assert [item.exact for item in encoded.items] == [True, False, True]
+    parts = json.loads(encoded.items[1].raw)["parts"]
+    assert [part.get("text") for part in parts] == ["[step] looked elsewhere"] * 2 + [None]
+    assert parts[2] == json.loads(CALL_TURN)["parts"][0]
+    assert [a.kind for a in encoded.adjustments] == ["answers_joined"] * 2
+    assert validate([item.raw for item in encoded.items], "gemini") == []
+
+
+def test_what_a_host_wrote_itself_is_told_and_stays() -> None:
+    turns = [b'{"role":"user","parts":[{"text":"go"}]}', b'{"role":"model","parts":[{"text":"well"}]}', CALL_TURN]
+    turns.append(RESPONSE_TURN)
+    assert [item.raw for item in WIRES["gemini"].encode(WIRES["gemini"].decode(turns)).items] == turns
+    assert [(v.rule, v.index) for v in validate(turns, "gemini")] == [("call_after_user", 2)]
+    assert validate(turns[:1] + turns[2:], "gemini") == []
+
+
+def test_an_answer_without_a_call_stays_apart() -> None:
+    step = Message("assistant", (Text("[step] looked"),), "tenfold")
+    answer = WIRES["gemini"].decode([b'{"role":"model","parts":[{"text":"done"}]}'])
+    encoded = WIRES["gemini"].encode([Message("user", (Text("go"),), "human"), step, *answer])
+    assert [item.exact for item in encoded.items] == [False, False, True]

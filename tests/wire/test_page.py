@@ -16,7 +16,8 @@ from tenfold.wire.pydantic_ai import PROFILE
 PROFILES = {wire.name: wire.profile for wire in WIRES.values()} | {"pydantic-ai": PROFILE}
 RULES_OF_PROFILES = (
     "opens_with_assistant", "consecutive_roles", "midlist_system", "has_separate_system", "results",
-    "reasoning_needs_successor", "empty_text", "empty_message", "ids_optional", "native_compaction",
+    "calls_after_answer", "reasoning_needs_successor", "empty_text", "empty_message", "ids_optional",
+    "native_compaction",
     "unique_call_ids", "unique_item_ids", "thinking_leads", "ends_with_user", "max_cache_marks", "takes_text",
 )  # fmt: skip
 PAGE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text("utf-8")
@@ -58,7 +59,7 @@ def test_the_profiles_are_those_of_the_table() -> None:
 
 def test_every_profile_gives_evidence_for_what_it_refuses() -> None:
     for wire, profile in PROFILES.items():
-        refused = {"opens_with_assistant", "empty_text", "empty_message"}
+        refused = {"opens_with_assistant", "calls_after_answer", "empty_text", "empty_message"}
         wanting = {f for f in refused if not getattr(profile, f)} | {"results"}
         assert wanting <= set(profile.evidence), wire
 

@@ -23,6 +23,7 @@ from tenfold.config.settings import load_settings as settings
 from tenfold.errors import UsageError
 from tenfold.formats import ParsedSession, render_sessions
 from tenfold.formats.export_items import get_view_items
+from tenfold.formats.known_sessions import match_sessions
 from tenfold.session import Session
 from tenfold.store.base import MEMORY_LOCATION, Store
 from tenfold.store.location import get_default_location
@@ -150,7 +151,7 @@ def _compact_recorded(
 ) -> Iterator[SessionOutcome]:
     """Imports and compacts the sessions of one file, one after the other, and then writes them all."""
     arguments = run.arguments
-    store = _copy_to_memory(store, recorded, source) if arguments.preview else store
+    store = _copy_to_memory(store, recorded) if arguments.preview else store
     sessions: list[Session] = []
     for row, session in run.open_sessions(store, recorded, arguments.policy):
         sessions.append(session)
@@ -168,13 +169,13 @@ def _compact_recorded(
         write_atomically(_find_output_path(arguments.out, source), render_sessions(items))
 
 
-def _copy_to_memory(store: Store, recorded: Sequence[ParsedSession], source: SourceFile) -> Store:
+def _copy_to_memory(store: Store, recorded: Sequence[ParsedSession]) -> Store:
     """Copies what the store knows of these sessions into memory, so that a preview changes nothing."""
     memory_store = SqliteStore(":memory:")
-    source_ids = {each.info.source_id or each.info.id for each in recorded}
+    known = {match.session for match in match_sessions(recorded, store, NAMESPACE) if match is not None}
     for row in store.list_sessions(NAMESPACE):
-        entries = store.read_entries(NAMESPACE, row.info.id)
-        if (row.info.source_id in source_ids or row.info.file == str(source.path)) and entries:
+        entries = store.read_entries(NAMESPACE, row.info.id) if row.info.id in known else []
+        if entries:
             memory_store.create(NAMESPACE, row.info)
             memory_store.append(NAMESPACE, row.info.id, entries, expected=None)
     return memory_store

@@ -74,7 +74,7 @@ def _compact_recorded(
     """Compacts the sessions of a file with one policy, in a store in memory that is dropped afterwards."""
     for row, session in run.open_sessions(SqliteStore(":memory:"), recorded, policy):
         outcome = msgspec.structs.replace(run.compact_session(session), policy=policy)
-        name = row.info.source_id or source.path.stem
+        name = row.info.source_id or row.info.title or source.path.stem
         yield SessionOutcome(str(source.path), name, row.info.format, session.policy.counter.name, outcome)
 
 

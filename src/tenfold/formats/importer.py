@@ -1,7 +1,8 @@
 """Imports parsed sessions into a store. A session that is already there only gets the entries that are new.
 
-If the file has grown, its new entries are appended; if it has diverged, they become a branch. Entry ids become UUIDv7;
-the order and the bytes stay as they were.
+If the file has grown, its new entries are appended; if it has diverged, they become a branch, or a session of their
+own: see `known_sessions`. A shorter copy of a stored session adds nothing. Entry ids become UUIDv7; the order and the
+bytes stay as they were.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from msgspec.structs import replace
 
 from tenfold.errors import NotFoundError
 from tenfold.formats.base import ParsedSession
+from tenfold.formats.known_sessions import SessionMatch, match_sessions
 from tenfold.formats.summaries import with_confirmed_source
 from tenfold.meter.counters import Counter, measure_messages
-from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, get_message
-from tenfold.store.base import MAIN, SessionInfo, Store
+from tenfold.record.entry import Entry, get_message
+from tenfold.store.base import Store
 from tenfold.store.ids import IDS
-
-ImportedEntry = MessageEntry | BranchSummary | Setting | CustomEntry
 
 
 def import_sessions(sessions: Sequence[ParsedSession], store: Store, namespace: str, counter: Counter) -> list[str]:
@@ -26,65 +26,39 @@ def import_sessions(sessions: Sequence[ParsedSession], store: Store, namespace: 
 
     Raises what the store raises. Sessions imported before the error stay.
     """
-    stored = {_get_identity(row.info): row.info.id for row in store.list_sessions(namespace)}
     ids: dict[str, str] = {}
-    for parsed in sessions:
-        identity = _get_identity(parsed.info)
-        session = stored.get(identity) or IDS.generate()
+    for parsed, match in zip(sessions, match_sessions(sessions, store, namespace), strict=True):
+        session = match.session if match is not None else IDS.generate()
         ids[parsed.info.id] = session
-        parent = ids.get(parsed.info.parent, parsed.info.parent)
-        store.create(namespace, replace(parsed.info, id=session, parent=parent))
-        _append_new_entries(parsed, store, namespace, session=session, counter=counter, is_new=identity not in stored)
+        has_new_entries = match is None or len(match.ids) < len(parsed.entries)
+        if has_new_entries or (match is not None and not match.unmatched):  # else an older copy
+            parent = ids.get(parsed.info.parent, parsed.info.parent)
+            store.create(namespace, replace(parsed.info, id=session, parent=parent))
+        if has_new_entries:
+            _append_new_entries(parsed, match, store, namespace, session=session, counter=counter)
     return list(ids.values())
 
 
-def _get_identity(info: SessionInfo) -> tuple[str, str, str]:
-    """Returns what identifies a session across imports: its own id in the file, or the file's name if it has none."""
-    return (info.format, info.source_id or info.id, "" if info.source_id else info.file)
-
-
 def _append_new_entries(
-    parsed: ParsedSession, store: Store, namespace: str, *, session: str, counter: Counter, is_new: bool
+    parsed: ParsedSession, match: SessionMatch | None, store: Store, namespace: str, *, session: str, counter: Counter
 ) -> None:
-    stored = [] if is_new else [e for e in store.read_entries(namespace, session) if isinstance(e, ImportedEntry)]
-    same = 0
-    while same < min(len(stored), len(parsed.entries)) and _is_same_entry(stored[same], parsed.entries[same]):
-        same += 1
-    new = parsed.entries[same:]
-    if not new:
-        return
-    ids: dict[str | None, str | None] = {None: None}
-    ids |= {entry.id: old.id for entry, old in zip(parsed.entries, stored[:same], strict=False)}
-    leaf = store.read_heads(namespace, session).get(MAIN)
-    if leaf is not None and same == len(stored) and stored:
-        ids[parsed.entries[same - 1].id] = leaf
+    parents: dict[str | None, str | None] = {None: None}
+    parents.update(match.leaves if match is not None else {})
     entries: list[Entry] = []
-    for entry in new:
-        ids[entry.id] = IDS.generate()
-        entries.append(with_confirmed_source(_with_stored_ids(entry, ids), store, namespace))
+    for entry in parsed.entries:
+        if entry.id in parents:
+            continue
+        if entry.parent not in parents:
+            raise NotFoundError(
+                f"entry {entry.id!r} names the parent {entry.parent!r}, which the file does not hold before it"
+            )
+        parents[entry.id] = id_ = IDS.generate()
+        stored = replace(entry, id=id_, parent=parents[entry.parent])
+        entries.append(with_confirmed_source(stored, store, namespace))
+    if not entries:
+        return
     messages = [m for e in entries if (m := get_message(e)) is not None]
     counted = iter(measure_messages(messages, counter))
     counts = [next(counted) if get_message(e) is not None else 0 for e in entries]
-    store.append(namespace, session, entries, expected=leaf, counts={counter.name: counts})
-
-
-def _with_stored_ids(entry: Entry, ids: dict[str | None, str | None]) -> Entry:
-    own, parent = ids[entry.id], ids.get(entry.parent)
-    if own is None or (parent is None and entry.parent is not None):
-        raise NotFoundError(
-            f"entry {entry.id!r} names the parent {entry.parent!r}, which the file does not hold before it"
-        )
-    return replace(entry, id=own, parent=parent)
-
-
-def _is_same_entry(stored: Entry, parsed: Entry) -> bool:
-    if type(stored) is not type(parsed):
-        return False
-    if isinstance(stored, ImportedEntry) and isinstance(parsed, ImportedEntry):
-        return _get_native_body(stored) == _get_native_body(parsed) and stored.source_id == parsed.source_id
-    return False
-
-
-def _get_native_body(entry: ImportedEntry) -> bytes:
-    native = entry.message.native if isinstance(entry, MessageEntry | BranchSummary) else entry.native
-    return native.body if native is not None else b""
+    head = match.head if match is not None else None
+    store.append(namespace, session, entries, expected=head, counts={counter.name: counts})

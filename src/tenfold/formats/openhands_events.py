@@ -102,8 +102,7 @@ def _parse_session(history: JsonArray, top: dict[str, Any], info: SessionInfo) -
         replace(
             info,
             id=instance,
-            source_id=instance,
-            title=instance,
+            title=instance,  # it names the task; every run of the task has the same
             format=FORMAT,
             model=_get_model(top),
             prefix=history.before,

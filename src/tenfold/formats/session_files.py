@@ -134,14 +134,16 @@ def _finish_sessions(sessions: Sequence[ParsedSession]) -> list[ParsedSession]:
 
 
 def _make_ids_unique(sessions: Sequence[ParsedSession]) -> list[ParsedSession]:
-    """Gives the sessions of one file unique ids: an id that is missing or used before gets the session's number."""
+    """Gives the sessions of one file unique ids: an id that is missing or used before gets the session's number.
+
+    The number says where a session stands in this file, which is no name of the session: `source_id` stays.
+    """
     used: set[str] = set()
     out: list[ParsedSession] = []
     for number, session in enumerate(sessions):
         info = session.info
         if len(sessions) > 1 and (not info.id or info.id in used):
-            unique = f"{info.id}#{number}"
-            info = replace(info, id=unique, source_id=unique)
+            info = replace(info, id=f"{info.id}#{number}")
         used.add(info.id)
         out.append(replace(session, info=info))
     return out

@@ -158,3 +158,9 @@ def get_tool_result(message: Message) -> ToolResult | None:
     if message.role != "tool":
         return None
     return next((p for p in message.parts if isinstance(p, ToolResult)), None)
+
+
+def get_call_ids(message: Message) -> list[str]:
+    """Returns the ids of the tool calls of a message, and of the call that it answers."""
+    result = get_tool_result(message)
+    return [c.id for c in get_tool_calls(message)] + ([result.call_id] if result is not None else [])

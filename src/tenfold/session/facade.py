@@ -28,6 +28,7 @@ from tenfold.session.requests import (
     HostList,
     HostRequest,
     can_send_unchanged,
+    drop_opening_stub,
     find_check_point,
     read_request,
     read_usage,
@@ -175,7 +176,8 @@ class Session(Conversation):
                     again, confirm=confirm, origin=origin, wire=read.wire, previous=read.history, thorough=True
                 )
             self._host.keep_request(read.history)
-        return read, *self.sync_and_check(read.history.get_messages(), call)
+            messages = self._host.add_summaries(drop_opening_stub(read.history.get_messages()), read.summaries)
+        return read, *self.sync_and_check(messages, call)
 
     def _is_near_trigger(self, growth: tuple[int, int], call: Call) -> bool:
         """Tells whether the trigger may fire once the new content is added.
@@ -228,7 +230,9 @@ class Session(Conversation):
         if messages is None or (is_history and can_send_unchanged(host_list.messages, self.view, wire)):
             value = request[host_request.field]
             return {**request, host_request.field: value if isinstance(value, Sequence) else host_request.items}
-        return with_messages(request, host_request, WIRES[wire].encode(messages), host_list.find_visible(self.view))
+        before = host_list.count - host_request.history.message_count
+        places = {at - before for at in host_list.find_visible(self.view)}
+        return with_messages(host_request, WIRES[wire].encode(messages), places)
 
     def get_messages_to_send(self, host_list: HostList) -> list[Message] | None:
         """Returns the messages to send: the view, with the host's newest version of each untouched message.

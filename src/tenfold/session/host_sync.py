@@ -5,6 +5,8 @@ What it remembers from one request to the next only saves work: known messages a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
 from tenfold.session.requests import HostList, find_carried_entries, find_next_message, match_list, refresh_messages
@@ -53,6 +55,23 @@ class HostSync:
             match = match_list(messages, self._cursor.view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
         matched = HostList(self._cursor.view, messages, list(match.keys), match.count, is_floor_ignored)
         return self._append_new(messages, matched)
+
+    def add_summaries(self, messages: list[Message], summaries: Sequence[Message]) -> list[Message]:
+        """Returns a list with the summaries of the system prompt before it, where other wires have them.
+
+        A host may also keep its own list and send it with the system prompt that it got back. Then the log knows more
+        of the list alone, and that is returned.
+        """
+        if not summaries:
+            return messages
+        last, view = self._last_list, self._cursor.view
+        lists = ([*summaries, *messages], messages)
+        if last is not None and last.view is view and last.is_floor_ignored:
+            for each in lists:
+                if last.is_extended_by(each, self._get_fingerprint):
+                    return each
+        counts = [match_list(each, view, self._get_fingerprint, is_floor_ignored=True).count for each in lists]
+        return lists[counts[1] > max(0, counts[0] - len(summaries))]
 
     def _branch_before(self, changed: int) -> bool:
         """Branches off before a changed message. Returns whether Blocks or pins were carried to the new branch."""

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tenfold.config.policy import CheckPoint
 from tenfold.record.block import Block
 from tenfold.record.entry import Pin, Setting, Usage, get_message, is_rule_setting
-from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
+from tenfold.record.message import Message, Text, get_call_ids, get_text
 from tenfold.view.fold import View
 from tenfold.view.order_rules import find_violations
 from tenfold.view.path import Path
@@ -32,8 +32,10 @@ from tenfold.wire import (
     SummaryConfirmer,
     find_summary_mark,
     get_wire,
+    take_request_summaries,
 )
 from tenfold.wire.fingerprint import fingerprint_message
+from tenfold.wire.marks import OPENING_STUB
 from tenfold.wire.registry import choose_wire, find_list_field, find_only_wire
 from tenfold.wire.sdk_values import get_set_fields
 
@@ -264,6 +266,8 @@ class HostRequest(Struct, frozen=True):
     `field` is the name of the field with the conversation. `items` are the items of the conversation as they were
     passed (the host's own list, if it is a list), and `history` is what was decoded from them. `overhead_texts` are
     the texts of the system prompt and the tools. `output_reserve` is the number of tokens reserved for the answer.
+    `summaries` are this session's own summaries that stood in a separate system prompt, as messages before the list,
+    and `bare_request` is the request without them.
     """
 
     wire: str
@@ -273,10 +277,12 @@ class HostRequest(Struct, frozen=True):
     overhead_texts: tuple[str, ...]
     output_reserve: int
     model: str
+    bare_request: Mapping[str, Any]
+    summaries: tuple[Message, ...] = ()
 
     @property
     def messages(self) -> list[Message]:
-        """The messages of the conversation."""
+        """The messages of the list."""
         return self.history.messages[: self.history.message_count]
 
 
@@ -305,15 +311,18 @@ def read_request(
     resent = (previous or DecodedHistory()).decode_next(
         items, choice, confirm=confirm, origin=origin, thorough=thorough
     )
-    fields = get_wire(resent.wire).profile.request
+    profile = get_wire(resent.wire).profile
+    bare_request, summaries = take_request_summaries(request, profile, confirm) if confirm else (request, [])
     return HostRequest(
         resent.wire,
         field,
         items,
         resent,
-        overhead_texts=fields.read_overhead(request),
-        output_reserve=fields.read_output_limit(request),
+        overhead_texts=profile.request.read_overhead(bare_request),
+        output_reserve=profile.request.read_output_limit(request),
         model=str(request.get("model") or ""),
+        bare_request=bare_request,
+        summaries=tuple(Message("system", (Text(text),), "tenfold") for text in summaries),
     )
 
 
@@ -321,15 +330,10 @@ def refresh_messages(shown: Iterable[VisibleMessage], host_list: HostList) -> li
     """Returns the view's messages, unchanged ones in the host's newest form: its cache marks may have moved."""
     return [
         g
-        if (g := host_list.get_message(s.key)) is not None and _get_call_ids(g) == _get_call_ids(s.message)
+        if (g := host_list.get_message(s.key)) is not None and get_call_ids(g) == get_call_ids(s.message)
         else s.message
         for s in shown
     ]
-
-
-def _get_call_ids(message: Message) -> list[str]:
-    result = get_tool_result(message)
-    return [c.id for c in get_tool_calls(message)] + ([result.call_id] if result is not None else [])
 
 
 def restore_objects(encoded: EncodedList, objects: Sequence[Any], raws: Sequence[bytes]) -> list[Any]:
@@ -348,15 +352,24 @@ def restore_objects(encoded: EncodedList, objects: Sequence[Any], raws: Sequence
     return out[::-1]
 
 
-def with_messages(
-    request: Mapping[str, Any], host_request: HostRequest, encoded: EncodedList, visible_places: Container[int]
-) -> dict[str, Any]:
+def drop_opening_stub(messages: list[Message]) -> list[Message]:
+    """Returns a list without the stub that we put before an answer, for providers that take no list that opens so.
+
+    It stands for nothing in the log. Without such a stub it is the same list.
+    """
+    first = next((at for at, m in enumerate(messages) if m.role != "system"), len(messages))
+    opening = messages[first : first + 2]
+    is_stub = [m.role for m in opening] == ["user", "assistant"] and get_text(opening[0]) == OPENING_STUB
+    return [*messages[:first], *messages[first + 1 :]] if is_stub else messages
+
+
+def with_messages(host_request: HostRequest, encoded: EncodedList, visible_places: Container[int]) -> dict[str, Any]:
     """Returns a new request that holds the encoded view. Everything else is as it was.
 
     `visible_places` are the indices of the messages in the host's list that the view shows. If messages are equal, only
     the objects of these are sent.
     """
-    resent, value = host_request.history, request[host_request.field]
+    resent, value = host_request.history, host_request.bare_request[host_request.field]
     decoded_items, items = resent.host_items[: resent.item_count], host_request.items[: resent.item_count]
     if items != decoded_items:  # the host has changed its list meanwhile
         items = decoded_items
@@ -367,7 +380,8 @@ def with_messages(
         if any(n in visible_places for n in range(min(start, end - 1), end))
     ]
     new_items = restore_objects(encoded, [items[at] for at in visible], [resent.raws[at] for at in visible])
-    out = {**request, host_request.field: value if isinstance(value, str) and new_items == items else new_items}
+    is_same_text = isinstance(value, str) and new_items == items
+    out = {**host_request.bare_request, host_request.field: value if is_same_text else new_items}
     add_system = get_wire(host_request.wire).profile.add_system
     return add_system(out, encoded.system) if encoded.system and add_system is not None else out
 

@@ -20,12 +20,13 @@ from tenfold.meter.windows import find_window
 from tenfold.plan.draft import RecallMode
 from tenfold.recall.tools import RecallTools
 from tenfold.record.ask import Outcome
+from tenfold.record.message import Message, Text
 from tenfold.session.facade import Session
 from tenfold.session.log_cursor import SessionAddress, Stamps
-from tenfold.session.requests import can_send_unchanged, restore_objects
+from tenfold.session.requests import can_send_unchanged, drop_opening_stub, restore_objects
 from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite import SqliteStore
-from tenfold.wire import WIRES, EncodedList, OriginCallback, detect_wire, render_value, to_json_bytes
+from tenfold.wire import WIRES, EncodedList, OriginCallback, detect_wire, render_value, take_summaries, to_json_bytes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,8 +37,9 @@ ProviderMessage = Any
 class CompactResult:
     """What `compact` returns: the messages in their own format, the Outcome, and recall tools if they were asked for.
 
-    Untouched messages are the same objects that were passed in. `system` holds system text that Tenfold adds, for
-    formats that keep the system prompt outside the message list (empty if there is none). `adjustments` names the
+    Untouched messages are the same objects that were passed in. `system` holds the system text that Tenfold adds, for
+    formats that keep the system prompt outside the message list (empty if there is none). Send it after your own system
+    prompt, and pass both as `system` when you compact the list again. `adjustments` names the
     changes the format needed to carry the view, normally none. `wire` is the format's name, `session` the in-memory
     session behind the result.
     """
@@ -101,6 +103,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     answerer = Answerer(model=summarizer)
     session = Session.create(address, chosen, model=model or "", answerer=answerer, stamps=stamps)
     decoded = WIRES[wire].decode(items, confirm=_is_own_summary, origin=origin)
+    system, decoded = _move_summaries(system, decoded, wire)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
     window = _check_window(window or (find_window(model) if model else None), chosen, output_reserve)
@@ -115,9 +118,21 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     outcome = msgspec.structs.replace(outcome, violations=() if is_unchanged else session.find_violations(wire))
     encoded = WIRES[wire].encode(decoded if is_unchanged else session.view.get_messages())
     compacted = restore_objects(encoded, messages, items)
-    count = chosen.counter.count
-    recall_tools = RecallTools(store, address.namespace, address.session, count=count) if recall == "tool" else None
+    recall_tools = _build_tools(address, chosen) if recall == "tool" else None
     return CompactResult(compacted, outcome, session=session, wire=wire, encoded=encoded, tools=recall_tools)
+
+
+def _build_tools(address: SessionAddress, policy: Policy) -> RecallTools:
+    return RecallTools(address.store, address.namespace, address.session, count=policy.counter.count)
+
+
+def _move_summaries(
+    system: ProviderMessage, decoded: list[Message], wire: str
+) -> tuple[ProviderMessage, list[Message]]:
+    """Moves our summaries from a separate system prompt to the beginning of the list, where other wires have them."""
+    rest, texts = take_summaries(system, _is_own_summary) if WIRES[wire].profile.has_separate_system else (system, [])
+    summaries = [Message("system", (Text(text),), "tenfold") for text in texts]
+    return (rest, [*summaries, *drop_opening_stub(decoded)]) if summaries else (system, decoded)
 
 
 def _as_coroutine(work: Callable[P, R]) -> Callable[P, Coroutine[None, None, R]]:

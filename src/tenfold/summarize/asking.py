@@ -16,8 +16,9 @@ from tenfold.record.block import ModelCost, add_costs
 from tenfold.record.message import Message
 from tenfold.summarize.check import FATAL_KINDS, CheckFailure, Expectation, check_summary, mend_summary
 from tenfold.summarize.evidence import build_source
-from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, escape_marks, restore_headings, trim_sections
+from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_headings, trim_sections
 from tenfold.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
+from tenfold.summarize.reserved_marks import escape_marks
 from tenfold.summarize.structure import render_guide
 from tenfold.text.excerpts import Count, Keep, trim_lines
 from tenfold.text.redaction import redact

@@ -16,6 +16,7 @@ from tenfold.summarize.claims import ClaimKind, find_claim_errors
 from tenfold.summarize.evidence import SourceText
 from tenfold.summarize.headings import find_heading_errors
 from tenfold.summarize.literals import split_whole_sentences
+from tenfold.summarize.tool_call_text import is_tool_call_text
 from tenfold.text.excerpts import Count
 
 FailureKind = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "heading", "too_long"] | ClaimKind
@@ -56,9 +57,7 @@ def check_summary(text: str, *, finish: str, expected: Expectation, count: Count
     failures: list[CheckFailure] = []
     if finish == "length":
         failures.append(CheckFailure(kind="cut_off", detail="the answer was cut off at the token limit"))
-    if _TOOL_CALL_TEXT.search(stripped[:400]) or (
-        stripped[0] == "{" and '"name"' in stripped[:200] and '"arguments"' in stripped
-    ):
+    if is_tool_call_text(stripped):
         failures.append(CheckFailure(kind="tool_call", detail="the text is written as a tool call"))
     if _ERROR_TEXT.match(stripped) and len(stripped) < 600:
         failures.append(CheckFailure(kind="error_text", detail=stripped[:120]))
@@ -77,9 +76,6 @@ def check_summary(text: str, *, finish: str, expected: Expectation, count: Count
     return tuple(failures)
 
 
-_TOOL_CALL_TEXT = re.compile(
-    r"<(?:tool_call|function_call|invoke|function=|tool_use)\b|\[TOOL_CALLS\]|^<\|tool", re.IGNORECASE
-)
 _ERROR_TEXT = re.compile(
     r"(?:i(?:'m| am) (?:sorry|unable)|sorry,|i can(?:no|')t (?:help|assist|summari)|error(?: code)?:|\{\"error\""
     r"|(?:\d{3} )?(?:internal server error|bad gateway"

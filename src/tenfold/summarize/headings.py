@@ -6,15 +6,12 @@ other marks ("**Goal:**", "# goal"). `arrange_sections` sorts the sections and f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from tenfold.facts.fact_lines import render_fact_line
-from tenfold.facts.section_headings import replace_titles
 from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.structure import HEADING_KINDS
 from tenfold.text.excerpts import Count
-from tenfold.text.fence import FENCE_TAG
 
 EMPTY_SECTION = "none"
 """The text under a heading that nothing is known of."""
@@ -46,28 +43,6 @@ def restore_headings(text: str, headings: Sequence[str]) -> str:
 
 def _normalize_heading(line: str) -> str:
     return " ".join(line.strip().lstrip("#*_0123456789.) ").rstrip("*_: ").replace("&", "and").lower().split())
-
-
-_VOUCHING_HEADING = re.compile(
-    r"[ \t]*[#>*_-][ \t#>*_-]*(?P<words>[^()]+)\((?:[^()]* )?(?:user|human)s?\b[^()]*\)[*_: \t]*", re.IGNORECASE
-)
-_MAX_HEADING_CHARS = 200
-_TAG = re.compile(rf"(?<!\w)<(?=/?(?:tenfold|system|user|human|assistant|{FENCE_TAG})[\w-]*[\s>/])", re.IGNORECASE)
-
-
-def escape_marks(text: str) -> str:
-    """Takes from a text what only code may write, so that its sentences do not pass for the user's words or for ours.
-
-    That are headings that vouch for the user, such as "## Rules (user)", the title of the facts, and tags that frame
-    summaries, system notes and foreign text.
-    """
-    text = replace_titles(text.replace("tenfold-summary", "tenfold summary"))
-    return "\n".join(map(_escape_heading, _TAG.sub("< ", text).split("\n")))
-
-
-def _escape_heading(line: str) -> str:
-    match = _VOUCHING_HEADING.fullmatch(line) if "(" in line and len(line) <= _MAX_HEADING_CHARS else None
-    return f"{match['words'].strip()}, as summarized:" if match else line
 
 
 def arrange_sections(text: str, headings: Sequence[str], facts: Sequence[Fact], *, allotment: int, count: Count) -> str:

@@ -7,6 +7,7 @@ tests for a provider.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Protocol
 
 from msgspec import Struct
@@ -200,6 +201,24 @@ class FirstMessageRule:
             yield first[0], "the list opens with an assistant message; put a user message before it"
 
 
+class CallPlacementRule:
+    """No tool call stands in a message of its own after another answer, for providers that refuse that."""
+
+    name = "call_after_user"
+
+    def find(self, request: RuleInput) -> Iterator[tuple[int, str]]:
+        """See `Rule.find`."""
+        if request.profile.calls_after_answer:
+            return
+        for index, (before, message) in enumerate(pairwise(request.messages), 1):
+            is_part = message.native is not None and message.native.index > 0
+            if before.role == "assistant" and get_tool_calls(message) and not is_part:
+                yield (
+                    index,
+                    "a tool call stands right after another answer, and belongs after a user message or a result",
+                )
+
+
 class LastMessageRule:
     """A list that is sent ends with a user message or with tool results, for providers that require it.
 
@@ -306,6 +325,7 @@ RULES: tuple[Rule, ...] = (
     SignedThinkingRule(),
     LeadingThinkingRule(),
     FirstMessageRule(),
+    CallPlacementRule(),
     LastMessageRule(),
     NonEmptyListRule(),
     EmptyTextRule(),

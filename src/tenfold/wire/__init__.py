@@ -27,6 +27,7 @@ from tenfold.wire.profiles import Profile
 from tenfold.wire.registry import DEFAULT_WIRE, WIRES, detect_wire, get_wire
 from tenfold.wire.sdk_values import render_value, to_json_bytes
 from tenfold.wire.splice import parse_value
+from tenfold.wire.system_prompt import take_request_summaries, take_summaries
 
 __all__ = [
     "DEFAULT_WIRE",
@@ -56,5 +57,7 @@ __all__ = [
     "parse_value",
     "render_summary",
     "render_value",
+    "take_request_summaries",
+    "take_summaries",
     "to_json_bytes",
 ]

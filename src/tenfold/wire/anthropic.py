@@ -95,6 +95,7 @@ PROFILE = Profile(
     },
     request=RequestFields(
         overhead_fields=("system", "tools"),
+        system_fields=("system",),
         output_fields=("max_tokens", "max_completion_tokens"),  # the second in requests to routers
         own_fields=("system", "anthropic_version"),
         model_word="claude",

@@ -39,6 +39,7 @@ from tenfold.wire.profiles import MADE_ID_PREFIX, Profile
 AdjustmentKind = Literal[
     "opening_stub",
     "results_joined",
+    "answers_joined",
     "id_made",
     "id_changed",
     "thinking_dropped",

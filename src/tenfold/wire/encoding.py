@@ -62,7 +62,13 @@ class Wire(Struct, frozen=True):
         messages = ledger.add_missing_calls(messages)
         items: list[EncodedItem] = []
         system: list[str] = []
-        for batch in batch_messages(messages, self.name, join_results=profile.results == "next_message"):
+        batches = batch_messages(
+            messages,
+            self.name,
+            join_results=profile.results == "next_message",
+            join_answers=not profile.calls_after_answer,
+        )
+        for batch in batches:
             index = batch.indices[0]
             first = messages[index]
             if batch.exact is not None:

@@ -30,7 +30,7 @@ def _list_pieces(part: Part) -> tuple[bytes, ...]:
         case Thinking():
             return ()
         case ToolCall(name=name, arguments=arguments):
-            return (b"c", name.encode(), _canonicalize(arguments))
+            return (b"c", name.encode(), canonicalize_json(arguments))
         case ToolResult(content=content):
             return (b"r", *(p for inner in content for p in _list_pieces(inner)))
         case Image(data=data, url=url):
@@ -54,7 +54,8 @@ def _drop_ignored_fields(raw: bytes) -> bytes:
     return msgspec.json.encode(content, order="sorted")
 
 
-def _canonicalize(arguments: str) -> bytes:
+def canonicalize_json(arguments: str) -> bytes:
+    """Returns a JSON text in one form, whatever its spaces and the order of its keys; text that is no JSON as it is."""
     try:
         return msgspec.json.encode(msgspec.json.decode(arguments.encode()), order="sorted")
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, assert_never
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from tenfold.record.message import (
     Document,
@@ -30,10 +32,11 @@ from tenfold.record.message import (
 from tenfold.wire import splice
 from tenfold.wire.base import DecodedPrefix, DecodingContext, OutgoingMessage
 from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
+from tenfold.wire.fingerprint import canonicalize_json
 from tenfold.wire.gemini_form import FORM, RULE_EVIDENCE, SNAKE_CASE
 from tenfold.wire.profiles import MADE_ID_PREFIX, NativeShape, Profile, RequestFields, UsageFields
 from tenfold.wire.sdk_values import get_set_fields
-from tenfold.wire.segments import Chunk, ContentPart, ParsedMessage, split_message
+from tenfold.wire.segments import Chunk, ContentPart, ParsedMessage, is_same_native, split_message
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "gemini"
@@ -94,18 +97,22 @@ PROFILE = Profile(
     form=FORM,
     ends_with_user=True,
     rule_evidence=RULE_EVIDENCE,
+    calls_after_answer=False,
     evidence={
         "opens_with_assistant": "a history that starts with a function call is refused "
         "(google-gemini/gemini-cli#11814)",
         "midlist_system": "`contents` know only the roles user and model; system text is `systemInstruction`",
         "results": "`function response turn comes immediately after a function call turn` "
         "(langchain-ai/langchain#27799) and as many responses as calls (microsoft/vscode#299295)",
+        "calls_after_answer": "`function call turn comes immediately after a user turn or after a function response "
+        "turn` (google-gemini/gemini-cli#11814)",
         "empty_message": "`contents.parts must not be empty`",
         "ids_optional": "functionCall.id is optional; recorded sessions carry none",
     },
     request=RequestFields(
         list_field="contents",
         overhead_fields=("tools", "systemInstruction", "system_instruction"),
+        system_fields=("systemInstruction", "system_instruction"),
         output_fields=("max_output_tokens", "maxOutputTokens"),
         settings_fields=("config", "generationConfig", "generation_config"),
     ),
@@ -151,12 +158,13 @@ class _CallPairing:
         """Ends the step when a user content was read: the next model content starts a new one."""
         self._is_step_new = True
 
-    def assign_id(self, own_id: str, name: str, place: str, raw: bytes) -> str:
-        """Returns the id of a call: its own, or one made of its place in the list and its bytes."""
+    def assign_id(self, own_id: str, call: ToolCall, place: str) -> str:
+        """Returns the id of a call: its own, or one made of its place in the list and its content."""
         if self._is_step_new or self._open_calls is None:
             self._open_calls, self._is_step_new = [], False
-        call_id = own_id or f"{MADE_ID_PREFIX}{place}_{hashlib.sha256(raw).hexdigest()[:8]}"
-        self._open_calls.append(_OpenCall(call_id, name, own_id))
+        content = call.name.encode() + b"\0" + canonicalize_json(call.arguments)
+        call_id = own_id or f"{MADE_ID_PREFIX}{place}_{hashlib.sha256(content).hexdigest()[:8]}"
+        self._open_calls.append(_OpenCall(call_id, call.name, own_id))
         return call_id
 
     def match_response(self, own_id: str, name: str) -> str:
@@ -231,8 +239,8 @@ def _decode_chunk(
     if text is not None:
         body = Text(text)
     elif call is not None and name is not None:
-        call_id = pairing.assign_id(splice.get_text(call, "id"), name, place, bytes(part))
-        body = ToolCall(call_id, name, bytes(call["args"]).decode("utf-8", "replace") if "args" in call else "{}")
+        body = ToolCall("", name, bytes(call["args"]).decode("utf-8", "replace") if "args" in call else "{}")
+        body = replace(body, id=pairing.assign_id(splice.get_text(call, "id"), body, place))
     else:
         body = _decode_media(fields) or OpaquePart(
             next((k for k in fields if k not in _SIGNATURE_FIELDS), ""), bytes(part)
@@ -284,6 +292,9 @@ def _decode_response(fields: Fields, pairing: _CallPairing) -> ToolResult:
 
 
 def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    for before, outgoing in pairwise(batch):
+        if outgoing.message.role == "assistant" and not is_same_native(before.message, outgoing.message.native, NAME):
+            outgoing.note("answers_joined", "a call and the answer before it are sent in one message")
     collected = collect_blocks(batch, "parts", _render_parts)
     role = "model" if batch[0].message.role == "assistant" else "user"
     return [wrap_blocks(collected, role, "parts", batch[0])] if collected.blocks else []

@@ -31,8 +31,9 @@ class NativeShape(Struct, frozen=True):
 class RequestFields(Struct, frozen=True, kw_only=True):
     """Which keyword arguments of a provider's call hold what.
 
-    `list_field` holds the conversation, `overhead_fields` what is sent beside it, `output_fields` the limit of the
-    answer in tokens. `settings_fields` hold mappings in which these may stand as well. A request with one of
+    `list_field` holds the conversation, `overhead_fields` what is sent beside it, of which `system_fields` the system
+    prompt, `output_fields` the limit of the answer in tokens. `settings_fields` hold mappings in which these may stand
+    as well. A request with one of
     `own_fields` is certainly of this wire. Messages that could be of several wires are of this one if `model_word` is
     in the name of the model, and none has one of `foreign_roles`. With one of `partial_fields` set, a request holds
     only what is new.
@@ -40,6 +41,7 @@ class RequestFields(Struct, frozen=True, kw_only=True):
 
     list_field: str = "messages"
     overhead_fields: tuple[str, ...] = ("tools",)
+    system_fields: tuple[str, ...] = ()
     output_fields: tuple[str, ...] = ()
     settings_fields: tuple[str, ...] = ()
     own_fields: tuple[str, ...] = ()
@@ -111,6 +113,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     What the provider accepts:
     `results` says where tool results must be: "next_message" (all of a step in the next user message, where messages
     of one role are combined), "adjacent" (one message each, right after the calls) or "anywhere" (later).
+    `calls_after_answer` says whether a tool call may stand in a message of its own after another answer of the model.
     `midlist_system` applies to what a caller sends; our own later system messages are folded into user messages unless
     it is "accepted". `native_compaction` says how the provider returns its own compaction: as a block in an answer or
     as a separate item, of the types `compaction_types`. It may ignore what comes before the newest one.
@@ -139,6 +142,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     empty_message: bool
     ids_optional: bool
     id_pattern: str
+    calls_after_answer: bool = True
     native_compaction: Literal["none", "in_answer", "alone"] = "none"
     compaction_types: frozenset[str] = frozenset()
     form: MessageForm | None = None

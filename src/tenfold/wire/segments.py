@@ -14,7 +14,19 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tenfold.errors import BadInput, UnknownRole
-from tenfold.record.message import Document, Image, Message, NativeBytes, OpaquePart, Origin, Part, Role, Text
+from tenfold.record.message import (
+    Document,
+    Image,
+    Message,
+    NativeBytes,
+    OpaquePart,
+    Origin,
+    Part,
+    Role,
+    Text,
+    get_text,
+    get_tool_calls,
+)
 from tenfold.wire import splice
 from tenfold.wire.marks import is_tool_header
 from tenfold.wire.splice import Fields
@@ -190,11 +202,14 @@ def join_native_bytes(natives: Sequence[NativeBytes]) -> bytes:
     return rest if last.tail.lstrip().startswith(b"]") else rest + last.tail
 
 
-def batch_messages(messages: Sequence[Message], wire: str, *, join_results: bool) -> list[EncodingBatch]:
+def batch_messages(
+    messages: Sequence[Message], wire: str, *, join_results: bool, join_answers: bool
+) -> list[EncodingBatch]:
     """Groups the messages that make one native message each.
 
     With `join_results`, the results of a step are put into one message as soon as one of them was changed, for
-    providers that want all results in the next message.
+    providers that want all results in the next message. With `join_answers`, the same is done with tool calls and the
+    answers around them, for providers that want a call right after a user message or a result.
     """
     out: list[EncodingBatch] = []
     position = 0
@@ -212,12 +227,13 @@ def batch_messages(messages: Sequence[Message], wire: str, *, join_results: bool
             exact is None
             and out
             and out[-1].exact is None
-            and _is_same_native(messages[out[-1].indices[-1]], native, wire)
+            and is_same_native(messages[out[-1].indices[-1]], native, wire)
         ):
             out[-1] = EncodingBatch((*out[-1].indices, *indices), None)
         else:
             out.append(EncodingBatch(indices, exact))
         position = end
+    out = _join_answers(messages, out) if join_answers else out
     return _join_results(messages, out, wire) if join_results else out
 
 
@@ -233,12 +249,42 @@ def _find_group(messages: Sequence[Message], start: int) -> list[NativeBytes] | 
     return out
 
 
-def _is_same_native(before: Message, native: NativeBytes | None, wire: str) -> bool:
+def is_same_native(before: Message, native: NativeBytes | None, wire: str) -> bool:
     """Whether two adjacent messages are parts of one native message of this wire."""
     old = before.native
     if old is None or native is None or native.format != wire or not native.group:
         return False
     return (old.format, old.group) == (native.format, native.group)
+
+
+def _join_answers(messages: Sequence[Message], batches: list[EncodingBatch]) -> list[EncodingBatch]:
+    out: list[EncodingBatch] = []
+    run: list[EncodingBatch] = []
+    for batch in batches:
+        first = messages[batch.indices[0]]
+        if first.role == "assistant" or (run and batch.exact is None and _is_blank(first)):
+            run.append(batch)
+        else:
+            out.extend((*_join_run(messages, run), batch))
+            run = []
+    return [*out, *_join_run(messages, run)]
+
+
+def _join_run(messages: Sequence[Message], run: list[EncodingBatch]) -> list[EncodingBatch]:
+    """Joins answers with nothing between them, if one of them holds a call and one was changed."""
+    answers = [batch for batch in run if messages[batch.indices[0]].role == "assistant"]
+    indices = tuple(i for batch in answers for i in batch.indices)
+    is_changed = any(batch.exact is None for batch in answers)
+    if len(answers) < 2 or not is_changed or not any(get_tool_calls(messages[i]) for i in indices):
+        return run
+    return [EncodingBatch(indices, None), *(batch for batch in run if batch not in answers)]
+
+
+def _is_blank(message: Message) -> bool:
+    """Whether nothing is sent of a message, so that it does not separate those around it."""
+    if message.role == "system":
+        return not get_text(message).strip()
+    return all(part == Text("") for part in message.parts)
 
 
 def _join_results(messages: Sequence[Message], batches: list[EncodingBatch], wire: str) -> list[EncodingBatch]:

@@ -189,6 +189,7 @@ class Compactor:
             parsed, level, _ = session.sync_request(
                 request, window=self.window, recall="none", wire=self.wire, thorough=True
             )
+            session.use_policy(self._get_policy(parsed.wire))
             before = count_content_tokens(parsed.messages)
 
             def build_unchanged_result(reason: str) -> CompactionResult:
@@ -225,6 +226,12 @@ class Compactor:
         session = self.get_session(conversation_id)
         path = session.view.path
         return sum(1 for at in session.view.state.attempts if getattr(path.get_entry(at), "status", "") == "failed")
+
+    def _get_policy(self, wire: str) -> Policy:
+        """Returns the policy, with the archive as a user's message where system text does not stand in the list."""
+        if not get_wire(wire).profile.has_separate_system:
+            return self._policy
+        return replace(self._policy, summary=replace(self._policy.summary, role="user"))
 
     def _has_only_recent(self, session: Session) -> bool:
         """Whether all messages after the archive are recent and the view is within the target."""
