@@ -86,7 +86,8 @@ class HeadState(Struct, frozen=True):
 
     `length` is the number of entries on the path. `snapshot` is the newest snapshot on the path, or None. `entries` are
     those that follow the snapshot, or the whole path if there is none. `snapshot_entries` maps positions to the entries
-    that the snapshot refers to: the originals in view, and the Blocks whose replacements are in view.
+    that the snapshot refers to: the originals in view, and the Blocks whose replacements are in view. `purges` is how
+    many purges the session has had.
     """
 
     leaf: str | None
@@ -94,6 +95,7 @@ class HeadState(Struct, frozen=True):
     snapshot: Snapshot | None
     entries: tuple[Entry, ...]
     snapshot_entries: dict[int, Entry] = {}
+    purges: int = 0
 
 
 class LocatedEntry(Struct, frozen=True):
@@ -154,6 +156,7 @@ class Store(Protocol):
         head: str = MAIN,
         snapshot: Snapshot | None = None,
         counts: Mapping[str, Sequence[int]] | None = None,
+        purges: int | None = None,
     ) -> None:
         """Appends entries atomically and moves `head` to the last of them.
 
@@ -161,9 +164,11 @@ class Store(Protocol):
         entry of this session. Each later parent must be an entry of this session or of this call.
 
         `expected` is the leaf at which the caller believes the head to be; None means that there is no such head yet.
-        `snapshot` is stored under the last entry. `counts[counter]` holds one token count per entry.
+        `snapshot` is stored under the last entry. `counts[counter]` holds one token count per entry. `purges` is given
+        with entries that quote others, such as Blocks: how many purges the caller had seen when it read what they
+        quote.
 
-        Raises `LostRace` if the head is at another leaf, `NotFoundError` if the session or a parent does not exist, and
+        Raises `LostRace` if the head is at another leaf or there was a purge since, `NotFoundError` if the session or a parent does not exist, and
         `BadInput` for an id that is already stored. Nothing is written then.
         """
         ...

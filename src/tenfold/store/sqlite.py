@@ -94,9 +94,12 @@ class SqliteStore:
         head: str = MAIN,
         snapshot: Snapshot | None = None,
         counts: Mapping[str, Sequence[int]] | None = None,
+        purges: int | None = None,
     ) -> None:
         """See `Store.append`."""
-        new = sqlite_append.build_request(entries, expected=expected, head=head, snapshot=snapshot, counts=counts)
+        new = sqlite_append.build_request(
+            entries, expected=expected, head=head, snapshot=snapshot, counts=counts, purges=purges
+        )
         with self._connections.write() as db:
             sqlite_append.append_entries(db, namespace, session, new)
 

@@ -76,6 +76,7 @@ def purge_entry(db: sqlite3.Connection, chains: ChainCache, session: int, entry:
             touched += 1 + _replace_entry(db, session, seq, each, clean)
             _delete_counts(db, seq)
     touched += _clear_title(db, session, old)
+    db.execute("UPDATE session SET purges = purges + 1 WHERE id = ?", (session,))
     merge_indexes(db)
     return touched
 
