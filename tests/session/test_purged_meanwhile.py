@@ -29,9 +29,7 @@ def build_messages() -> list[Message]:
 
 
 def open_session(store: Store, answerer: Answerer | None = None) -> Session:
-    return Session.create(
-        SessionAddress(store, "s"), build_policy("tenfold", CharacterCounter()), answerer=answerer
-    )
+    return Session.create(SessionAddress(store, "s"), build_policy("tenfold", CharacterCounter()), answerer=answerer)
 
 
 def read_everything(store: SqliteStore) -> bytes:

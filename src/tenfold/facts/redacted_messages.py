@@ -6,12 +6,18 @@ a secret is recognised may stand in another piece.
 
 from __future__ import annotations
 
-import msgspec
-from msgspec.structs import replace
+from typing import Any, TypeVar, cast
 
-from tenfold.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
+import msgspec
+from msgspec import Struct
+from msgspec.structs import fields, replace
+
+from tenfold.record.entry import Entry, MessageEntry
+from tenfold.record.message import Document, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact, redact_cached, redact_value
+
+E = TypeVar("E", bound=Entry)
 
 
 def redact_message(message: Message) -> Message:
@@ -42,8 +48,36 @@ def _redact_part(part: Part) -> Part:
         case Document() if part.text:
             text = redact_cached(part.text)
             return part if text == part.text else replace(part, text=text)
+        case OpaquePart():
+            raw = _redact_arguments(part.raw.decode(errors="replace")).encode()
+            return part if raw == part.raw else replace(part, raw=raw)
         case _:
             return part
+
+
+def redact_entry(entry: E) -> E:
+    """Returns the entry without the secrets in any of its texts, for a store that is to hold none."""
+    if isinstance(entry, MessageEntry):
+        message = redact_message(entry.message)
+        return entry if message is entry.message else cast("E", replace(entry, message=message))
+    return cast("E", _redact_record(entry))
+
+
+def _redact_record(value: Any) -> Any:  # noqa: ANN401  any value that a record holds
+    match value:
+        case str():
+            return redact_cached(value)
+        case Message():
+            return redact_message(value)
+        case tuple():
+            return tuple([_redact_record(each) for each in value])
+        case dict():
+            return redact_fields(value)
+        case Struct():
+            members = {field.name: getattr(value, field.name) for field in fields(value)}
+            changed = {name: new for name, old in members.items() if (new := _redact_record(old)) != old}
+            return replace(value, **changed) if changed else value
+    return value
 
 
 @memoize

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tenfold.errors import NotFoundError
+from tenfold.facts.redacted_messages import redact_entry
 from tenfold.formats.base import ParsedSession
 from tenfold.formats.summaries import with_confirmed_source
 from tenfold.meter.counters import Counter, measure_messages
@@ -47,6 +48,8 @@ def _append_new_entries(
     parsed: ParsedSession, store: Store, namespace: str, *, session: str, counter: Counter, is_new: bool
 ) -> None:
     stored = [] if is_new else [e for e in store.read_entries(namespace, session) if isinstance(e, ImportedEntry)]
+    if store.redact_at_rest:  # they are compared with what the store holds
+        parsed = replace(parsed, entries=type(parsed.entries)(redact_entry(entry) for entry in parsed.entries))
     same = 0
     while same < min(len(stored), len(parsed.entries)) and _is_same_entry(stored[same], parsed.entries[same]):
         same += 1
@@ -81,7 +84,9 @@ def _is_same_entry(stored: Entry, parsed: Entry) -> bool:
     if type(stored) is not type(parsed):
         return False
     if isinstance(stored, ImportedEntry) and isinstance(parsed, ImportedEntry):
-        return _get_native_body(stored) == _get_native_body(parsed) and stored.source_id == parsed.source_id
+        body = _get_native_body(stored)
+        is_same = body == _get_native_body(parsed) if body else get_message(stored) == get_message(parsed)
+        return is_same and stored.source_id == parsed.source_id
     return False
 
 

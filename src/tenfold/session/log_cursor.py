@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.errors import NotFoundError, UsageError
+from tenfold.facts.redacted_messages import redact_entry
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Calibration, decode_calibration, encode_calibration, expire_reports, record_usage
 from tenfold.meter.reading import RunningTotal, TokenCache
@@ -160,8 +161,10 @@ class LogCursor:
     def append(self, entries: Sequence[Entry]) -> None:
         """Appends entries whose parents form a chain from the leaf. Lone surrogates are replaced by U+FFFD.
 
-        Raises whatever the store raises, and nothing is changed then.
+        Secrets are replaced if the store keeps none. Raises whatever the store raises, and nothing is changed then.
         """
+        if self.address.store.redact_at_rest:
+            entries = [redact_entry(entry) for entry in entries]
         try:
             self._append_as_they_are(entries)
         except UnicodeEncodeError:

@@ -61,7 +61,7 @@ class _AppendState(Struct):
     last_positions: dict[int, int]
 
 
-def build_request(  # noqa: PLR0913  those of `Store.append`
+def build_request(
     entries: Sequence[Entry],
     *,
     expected: str | None,

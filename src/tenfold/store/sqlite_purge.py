@@ -29,6 +29,7 @@ _DELETE_SESSION = (
     "DELETE FROM manifest WHERE seg IN (SELECT id FROM seg WHERE session = ?1)",
     "DELETE FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?1)",
     "DELETE FROM head WHERE session = ?1",
+    "DELETE FROM export WHERE session = ?1",
     "DELETE FROM seg WHERE session = ?1",
     "DELETE FROM session WHERE id = ?1",
 )

@@ -95,6 +95,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         # How many purges a session has had: what was made before one of them may quote what is gone.
         "ALTER TABLE session ADD COLUMN purges INTEGER NOT NULL DEFAULT 0",
+        # The files that a session was written to, each with the SHA-256 of what was written.
+        (
+            "CREATE TABLE export (session INTEGER NOT NULL, path TEXT NOT NULL, hash BLOB NOT NULL,"
+            " PRIMARY KEY (session, path)) WITHOUT ROWID"
+        ),
     ),
 )
 _SELECT_VERSION = (
