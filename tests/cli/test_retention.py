@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.record.entry import MessageEntry, Pin
+from tenfold.record.entry import Entry, MessageEntry, Pin
 from tenfold.record.message import Message, Text
 from tenfold.store.base import SessionInfo, SessionRow
 from tenfold.store.ids import IDS, get_current_time
@@ -23,7 +23,7 @@ def put(path: Path, session: str, age_days: int, *, pinned: bool = False, charac
     time = get_current_time() - age_days * DAY
     message = Message("user", (Text(f"{session} " * (characters // 8)),), "human")
     said = MessageEntry(IDS.generate(), None, "", time, message)
-    entries = [said, Pin(IDS.generate(), said.id, "", time, said.id, 0)] if pinned else [said]
+    entries: list[Entry] = [said, Pin(IDS.generate(), said.id, "", time, said.id, 0)] if pinned else [said]
     store.append("default", session, entries, expected=None)
     store.close()
 

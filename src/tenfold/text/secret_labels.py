@@ -65,7 +65,8 @@ _CALL = re.compile(
 )
 """A secret given to a function: `setPassword("...")`, `define('DB_PASSWORD', '...')`."""
 _SQL = re.compile(
-    r"(\b(?:IDENTIFIED\s+BY|PASSWORD)\s+(?:PASSWORD\s+)?\\*['\"])([^'\"\\\n]{4,200})(?=\\*['\"])", re.IGNORECASE
+    r"(\b(?:IDENTIFIED[ \t]+BY|PASSWORD)[ \t]+(?:PASSWORD[ \t]+)?\\*['\"])([^'\"\\\n]{4,200})(?=\\*['\"])",
+    re.IGNORECASE,
 )
 _TABLE_CELL = re.compile(
     r"(\b(?:password|passwort|passwd|token|secret|api key)\s*\|\s*`?)([^\s|`]{6,200})", re.IGNORECASE
