@@ -45,6 +45,12 @@ _RecallOption = Annotated[
 ]
 
 
+_TargetOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="The size to compact to: tokens (20000) or a share of the session (10%)."),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("compact", epilog="Example: tenfold compact session.jsonl --to 10% --out smaller.jsonl")(compact)
@@ -55,10 +61,7 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
         list[Path], typer.Argument(help="Session files, or folders with session files.", metavar="FILE...")
     ],
     *,
-    to: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="The size to compact to: tokens (20000) or a share of the session (10%)."),
-    ] = None,
+    to: _TargetOption = None,
     window: Annotated[
         int | None,
         typer.Option(

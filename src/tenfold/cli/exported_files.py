@@ -38,12 +38,12 @@ def find_exports(store: Store, namespace: str, session: str, entry: Entry | None
         if not path.is_file():
             continue
         data = path.read_bytes()
-        if entry is None or _quotes(data.decode(errors="replace"), entry):
+        if entry is None or _has_quote(data.decode(errors="replace"), entry):
             found.append(ExportedFile(path, hashlib.sha256(data).digest() == digest))
     return found
 
 
-def _quotes(text: str, entry: Entry) -> bool:
+def _has_quote(text: str, entry: Entry) -> bool:
     """Whether a file contains a line of the entry, as it is or as JSON writes it. Short entries count if whole."""
     said = get_searchable_text(entry).strip()
     lines = [line.strip() for line in said.splitlines() if len(line.strip()) >= _SHORTEST_QUOTE] or [said]

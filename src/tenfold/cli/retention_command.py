@@ -65,10 +65,10 @@ def retention(  # noqa: PLR0913  the options of the command
         if not json:
             _show_expired(expired, dry_run=dry_run)
         if expired and not dry_run:
-            _confirm(len(expired), yes=yes)
+            _ask_to_delete(len(expired), yes=yes)
             for each in expired:
                 place.purge(namespace, each.row.info.id, None, now=get_current_time())
-            place.shrink()
+            place.release_space()
     after = _get_file_size(location)
     if json:
         for each in expired:
@@ -117,7 +117,7 @@ def _show_expired(expired: list[ExpiredSession], *, dry_run: bool) -> None:
         show(f"would delete: {len(expired):,} sessions, {sum(e.size for e in expired):,} bytes; nothing was changed")
 
 
-def _confirm(count: int, *, yes: bool) -> None:
+def _ask_to_delete(count: int, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():

@@ -284,7 +284,7 @@ class Store(Protocol):
         """Measures how many bytes the entries of each session take, without what indexes and unused space add."""
         ...
 
-    def shrink(self) -> int:
+    def release_space(self) -> int:
         """Gives the space of what was deleted back to the disk, and returns how many bytes the store then takes.
 
         It rewrites the store, for which no other process may be writing. Call it after deleting much.

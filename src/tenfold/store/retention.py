@@ -1,6 +1,6 @@
 """Chooses the sessions that a rule of retention deletes: those that are too old, and the oldest of too many.
 
-It only chooses. `Store.purge` deletes, and `Store.shrink` gives the space back.
+It only chooses. `Store.purge` deletes, and `Store.release_space` gives the space back.
 """
 
 from __future__ import annotations

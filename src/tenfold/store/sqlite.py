@@ -241,8 +241,8 @@ class SqliteStore:
         with self._connections.read() as db:
             return dict(db.execute(_SELECT_SIZES, (namespace,)))
 
-    def shrink(self) -> int:
-        """See `Store.shrink`. SQLite needs as much free space for it as the store takes."""
+    def release_space(self) -> int:
+        """See `Store.release_space`. SQLite needs as much free space for it as the store takes."""
         with self._connections.read() as db:
             db.execute("VACUUM")
         self._connections.empty_wal()

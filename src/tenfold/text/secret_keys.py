@@ -137,7 +137,10 @@ _SIGN_KEYS = [
 ]
 """Beginnings of keys that go on with letters, digits, `_`, `-` and dots."""
 _OTHER_KEYS = (
-    ("sk- sk_ pk- pk_ rk- rk_", r"(?:sk|pk|rk)[-_](?:[A-Za-z]{2,10}[-_])*(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}"),
+    (
+        "sk- sk_ pk- pk_ rk- rk_",
+        r"(?:sk|pk|rk)[-_](?:[A-Za-z]{2,10}[-_])*(?:(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}|[A-Za-z]{32,})",
+    ),
     ("AKIA ASIA", r"(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     ("SG.", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
     ("key-", r"key-[0-9a-f]{32}\b"),

@@ -111,7 +111,7 @@ def _mask_told_password(match: re.Match[str]) -> str:
     rest = value[len(secret) :]
     if "://" in secret:
         return match[0]
-    is_linked = not lead[-1].isspace() or lead.rstrip()[-1] in ":=-\uff1a\u2014\u2013" or _ends_with_link(lead)
+    is_linked = not lead[-1].isspace() or lead.rstrip()[-1] in ":=-\uff1a\u2014\u2013" or _has_link_at_end(lead)
     if not is_linked:
         is_told = is_strong_password(secret)
     elif any(map(str.isdigit, secret)):
@@ -121,7 +121,7 @@ def _mask_told_password(match: re.Match[str]) -> str:
     return f"{lead}{quote}{MASK}{rest}" if is_told else match[0]
 
 
-def _ends_with_link(lead: str) -> bool:
+def _has_link_at_end(lead: str) -> bool:
     words = lead.rstrip(" :").rsplit(None, 1)
     return len(words) > 1 and re.fullmatch(_IS, words[1], re.IGNORECASE) is not None
 
