@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.text.redaction import _ASSIGNMENT, _LABELLED_VALUE, MASK, redact
+from tenfold.text.redaction import MASK, redact
+from tenfold.text.secret_labels import ASSIGNMENT, LABELLED_VALUE
 
 BODY = "Zx9Qw7Er5Ty3Ui1Op0As8Df6Gh4Jk2Lz"
 
@@ -127,7 +128,7 @@ _PIECES = (
 )
 def test_what_is_looked_for_first_stands_wherever_a_labelled_value_does(pieces: list[str]) -> None:
     text = "".join(pieces)
-    assert not _LABELLED_VALUE.search(text) or _ASSIGNMENT.search(text.casefold())
+    assert not LABELLED_VALUE.search(text) or ASSIGNMENT.search(text.casefold())
 
 
 @pytest.mark.parametrize("label", ["password", "pa\u017fsword", "api_\u212aey"])

@@ -24,7 +24,7 @@ from tenfold.llm.provider import ProviderModel, open_client, resolve_window
 from tenfold.meter.counters import choose_counter
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.session import Session, SessionAddress
-from tenfold.store.base import SessionInfo, Store
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tenfold.store.ids import IDS
 from tenfold.store.lookup import find_session
 
@@ -63,6 +63,7 @@ class AgentOptions(Struct, frozen=True):
     window: int | None = None
     policy: str = ""
     session: str = ""
+    namespace: str = DEFAULT_NAMESPACE
 
 
 def open_agent(
@@ -81,7 +82,7 @@ def open_agent(
     report_problem = report or (lambda _: None)
     if not options.root.is_dir():
         raise BadInput(f"{options.root}: there is no such folder; name the one to work in")
-    row = find_session(store, options.session) if options.session else None
+    row = find_session(store, options.session, namespace=options.namespace) if options.session else None
     name, model = choose_model(options, row.info.model if row else "", report_problem)
     window = resolve_window(model, options.window)
     if window is None:
@@ -94,7 +95,7 @@ def open_agent(
     if info.model != name and not info.format:  # a session read from a file keeps its description
         info = replace(info, model=name)
     session = Session.create(
-        SessionAddress(store, info.id),
+        SessionAddress(store, info.id, options.namespace),
         policy,
         model=model.model_name,
         answerer=Answerer(

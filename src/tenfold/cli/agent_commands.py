@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tenfold.cli.console import format_id, print_note
-from tenfold.cli.store_access import PolicyOption, StoreOption, open_cli_store
+from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.cli.summary_models import BaseUrlOption
 from tenfold.errors import BadInput, UsageError
 
@@ -48,6 +48,7 @@ def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
     window: WindowOption = None,
     policy: PolicyOption = "",
     store: StoreOption = None,
+    namespace: NamespaceOption = "",
     session: SessionOption = "",
     folder: FolderOption = Path(),
 ) -> int:
@@ -62,7 +63,7 @@ def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
     # isort: split
     from tenfold.agent.factory import AgentOptions  # noqa: PLC0415 - the same
 
-    options = AgentOptions(folder, model, base_url, window, policy, session)
+    options = AgentOptions(folder, model, base_url, window, policy, session, namespace)
     with open_cli_store(store, create=not session) as place:
         app = run_chat(place, options)
         unsent = f"{len(app.queue)} queued inputs were not sent. " if app.queue else ""
@@ -84,6 +85,7 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
     window: WindowOption = None,
     policy: PolicyOption = "",
     store: StoreOption = None,
+    namespace: NamespaceOption = "",
     session: SessionOption = "",
     folder: FolderOption = Path(),
     allow_writes: Annotated[
@@ -103,7 +105,7 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
     from tenfold.agent import factory  # noqa: PLC0415 - an optional extra, and slow to load
     from tenfold.cli import headless_run  # noqa: PLC0415 - needs it too
 
-    options = factory.AgentOptions(folder, model, base_url, window, policy, session)
+    options = factory.AgentOptions(folder, model, base_url, window, policy, session, namespace)
     lines = headless_run.JsonLines(
         frozenset(kind for kind, on in (("write", allow_writes), ("command", allow_commands)) if on)
     )

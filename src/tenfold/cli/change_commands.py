@@ -9,11 +9,20 @@ import msgspec
 import typer
 
 from tenfold.cli.console import format_id, print_json, show
-from tenfold.cli.store_access import NAMESPACE, JsonOption, SessionArgument, StoreOption, open_cli_store, open_session
+from tenfold.cli.exported_files import find_exports
+from tenfold.cli.store_access import (
+    JsonOption,
+    NamespaceOption,
+    SessionArgument,
+    StoreOption,
+    open_cli_store,
+    open_session,
+)
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.store.base import Store
 from tenfold.store.ids import get_current_time
 from tenfold.store.lookup import find_session
+from tenfold.text.terminal_safe import strip_controls
 
 EntryArgument = Annotated[
     str,
@@ -29,11 +38,13 @@ def register(app: typer.Typer) -> None:
     app.command("purge", epilog="Example: tenfold purge 01a2005b-7d4e-7003 --yes")(purge)
 
 
-def undo(session: SessionArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
+def undo(
+    session: SessionArgument, *, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False
+) -> None:
     """Undoes the newest compaction: the model sees again what it saw before. Nothing is lost either way."""
     with open_cli_store(store) as place:
-        row = find_session(place, session)
-        opened_session = open_session(place, row)
+        row = find_session(place, session, namespace=namespace)
+        opened_session = open_session(place, row, namespace=namespace)
         before = opened_session.take_reading().estimate
         block = opened_session.undo()
         after = opened_session.take_reading().estimate
@@ -44,20 +55,24 @@ def undo(session: SessionArgument, *, store: StoreOption = None, json: JsonOptio
         show(f"undone: block {format_id(block)}; the view has {after:,} tokens again, instead of {before:,}")
 
 
-def pin(entry: EntryArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
+def pin(
+    entry: EntryArgument, *, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False
+) -> None:
     """Pins a message: the model sees it unshortened, whatever is compacted."""
-    _set_pin(entry, store, on=True, json=json)
+    _set_pin(entry, store, namespace, on=True, json=json)
 
 
-def unpin(entry: EntryArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
+def unpin(
+    entry: EntryArgument, *, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False
+) -> None:
     """Unpins a message: compactions may shorten and hide it again."""
-    _set_pin(entry, store, on=False, json=json)
+    _set_pin(entry, store, namespace, on=False, json=json)
 
 
-def _set_pin(entry: str, store: str | None, *, on: bool, json: bool) -> None:
+def _set_pin(entry: str, store: str | None, namespace: str, *, on: bool, json: bool) -> None:
     with open_cli_store(store) as place:
-        location = place.locate(NAMESPACE, entry)
-        session = open_session(place, find_session(place, location.session))
+        location = place.locate(namespace, entry)
+        session = open_session(place, find_session(place, location.session, namespace=namespace), namespace=namespace)
         if not on and location.position not in session.view.state.pins:
             raise UsageError(f"entry {location.entry.id} is not pinned; `tenfold show` marks those that are")
         id_ = session.pin(location.entry.id, on=on)
@@ -73,29 +88,51 @@ def purge(
     ],
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Purge without asking.")] = False,
+    delete_exports: Annotated[
+        bool,
+        typer.Option(
+            "--delete-exports", help="Delete the exported files that quote it too, if nobody has changed them since."
+        ),
+    ] = False,
     store: StoreOption = None,
+    namespace: NamespaceOption = "",
     json: JsonOption = False,
 ) -> None:
-    """Deletes a session for good, or the content of one entry with everything that quotes it."""
+    """Deletes a session for good, or the content of one entry with everything that quotes it.
+
+    Files that `export` and `compact --out` have written are named if they quote it. They stay unless you say otherwise.
+    """
     with open_cli_store(store) as place:
-        session, entry = _find_target(place, what)
+        session, entry = _find_target(place, what, namespace)
         target = f"entry {entry} of session {session}" if entry else f"session {session} with all its entries"
         if not yes:
             if not sys.stdin.isatty():
                 raise UsageError(f"without a terminal nobody can confirm to purge {target}: pass --yes to purge it")
             typer.confirm(f"Purge {target}? This cannot be undone.", abort=True, err=True)
-        count = place.purge(NAMESPACE, session, entry, now=get_current_time())
+        exports = find_exports(place, namespace, session, place.locate(namespace, entry).entry if entry else None)
+        count = place.purge(namespace, session, entry, now=get_current_time())
+    deleted = [each.path for each in exports if delete_exports and each.is_unchanged]
+    for path in deleted:
+        path.unlink()
+    left = [each for each in exports if each.path not in deleted]
     if json:
-        print_json(msgspec.json.encode({"session": session, "entry": entry, "records": count}))
-    else:
-        show(f"purged: {target}; {count:,} records were changed or deleted")
+        record = {"session": session, "entry": entry, "records": count}
+        files = {"deleted_files": [str(path) for path in deleted], "left_files": [str(each.path) for each in left]}
+        print_json(msgspec.json.encode({**record, **files}))
+        return
+    show(f"purged: {target}; {count:,} records were changed or deleted")
+    for path in deleted:
+        show(f"deleted: {strip_controls(str(path))}")
+    for each in left:
+        why = "--delete-exports deletes it" if each.is_unchanged else "it was changed since, so it is yours to delete"
+        show(f"still quotes it: {strip_controls(str(each.path))}; {why}")
 
 
-def _find_target(store: Store, what: str) -> tuple[str, str | None]:
-    matches = [r for r in store.list_sessions(NAMESPACE) if r.info.id.startswith(what)] if what else []
+def _find_target(store: Store, what: str, namespace: str) -> tuple[str, str | None]:
+    matches = [r for r in store.list_sessions(namespace) if r.info.id.startswith(what)] if what else []
     if len(matches) == 1:
         return matches[0].info.id, None
     if matches:
         raise NotFoundError(f"{len(matches)} sessions have an id that begins with {what!r}; give more of it")
-    location = store.locate(NAMESPACE, what)
+    location = store.locate(namespace, what)
     return location.session, location.entry.id

@@ -15,9 +15,10 @@ import typer
 from tenfold.cli.compact_report import SessionOutcome, as_json, encode_preview, print_report, show_preview
 from tenfold.cli.compact_run import CompactArguments, CompactRun
 from tenfold.cli.console import build_progress, is_terminal, print_json, print_note
+from tenfold.cli.exported_files import record_export
 from tenfold.cli.policy_comparison import compare_policies, parse_policies
 from tenfold.cli.source_files import FormatOption, SourceFile, find_sources
-from tenfold.cli.store_access import NAMESPACE, JsonOption, PolicyOption, StoreOption, open_cli_store
+from tenfold.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.cli.summary_models import BaseUrlOption, ModelsOption, parse_models
 from tenfold.config.settings import load_settings as settings
 from tenfold.errors import UsageError
@@ -45,6 +46,12 @@ _RecallOption = Annotated[
 ]
 
 
+_TargetOption = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="The size to compact to: tokens (20000) or a share of the session (10%)."),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("compact", epilog="Example: tenfold compact session.jsonl --to 10% --out smaller.jsonl")(compact)
@@ -55,10 +62,7 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
         list[Path], typer.Argument(help="Session files, or folders with session files.", metavar="FILE...")
     ],
     *,
-    to: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="The size to compact to: tokens (20000) or a share of the session (10%)."),
-    ] = None,
+    to: _TargetOption = None,
     window: Annotated[
         int | None,
         typer.Option(
@@ -71,6 +75,7 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     format: FormatOption = None,
     recall: _RecallOption = "none",
     store: StoreOption = None,
+    namespace: NamespaceOption = "",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -91,7 +96,7 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     """
     models, config = parse_models(model or (), base_url), settings()
     arguments = CompactArguments(
-        to, window, policy, config, models, recall, format, skip_damaged, out, only_preview, json
+        to, window, policy, config, models, recall, format, skip_damaged, out, only_preview, json, namespace
     )
     arguments.check()
     sources = find_sources(files)
@@ -151,7 +156,7 @@ def _compact_recorded(
 ) -> Iterator[SessionOutcome]:
     """Imports and compacts the sessions of one file, one after the other, and then writes them all."""
     arguments = run.arguments
-    store = _copy_to_memory(store, recorded) if arguments.preview else store
+    store = _copy_to_memory(store, recorded, arguments.namespace) if arguments.preview else store
     sessions: list[Session] = []
     for row, session in run.open_sessions(store, recorded, arguments.policy):
         sessions.append(session)
@@ -166,18 +171,20 @@ def _compact_recorded(
             yield SessionOutcome(str(source.path), row.info.id, row.info.format, counter, outcome)
     if arguments.out is not None and sessions and len(sessions) == len(recorded):
         items = [(parsed.info, get_view_items(s.view)) for parsed, s in zip(recorded, sessions, strict=True)]
-        write_atomically(_find_output_path(arguments.out, source), render_sessions(items))
+        path, data = _find_output_path(arguments.out, source), render_sessions(items)
+        write_atomically(path, data)
+        record_export(store, arguments.namespace, [session.address.session for session in sessions], path, data)
 
 
-def _copy_to_memory(store: Store, recorded: Sequence[ParsedSession]) -> Store:
+def _copy_to_memory(store: Store, recorded: Sequence[ParsedSession], namespace: str) -> Store:
     """Copies what the store knows of these sessions into memory, so that a preview changes nothing."""
     memory_store = SqliteStore(":memory:")
-    known = {match.session for match in match_sessions(recorded, store, NAMESPACE) if match is not None}
-    for row in store.list_sessions(NAMESPACE):
-        entries = store.read_entries(NAMESPACE, row.info.id) if row.info.id in known else []
+    known = {match.session for match in match_sessions(recorded, store, namespace) if match is not None}
+    for row in store.list_sessions(namespace):
+        entries = store.read_entries(namespace, row.info.id) if row.info.id in known else []
         if entries:
-            memory_store.create(NAMESPACE, row.info)
-            memory_store.append(NAMESPACE, row.info.id, entries, expected=None)
+            memory_store.create(namespace, row.info)
+            memory_store.append(namespace, row.info.id, entries, expected=None)
     return memory_store
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from tenfold.cli.console import ExitCode, print_note
 from tenfold.cli.source_files import SourceFile
-from tenfold.cli.store_access import NAMESPACE, open_session
+from tenfold.cli.store_access import open_session
 from tenfold.cli.summary_models import SummaryModels
 from tenfold.config.settings import Config
 from tenfold.engine.call import Call
@@ -20,7 +20,7 @@ from tenfold.formats.importer import import_sessions
 from tenfold.meter.counters import CharacterCounter, choose_counter
 from tenfold.record.ask import Outcome
 from tenfold.session import Session
-from tenfold.store.base import SessionRow, Store
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
 from tenfold.wire import WIRES
 
 
@@ -38,6 +38,7 @@ class CompactArguments(msgspec.Struct, frozen=True):
     out: Path | None
     preview: bool
     json: bool
+    namespace: str = DEFAULT_NAMESPACE
 
     def check(self) -> None:
         """Checks the arguments before anything is read. Raises `UsageError` for invalid ones."""
@@ -104,12 +105,13 @@ class CompactRun:
         self, store: Store, recorded: Sequence[ParsedSession], policy: str
     ) -> Iterator[tuple[SessionRow, Session]]:
         """Imports the sessions of one file into the store, and opens them one after the other with this policy."""
-        config, models = self.arguments.config, self.arguments.models
+        config, models, namespace = self.arguments.config, self.arguments.models, self.arguments.namespace
         agent_model = models.choose_agent_model(next((r.info.model for r in recorded if r.info.model), ""))
-        ids = import_sessions(recorded, store, NAMESPACE, choose_counter(agent_model or None).counter)
-        rows = {row.info.id: row for row in store.list_sessions(NAMESPACE)}
+        ids = import_sessions(recorded, store, namespace, choose_counter(agent_model or None).counter)
+        rows = {row.info.id: row for row in store.list_sessions(namespace)}
         for id_ in ids:
-            yield rows[id_], open_session(store, rows[id_], config=config, policy=policy, models=models)
+            session = open_session(store, rows[id_], namespace=namespace, config=config, policy=policy, models=models)
+            yield rows[id_], session
 
     def compact_session(self, session: Session) -> Outcome:
         """Compacts a session. The Outcome also lists what providers would refuse in its view."""

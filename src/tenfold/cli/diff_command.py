@@ -10,7 +10,14 @@ import typer
 
 from tenfold.cli.console import format_id, get_width, is_terminal, print_json, print_table, show
 from tenfold.cli.show_command import get_live_blocks
-from tenfold.cli.store_access import JsonOption, SessionArgument, StoreOption, open_cli_store, open_session
+from tenfold.cli.store_access import (
+    JsonOption,
+    NamespaceOption,
+    SessionArgument,
+    StoreOption,
+    open_cli_store,
+    open_session,
+)
 from tenfold.errors import UsageError
 from tenfold.facts.parse import parse_facts
 from tenfold.recall.expand import ExpandedMessage, excerpt_message
@@ -50,12 +57,13 @@ def diff(
         ),
     ] = None,
     store: StoreOption = None,
+    namespace: NamespaceOption = "",
     json: JsonOption = False,
 ) -> None:
     """Shows what a session's newest compaction changed: what it hid, what it put there, and which facts it kept."""
     with open_cli_store(store) as place:
-        row = find_session(place, session)
-        opened_session = open_session(place, row)
+        row = find_session(place, session, namespace=namespace)
+        opened_session = open_session(place, row, namespace=namespace)
         blocks = get_live_blocks(opened_session)
         if not blocks:
             raise UsageError(f"session {row.info.id} has no compaction in force to compare; `tenfold show` prints it")

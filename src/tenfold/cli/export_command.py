@@ -10,7 +10,8 @@ import typer
 
 from tenfold.cli.compact_command import write_atomically
 from tenfold.cli.console import emit, print_note
-from tenfold.cli.store_access import NAMESPACE, SessionArgument, StoreOption, open_cli_store, open_session
+from tenfold.cli.exported_files import record_export
+from tenfold.cli.store_access import NamespaceOption, SessionArgument, StoreOption, open_cli_store, open_session
 from tenfold.errors import UsageError
 from tenfold.formats import FORMATS
 from tenfold.formats.export_items import get_original_items, get_view_items
@@ -18,7 +19,6 @@ from tenfold.record.block import Block
 from tenfold.record.entry import Attempt, Pin, Retraction
 from tenfold.record.message import Message
 from tenfold.session import Session
-from tenfold.store.base import SessionRow, Store
 from tenfold.store.lookup import find_session
 from tenfold.view.fold import View
 from tenfold.view.path import Path as LogPath
@@ -44,34 +44,35 @@ def export(
     ] = True,
     out: Annotated[Path | None, typer.Option(metavar="PATH", help="Write to this file instead of printing.")] = None,
     store: StoreOption = None,
+    namespace: NamespaceOption = "",
 ) -> None:
     """Exports a session: what the model sees now, or the originals byte for byte. Secrets are not redacted."""
     with open_cli_store(store) as place:
-        row = find_session(place, session)
+        row = find_session(place, session, namespace=namespace)
         own_format = row.info.format
         target_format = as_ or own_format
         if target_format == own_format and own_format in FORMATS:
             items = (
-                get_view_items(open_session(place, row).view)
+                get_view_items(open_session(place, row, namespace=namespace).view)
                 if view
-                else get_original_items(place, NAMESPACE, row.info.id)
+                else get_original_items(place, namespace, row.info.id)
             )
             data = FORMATS[own_format].render_file(row.info, items)
         elif target_format in WIRES:
-            data = _encode_for_wire(place, row, target_format, view=view)
+            data = _encode_for_wire(open_session(place, row, namespace=namespace), target_format, view=view)
         else:
             raise UsageError(
                 f"a {own_format or 'plain'} session cannot be written as {target_format!r}: "
                 f"give {own_format + ', ' if own_format in FORMATS else ''}{', '.join(WIRES)}"
             )
-    if out is not None:
-        write_atomically(out, data)
-    else:
+        if out is not None:
+            write_atomically(out, data)
+            record_export(place, namespace, [row.info.id], out, data)
+    if out is None:
         emit(data)
 
 
-def _encode_for_wire(store: Store, row: SessionRow, wire: str, *, view: bool) -> bytes:
-    session = open_session(store, row)
+def _encode_for_wire(session: Session, wire: str, *, view: bool) -> bytes:
     encoded = WIRES[wire].encode(session.view.get_messages() if view else _unfold_path(session))
     kinds = Counter(adjustment.kind for adjustment in encoded.adjustments)
     if encoded.system:

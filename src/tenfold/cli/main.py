@@ -17,6 +17,7 @@ from tenfold.cli import (
     eval_commands,
     export_command,
     read_commands,
+    retention_command,
     rules_command,
     show_command,
 )
@@ -42,6 +43,7 @@ for module in (
     diff_command,
     read_commands,
     change_commands,
+    retention_command,
     rules_command,
     export_command,
     agent_commands,

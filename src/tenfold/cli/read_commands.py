@@ -21,7 +21,7 @@ from tenfold.cli.console import (
     replace_unencodable,
     show,
 )
-from tenfold.cli.store_access import NAMESPACE, JsonOption, StoreOption, open_cli_store
+from tenfold.cli.store_access import JsonOption, NamespaceOption, StoreOption, open_cli_store
 from tenfold.config import settings
 from tenfold.config.presets import POLICIES
 from tenfold.llm.choose import ModelChoice, choose_writers, has_price_data
@@ -53,10 +53,10 @@ def _format_time(row: SessionRow) -> str:
     return "" if time is None else datetime.fromtimestamp(time / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def sessions(*, store: StoreOption = None, json: JsonOption = False) -> None:
+def sessions(*, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False) -> None:
     """Lists the stored sessions, newest first."""
     with open_cli_store(store) as place:
-        rows = place.list_sessions(NAMESPACE)
+        rows = place.list_sessions(namespace)
     if json:
         for row in rows:
             print_json(_encode_session(row))
@@ -115,6 +115,7 @@ def search(
     session: Annotated[str | None, typer.Option(help="Search this session only.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Print at most this many results.")] = HIT_LIMIT,
     store: StoreOption = None,
+    namespace: NamespaceOption = "",
     json: JsonOption = False,
 ) -> None:
     """Searches all messages, including those that compactions have hidden, and the summaries that are not in view.
@@ -123,8 +124,8 @@ def search(
     and typing errors in words that no message has do not matter.
     """
     with open_cli_store(store) as place:
-        session_id = find_session(place, session).info.id if session is not None else None
-        hits = search_store(place, NAMESPACE, " ".join(words), session=session_id, limit=limit)
+        session_id = find_session(place, session, namespace=namespace).info.id if session is not None else None
+        hits = search_store(place, namespace, " ".join(words), session=session_id, limit=limit)
     for hit in hits:
         if json:
             print_json(msgspec.json.encode(msgspec.structs.replace(hit, snippet=sanitize(hit.snippet))))
@@ -165,6 +166,7 @@ def expand_block(  # noqa: PLR0913  the options of a command
         ),
     ] = None,
     store: StoreOption = None,
+    namespace: NamespaceOption = "",
     json: JsonOption = False,
 ) -> None:
     """Prints the messages that a Block replaced, or one message in full.
@@ -172,8 +174,8 @@ def expand_block(  # noqa: PLR0913  the options of a command
     The text is exact with --json. Otherwise control characters are removed and secrets redacted.
     """
     with open_cli_store(store) as place:
-        id_ = find_session(place, session).info.id if is_entry_number(block) else ""
-        lines = expand(place, NAMESPACE, block, deep=depth == "all", session=id_, around=around)
+        id_ = find_session(place, session, namespace=namespace).info.id if is_entry_number(block) else ""
+        lines = expand(place, namespace, block, deep=depth == "all", session=id_, around=around)
     if json:
         for line in lines:
             print_json(msgspec.json.encode(_build_line_record(line)))
@@ -207,11 +209,11 @@ def _build_line_record(line: ExpandedMessage) -> dict[str, object]:
     }
 
 
-def verify(*, store: StoreOption = None, json: JsonOption = False) -> int:
+def verify(*, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False) -> int:
     """Checks that the store is undamaged: it hashes every entry again, and rebuilds and compares every view."""
     with open_cli_store(store) as place:
-        problems = place.verify(NAMESPACE)
-        count = len(place.list_sessions(NAMESPACE))
+        problems = place.verify(namespace)
+        count = len(place.list_sessions(namespace))
     for problem in problems:
         if json:
             print_json(msgspec.json.encode(problem))

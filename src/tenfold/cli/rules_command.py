@@ -8,7 +8,14 @@ import msgspec
 import typer
 
 from tenfold.cli.console import print_json, show
-from tenfold.cli.store_access import JsonOption, SessionArgument, StoreOption, open_cli_store, open_session
+from tenfold.cli.store_access import (
+    JsonOption,
+    NamespaceOption,
+    SessionArgument,
+    StoreOption,
+    open_cli_store,
+    open_session,
+)
 from tenfold.errors import UsageError
 from tenfold.facts.ledger import Instruction
 from tenfold.store.lookup import find_session
@@ -22,13 +29,14 @@ def register(app: typer.Typer) -> None:
     app.command("rules", epilog='Example: tenfold rules last --add "Never push to main."')(rules)
 
 
-def rules(
+def rules(  # noqa: PLR0913  the options of the command
     session: SessionArgument,
     *,
     add: Annotated[str | None, typer.Option(metavar="TEXT", help="Add a rule for the agent.")] = None,
     drop: Annotated[int | None, typer.Option(metavar="NUMBER", help="Drop the rule with this number.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="List requests and rules that no longer hold, too.")] = False,
     store: StoreOption = None,
+    namespace: NamespaceOption = "",
     json: JsonOption = False,
 ) -> None:
     """Lists the rules that the user has set, and what is unclassified. Rules can be added and dropped.
@@ -36,7 +44,7 @@ def rules(
     The next compaction shows the rules as they are then. The messages themselves stay as they are.
     """
     with open_cli_store(store) as place:
-        opened_session = open_session(place, find_session(place, session))
+        opened_session = open_session(place, find_session(place, session, namespace=namespace), namespace=namespace)
         if drop is not None:
             opened_session.drop_rule(_get_rule(opened_session.instructions, drop).text)
         if add is not None:

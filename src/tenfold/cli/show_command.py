@@ -13,7 +13,14 @@ import typer
 from msgspec import Struct
 
 from tenfold.cli.console import format_id, print_json, print_table, show
-from tenfold.cli.store_access import JsonOption, SessionArgument, StoreOption, open_cli_store, open_session
+from tenfold.cli.store_access import (
+    JsonOption,
+    NamespaceOption,
+    SessionArgument,
+    StoreOption,
+    open_cli_store,
+    open_session,
+)
 from tenfold.recall.expand import excerpt_message
 from tenfold.record.block import Block
 from tenfold.record.entry import get_message
@@ -61,12 +68,13 @@ def show_session(
     *,
     hidden: Annotated[bool, typer.Option("--all", help="List the hidden messages too.")] = False,
     store: StoreOption = None,
+    namespace: NamespaceOption = "",
     json: JsonOption = False,
 ) -> None:
     """Shows a session as a timeline: each message with its step and tokens, and what the model sees of it now."""
     with open_cli_store(store) as place:
-        row = find_session(place, session)
-        current = open_session(place, row)
+        row = find_session(place, session, namespace=namespace)
+        current = open_session(place, row, namespace=namespace)
         rows = [r for r in build_timeline(current) if hidden or r.seen != "hidden"]
         blocks = get_live_blocks(current)
         sizes = _SessionSizes(

@@ -12,13 +12,12 @@ from msgspec.structs import replace
 
 from tenfold.cli.console import print_note
 from tenfold.cli.summary_models import SummaryModels
-from tenfold.config.settings import DEFAULT_CONFIG, Config
+from tenfold.config.settings import DEFAULT_CONFIG, Config, load_settings
 from tenfold.meter.counters import choose_counter
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, Store
 from tenfold.store.location import get_default_location, open_store
 
-NAMESPACE = DEFAULT_NAMESPACE
 NO_MODELS = SummaryModels()
 StoreOption = Annotated[
     str | None,
@@ -27,6 +26,15 @@ StoreOption = Annotated[
         metavar="PATH",
         help="The file that keeps the sessions, or :memory: to keep none. Default: $TENFOLD_STORE, else a file in your "
         "data folder.",
+    ),
+]
+NamespaceOption = Annotated[
+    str,
+    typer.Option(
+        "--namespace",
+        metavar="NAME",
+        callback=lambda name: name or load_settings().common.namespace,
+        help="The tenant whose sessions are meant. No other's are seen. Default: that of your settings, else default.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line, for programs.")]
@@ -50,7 +58,9 @@ def open_cli_store(path: str | None, *, create: bool = False) -> Iterator[Store]
     """
     location = path or get_default_location()
     is_missing = location != MEMORY_LOCATION and not Path(location).exists()
-    store = open_store(MEMORY_LOCATION if is_missing and not create else location)
+    store = open_store(
+        MEMORY_LOCATION if is_missing and not create else location, redact_at_rest=load_settings().common.redact_at_rest
+    )
     if is_missing and create:
         print_note(f"store: {location}")
     try:
@@ -63,6 +73,7 @@ def open_session(
     store: Store,
     row: SessionRow,
     *,
+    namespace: str = DEFAULT_NAMESPACE,
     config: Config = DEFAULT_CONFIG,
     policy: str = "",
     models: SummaryModels = NO_MODELS,
@@ -77,6 +88,6 @@ def open_session(
     models = models.resolve(session_policy.summary.models, agent_model)
     if models.summary_models:
         session_policy = replace(session_policy, summary=replace(session_policy.summary, models=models.summary_models))
-    place, archive = SessionAddress(store, row.info.id, NAMESPACE), config.load_archive(policy)
+    place, archive = SessionAddress(store, row.info.id, namespace), config.load_archive(policy)
     answerer = models.answerer.with_extensions(config.load_extensions(policy))
     return Session(place, session_policy, model=agent_model, answerer=answerer, archive=archive)

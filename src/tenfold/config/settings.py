@@ -13,9 +13,9 @@
     policy = "tiers"
     focus = "the database migration"
 
-`TENFOLD_POLICY`, `TENFOLD_MODEL`, `TENFOLD_FALLBACKS` (separated by commas), `TENFOLD_AUTO` and `TENFOLD_FOCUS`
-override the file. A preset's own settings are the keywords of its function in `policies`. An unknown key or name is an
-error.
+`TENFOLD_POLICY`, `TENFOLD_MODEL`, `TENFOLD_FALLBACKS` (separated by commas), `TENFOLD_AUTO`, `TENFOLD_FOCUS`,
+`TENFOLD_NAMESPACE` and `TENFOLD_REDACT_AT_REST` override the file. A preset's own settings are the keywords of its
+function in `policies`. An unknown key or name is an error.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ from tenfold.errors import BadInput, UsageError
 from tenfold.meter.counters import Counter
 from tenfold.plan.pipeline import Stage
 from tenfold.store.archive import Archive
+from tenfold.store.base import DEFAULT_NAMESPACE
 from tenfold.summarize.prompt_files import with_prompts
 from tenfold.trigger.limits import Trigger
 
 TomlValue = Any
 """A value in TOML. Each is checked against the type of its setting."""
-ENVIRONMENT_KEYS = ("policy", "model", "fallbacks", "auto", "focus")
+ENVIRONMENT_KEYS = ("policy", "model", "fallbacks", "auto", "focus", "namespace", "redact_at_rest")
 CONFIG_VARIABLE = "TENFOLD_CONFIG"
 """The environment variable that names the settings file. Without it, `tenfold.toml` in the working folder is read."""
 
@@ -56,7 +57,8 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     `stages` run before the policy's own; see `plugins` for their names. `model` and `fallbacks` write the summaries. If
     they are empty, code writes them; for the command, "auto" chooses by the agent's model. `focus` is what summaries
     emphasize. `archive` receives every batch of a policy that makes batches; if it is empty, only the store keeps them.
-    `extensions` are a user's hooks and listeners.
+    `extensions` are a user's hooks and listeners. `namespace` is the tenant whose sessions the command works on. With
+    `redact_at_rest` the store of the command keeps no secrets: see `SqliteStore`.
     """
 
     policy: str = "tenfold"
@@ -69,6 +71,8 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     counter: str = ""
     archive: str = ""
     extensions: tuple[str, ...] = ()
+    namespace: str = DEFAULT_NAMESPACE
+    redact_at_rest: bool = False
 
 
 _COMMON_KEYS = tuple(field.name for field in msgspec.structs.fields(CommonSettings))
@@ -303,9 +307,9 @@ def _get_common_values(common: CommonSettings) -> dict[str, TomlValue]:
 
 def _parse_variable(key: str, text: str) -> TomlValue:
     match key:
-        case "auto":
+        case "auto" | "redact_at_rest":
             if text.lower() not in ("0", "1", "true", "false", "yes", "no", "on", "off"):
-                raise UsageError(f"TENFOLD_AUTO is {text!r}: say true or false")
+                raise UsageError(f"TENFOLD_{key.upper()} is {text!r}: say true or false")
             return text.lower() in ("1", "true", "yes", "on")
         case "fallbacks":
             return [name.strip() for name in text.split(",") if name.strip()]

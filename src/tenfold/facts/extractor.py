@@ -15,6 +15,7 @@ from tenfold.facts.identifiers import IdentifierCollector
 from tenfold.facts.instructions import extract_instructions, find_decisions
 from tenfold.facts.merge import REVERTED_NOTE, UNCONFIRMED_NOTE, merge_facts
 from tenfold.facts.names import PROSE_OWNER, NameCollector
+from tenfold.facts.redacted_messages import redact_message
 from tenfold.facts.shell import FileEffect, get_program, is_read_only, list_reported_renames, strip_directory_change
 from tenfold.facts.shortened_steps import parse_step_line
 from tenfold.facts.todos import parse_file_list, parse_text_list, parse_tool_list
@@ -64,7 +65,7 @@ def extract_facts(
     reader = _FactReader()
     items = list(entries)
     for at, message in items if is_later_range(items) else items[find_task_start(items) :]:
-        reader.read(at, message)
+        reader.read(at, redact_message(message))
     found = reader.finish()
     return merge_facts(
         (), [f for f in found if f.kind != "todo" or f.note != "part" or f.position > known_lists.get(f.key, -1)]

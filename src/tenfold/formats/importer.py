@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tenfold.errors import NotFoundError
+from tenfold.facts.redacted_messages import redact_entry
 from tenfold.formats.base import ParsedSession
 from tenfold.formats.known_sessions import SessionMatch, match_sessions
 from tenfold.formats.summaries import with_confirmed_source
@@ -26,6 +27,8 @@ def import_sessions(sessions: Sequence[ParsedSession], store: Store, namespace: 
 
     Raises what the store raises. Sessions imported before the error stay.
     """
+    if store.redact_at_rest:  # they are compared with what the store holds
+        sessions = [replace(each, entries=tuple(map(redact_entry, each.entries))) for each in sessions]
     ids: dict[str, str] = {}
     for parsed, match in zip(sessions, match_sessions(sessions, store, namespace), strict=True):
         session = match.session if match is not None else IDS.generate()

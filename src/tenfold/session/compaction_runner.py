@@ -366,8 +366,8 @@ class CompactionRunner:
     def _append_result(self, result: EngineResult, planned_view: View) -> Outcome:
         """Appends the entry of an engine result and returns its Outcome with the message counts filled in.
 
-        If the log has grown meanwhile, a Block whose ranges are still in view is appended at the new leaf. Otherwise
-        nothing is written and the Outcome is `superseded`.
+        If the log has grown meanwhile, a Block whose ranges are still in view is appended at the new leaf. Otherwise,
+        and if an entry was purged meanwhile, nothing is written and the Outcome is `superseded`.
         """
         conversation = self._conversation
         before = conversation.count_messages(planned_view)
@@ -378,6 +378,8 @@ class CompactionRunner:
         if result.entry is None:
             return counted
         for _ in range(_APPEND_TRIES):
+            if planned_view.path.purges != conversation.view.path.purges:
+                break
             try:
                 if not conversation.append_result(result.entry):
                     break
@@ -389,6 +391,8 @@ class CompactionRunner:
                 counted, messages_after=conversation.count_messages(conversation.view) if is_block else before
             )
         reason = "the conversation changed in the range while the summary was made; nothing was written"
+        if planned_view.path.purges != conversation.view.path.purges:
+            reason = "an entry was purged since the conversation was read; nothing was written: compact again"
         unchanged = replace(counted, tokens_after=counted.tokens_before, block="", facts={})
         return replace(unchanged, status="superseded", reason=reason)
 

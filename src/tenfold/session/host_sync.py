@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tenfold.facts.redacted_messages import redact_message
 from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
 from tenfold.session.requests import HostList, find_carried_entries, find_next_message, match_list, refresh_messages
@@ -45,6 +46,8 @@ class HostSync:
         Nobody may change `messages` afterwards. With `is_floor_ignored`, leading system prompts count as equal
         whatever their text.
         """
+        if self._cursor.address.store.redact_at_rest:  # it is compared with what the log holds
+            messages = [redact_message(message) for message in messages]
         last, view = self._last_list, self._cursor.view
         is_comparable = last is not None and last.view is view and last.is_floor_ignored == is_floor_ignored
         if last is not None and is_comparable and last.is_extended_by(messages, self._get_fingerprint):

@@ -12,11 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.errors import NotFoundError, UsageError
+from tenfold.facts.redacted_messages import redact_entry
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Calibration, decode_calibration, encode_calibration, expire_reports, record_usage
 from tenfold.meter.reading import RunningTotal, TokenCache
 from tenfold.record.block import Block, BlockPart, KeptOriginal, RangeRef, Run
-from tenfold.record.entry import Entry, MessageEntry, Pin, Retraction, Setting, Usage, get_message
+from tenfold.record.entry import BranchSummary, Entry, MessageEntry, Pin, Retraction, Setting, Usage, get_message
 from tenfold.record.message import Message
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, HeadState, Store
 from tenfold.store.ids import IDS, get_current_time
@@ -74,7 +75,7 @@ class LogCursor:
         refs = state.snapshot.range_refs if state.snapshot else ()
         later = state.length - len(state.entries)
         self._uncounted_refs: tuple[RangeRef, ...] = (*refs, Run(later, state.length - 1)) if state.entries else refs
-        path = Path(length=state.length, load=self._load)
+        path = Path(length=state.length, load=self._load, purges=state.purges)
         for position, entry in enumerate(state.entries, state.length - len(state.entries)):
             path.cache_entry(position, entry)
         for position, entry in state.snapshot_entries.items():
@@ -160,8 +161,10 @@ class LogCursor:
     def append(self, entries: Sequence[Entry]) -> None:
         """Appends entries whose parents form a chain from the leaf. Lone surrogates are replaced by U+FFFD.
 
-        Raises whatever the store raises, and nothing is changed then.
+        Secrets are replaced if the store keeps none. Raises whatever the store raises, and nothing is changed then.
         """
+        if self.address.store.redact_at_rest:
+            entries = [redact_entry(entry) for entry in entries]
         try:
             self._append_as_they_are(entries)
         except UnicodeEncodeError:
@@ -183,6 +186,7 @@ class LogCursor:
                 head=address.head,
                 snapshot=self.view.to_snapshot(encode_calibration(self.calibration)) if changed else None,
                 counts={self.counter.name: self._count_tokens(entries, view.length)},
+                purges=path.purges if any(isinstance(e, Block | BranchSummary) for e in entries) else None,
             )
         except BaseException:
             while path.length > view.length:
@@ -285,6 +289,7 @@ class LogCursor:
     def move_to(self, path: Path) -> None:
         """Moves to the end of another path of the tree. New entries are appended there."""
         self.leaf = path.get_entry(path.length - 1).id if path.length else None
+        path.purges = self.view.path.purges  # it was read from the store now, and knows of these at least
         self.view = View.from_path(path)
         self.token_cache = TokenCache(self.counter)
         self.running_total = RunningTotal(self.token_cache)

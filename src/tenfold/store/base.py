@@ -11,8 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.record.entry import Entry
+from tenfold.text.redaction import redact
 from tenfold.view.fold import Snapshot
 
 DEFAULT_NAMESPACE = "default"
@@ -67,6 +69,22 @@ class SessionInfo(
     interleaving: tuple[tuple[int, int, int], ...] = ()
 
 
+def redact_info(info: SessionInfo) -> SessionInfo:
+    """Returns the information without the secrets in its title and in the bytes around the session's entries."""
+    texts = {name: redact(getattr(info, name)) for name in ("title", "file")}
+    around = {name: _redact_bytes(getattr(info, name)) for name in _BYTE_FIELDS}
+    return replace(info, **texts, **around)
+
+
+def _redact_bytes(data: bytes) -> bytes:
+    text = data.decode(errors="surrogateescape")
+    shown = redact(text)
+    return data if shown == text else shown.encode(errors="surrogateescape")
+
+
+_BYTE_FIELDS = ("prefix", "suffix", "file_prefix", "file_suffix", "standalone_prefix", "standalone_suffix")
+
+
 class SessionRow(Struct, frozen=True):
     """One line of the list of sessions.
 
@@ -86,7 +104,8 @@ class HeadState(Struct, frozen=True):
 
     `length` is the number of entries on the path. `snapshot` is the newest snapshot on the path, or None. `entries` are
     those that follow the snapshot, or the whole path if there is none. `snapshot_entries` maps positions to the entries
-    that the snapshot refers to: the originals in view, and the Blocks whose replacements are in view.
+    that the snapshot refers to: the originals in view, and the Blocks whose replacements are in view. `purges` is how
+    many purges the session has had.
     """
 
     leaf: str | None
@@ -94,6 +113,7 @@ class HeadState(Struct, frozen=True):
     snapshot: Snapshot | None
     entries: tuple[Entry, ...]
     snapshot_entries: dict[int, Entry] = {}
+    purges: int = 0
 
 
 class LocatedEntry(Struct, frozen=True):
@@ -134,7 +154,12 @@ class Problem(Struct, frozen=True):
 
 
 class Store(Protocol):
-    """Keeps sessions. Any method may raise `StoreError`, and the stored data is then unchanged."""
+    """Keeps sessions. Any method may raise `StoreError`, and the stored data is then unchanged.
+
+    `redact_at_rest` says that secrets are replaced before anything is written.
+    """
+
+    redact_at_rest: bool
 
     def create(self, namespace: str, info: SessionInfo) -> None:
         """Creates a session, or replaces the information of an existing one without touching its entries."""
@@ -154,6 +179,7 @@ class Store(Protocol):
         head: str = MAIN,
         snapshot: Snapshot | None = None,
         counts: Mapping[str, Sequence[int]] | None = None,
+        purges: int | None = None,
     ) -> None:
         """Appends entries atomically and moves `head` to the last of them.
 
@@ -161,10 +187,12 @@ class Store(Protocol):
         entry of this session. Each later parent must be an entry of this session or of this call.
 
         `expected` is the leaf at which the caller believes the head to be; None means that there is no such head yet.
-        `snapshot` is stored under the last entry. `counts[counter]` holds one token count per entry.
+        `snapshot` is stored under the last entry. `counts[counter]` holds one token count per entry. `purges` is given
+        with entries that quote others, such as Blocks: how many purges the caller had seen when it read what they
+        quote.
 
-        Raises `LostRace` if the head is at another leaf, `NotFoundError` if the session or a parent does not exist, and
-        `BadInput` for an id that is already stored. Nothing is written then.
+        Raises `LostRace` if the head is at another leaf or there was a purge since, `NotFoundError` if the session or a
+        parent does not exist, and `BadInput` for an id that is already stored. Nothing is written then.
         """
         ...
 
@@ -238,6 +266,28 @@ class Store(Protocol):
         """Removes a session (`entry` is None), or replaces one entry by a tombstone and cleans what quotes it.
 
         Returns how many records were changed: index rows, and Blocks whose summaries or facts quoted the entry.
+        """
+        ...
+
+    def record_export(self, namespace: str, session: str, path: str, digest: bytes) -> None:
+        """Records that a session was written to a file, so that a purge can name the file.
+
+        `digest` is the SHA-256 of the file's content. A file that is written again replaces its record.
+        """
+        ...
+
+    def list_exports(self, namespace: str, session: str) -> dict[str, bytes]:
+        """Lists the files that a session was written to, with the SHA-256 of what was written."""
+        ...
+
+    def measure_sessions(self, namespace: str) -> dict[str, int]:
+        """Measures how many bytes the entries of each session take, without what indexes and unused space add."""
+        ...
+
+    def release_space(self) -> int:
+        """Gives the space of what was deleted back to the disk, and returns how many bytes the store then takes.
+
+        It rewrites the store, for which no other process may be writing. Call it after deleting much.
         """
         ...
 

@@ -22,10 +22,10 @@ def get_default_location(environ: Mapping[str, str] = os.environ) -> str:
     return environ.get(STORE_VARIABLE) or str(platformdirs.user_data_path("tenfold", appauthor=False) / FILE_NAME)
 
 
-def open_store(location: str | os.PathLike[str] | None = None) -> Store:
+def open_store(location: str | os.PathLike[str] | None = None, *, redact_at_rest: bool = False) -> Store:
     """Opens the store at `location` (default: `get_default_location()`) and creates it if it does not exist.
 
-    `:memory:` is a store that keeps nothing on disk. Raises `NewerStore`, `UnwritableStore` or `StoreError`, each with
-    the path and the next step.
+    `:memory:` is a store that keeps nothing on disk. With `redact_at_rest` it keeps no secrets. Raises `NewerStore`,
+    `UnwritableStore` or `StoreError`, each with the path and the next step.
     """
-    return SqliteStore(get_default_location() if location is None else location)
+    return SqliteStore(get_default_location() if location is None else location, redact_at_rest=redact_at_rest)

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tenfold.errors import NotFoundError, StoreError, UsageError
+from tenfold.facts.redacted_messages import redact_entry
 from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
 from tenfold.store import sqlite_append, sqlite_paths, sqlite_purge
@@ -24,6 +25,7 @@ from tenfold.store.base import (
     Problem,
     SessionInfo,
     SessionRow,
+    redact_info,
 )
 from tenfold.store.passages import search_passages
 from tenfold.store.search_index import find_sessions, has_unindexed, index_entries
@@ -41,6 +43,10 @@ _SELECT_SESSIONS = (
     "SELECT s.id, s.info, ifnull(sum(h.entries), 0), ifnull(sum(h.blocks), 0), min(h.first), max(h.last) AS newest"
     " FROM session s JOIN namespace n ON n.id = s.ns LEFT JOIN head h ON h.session = s.id WHERE n.name = ?"
     " GROUP BY s.id ORDER BY newest IS NULL, newest DESC, s.id DESC"
+)
+_SELECT_SIZES = (
+    "SELECT s.name, ifnull(sum(length(e.body)), 0) FROM session s JOIN namespace n ON n.id = s.ns"
+    " LEFT JOIN entry e ON e.session = s.id WHERE n.name = ? GROUP BY s.id"
 )
 _SELECT_HEADS = "SELECT h.name, e.id FROM head h JOIN entry e ON e.seq = h.leaf WHERE h.session = ? ORDER BY h.name"
 _SELECT_ENTRIES = "SELECT body FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?) ORDER BY seq"
@@ -61,16 +67,25 @@ class SqliteStore:
 
     `busy_seconds` is how long a write waits for the write of another process before it raises `StoreError`. Opening
     raises `NewerStore`, `UnwritableStore` or `StoreError`. A file without write permission is opened for reading only.
+
+    With `redact_at_rest`, secrets are replaced by `[redacted]` before an entry is written. What is read, searched and
+    exported later does not have them either, so an export of such messages is not byte for byte what came in. Entries
+    that are stored already stay as they are.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = 10.0) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, busy_seconds: float = 10.0, redact_at_rest: bool = False
+    ) -> None:
         self.path = os.fspath(path)
         in_memory = self.path == MEMORY_LOCATION
         self._connections = MemoryConnection() if in_memory else ConnectionPool(self.path, busy_seconds=busy_seconds)
         self._chains = sqlite_paths.ChainCache()
+        self.redact_at_rest = redact_at_rest
 
     def create(self, namespace: str, info: SessionInfo) -> None:
         """See `Store.create`."""
+        if self.redact_at_rest:
+            info = redact_info(info)
         with self._connections.write() as db:
             db.execute("INSERT INTO namespace (name) VALUES (?) ON CONFLICT DO NOTHING", (namespace,))
             db.execute(_UPSERT_SESSION, (namespace, info.id, encode_info(info)))
@@ -94,9 +109,14 @@ class SqliteStore:
         head: str = MAIN,
         snapshot: Snapshot | None = None,
         counts: Mapping[str, Sequence[int]] | None = None,
+        purges: int | None = None,
     ) -> None:
         """See `Store.append`."""
-        new = sqlite_append.build_request(entries, expected=expected, head=head, snapshot=snapshot, counts=counts)
+        if self.redact_at_rest:
+            entries = [redact_entry(entry) for entry in entries]
+        new = sqlite_append.build_request(
+            entries, expected=expected, head=head, snapshot=snapshot, counts=counts, purges=purges
+        )
         with self._connections.write() as db:
             sqlite_append.append_entries(db, namespace, session, new)
 
@@ -203,6 +223,33 @@ class SqliteStore:
                 touched = sqlite_purge.purge_entry(db, self._chains, sid, entry, now)
         self._connections.empty_wal()
         return touched
+
+    def record_export(self, namespace: str, session: str, path: str, digest: bytes) -> None:
+        """See `Store.record_export`."""
+        with self._connections.write() as db:
+            sid = find_session_id(db, namespace, session)
+            db.execute("INSERT OR REPLACE INTO export VALUES (?, ?, ?)", (sid, path, digest))
+
+    def list_exports(self, namespace: str, session: str) -> dict[str, bytes]:
+        """See `Store.list_exports`."""
+        query = "SELECT path, hash FROM export WHERE session = ? ORDER BY path"
+        with self._connections.read() as db:
+            return dict(db.execute(query, (find_session_id(db, namespace, session),)))
+
+    def measure_sessions(self, namespace: str) -> dict[str, int]:
+        """See `Store.measure_sessions`."""
+        with self._connections.read() as db:
+            return dict(db.execute(_SELECT_SIZES, (namespace,)))
+
+    def release_space(self) -> int:
+        """See `Store.release_space`. SQLite needs as much free space for it as the store takes."""
+        with self._connections.read() as db:
+            db.execute("VACUUM")
+        self._connections.empty_wal()
+        with self._connections.read() as db:
+            return int(
+                db.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()[0]
+            )
 
     def verify(self, namespace: str) -> list[Problem]:
         """See `Store.verify`."""

@@ -17,7 +17,7 @@ from tenfold.view.fold import Snapshot
 
 _SELECT_HEAD = (
     "SELECT s.ns, s.id, (SELECT ifnull(max(seq), 0) FROM entry), (SELECT id FROM counter WHERE name = ?4),"
-    " e.id, e.seg, e.pos, e.hash, (SELECT max(pos) FROM entry WHERE seg = e.seg), h.leaf"
+    " e.id, e.seg, e.pos, e.hash, (SELECT max(pos) FROM entry WHERE seg = e.seg), h.leaf, s.purges"
     " FROM namespace n JOIN session s ON s.ns = n.id AND s.name = ?2"
     " LEFT JOIN head h ON h.session = s.id AND h.name = ?3 LEFT JOIN entry e ON e.seq = h.leaf WHERE n.name = ?1"
 )
@@ -41,6 +41,7 @@ class AppendRequest(Struct, frozen=True):
     head: str
     snapshot: Snapshot | None
     counts: Mapping[str, Sequence[int]]
+    purges: int | None
 
 
 class _TreePosition(NamedTuple):
@@ -67,6 +68,7 @@ def build_request(
     head: str,
     snapshot: Snapshot | None,
     counts: Mapping[str, Sequence[int]] | None,
+    purges: int | None,
 ) -> AppendRequest:
     """Checks and encodes the arguments of an append.
 
@@ -77,7 +79,7 @@ def build_request(
     for counter, values in (counts or {}).items():
         if len(values) != len(entries):
             raise UsageError(f"{len(values)} counts by {counter} for {len(entries)} entries: give one count per entry")
-    return AppendRequest(entries, [encode_entry(e) for e in entries], expected, head, snapshot, counts or {})
+    return AppendRequest(entries, [encode_entry(e) for e in entries], expected, head, snapshot, counts or {}, purges)
 
 
 def append_entries(db: sqlite3.Connection, namespace: str, session: str, request: AppendRequest) -> None:
@@ -86,11 +88,16 @@ def append_entries(db: sqlite3.Connection, namespace: str, session: str, request
     row = db.execute(_SELECT_HEAD, (namespace, session, request.head, first)).fetchone()
     if row is None:
         raise build_unknown_session_error(namespace, session)
-    ns, sid, seq, counter, leaf, seg, pos, digest, last_position, old_leaf = row
+    ns, sid, seq, counter, leaf, seg, pos, digest, last_position, old_leaf, purges = row
     if leaf != request.expected:
         raise LostRace(
             f"head {request.head} is at {leaf or 'no entry'}, not at {request.expected or 'no entry'}: another writer "
             "moved it; nothing was written: open the session again and retry"
+        )
+    if request.purges not in (None, purges):
+        raise LostRace(
+            f"session {session} has had {purges} purges, {request.purges} when this was made: it may quote what was "
+            "purged since; nothing was written: open the session again and make it anew"
         )
     if counter is None and first:
         counter = _get_counter_id(db, first)

@@ -109,13 +109,13 @@ def find_entry_row(db: sqlite3.Connection, session: int, entry: str) -> EntryRow
 def read_head(db: sqlite3.Connection, chains: ChainCache, session: int, head: str) -> HeadState:
     """Reads the leaf of a head, the newest snapshot on its path, and the entries that follow the snapshot."""
     row = db.execute(
-        "SELECT e.seq, e.id, e.seg, e.pos FROM head h JOIN entry e ON e.seq = h.leaf"
-        " WHERE h.session = ? AND h.name = ?",
+        "SELECT s.purges, e.seq, e.id, e.seg, e.pos FROM head h JOIN entry e ON e.seq = h.leaf"
+        " JOIN session s ON s.id = h.session WHERE h.session = ? AND h.name = ?",
         (session, head),
     ).fetchone()
     if row is None:
         return HeadState(None, 0, None, ())
-    leaf = EntryRow(*row)
+    purges, leaf = row[0], EntryRow(*row[1:])
     chain = chains.get_chain(db, leaf.segment)
     after, snapshot = 0, None
     for seg, _, last in reversed(list(chain.split_range(0, leaf.position))):
@@ -127,7 +127,7 @@ def read_head(db: sqlite3.Connection, chains: ChainCache, session: int, head: st
             break
     entries = read_range(db, chain, after, leaf.position) if after <= leaf.position else []
     snapshot_entries = _read_snapshot_entries(db, chain, snapshot) if snapshot else {}
-    return HeadState(leaf.id, leaf.position + 1, snapshot, tuple(entries), snapshot_entries)
+    return HeadState(leaf.id, leaf.position + 1, snapshot, tuple(entries), snapshot_entries, purges)
 
 
 def read_range(db: sqlite3.Connection, chain: SegmentChain, first: int, last: int) -> list[Entry]:

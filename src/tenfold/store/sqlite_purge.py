@@ -29,6 +29,7 @@ _DELETE_SESSION = (
     "DELETE FROM manifest WHERE seg IN (SELECT id FROM seg WHERE session = ?1)",
     "DELETE FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?1)",
     "DELETE FROM head WHERE session = ?1",
+    "DELETE FROM export WHERE session = ?1",
     "DELETE FROM seg WHERE session = ?1",
     "DELETE FROM session WHERE id = ?1",
 )
@@ -76,6 +77,7 @@ def purge_entry(db: sqlite3.Connection, chains: ChainCache, session: int, entry:
             touched += 1 + _replace_entry(db, session, seq, each, clean)
             _delete_counts(db, seq)
     touched += _clear_title(db, session, old)
+    db.execute("UPDATE session SET purges = purges + 1 WHERE id = ?", (session,))
     merge_indexes(db)
     return touched
 

@@ -92,6 +92,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DELETE FROM rest",
         "UPDATE mark SET value = 0 WHERE name = 'indexed'",
     ),
+    (
+        # How many purges a session has had: what was made before one of them may quote what is gone.
+        "ALTER TABLE session ADD COLUMN purges INTEGER NOT NULL DEFAULT 0",
+        # The files that a session was written to, each with the SHA-256 of what was written.
+        (
+            "CREATE TABLE export (session INTEGER NOT NULL, path TEXT NOT NULL, hash BLOB NOT NULL,"
+            " PRIMARY KEY (session, path)) WITHOUT ROWID"
+        ),
+    ),
 )
 _SELECT_VERSION = (
     "SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_master)"

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from tenfold.facts.redacted_messages import redact_message
 from tenfold.plan.draft import DraftPiece, Goal
 from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import Fact
@@ -81,14 +82,15 @@ class SourceMessage(Struct, frozen=True):
 
 
 def read_unit(piece: DraftPiece, unit: Unit) -> Iterator[SourceMessage]:
-    """Yields the messages of one of the piece's units, in the shorter form that an earlier stage gave to them."""
+    """Yields the messages of one of the piece's units: without secrets, and as an earlier stage has shortened them."""
     kept_positions = get_shown_positions(piece.shown_items)
     shortened = dict(piece.shortened_messages)
     for shown in unit.visible_messages:
         text = extract_summary_text(get_text(shown.message)) if shown.message.origin == "tenfold" else None
         position = shown.position if shown.original_position is None else shown.original_position
         is_kept = shown.original_position is not None and shown.original_position in kept_positions
-        yield SourceMessage(position, shortened.get(shown.key, shown.message), text, is_kept)
+        message = redact_message(shortened.get(shown.key, shown.message))
+        yield SourceMessage(position, message, text, is_kept)
 
 
 class Writer(Protocol):

@@ -1,146 +1,165 @@
 """Removes secrets from text that leaves the store: summaries, snippets, terminal output, reports.
 
-It recognises the shapes of keys and tokens, values labelled as secret, and secrets in command lines. It does not check
-whether a key is real, and it does not change stored originals.
+It recognises the forms of keys and tokens, values labelled as secret, secrets in command lines, and sentences that tell
+a password, a PIN or a card number. It does not check whether a key is real, and it does not change stored originals.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tenfold.text.memoize import memoize
+from tenfold.text.secret_commands import mask_command_secrets
+from tenfold.text.secret_keys import mask_keys
+from tenfold.text.secret_labels import is_labelled_secret, mask_labelled_secrets
+from tenfold.text.secret_phrases import OTHER_PASSWORD_WORDS, mask_told_secrets
+from tenfold.text.secret_values import MASK
 
-MASK = "[redacted]"
-
-_KEY_BEGINNINGS = (
-    "sk- sk_ pk- pk_ rk- rk_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox AKIA ASIA AIza eyJ hf_ npm_ pypi-"
-    " dop_v1_ SG. whsec_ gsk_ xai- r8_ shpat_ tvly- pplx- lin_api_ ya29. hooks.slack -----BEGIN"
-)
-_SHAPE_HINTS = tuple(_KEY_BEGINNINGS.split())
-_LABELS = ("key", "token", "secret", "passw", "passp", "pwd", "bearer", "basic ", "credential", "authorization")
-
-_SHAPES = re.compile(
-    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"
-    r"|\b(?:(?:sk|pk|rk)[-_](?:[A-Za-z]{2,10}[-_])*[A-Za-z0-9_-]{16,}"
-    r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
-    r"|xox[abeoprs]-[A-Za-z0-9-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|AIza[A-Za-z0-9_-]{30,}"
-    r"|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|dop_v1_[a-f0-9]{40,}"
-    r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|whsec_[A-Za-z0-9]{16,}"
-    r"|(?:gsk_|xai-|r8_|shpat_|tvly-|pplx-|lin_api_)[A-Za-z0-9_-]{20,}|ya29\.[A-Za-z0-9_-]{20,})"
-    r"|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}"
-)
-_WEB_TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(?:(\.)[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
-"""A JSON web token. A head alone is matched as well, without the group, so that no match starts inside it."""
-_URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,100}:)([^\s/]{1,200})(@)")
-_SCHEME = re.compile(r"(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{12,})", re.IGNORECASE)
-_AUTHORIZATION = re.compile(
-    r"(\bauthorization\\*[\"']?\s*[:=]\s*\\*[\"']?(?:[A-Za-z-]{2,20}\s+)?)([A-Za-z0-9._~+/=:-]{8,})", re.IGNORECASE
-)
-_KEY_KINDS = ("api", "access", "secret", "private", "account", "signing", "encryption")
-_SECRET_ENDINGS = (
-    *(f"{kind}{sign}key" for kind in _KEY_KINDS for sign in ("", "[_-]")),
-    *("secret", "token", "passwd", "password", "passphrase", "pwd", "credential", "credentials"),
-)
-"""How the names of secret values end."""
-_LABEL = "|".join(f"(?<={end})" for end in _SECRET_ENDINGS)
-_LABELLED_VALUE = re.compile(
-    rf"((?<![\w-])[\w-]++(?:{_LABEL})"
-    r"\\*[\"']?\s*(?:=|:)\s*(?:\[\s*)?\\*[\"']?)([^\s\"',;)}\]]{6,200})",
-    re.IGNORECASE,
-)
-_SECRET_NAME = re.compile(rf"(?i:[\w.-]++(?:{_LABEL}))|[A-Z0-9_]{{1,40}}_KEY")
-_PHRASE = re.compile(r"(passphrase\\*[\"']?\s*[=:]\s*\\*([\"']))([^\"'\n]{6,200})(?=\\*\2)", re.IGNORECASE)
-_NAME_VALUE_PAIR = re.compile(
-    rf"(\"(?:name|key)\\*\"\s*:\s*\\*\"[\w.-]++(?:{_LABEL}|(?<=key))\\*\"\s*,\s*\\*\"value\\*\"\s*:\s*\\*\")"
-    r"([^\"\\]{6,200})",
-    re.IGNORECASE,
-)
-"""A secret in a pair of name and value, the form in which settings are sent to a service."""
-_ATTACHED_PASSWORD = re.compile(r"(\bmysql\w*(?:\s[^\n|;&]{0,200})?\s-p[\"']?)([^\s\"'/]{4,200})")
-"""A password attached to its flag without a space, as MySQL's programs accept it."""
-_ASSIGNMENT = re.compile(
-    r"(?:key|secret|token|passwd|password|passphrase|pwd|credent(?:i\u0307?|\u0131)als?)"
-    r"\\*[\"']?\s*[=:]\s*(?:\[\s*)?\\*[\"']?[^\s\"',;)}\]]{6}"
-)
-"""Matches the end of every match of `_LABELLED_VALUE`, in casefolded text. Most texts that mention a token assign none;
-this pattern finds that out in a twentieth of the time."""
-_FLAG = re.compile(
-    r"(--(?:\w+-){0,4}(?:api-?key|access-?key|secret-?key|private-?key|client-?secret|secret|token|passwd|password"
-    r"|passphrase|pwd|credentials?)\s+\\*[\"']?)([^\s\"',;)}\]-][^\s\"',;)}\]]{5,199})",
-    re.IGNORECASE,
-)
-_LOGIN = re.compile(r"((?:\s-u|\s--user)(?:\s+|=)\\*[\"']?[\w.@%+-]{1,64}:)([^\s\"'/][^\s\"']{5,199})")
-_LONGEST_WORD = 12
-"""Length of the longest word after a flag that is read as prose, as in "the --password option"."""
-_SHORTEST_SECRET = 6
-"""Length of the shortest value that counts as a secret because of its label."""
-_HARMLESS_VALUE = re.compile(
-    r"^(?:[\d.]{1,15}|true|false|none|null|undefined|string|number|\[redacted.*|[$<{(%].*|(?:~|\.{1,2})(?:/[\w.-]+)+"
-    r"|/?(?:[\w-]+/)*[\w-]+\.(?:cfg|conf|crt|env|go|ini|java|jsx?|json|key|kt|log|md|pem|php|py|rb|rs|rst|sh|toml|tsx?"
-    r"|txt|ya?ml))$",
-    re.IGNORECASE,
-)
-_CODE_VALUE = re.compile(r"[$@]?[^\W\d][\w$]*[?!]?((?:(?:\.|::|->)[^\W\d][\w$]*[?!]?)*)(?:([(\[<]).*)?$")
-"""A value that is code: `os.environ`, `settings.password`, `get_key(name)`."""
-_DIGIT_THEN_LETTER = re.compile(r"\d[^\W\d_]")
-"""A digit before a letter: common in passwords, rare in names of code."""
+__all__ = ["MASK", "redact", "redact_cached", "redact_value"]
 
 
 def redact(text: str) -> str:
-    """Replaces secrets by `[redacted]`: keys known by their shape, and values labelled as key, token or password."""
-    if any(map(text.__contains__, _SHAPE_HINTS)):
-        text = _WEB_TOKEN.sub(lambda found: MASK if found[1] else found[0], text)
-        text = _SHAPES.sub(MASK, text)
-    if "://" in text:
-        text = _URL_LOGIN.sub(rf"\1{MASK}\3", text)
-    folded = text.casefold()
-    if any(map(folded.__contains__, _LABELS)):
-        if "bearer" in folded or "basic" in folded:
-            text = _SCHEME.sub(rf"\1{MASK}", text)
-        if "authorization" in folded:
-            text = _AUTHORIZATION.sub(_mask_flag_value, text)
-        if "passphrase" in folded:
-            text = _PHRASE.sub(rf"\1{MASK}", text)
-        if '"value' in folded:
-            text = _NAME_VALUE_PAIR.sub(rf"\1{MASK}", text)
-        if _ASSIGNMENT.search(folded):
-            text = _LABELLED_VALUE.sub(_mask_labelled_value, text)
-        if "--" in text:
-            text = _FLAG.sub(_mask_flag_value, text)
-    if "-u" in text:
-        text = _LOGIN.sub(rf"\1{MASK}", text)
-    if "mysql" in text:
-        text = _ATTACHED_PASSWORD.sub(rf"\1{MASK}", text)
+    """Replaces secrets by `[redacted]`: keys of a known form, and values that a label, command or sentence gives away.
+
+    >>> redact("export DB_PASS=x7Kp2mQ9 && ./run.sh")
+    'export DB_PASS=[redacted] && ./run.sh'
+    """
+    if len(text) < _SHORTEST_TEXT:
+        return text
+    if "\\u" in text:
+        plain = _ESCAPED_CHARACTER.sub(lambda found: chr(int(found[1], 16)), text)
+        shown = _redact_plain(plain)
+        return text if shown == plain else shown
+    return _redact_plain(text)
+
+
+def _redact_plain(text: str) -> str:
+    has_breaks = "\\" in text and not any(map(text.__contains__, _STAND_INS.values()))
+    for escape, stand_in in _STAND_INS.items() if has_breaks else ():
+        text = text.replace(escape, stand_in)
+    text = mask_keys(text)
+    spans = _find_spans(text)
+    if spans:
+        ends = [0, *(end for _, end in spans)]
+        text = (
+            "".join(
+                text[before:start] + _redact_span(text[start:end])
+                for before, (start, end) in zip(ends, spans, strict=False)
+            )
+            + text[ends[-1] :]
+        )
+    for escape, stand_in in _STAND_INS.items() if has_breaks else ():
+        text = text.replace(stand_in, escape)
     return text
+
+
+def _redact_span(text: str) -> str:
+    folded = text.casefold()
+    text = mask_labelled_secrets(text, folded)
+    text = mask_command_secrets(text)
+    return mask_told_secrets(text, folded)
+
+
+def _find_spans(text: str) -> list[tuple[int, int]]:
+    """Finds the stretches around every word that a secret may follow or precede. They begin and end at spaces."""
+    folded = text.casefold()
+    hint = _HINT if folded.isascii() else _HINT_IN_ANY_LANGUAGE
+    if len(folded) != len(text):  # the positions are not the same
+        return [(0, len(text))] if hint.search(folded) else []
+    spans: list[tuple[int, int]] = []
+    for position in (found.start() for found in hint.finditer(folded)):
+        if spans and position + _MARGIN <= spans[-1][1]:
+            continue
+        start, end = position - _MARGIN, position + 2 * _MARGIN
+        start = _find_space_before(text, start) if start > 0 else 0
+        space = _SPACE.search(text, end) if end < len(text) else None
+        end = space.start() if space else len(text)
+        if spans and start <= spans[-1][1]:
+            start = spans.pop()[0]
+        spans.append((start, end))
+    return spans
+
+
+def _find_space_before(text: str, position: int) -> int:
+    return max(text.rfind(space, 0, position) for space in (" ", "\n", "\x1e")) + 1
 
 
 def redact_value(label: str, value: str) -> str:
     """Redacts a value that has a separate label, such as a field of an object or an argument of a tool call."""
-    is_secret = _SECRET_NAME.fullmatch(label) is not None and len(value) >= _SHORTEST_SECRET
-    return MASK if is_secret and not _is_harmless(value) else redact(value)
-
-
-def _mask_flag_value(match: re.Match[str]) -> str:
-    value = match.group(2)
-    is_prose = value.rstrip(".").isalpha() and len(value) <= _LONGEST_WORD
-    return match.group(0) if is_prose or _is_harmless(value) else match.group(1) + MASK
+    return MASK if is_labelled_secret(label, value) else redact(value)
 
 
 redact_cached = memoize(redact)
 """`redact` with a cache, for texts that are shown again and again, such as facts."""
+_ESCAPED_CHARACTER = re.compile(r"\\u((?!00[0-7]|d[89a-f])[0-9a-f]{4})", re.IGNORECASE)
+"""A character that JSON wrote as its number, ASCII and halves of pairs aside."""
+_STAND_INS = {r"\n": "\x1e", r"\t": "\x1f", r"\r": "\x1d"}
+"""Spaces that stand for the line breaks and tabs of JSON, which would otherwise run into the words after them."""
+_SPACE = re.compile(r"\s")
+_MARGIN = 150
+"""Characters before a hint that are searched; after it, twice as many. Command lines and sentences are shorter."""
+_AFTER_LABEL = r"[:= \t\n\x1e\"'`\\\])>|(,*]"
+_HINTS = {
+    **dict.fromkeys(("token", "secret", "auth", "psk", "_pat", "pin", "otp", "login", "pw", "pwd"), _AFTER_LABEL),
+    "pass": rf"(?:{_AFTER_LABEL}|word|wor[td]|wd|code|phrase|e |in |out|-)",
+    "key": rf"(?:{_AFTER_LABEL}|gen|-data|_base)",
+    "-": r"(?:[pawubn][ \"']|-user)",
+    "sess": "(?:id|ionid|ion=)",
+    "cv": "[vc]",
+    **dict.fromkeys(
+        [
+            "credential",
+            "authorization",
+            "cookie",
+            "connect.sid",
+            "signature=",
+            '"kty',
+            ":5432:",
+            ":*:",
+            "://",
+            "bearer",
+            "basic ",
+            "identified",
+            "sudo -",
+            "mysql",
+            "7z ",
+            "net user",
+            "securestring",
+            "seed phrase",
+            "recovery phrase",
+            "mnemonic",
+            "security code",
+            "verification code",
+            "access code",
+            "door code",
+            "one-time code",
+            "kennwort",
+            "wachtwoord",
+            "parola",
+            "senha",
+            "heslo",
+            "zugangsdaten",
+        ],
+        "",
+    ),
+}
+"""What stands beside a secret in casefolded text: a word, and a pattern of what must follow it."""
+_RAREST_FIRST = 'zqjx7k"*:_5vbwypgfcu-mdhlrnisoate '
+"""The characters of the hints by how often a text has them."""
 
 
-def _mask_labelled_value(match: re.Match[str]) -> str:
-    label, value = match.group(1).lower(), match.group(2).rstrip(".")
-    is_word = value.isalpha() and (value.islower() or value.istitle())
-    if _is_harmless(value) or (is_word and "pass" not in label and "pwd" not in label):
-        return match.group(0)
-    return match.group(1) + MASK
+def _build_hint_pattern(words: Mapping[str, str]) -> re.Pattern[str]:
+    """Builds a pattern that matches where any of the words stands, and looks for the rarest character of each first."""
+    branches: dict[str, list[str]] = {}
+    for word, tail in words.items():
+        at = min(range(len(word)), key=lambda index: _RAREST_FIRST.find(word[index]))
+        before = f"(?<={re.escape(word[: at + 1])})" if at else ""
+        branches.setdefault(word[at], []).append(before + re.escape(word[at + 1 :]) + tail)
+    return re.compile("|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in branches.items()))
 
 
-def _is_harmless(value: str) -> bool:
-    """Whether a value labelled as secret is not one: a number, a word of a schema, a path, a piece of code."""
-    if _HARMLESS_VALUE.match(value):
-        return True
-    code = _CODE_VALUE.match(value)
-    return code is not None and any(code.groups()) and not _DIGIT_THEN_LETTER.search(value)
+_HINT = _build_hint_pattern(_HINTS)
+_HINT_IN_ANY_LANGUAGE = _build_hint_pattern({**_HINTS, **dict.fromkeys(OTHER_PASSWORD_WORDS, "")})
+_SHORTEST_TEXT = 7
+"""Length of the shortest text that can hold a label and a secret: `PIN:123`."""

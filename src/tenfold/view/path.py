@@ -12,16 +12,23 @@ EntryLoader = Callable[[int, int], Sequence[Entry]]
 class Path:
     """Entries by position (root = 0). Missing ones are fetched with `load(first, last)`, both ends inclusive.
 
-    Entries are only ever appended. A position therefore means the same entry for as long as the object lives.
+    Entries are only ever appended. A position therefore means the same entry for as long as the object lives. `purges`
+    is how many purges the session had had when the path was read; entries that were purged since may still be here.
     """
 
-    __slots__ = ("_entries", "_load", "length")
+    __slots__ = ("_entries", "_load", "length", "purges")
 
     def __init__(
-        self, entries: Iterable[Entry] = (), *, length: int | None = None, load: EntryLoader | None = None
+        self,
+        entries: Iterable[Entry] = (),
+        *,
+        length: int | None = None,
+        load: EntryLoader | None = None,
+        purges: int = 0,
     ) -> None:
         self._entries: dict[int, Entry] = dict(enumerate(entries))
         self._load = load
+        self.purges = purges
         self.length = len(self._entries) if length is None else length
 
     def append(self, entry: Entry) -> int:
@@ -66,6 +73,6 @@ class Path:
 
     def fork(self, length: int) -> Path:
         """Returns a path of the first `length` entries, which may then grow apart from this one."""
-        twin = Path(length=length, load=self._load)
+        twin = Path(length=length, load=self._load, purges=self.purges)
         twin._entries = {p: e for p, e in self._entries.items() if p < length}
         return twin

@@ -1,7 +1,7 @@
 """Stages that put the whole conversation, or all but its newest entries, behind one summary and a continuation.
 
 The continuation is a message of its own that stays in view with the Block. It says that the conversation was compacted,
-and quotes the user's current request word for word, so that it need not be searched for in the summary.
+and quotes the user's current request word for word, secrets aside, so that it need not be searched for in the summary.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tenfold.plan.recent_tail import find_entry_tails
 from tenfold.plan.stubs import cut_request, render_read_hint
 from tenfold.record.block import Substitute
 from tenfold.record.message import Message, Text
+from tenfold.text.redaction import redact
 from tenfold.view.units import VisibleMessage
 
 CONTINUATION_KIND = "continuation"
@@ -149,7 +150,7 @@ def _fit_continuation(draft: Draft, goal: Goal, request: VisibleMessage | None) 
     """
     if request is None:
         return build_continuation("")
-    text = extract_request(request.message) or _join_text(request.message)
+    text = redact(extract_request(request.message) or _join_text(request.message))
     most = max(goal.target // 4, draft.measure_messages([build_continuation("")])[0] + _MIN_SUMMARY_TOKENS)
 
     def can_fit(request_text: str) -> bool:

@@ -1,0 +1,93 @@
+"""What was purged stays purged, also if a session that was opened before goes on with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tenfold.config.settings import build_policy
+from tenfold.engine.drive import Answerer
+from tenfold.llm.scripted_model import ScriptedModel
+from tenfold.meter.counters import CharacterCounter
+from tenfold.record.message import Message, Text
+from tenfold.session import Session, SessionAddress
+from tenfold.store.base import Store
+from tenfold.store.sqlite import SqliteStore
+
+PURGED = "the colour of the vault door is heliotrope-4417"
+NS = "default"
+
+
+def build_messages() -> list[Message]:
+    filler = "The next part was looked at, and it is as it should be. " * 30
+    said = [Message("user", (Text(f"Remember always: {PURGED}."),), "human")]
+    for number in range(30):
+        said.append(Message("assistant", (Text(f"Part {number}: {filler}"),), "model"))
+        said.append(Message("user", (Text(f"Go on with part {number + 1}."),), "human"))
+    return said
+
+
+def open_session(store: Store, answerer: Answerer | None = None) -> Session:
+    return Session.create(SessionAddress(store, "s"), build_policy("tenfold", CharacterCounter()), answerer=answerer)
+
+
+def read_everything(store: SqliteStore) -> bytes:
+    if store.path == ":memory:":
+        return repr(store.read_entries(NS, "s")).encode()
+    sides = (store.path, store.path + "-wal", store.path + "-journal")
+    return b"".join(Path(p).read_bytes() for p in sides if Path(p).exists())
+
+
+@pytest.fixture(params=["memory", "file"])
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[SqliteStore, SqliteStore]:
+    """The store as the older session has it open, and as the one that purges has it: two of one file, or one."""
+    if request.param == "memory":
+        store = SqliteStore(":memory:")
+        return store, store
+    return SqliteStore(tmp_path / "store.db"), SqliteStore(tmp_path / "store.db")
+
+
+def test_a_session_opened_before_writes_nothing_of_it(stores: tuple[SqliteStore, SqliteStore]) -> None:
+    mine, other = stores
+    session = open_session(mine)
+    first, *_ = session.append(*build_messages())
+    assert b"heliotrope" in read_everything(other)
+    other.purge(NS, "s", first, now=1)
+    assert b"heliotrope" not in read_everything(other)
+
+    outcome = session.compact(to=1_500)
+    assert outcome.status == "superseded"
+    assert "purged" in outcome.reason
+    assert b"heliotrope" not in read_everything(other)
+
+    again = session.compact(to=1_500)
+    assert again.status == "compacted"
+    session.append(Message("user", (Text("And what else is there?"),), "human"))
+    assert all("heliotrope" not in str(message) for message in session.view.get_messages())
+    assert b"heliotrope" not in read_everything(other)
+    assert other.verify(NS) == []
+
+
+def test_neither_does_a_second_compaction(stores: tuple[SqliteStore, SqliteStore]) -> None:
+    mine, other = stores
+    session = open_session(mine)
+    first, *_ = session.append(*build_messages())
+    assert session.compact(to=2_500).status == "compacted"
+    assert b"heliotrope" in read_everything(other)
+    session.append(*build_messages()[1:])
+    other.purge(NS, "s", first, now=1)
+    assert session.compact(to=1_500).status == "superseded"
+    assert session.compact(to=1_500).status == "compacted"
+    session.append(Message("user", (Text("Go on."),), "human"))
+    assert b"heliotrope" not in read_everything(other)
+    assert other.verify(NS) == []
+
+
+def test_messages_can_still_be_appended(stores: tuple[SqliteStore, SqliteStore]) -> None:
+    mine, other = stores
+    session = open_session(mine, Answerer(model=ScriptedModel([])))
+    first, *_ = session.append(*build_messages())
+    other.purge(NS, "s", first, now=1)
+    assert session.append(Message("user", (Text("Go on."),), "human"))
+    assert b"heliotrope" not in read_everything(other)
