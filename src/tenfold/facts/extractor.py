@@ -87,6 +87,8 @@ class _FactReader:
         self._has_answer = False
 
     def read(self, position: int, message: Message) -> None:
+        if message.origin == "harness":
+            self._read_shortened_step(position, get_text(message))
         if message.origin in {"harness", "tenfold"}:
             return
         if message.origin == "tool" or message.role == "tool":
@@ -125,9 +127,8 @@ class _FactReader:
             self._names.read(position, "\n".join(_list_strings(action.arguments)), _find_owner(action))
         text = extract_prose("\n".join(part.text for part in message.parts if isinstance(part, Text)))
         text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
-        if text.startswith(STEP_PREFIX):  # a host returned it as an answer
-            for action, outcome in parse_step_line(text, self._open_file):
-                self._add_outcome(position, action, outcome, "")
+        if text.startswith(STEP_PREFIX):
+            self._read_shortened_step(position, text)
         elif text:
             self._facts.extend(find_decisions(position, text, user=False))
             self._facts.extend(parse_text_list(position, text, user=False))
@@ -137,6 +138,11 @@ class _FactReader:
             self._names.read(position, text, PROSE_OWNER)
         text_call = None if calls else parse_text_action(message)
         self._text_action = interpret_call(text_call, self._open_file) if text_call else None
+
+    def _read_shortened_step(self, position: int, text: str) -> None:
+        """Reads a line of ours that stands for a step, if the text is one: a host resent it, or a file holds it."""
+        for action, outcome in parse_step_line(text, self._open_file):
+            self._add_outcome(position, action, outcome, "")
 
     def _read_result(self, position: int, message: Message) -> None:
         result = get_tool_result(message)

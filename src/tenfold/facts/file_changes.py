@@ -32,7 +32,7 @@ def collect_changes(messages: Iterable[Message]) -> dict[str, str]:
         if result is not None and (action := open_calls.pop(result.call_id, None)) is not None:
             outcome = judge_result(action, get_text(message), is_error=result.is_error, position=0)
             add(action, outcome.note)
-        elif message.role == "assistant":
+        elif message.origin != "human":
             for action, outcome in parse_step_line(get_text(message), ""):
                 add(action, outcome.note)
     return changes
