@@ -2,7 +2,8 @@
 
     PYTHONPATH=src:. python bench/error_bounds.py [FOLDER]
 
-FOLDER holds the sessions (default: TENFOLD_SESSIONS, or else ../shared/data). Three cases are measured for each counter:
+FOLDER holds the sessions (default: TENFOLD_SESSIONS, or else ../shared/data). For each counter, three cases are
+measured:
 
 - What came since a report: the error of the next request, as a share of what came, and how many errors lie within the
   bounds that `meter/reading.py` uses.

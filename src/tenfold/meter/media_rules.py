@@ -64,18 +64,18 @@ class VisualPatches(Struct, frozen=True):
     def count(self, width: int, height: int) -> int:
         """Returns the tokens of an image of that many pixels."""
         long, short = max(width, height), min(width, height)
-        if self._fits(long, short):
+        if self._is_within(long, short):
             return _count_squares(long, short, 28)
         fitting, too_large = 1, min(long, self.max_edge + 1)
         while too_large - fitting > 1:
             middle = (fitting + too_large) // 2
-            if self._fits(middle, _scale(short, middle, long)):
+            if self._is_within(middle, _compute_side(short, middle, long)):
                 fitting = middle
             else:
                 too_large = middle
-        return _count_squares(fitting, _scale(short, fitting, long), 28)
+        return _count_squares(fitting, _compute_side(short, fitting, long), 28)
 
-    def _fits(self, long: int, short: int) -> bool:
+    def _is_within(self, long: int, short: int) -> bool:
         return -(-long // 28) * 28 <= self.max_edge and _count_squares(long, short, 28) <= self.max_tokens
 
 
@@ -154,7 +154,7 @@ def _count_squares(width: int, height: int, side: int) -> int:
     return -(-width // side) * -(-height // side)
 
 
-def _scale(short: int, part: int, whole: int) -> int:
+def _compute_side(short: int, part: int, whole: int) -> int:
     """Scales a side as the long one goes from `whole` to `part`. Halves are rounded to even, as the provider does."""
     return max(1, round(short * part / whole))
 

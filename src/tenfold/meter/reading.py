@@ -70,22 +70,22 @@ def build_reading(  # noqa: PLR0913 - a view's count, and what it is corrected a
     factor = get_factor(estimator, model, counter)
     if estimator.kind == "ratio" and (row is None or not row.fresh):
         reading = Reading(int(estimate * factor), "estimated", window, factor, 0, estimate)
-        return _bound_by_family(reading, model, counter, media)
+        return _add_family_bounds(reading, model, counter, media)
     if row is None:
         other = calibration.find_other_model(model, counter)
         if other is None:
             reading = Reading(round(estimate * factor), "estimated", window, factor, 0, estimate)
-            return _bound_by_family(reading, model, counter, media)
+            return _add_family_bounds(reading, model, counter, media)
         reading = _read_by_other_model(estimate, other, get_factor(estimator, other.model, counter), factor, window)
         return _with_bounds(reading, reading.slope, _find_bounds(model, counter), media, ("earlier usage",))
     if estimator.kind == "ratio":
-        return _bound_by_growth(_read_by_ratio(estimate, row, factor, window), row, media)
+        return _add_growth_bounds(_read_by_ratio(estimate, row, factor, window), row, media)
     slope = row.compute_slope(factor)
     floor = row.compute_floor(slope)
     if row.fresh:
         tokens = row.last_reported + slope * (estimate - row.last_estimate)
         reading = Reading(max(0, round(tokens)), "reported", window, slope, round(floor), estimate)
-        return _bound_by_growth(reading, row, media)
+        return _add_growth_bounds(reading, row, media)
     reading = Reading(round(floor + slope * estimate), "calibrated", window, slope, round(floor), estimate)
     if row.estimate_growth < MIN_GROWTH:  # the slope is still the family's factor
         bounds = _find_bounds(model, counter)
@@ -129,7 +129,7 @@ def _find_bounds(model: str, counter: str) -> ErrorBounds:
     return CHARACTERS_BOUNDS if counter == "chars4" else find_family(model).bounds
 
 
-def _bound_by_family(reading: Reading, model: str, counter: str, media: MediaTokens) -> Reading:
+def _add_family_bounds(reading: Reading, model: str, counter: str, media: MediaTokens) -> Reading:
     """Bounds a Reading without a report: by how far the factor of the model's family has been off."""
     evidence: Evidence = (
         "tokenizer of the family" if find_family(model).factor == 1.0 else "tokenizer of another family"
@@ -149,7 +149,7 @@ def _with_bounds(
     return _with_interval(reading, low, high, (*evidence, *_UNKNOWN_MEDIA[: media.unknown_parts]))
 
 
-def _bound_by_growth(reading: Reading, row: ModelCalibration, media: MediaTokens) -> Reading:
+def _add_growth_bounds(reading: Reading, row: ModelCalibration, media: MediaTokens) -> Reading:
     """Bounds a Reading with a report: only what came since can be off, and of the media at most as much as came."""
     since = reading.tokens - row.last_reported
     error = GROWTH_SHARE * abs(since) + GROWTH_TOKENS if since else 0

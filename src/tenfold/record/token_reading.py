@@ -57,6 +57,11 @@ class Reading(Struct, frozen=True, omit_defaults=True):
         """The upper bound of what the provider counts, in tokens."""
         return self.tokens + self.above
 
+    def build_record(self) -> dict[str, object]:
+        """Builds what JSON outputs say of the Reading: the number, its bounds, the window, and how it is known."""
+        names = ("tokens", "low", "high", "window", "source", "evidence")
+        return {name: getattr(self, name) for name in names}
+
     def explain(self) -> str:
         """Renders the interval in a compact form, as in `41k-44k of 200k`. Bounds that look alike are one number."""
         low, high = format_thousands(self.low), format_thousands(self.high)
