@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from tenfold.meter.counters import (
     CHARACTERS_BOUNDS,
     Counter,
@@ -164,8 +162,19 @@ def _add_growth_bounds(reading: Reading, row: ModelCalibration, media: MediaToke
 
 
 def _with_interval(reading: Reading, low: float, high: float, evidence: tuple[Evidence, ...]) -> Reading:
-    below, above = max(0, round(reading.tokens - low)), max(0, round(high - reading.tokens))
-    return replace(reading, below=below, above=above, evidence=evidence)
+    tokens = reading.tokens
+    below, above = max(0, round(tokens - low)), max(0, round(high - tokens))
+    return Reading(
+        tokens,
+        reading.source,
+        reading.window,
+        reading.slope,
+        reading.floor,
+        reading.estimate,
+        below=below,
+        above=above,
+        evidence=evidence,
+    )
 
 
 class TokenCache:

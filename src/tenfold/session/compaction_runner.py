@@ -122,7 +122,6 @@ class CompactionRunner:
     def _read_view(self, view: View, call: Call) -> Reading:
         conversation = self._conversation
         with conversation.lock:
-            call = replace(call, calibration=conversation.calibration)
             return take_reading(view, self.policy, call, conversation.get_measures())
 
     def get_need(self, call: Call) -> Need:
@@ -345,7 +344,9 @@ class CompactionRunner:
         before = self._read_view(planned_view, call)
         outcome = self._append_result(result, planned_view)
         view = self._conversation.view
-        after = before if view is planned_view else self._read_view(view, call)
+        after = before
+        if view is not planned_view:
+            after = self._read_view(view, replace(call, calibration=self._conversation.calibration))
         outcome = replace(outcome, reading_before=before, reading_after=after)
         is_repeated = outcome.status == "unsatisfiable" and result.entry is None  # the first time it was reported
         event = build_event(self._conversation.address.session, outcome, self._conversation.stamps.now())
