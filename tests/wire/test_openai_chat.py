@@ -72,7 +72,7 @@ def test_media_parts() -> None:
     assert isinstance(opaque, OpaquePart)
     (again,) = encode_messages(Message("user", message.parts, "human"))
     assert again["content"] == [
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}},
+        url,
         link,
         {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}},
         sound,
