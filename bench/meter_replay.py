@@ -206,7 +206,7 @@ def find_misses(
     requests: Sequence[RecordedRequest], counter: Counter, estimator: Estimator | None = None
 ) -> list[Miss]:
     """Predicts each request from those before it. Aborted answers and empty usage are neither counted nor learned."""
-    estimates = _estimate_requests(requests, counter)
+    estimates = estimate_requests(requests, counter)
     anchors = Calibration()
     found: list[Miss] = []
     for request, estimate in zip(requests, estimates, strict=True):
@@ -225,7 +225,8 @@ def find_misses(
     return found
 
 
-def _estimate_requests(requests: Sequence[RecordedRequest], counter: Counter) -> list[int]:
+def estimate_requests(requests: Sequence[RecordedRequest], counter: Counter) -> list[int]:
+    """Counts the messages of each request, each message once."""
     unique = list({id(m): m for r in requests for m in r.messages}.values())
     known = dict(zip(map(id, unique), measure_messages(unique, counter), strict=True))
     return [sum(known[id(m)] for m in r.messages) for r in requests]

@@ -119,13 +119,14 @@ def test_an_open_call_a_broken_answer_and_long_words_are_shown_as_what_they_are(
 
 @pytest.mark.parametrize("width", range(8, 200, 7))
 def test_the_fill_is_in_the_status_line_at_every_width(width: int) -> None:
-    fill = ContextFill(0.45, "none")
+    fill = ContextFill(0.45, "none", "41k-44k of 100k")
     line = render_status(fill, "compaction", ["one", "two"], "anthropic:claude-haiku-4-5", width=width)
     assert line.plain.startswith("[ctx: 45%]"[:width])
     assert line.cell_length <= max(width, len("[ctx: 45%]"))
     if width >= 80:
         assert "compaction  2 queued" in line.plain
         assert line.plain.endswith("anthropic:claude-haiku-4-5")
+    assert ("  41k-44k of 100k  " in line.plain) == (width >= 78)
 
 
 def test_each_level_looks_different_with_colours_and_without() -> None:
@@ -146,5 +147,6 @@ def test_the_fill_goes_through_the_limits_of_the_policy() -> None:
         levels.append(measure_fill(agent))
     assert [fill.level for fill in levels] == ["none", "warn", "soft", "hard"]
     assert [fill.text for fill in levels] == ["[ctx: 25%]", "[ctx: 75%]", "[ctx: 90%]", "[ctx: 120%]"]
+    assert [fill.interval.partition(" of ")[0] for fill in levels] == [session.take_reading().explain()] * 4
     agent.window = None
     assert measure_fill(agent).text == "[ctx: ?]"

@@ -81,6 +81,21 @@ def test_without_size_and_window_a_known_model_decides(tenfold: Cli, pi: Path) -
     assert "trigger" in told["reason"]
 
 
+def test_previews_outcomes_and_sessions_say_between_which_bounds_the_provider_counts(tenfold: Cli, pi: Path) -> None:
+    keys = {"tokens", "low", "high", "window", "source", "evidence"}
+    planned = tenfold.run_json("compact", pi, "--to", "10%", "--window", "200000", "--preview")["reading"]
+    assert planned.keys() == keys
+    assert planned["low"] < planned["tokens"] < planned["high"] < planned["window"] == 200_000
+    outcome = tenfold.run_json("compact", pi, "--to", "10%", "--window", "200000")
+    assert outcome["reading_before"] == planned
+    assert outcome["reading_after"].keys() == keys
+    assert outcome["reading_after"]["high"] < planned["low"]
+    shown = tenfold.run_json("show", "last")["reading"]
+    assert (shown["low"], shown["high"]) == tuple(outcome["reading_after"][key] for key in ("low", "high"))
+    tenfold.run_ok("compact", pi.parent / "pricing.claude-code.jsonl", "--to", "10%")
+    assert "the provider counts 5." in tenfold.run_ok("show", "last").out
+
+
 def test_preview_prints_the_plan_and_changes_nothing(tenfold: Cli, pi: Path) -> None:
     ran = tenfold.run_ok("compact", pi, "--to", "10%", "--preview")
     assert "plan: 52," in ran.out

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,22 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.meter.counters import (
-    IMAGE_TOKENS,
     MAX_CHUNK_CHARACTERS,
     MESSAGE_OVERHEAD,
-    PAGE_TOKENS,
     BytePairCounter,
     CharacterCounter,
     choose_counter,
-    count_document_tokens,
-    count_image_tokens,
-    count_opaque_tokens,
     find_family,
     get_family_factor,
     is_bpe_installed,
     measure_messages,
-    normalize_model_name,
 )
+from tenfold.meter.model_names import normalize_model_name
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 
 SENTENCES = {
@@ -103,7 +97,7 @@ def test_lone_surrogates_are_counted_not_refused() -> None:
 def test_every_part_of_a_message_is_counted() -> None:
     assert measure_parts(Text("12345"), Thinking("123", signature="x" * 500)) == 8
     assert measure_parts(ToolCall("call-id", "read", '{"path": "a"}')) == 4 + 13
-    result = ToolResult("call-id", "read", (Text("123456"), Image(width=750, height=10), Document(text="12")))
+    result = ToolResult("call-id", "read", (Text("123456"), Image(width=280, height=10), Document(text="12")))
     assert measure_parts(result) == 4 + 6 + 10 + 2
     assert measure_parts(OpaquePart("odd", b"x" * 9)) == 3
 
@@ -117,39 +111,6 @@ def test_all_texts_are_counted_in_one_batch() -> None:
     counter = Length()
     measure_messages([Message("user", (Text("a"), Text("b")), "human")] * 50, counter)
     assert counter.batches == [100]
-
-
-def test_an_image_is_sized_by_pixels_never_by_its_bytes() -> None:
-    assert count_image_tokens(Image(width=1000, height=600)) == 800
-    assert count_image_tokens(Image(width=8000, height=8000)) == IMAGE_TOKENS
-    assert count_image_tokens(Image(data="A" * 4_000_000)) == IMAGE_TOKENS
-    assert count_image_tokens(Image(width=100, height=0)) == IMAGE_TOKENS
-
-
-def test_a_document_is_sized_by_text_then_pages_then_bytes() -> None:
-    assert measure_parts(Document(text="x" * 40, data="A" * 4_000_000, pages=9)) == 40
-    assert count_document_tokens(Document(pages=3, data="A" * 4_000_000)) == 3 * PAGE_TOKENS
-    assert count_document_tokens(Document(data="A" * 400_000, media_type="application/pdf")) == 6 * PAGE_TOKENS
-    assert count_document_tokens(Document(data="A" * 4_000, media_type="text/plain")) == 750
-    assert count_document_tokens(Document(url="https://example.test/a.pdf")) == PAGE_TOKENS
-    assert count_document_tokens(Document(name="empty")) == 0
-
-
-def make_recording(seconds: int, rate: int, form: str) -> OpaquePart:
-    """A recording as OpenAI's formats carry it: base64 takes four characters for three bytes."""
-    data = "A" * (seconds * rate * 4 // 3)
-    return OpaquePart("input_audio", json.dumps({"input_audio": {"data": data, "format": form}}).encode())
-
-
-def test_a_recording_is_sized_by_its_seconds_never_by_its_bytes() -> None:
-    assert count_opaque_tokens(make_recording(60, 32_000, "wav")) == pytest.approx(600, abs=1)
-    assert count_opaque_tokens(make_recording(60, 8_000, "mp3")) == pytest.approx(600, abs=1)
-
-
-def test_an_image_that_a_provider_drew_is_one_image() -> None:
-    drawn = json.dumps({"type": "image_generation_call", "result": "A" * 1_900_000}).encode()
-    assert count_opaque_tokens(OpaquePart("image_generation_call", drawn)) == IMAGE_TOKENS
-    assert count_opaque_tokens(OpaquePart("image_generation_call", b'{"type":"image_generation_call"}')) == 8
 
 
 @given(st.lists(st.text(max_size=60), max_size=6))

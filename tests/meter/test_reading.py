@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tenfold.errors import RecordError
 from tenfold.meter.estimators import (
@@ -16,6 +17,7 @@ from tenfold.meter.estimators import (
     expire_reports,
     record_usage,
 )
+from tenfold.meter.media_counts import NO_MEDIA, MediaTokens
 from tenfold.meter.reading import Reading, build_plain_reading, build_reading
 from tenfold.record.entry import Usage
 
@@ -31,7 +33,21 @@ def build_anchors(*requests: tuple[int, int], model: str = "m", counter: str = B
 
 
 def read_estimate(estimate: int, anchors: Calibration, factor: float | None = 1.0, model: str = "m") -> Reading:
-    return build_reading(estimate, anchors, Estimator(factor=factor), model=model, window=100_000, counter=BPE)
+    """The Reading without its interval."""
+    reading = build_reading(estimate, anchors, Estimator(factor=factor), model=model, window=100_000, counter=BPE)
+    return replace(reading, below=0, above=0, evidence=())
+
+
+def read_interval(
+    estimate: int,
+    anchors: Calibration = Calibration(),  # noqa: B008 - an immutable value
+    *,
+    model: str = "gpt-4o",
+    counter: str = BPE,
+    media: MediaTokens = NO_MEDIA,
+    estimator: Estimator = Estimator(),  # noqa: B008 - an immutable value
+) -> Reading:
+    return build_reading(estimate, anchors, estimator, model=model, window=200_000, counter=counter, media=media)
 
 
 def test_without_a_report_the_factor_corrects() -> None:
@@ -201,3 +217,99 @@ def test_a_reading_is_finite_monotone_and_never_negative(
     assert 0.5 <= small.slope <= 5
     assert small.floor >= 0
     assert decode_calibration(encode_calibration(anchors)) == anchors
+
+
+def test_without_usage_the_interval_is_as_wide_as_the_evidence_is_weak() -> None:
+    own, another, characters = (
+        read_interval(10_000),
+        read_interval(10_000, model="claude-sonnet-4-5"),
+        read_interval(10_000, counter="chars4"),
+    )
+    assert (own.low, own.high, own.evidence) == (9_500, 10_500, ("tokenizer of the family",))
+    assert (another.low, another.tokens, another.high) == (10_250, 12_500, 15_125)
+    assert another.evidence == ("tokenizer of another family",)
+    assert (characters.low, characters.high) == (9_450, 16_875)
+    assert characters.evidence == ("characters / 4",)
+
+
+def test_a_report_bounds_all_but_what_came_since() -> None:
+    anchors = build_anchors((100_000, 120_000), model="gpt-4o")
+    exact = read_interval(100_000, anchors)
+    assert (exact.low, exact.high, exact.evidence) == (120_000, 120_000, ("reported usage",))
+    grown = read_interval(102_000, anchors)
+    assert (grown.low, grown.tokens, grown.high) == (120_800, 122_000, 123_200)
+    assert grown.evidence == ("reported usage", "count since the report")
+    tiny = read_interval(100_010, anchors)
+    assert (tiny.low, tiny.high) == (120_000, 120_215), "what is only added makes a request no smaller"
+    shrunk = read_interval(98_000, anchors)
+    assert shrunk.low < shrunk.tokens == 118_000 < shrunk.high
+
+
+def test_what_was_learned_bounds_a_reading_whose_report_expired() -> None:
+    learned = expire_reports(build_anchors((10_000, 22_000), (110_000, 122_000), model="gpt-4o"))
+    reading = read_interval(50_000, learned)
+    assert (reading.low, reading.tokens, reading.high) == (60_140, 62_000, 65_720)
+    assert reading.evidence == ("earlier usage",)
+    early = read_interval(50_000, expire_reports(build_anchors((10_000, 22_000), model="gpt-4o")))
+    assert (early.low, early.tokens, early.high) == (58_900, 62_000, 65_100)
+    other = read_interval(50_000, learned, model="claude-sonnet-4-5")
+    assert other.evidence == ("earlier usage",)
+    assert other.high - other.low > reading.high - reading.low
+
+
+def test_media_have_bounds_of_their_own_which_no_slope_corrects() -> None:
+    known = read_interval(11_600, model="claude-opus-4-7", media=MediaTokens(1_600, 1_600, 1_600))
+    assert known.tokens == round(11_600 * 1.6)
+    assert (known.low, known.high) == (12_000 + 1_600, 20_000 + 1_600)
+    assert known.evidence == ("tokenizer of another family",)
+    unknown = read_interval(11_600, media=MediaTokens(1_600, 1, 4_800, 1))
+    assert (unknown.low, unknown.high) == (9_501, 10_500 + 4_800)
+    assert unknown.evidence == ("tokenizer of the family", "media of unknown size")
+
+
+def test_media_that_a_report_has_counted_are_known() -> None:
+    anchors = build_anchors((100_000, 120_000), model="gpt-4o")
+    media = MediaTokens(3_000, 2, 36_000, 1)
+    assert read_interval(100_000, anchors, media=media).evidence == ("reported usage",)
+    assert read_interval(100_000, anchors, media=media).high == 120_000
+    added = read_interval(103_000, anchors, media=media)
+    assert added.high >= 120_000 + 36_000
+    assert added.evidence == ("reported usage", "count since the report", "media of unknown size")
+
+
+def test_an_estimator_that_aims_high_still_says_what_is_likely() -> None:
+    careful = read_interval(10_000, estimator=Estimator("ratio", 2.0))
+    assert (careful.low, careful.tokens, careful.high) == (9_500, 20_000, 20_000)
+
+
+@given(
+    st.integers(0, 300_000),
+    st.lists(st.tuples(st.integers(0, 300_000), st.integers(1, 300_000)), max_size=5),
+    st.sampled_from(["gpt-4o", "claude-opus-4-7", "claude-3-5-sonnet", "unknown"]),
+    st.sampled_from([BPE, "chars4"]),
+    st.sampled_from([Estimator(), Estimator("ratio", 2.0), Estimator(factor=0.5)]),
+    st.tuples(st.integers(0, 50_000), st.integers(0, 50_000), st.integers(0, 50_000)),
+)
+def test_an_interval_always_holds_its_middle(
+    estimate: int,
+    requests: list[tuple[int, int]],
+    model: str,
+    counter: str,
+    estimator: Estimator,
+    media: tuple[int, int, int],
+) -> None:
+    reported = build_anchors(*requests, model="gpt-4o", counter=counter)
+    low, tokens, high = sorted(media)
+    bounds = MediaTokens(min(tokens, estimate), min(low, estimate), high, 1)
+    for anchors in (reported, expire_reports(reported)):
+        reading = read_interval(estimate, anchors, model=model, counter=counter, estimator=estimator, media=bounds)
+        assert 0 <= reading.low <= reading.tokens <= reading.high
+        assert reading.evidence
+
+
+def test_an_interval_is_shown_in_a_few_characters() -> None:
+    assert Reading(42_000, "estimated", 200_000, 1.0, 0, 0, below=1_000, above=2_000).explain() == "41k-44k of 200k"
+    assert Reading(42_000, "reported", 200_000, 1.0, 0, 0).explain() == "42k of 200k"
+    assert Reading(42_010, "reported", None, 1.0, 0, 0, below=5, above=20).explain() == "42k"
+    assert Reading(950, "estimated", 1_048_576, 1.0, 0, 0, below=47, above=3_150).explain() == "903-4.1k of 1.05M"
+    assert Reading(999_700, "reported", 1_000_000, 1.0, 0, 0).explain() == "1M of 1M"

@@ -7,8 +7,9 @@ from functools import cache
 
 import pytest
 
+from bench.error_bounds import is_held, read_requests
 from bench.meter_replay import Miss, RecordedRequest, find_folder, find_misses, read_runs, switch_model
-from tenfold.meter.counters import BytePairCounter, CharacterCounter
+from tenfold.meter.counters import BytePairCounter, CharacterCounter, Counter
 from tenfold.meter.estimators import Estimator
 from tests.sessions import require_sessions
 
@@ -66,3 +67,22 @@ def test_the_published_ratio_is_worse_after_a_compaction() -> None:
         if m.when == "compacted"
     ]
     assert min(found) > 0.30
+
+
+@pytest.mark.parametrize("counter", [BytePairCounter(), CharacterCounter()], ids=["o200k", "chars4"])
+def test_the_interval_holds_what_was_reported_for_19_of_20_requests(counter: Counter) -> None:
+    later = [r for requests in get_runs().values() for r in read_requests(requests, counter) if not r.is_first]
+    assert len(later) > 700
+    assert sum(is_held(r.reading, r.reported) for r in later) / len(later) > 0.95
+    learned = [r for r in later if r.is_learned]
+    assert sum(is_held(r.without_report, r.reported) for r in learned) / len(learned) > 0.95
+    widths = [(r.reading.high - r.reading.low) / r.reported for r in later]
+    assert statistics.median(widths) < 0.02, "an interval that holds everything would say nothing"
+
+
+def test_the_interval_holds_what_was_reported_right_after_a_compaction() -> None:
+    for counter in (BytePairCounter(), CharacterCounter()):
+        read = list(read_requests(get_runs()["pi"], counter))
+        after = [r for r in read if r.reading.source == "calibrated"]
+        assert len(after) == 2
+        assert all(is_held(r.reading, r.reported) for r in after)

@@ -6,12 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.meter.counters import CharacterCounter, measure_messages
+from tenfold.meter.media_counts import MediaTokens
 from tenfold.meter.reading import RunningTotal, TokenCache
 from tenfold.record.block import Block, Replacement, Run, Substitute
 from tenfold.record.entry import Entry, MessageEntry, Retraction
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.record.message import Image, Message, Text, ToolCall, ToolResult
 from tenfold.view.fold import View
 from tenfold.view.path import Path
+from tests.meter.pictures import encode, make_png
 
 
 class Counted:
@@ -134,3 +136,31 @@ def test_a_fork_keeps_only_the_shared_sizes() -> None:
 def test_a_tally_works_with_a_real_counter() -> None:
     view = View.from_path(Path([make_entry(0, make_user("a" * 400))]))
     assert RunningTotal(TokenCache(CharacterCounter()))(view) == 104
+
+
+def make_picture(width: int, height: int) -> Message:
+    return Message("user", (Image("image/png", encode(make_png(width, height))),), "human")
+
+
+def test_what_is_not_text_is_added_up_with_its_bounds() -> None:
+    tally = RunningTotal(TokenCache(CharacterCounter(model="claude-sonnet-4-5")))
+    view = View.from_path(Path())
+    assert tally.measure_media(view) == MediaTokens()
+    linked = Message("user", (Image(url="https://e.org/a.png"),), "human")
+    for at, message in enumerate([make_picture(280, 280), make_user("text"), linked, make_calls("a", "b")]):
+        view = extend_view(view, make_entry(at, message))
+        tally.measure_media(view)
+    assert tally.measure_media(view) == MediaTokens(1_668, 101, 1_668, 1)
+    shown = Message("tool", (ToolResult("a", "look", (Image("image/png", encode(make_png(28, 28))),)),), "tool")
+    view = extend_view(view, make_entry(4, shown))
+    assert tally.measure_media(view) == MediaTokens(1_669, 102, 1_669, 1)
+    assert tally.measure_media(View.from_path(view.path)) == MediaTokens(1_669, 102, 1_669, 1)
+
+
+def test_an_image_is_counted_by_the_rules_of_this_model_whatever_was_stored() -> None:
+    view = View.from_path(Path([make_entry(0, make_picture(1_920, 1_080)), make_entry(1, make_user("abcd"))]))
+    known = TokenCache(CharacterCounter(model="claude-opus-4-7"))
+    known.add((0, 0, -1), 1_604)
+    known.add((1, 0, -1), 5)
+    assert RunningTotal(known)(view) == 2_691 + 4 + 5
+    assert known.fork(1).measure(list(view.get_visible_messages()))[0] == 2_695

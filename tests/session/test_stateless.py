@@ -259,6 +259,32 @@ def test_a_short_talk_with_a_recording_or_a_drawn_image_fits() -> None:
         assert result.outcome.tokens_before < 3_000
 
 
+def test_an_outcome_says_what_the_provider_counts_before_and_after() -> None:
+    result = tenfold.compact(build_openai_chat(), window=16_000, model="gpt-4o")
+    before, after = result.outcome.reading_before, result.outcome.reading_after
+    assert before is not None
+    assert after is not None
+    assert (before.tokens, after.tokens) == (result.outcome.tokens_before, result.outcome.tokens_after)
+    assert 0 < after.low < after.tokens < after.high < before.low < before.high
+    assert (before.window, before.evidence) == (16_000, ("tokenizer of the family",))
+    unchanged = tenfold.compact(build_openai_chat(), window=200_000, model="claude-opus-4-7").outcome
+    assert unchanged.reading_before == unchanged.reading_after
+    assert unchanged.reading_before is not None
+    assert unchanged.reading_before.low > before.high, "Claude's tokens are more than those of the same words here"
+
+
+def test_a_reading_counts_what_is_sent_besides_the_list_and_media_of_unknown_size() -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://e.org/a.png"}}
+    messages = [{"role": "user", "content": [image]}]
+    bare = tenfold.compact(messages, window=100_000, model="gpt-4o").outcome.reading_after
+    told = tenfold.compact(messages, window=100_000, model="gpt-4o", system="Be brief. " * 500).outcome.reading_after
+    assert bare is not None
+    assert told is not None
+    assert told.tokens > bare.tokens + 1_000
+    assert bare.evidence == ("tokenizer of the family", "media of unknown size")
+    assert bare.high - bare.low > 1_000
+
+
 def test_an_empty_list_is_nothing_to_do() -> None:
     result = tenfold.compact([], to=1_000)
     assert result.messages == []

@@ -66,13 +66,13 @@ def test_media_parts() -> None:
     sound = {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}}
     (message,) = decode({"role": "user", "content": [url, link, file, sound]})
     image, linked, document, opaque = message.parts
-    assert image == Image("image/png", "QQ==")
+    assert image == Image("image/png", "QQ==", detail="low")
     assert linked == Image(url="https://e.org/a.png")
     assert document == Document("a.pdf", "application/pdf", data="QQ==")
     assert isinstance(opaque, OpaquePart)
     (again,) = encode_messages(Message("user", message.parts, "human"))
     assert again["content"] == [
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}},
+        url,
         link,
         {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}},
         sound,

@@ -1,4 +1,4 @@
-"""The status line: how full the context is, how near a compaction, what is being done, what is queued, which model."""
+"""The status line: how full the context is, how near a compaction, what is being done and queued, which model."""
 
 from __future__ import annotations
 
@@ -31,10 +31,14 @@ PLAIN_STYLES: dict[FillLevel, str] = {
 
 
 class ContextFill(Struct, frozen=True):
-    """The share of the window that the view takes (None: not known), and the policy's level for it."""
+    """The share of the window that the view takes (None: not known), and the policy's level for it.
+
+    `interval` says between which sizes the provider's own count lies, as in `41k-44k of 200k`.
+    """
 
     share: float | None = None
     level: FillLevel = "unknown"
+    interval: str = ""
 
     @property
     def text(self) -> str:
@@ -49,7 +53,7 @@ def measure_fill(agent: Agent) -> ContextFill:
         return ContextFill()
     reading = session.take_reading(window=window)
     limits = session.policy.get_limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
-    return ContextFill(reading.fill, limits.get_need(reading.tokens))
+    return ContextFill(reading.fill, limits.get_need(reading.tokens), reading.explain())
 
 
 def render_status(
@@ -64,6 +68,9 @@ def render_status(
         if text and len(text) + 2 <= free_columns:
             parts += [("  ", ""), (text, style)]
             free_columns -= len(text) + 2
+    if fill.interval and len(fill.interval) + len(model) + 4 <= free_columns:  # the model's name is worth more
+        parts += [("  ", ""), (fill.interval, "dim")]
+        free_columns -= len(fill.interval) + 2
     name = to_one_line(model, max(0, free_columns - 2))
     if name and len(name) >= min(6, len(model)):
         parts += [(" " * (free_columns - len(name)), ""), (name, "dim")]

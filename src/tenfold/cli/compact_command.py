@@ -162,10 +162,11 @@ def _compact_recorded(
         sessions.append(session)
         if arguments.preview:
             decision, plan = session.preview(arguments.build_call(session))
+            reading = session.take_reading(window=arguments.window)
             if arguments.json:
-                print_json(encode_preview(source.path, session, decision, plan))
+                print_json(encode_preview(source.path, session, reading, decision, plan))
             else:
-                show_preview(source.path, session, decision, plan)
+                show_preview(source.path, session, reading, decision, plan)
         else:
             outcome, counter = run.compact_session(session), session.policy.counter.name
             yield SessionOutcome(str(source.path), row.info.id, row.info.format, counter, outcome)

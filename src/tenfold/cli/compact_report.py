@@ -13,6 +13,7 @@ from tenfold.llm.prices import find_rates
 from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import Outcome
 from tenfold.record.block import MUST_KEEP, ModelCost, Receipt, add_costs
+from tenfold.record.token_reading import Reading
 from tenfold.session import Session
 from tenfold.text.terminal_safe import sanitize, to_one_line
 from tenfold.trigger.economy import build_receipt, explain_receipt
@@ -35,8 +36,9 @@ class SessionOutcome(msgspec.Struct, frozen=True):
 def as_json(result: SessionOutcome) -> bytes:
     """Encodes the outcome as one JSON object with all its fields."""
     fields = {f.name: getattr(result.outcome, f.name) for f in msgspec.structs.fields(Outcome)}
+    readings = {name: value.build_record() for name, value in fields.items() if isinstance(value, Reading)}
     source = {"file": result.file, "session": result.session, "format": result.format, "counter": result.counter}
-    return msgspec.json.encode(source | fields)
+    return msgspec.json.encode(source | fields | readings)
 
 
 def print_report(results: Sequence[SessionOutcome], *, is_stored: bool) -> None:
@@ -144,15 +146,16 @@ def _print_totals(results: Sequence[SessionOutcome]) -> None:
     _print_lost_facts(results)
 
 
-def show_preview(path: Path, session: Session, decision: Decision, plan: Plan | None) -> None:
-    """Prints what would be done, and why."""
+def show_preview(path: Path, session: Session, reading: Reading, decision: Decision, plan: Plan | None) -> None:
+    """Prints what would be done, and why. `reading` is what the provider counts for the view now."""
     show(sanitize(str(path)), style="bold")
     lines = [decision.explain(), *(plan.explain().splitlines() if plan is not None else [])]
     for line in lines:
         show(f"  {sanitize(line)}")
     if (receipt := _estimate_receipt(session, plan)) is not None:
         show(f"  money: {explain_receipt(receipt)}; what a model asks for the summary comes on top")
-    show(f"  in view now: {sum(1 for _ in session.view.get_visible_messages()):,} messages; nothing was changed")
+    count = sum(1 for _ in session.view.get_visible_messages())
+    show(f"  in view now: {count:,} messages, for the provider {render_reading(reading)}; nothing was changed")
 
 
 def _estimate_receipt(session: Session, plan: Plan | None) -> Receipt | None:
@@ -163,7 +166,12 @@ def _estimate_receipt(session: Session, plan: Plan | None) -> Receipt | None:
     return build_receipt(plan.tokens_before, plan.tokens_after, plan.tokens_after, rates, None)
 
 
-def encode_preview(path: Path, session: Session, decision: Decision, plan: Plan | None) -> bytes:
+def render_reading(reading: Reading) -> str:
+    """Renders what the provider counts, and how that is known: `41k-44k of 200k tokens (reported usage)`."""
+    return f"{reading.explain()} tokens ({', '.join(reading.evidence)})"
+
+
+def encode_preview(path: Path, session: Session, reading: Reading, decision: Decision, plan: Plan | None) -> bytes:
     """Encodes the Decision and the Plan as one JSON object."""
     return msgspec.json.encode(
         {
@@ -174,6 +182,7 @@ def encode_preview(path: Path, session: Session, decision: Decision, plan: Plan 
             "target": decision.target,
             "target_missed": decision.target_missed,
             "messages_before": sum(1 for _ in session.view.get_visible_messages()),
+            "reading": reading.build_record(),
             "tokens_before": plan.tokens_before if plan else None,
             "tokens_after_at_most": plan.tokens_after if plan else None,
             "stages": [msgspec.to_builtins(s) for s in plan.stage_results] if plan else [],

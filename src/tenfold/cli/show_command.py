@@ -12,6 +12,7 @@ import msgspec
 import typer
 from msgspec import Struct
 
+from tenfold.cli.compact_report import render_reading
 from tenfold.cli.console import format_id, print_json, print_table, show
 from tenfold.cli.store_access import (
     JsonOption,
@@ -25,6 +26,7 @@ from tenfold.recall.expand import excerpt_message
 from tenfold.record.block import Block
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text
+from tenfold.record.token_reading import Reading
 from tenfold.session import Session
 from tenfold.store.base import SessionRow
 from tenfold.store.lookup import find_session
@@ -55,7 +57,7 @@ class TimelineRow(Struct, frozen=True):
 class _SessionSizes(Struct, frozen=True):
     messages: int
     tokens: int
-    tokens_in_view: int
+    reading: Reading
 
 
 def register(app: typer.Typer) -> None:
@@ -77,9 +79,7 @@ def show_session(
         current = open_session(place, row, namespace=namespace)
         rows = [r for r in build_timeline(current) if hidden or r.seen != "hidden"]
         blocks = get_live_blocks(current)
-        sizes = _SessionSizes(
-            len(_list_messages(current)), current.count_uncompacted(), current.take_reading().estimate
-        )
+        sizes = _SessionSizes(len(_list_messages(current)), current.count_uncompacted(), current.take_reading())
     if json:
         record = {
             "session": row.info.id,
@@ -88,7 +88,8 @@ def show_session(
             "entries": row.entry_count,
             "messages": sizes.messages,
             "tokens": sizes.tokens,
-            "tokens_in_view": sizes.tokens_in_view,
+            "tokens_in_view": sizes.reading.estimate,
+            "reading": sizes.reading.build_record(),
             "counter": current.policy.counter.name,
             "blocks": [_build_block_record(b) for b in blocks],
             "timeline": [msgspec.structs.replace(r, text=sanitize(r.text)) for r in rows],
@@ -115,14 +116,17 @@ def show_session(
 
 def _print_heading(row: SessionRow, session: Session, sizes: _SessionSizes, blocks: Sequence[Block]) -> None:
     info, counter = row.info, session.policy.counter.name
-    share = f", {sizes.tokens_in_view / sizes.tokens:.1%}" if sizes.tokens else ""
+    in_view = sizes.reading.estimate
+    share = f", {in_view / sizes.tokens:.1%}" if sizes.tokens else ""
     model = f", model {to_one_line(info.model, 60)}" if info.model else ""
     show(f"session {info.id}", style="bold")
     show(f"{info.format}, {sanitize(info.file)}{model}")
     show(
         f"{sizes.messages:,} messages, {sizes.tokens:,} tokens by {counter}; the model sees "
-        f"{sum(1 for _ in session.view.get_visible_messages()):,} messages, {sizes.tokens_in_view:,} tokens{share}"
+        f"{sum(1 for _ in session.view.get_visible_messages()):,} messages, {in_view:,} tokens{share}"
     )
+    if info.model:
+        show(f"the provider counts {render_reading(sizes.reading)}")
     for block in blocks:
         show(
             f"Block {format_id(block.id)} by {block.policy}: {block.tokens_before:,} -> {block.tokens_after:,} tokens "

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from tenfold.meter.estimators import Calibration
+from tenfold.meter.media_counts import NO_MEDIA, MediaTokens
 from tenfold.meter.reading import TokenCache
 from tenfold.plan.draft import RecallMode
 from tenfold.trigger.economy import Rates
@@ -39,11 +40,20 @@ class Call(Struct, frozen=True):
     rates: Rates | None = None
 
 
+def measure_no_media(_: View) -> MediaTokens:
+    """Measures a view as if it were all text, so that a Reading of it has bounds for text alone."""
+    return NO_MEDIA
+
+
 class Measures(Struct, frozen=True):
-    """How a compaction measures: a cache of message tokens, and a function that counts a whole view."""
+    """How a compaction measures: a cache of message tokens, and functions that count a view and what is not text in it.
+
+    What is not text is in the count as well; it is measured apart for the bounds of a Reading.
+    """
 
     token_cache: TokenCache
     count_view: Callable[[View], int]
+    measure_media: Callable[[View], MediaTokens] = measure_no_media
 
 
 def describe_demand(call: Call) -> str:

@@ -264,9 +264,14 @@ def take_reading(view: View, policy: Policy, call: Call, measures: Measures) -> 
     estimate = measures.count_view(view) + call.floor
     if call.to is not None:
         return build_plain_reading(estimate, call.window)
-    counter = policy.counter.name
     return build_reading(
-        estimate, call.calibration, policy.estimator, model=call.model, window=call.window, counter=counter
+        estimate,
+        call.calibration,
+        policy.estimator,
+        model=call.model,
+        window=call.window,
+        counter=policy.counter.name,
+        media=measures.measure_media(view),
     )
 
 

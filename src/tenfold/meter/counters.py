@@ -1,7 +1,8 @@
 """Counts the tokens of texts and messages: a rule of thumb, a real byte-pair vocabulary, and whole messages.
 
-A counter counts plain text. Everything else (images, files, opaque parts, the overhead of a message) is sized here by
-rule, the same for every counter. Correcting a count towards what a provider reports is the job of `reading.py`.
+A counter counts plain text. Everything else (images, files, recordings, opaque parts) is sized by the rules of the
+model that the counter was chosen for, in `media_counts.py`. Correcting a count towards what a provider reports is the
+job of `reading.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Literal, NamedTuple, Protocol, assert_never
 
 from msgspec import Struct
 
+from tenfold.meter.media_counts import NO_MEDIA, MediaTokens, count_part
+from tenfold.meter.model_names import normalize_model_name
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 
 MESSAGE_OVERHEAD = 4
@@ -22,34 +25,9 @@ MESSAGE_OVERHEAD = 4
 the role; two public agents (spec/blocks.md C5, spec/tiers.md B4) charge 4.
 """
 
-PIXELS_PER_TOKEN = 750
-IMAGE_TOKENS = 1_600
-"""Anthropic's vision page: width x height / 750, after scaling down to about 1,600 tokens. An image of unknown size is
-charged this maximum. (Claude from 4.7 on allows larger images, up to about 4,800 tokens. They are undercounted here
-until the first usage is reported.)
-"""
-
-PAGE_TOKENS = 1_500
-PAGE_BYTES = 50_000
-"""Anthropic's PDF page: 1,500 to 3,000 tokens a page by density. Public measurements give 2,100 for a page of text,
-1,600 for a scanned one (Claude) and 560 (Gemini). The provider's correction is applied on top, so the lower end is
-charged. Where the number of pages is unknown, 50,000 bytes count as one page. That is an assumption (documents of text
-and figures), not a measurement.
-"""
-
-AUDIO_TOKENS_PER_SECOND = 10
-WAV_BYTES_PER_SECOND = 32_000
-MP3_BYTES_PER_SECOND = 8_000
-"""OpenAI's guide on realtime costs: audio in user messages is one token for 100 ms. The seconds follow from the bytes,
-at the rates of 16-bit speech at 16 kHz and of MP3 at 64 kbit/s. Recordings of higher quality are shorter than that, and
-so are counted too high.
-"""
-
-OPAQUE_BYTES_PER_TOKEN = 4
 MAX_CHUNK_CHARACTERS = 1 << 20
 """Characters counted at once. Limits the working copy of a very large text to a few megabytes."""
 
-_INLINE_TEXT = ("text/", "application/json", "application/xml")
 _CJK = re.compile(
     "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
     "\U00020000-\U0003ffff]+"
@@ -59,7 +37,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Counter(Protocol):
-    """Counts plain texts. Stored counts are filed under `name`, so another name means other numbers."""
+    """Counts plain texts. Stored counts are filed under `name`, so another name means other numbers.
+
+    A counter with a further attribute `model` has images, files and recordings counted as that model counts them.
+    """
 
     @property
     def name(self) -> str:
@@ -76,9 +57,11 @@ class CharacterCounter(Struct, frozen=True):
 
     CJK means Han, kana, hangul and their full-width forms. Measured on the synthetic sentences in docs/meter.md, each
     takes 0.5 to 0.9 tokens with the o200k vocabulary and 0.9 to 1.4 with cl100k. A quarter would be far too low.
+    `model` is the model by whose rules images, files and recordings are counted ("": as for an unknown model).
     """
 
     name: Literal["chars4"] = "chars4"
+    model: str = ""
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Returns the tokens of each text by the rule above: exact arithmetic, no vocabulary."""
@@ -89,10 +72,12 @@ class BytePairCounter(Struct, frozen=True):
     """Counts with a real byte-pair vocabulary from the package `toktok-rs`. It needs no download.
 
     The vocabulary is loaded at the first count, which takes about half a second, once per process. `count` raises
-    ImportError where the package is not installed. `choose_counter` checks that first, and falls back visibly.
+    ImportError where the package is not installed. `choose_counter` checks that first, and falls back visibly. `model`
+    is the model by whose rules images, files and recordings are counted ("": as for an unknown model).
     """
 
     encoding: Literal["o200k", "cl100k"] = "o200k"
+    model: str = ""
 
     @property
     def name(self) -> str:
@@ -114,60 +99,65 @@ class CounterChoice(NamedTuple):
     note: str
 
 
+class ErrorBounds(Struct, frozen=True):
+    """How far a corrected count may lie from the provider's: shares of it, for a count that is too high or too low."""
+
+    below: float
+    above: float
+
+
 class ModelFamily(Struct, frozen=True):
     """The counter for models whose name begins with `prefix`, and how far off it is.
 
-    `factor` is the model's tokens per counted token, used until usage is reported. `evidence` says where it comes from.
+    `factor` is the model's tokens per counted token, used until usage is reported, and `bounds` how far the provider's
+    count may lie from that. `evidence` says where they come from.
     """
 
     prefix: str
     encoding: Literal["o200k", "cl100k"]
     factor: float
+    bounds: ErrorBounds
     evidence: str
 
 
-_OPENAI = "the family's own vocabulary (toktok-rs equals tiktoken, bench/tokenizers.py)"
-_CLAUDE = "no public vocabulary; growth between reported usages is 1.23 to 1.25 x o200k (docs/meter.md)"
-_CLAUDE_NEW = "no public vocabulary; a public rebuild of the tokenizer since 4.7 counts 1.60 x o200k (docs/meter.md)"
-FAMILIES: tuple[ModelFamily, ...] = (
-    ModelFamily("gpt-3.5", "cl100k", 1.0, _OPENAI),
-    ModelFamily("gpt-4", "cl100k", 1.0, _OPENAI),
-    ModelFamily("gpt-4o", "o200k", 1.0, _OPENAI),
-    ModelFamily("gpt-4.1", "o200k", 1.0, _OPENAI),
-    ModelFamily("gpt-4.5", "o200k", 1.0, _OPENAI),
-    ModelFamily("gpt-", "o200k", 1.0, _OPENAI),
-    ModelFamily("chatgpt-", "o200k", 1.0, _OPENAI),
-    ModelFamily("codex-", "o200k", 1.0, _OPENAI),
-    ModelFamily("o1", "o200k", 1.0, _OPENAI),
-    ModelFamily("o3", "o200k", 1.0, _OPENAI),
-    ModelFamily("o4", "o200k", 1.0, _OPENAI),
-    ModelFamily("claude-", "o200k", 1.6, _CLAUDE_NEW),
-    ModelFamily("claude-2", "o200k", 1.25, _CLAUDE),
-    ModelFamily("claude-3", "o200k", 1.25, _CLAUDE),
-    ModelFamily("claude-instant", "o200k", 1.25, _CLAUDE),
-    *(ModelFamily(f"claude-{size}-4", "o200k", 1.25, _CLAUDE) for size in ("opus", "sonnet", "haiku")),
-    *(ModelFamily(f"claude-opus-4-{minor}", "o200k", 1.6, _CLAUDE_NEW) for minor in (7, 8)),
+def _build_families(
+    names: str, encoding: Literal["o200k", "cl100k"], factor: float, bounds: ErrorBounds, evidence: str
+) -> tuple[ModelFamily, ...]:
+    return tuple(ModelFamily(name, encoding, factor, bounds, evidence) for name in names.split())
+
+
+_OPENAI = (
+    "the family's own vocabulary (toktok-rs equals tiktoken, bench/tokenizers.py); no recorded run has usage, so that "
+    "5 % for the marks between messages is an assumption"
 )
-_UNKNOWN_EVIDENCE = "not a known family: corrected like the older Claude models, to be on the safe side"
-UNKNOWN_FAMILY = ModelFamily("", "o200k", 1.25, _UNKNOWN_EVIDENCE)
+_CLAUDE = (
+    "no public vocabulary; growth between reported usages is 1.23 to 1.25 x o200k in whole runs, and 1.03 to 1.51 x in "
+    "stretches of 10,000 tokens (docs/meter.md)"
+)
+_CLAUDE_NEW = (
+    "no public vocabulary; a public rebuild of the tokenizer since 4.7 counts 1.60 x o200k, from 1.25 as before to a "
+    "quarter more for JSON (docs/meter.md)"
+)
+_OWN = ErrorBounds(0.05, 0.05)
+_NEAR = ErrorBounds(0.18, 0.21)
+_FAR = ErrorBounds(0.25, 0.25)
+FAMILIES: tuple[ModelFamily, ...] = (
+    *_build_families("gpt-3.5 gpt-4", "cl100k", 1.0, _OWN, _OPENAI),
+    *_build_families("gpt-4o gpt-4.1 gpt-4.5 gpt- chatgpt- codex- o1 o3 o4", "o200k", 1.0, _OWN, _OPENAI),
+    *_build_families("claude-", "o200k", 1.6, _FAR, _CLAUDE_NEW),
+    *_build_families("claude-2 claude-3 claude-instant", "o200k", 1.25, _NEAR, _CLAUDE),
+    *_build_families("claude-opus-4 claude-sonnet-4 claude-haiku-4", "o200k", 1.25, _NEAR, _CLAUDE),
+    *_build_families("claude-opus-4-7 claude-opus-4-8", "o200k", 1.6, _FAR, _CLAUDE_NEW),
+)
+_UNKNOWN_EVIDENCE = (
+    "not a known family: corrected like the older Claude models, to be on the safe side; the known families lie from "
+    "1.0 to 1.6"
+)
+UNKNOWN_FAMILY = ModelFamily("", "o200k", 1.25, ErrorBounds(0.25, 0.3), _UNKNOWN_EVIDENCE)
 CHARACTERS_FACTOR = 1.35
 """Tokens per counted token of `chars4`: 1.28 to 1.42 over 43 whole requests of a coding agent (docs/meter.md)."""
-
-_PROVIDER_PREFIX = re.compile(r"^[a-z][a-z-]*:(?=.)")
-_ROUTER_PREFIXES = ("models/", "anthropic.", "us.anthropic.", "eu.anthropic.", "apac.anthropic.", "global.anthropic.")
-
-
-@lru_cache(maxsize=256)
-def normalize_model_name(model: str) -> str:
-    """Returns a model's own name in lower case.
-
-    A prefix of a provider, router or cloud (`openai:`, `anthropic/`, `us.anthropic.`) is removed. Routers write
-    `claude-sonnet-4.5` for `claude-sonnet-4-5`. The result has the vendor's spelling.
-    """
-    name = _PROVIDER_PREFIX.sub("", model.strip().lower(), count=1).rsplit("/", 1)[-1]
-    for prefix in _ROUTER_PREFIXES:
-        name = name.removeprefix(prefix)
-    return name.replace(".", "-") if name.startswith("claude-") else name
+CHARACTERS_BOUNDS = ErrorBounds(0.3, 0.25)
+"""From OpenAI's models, whose tokens are 4 % more than `chars4` counts, to Claude's since 4.7 (1.60 x as many)."""
 
 
 @lru_cache(maxsize=256)
@@ -193,11 +183,13 @@ FALLBACK_CHOICE = CounterChoice(
 def choose_counter(model: str | None) -> CounterChoice:
     """Chooses the counter for a model: its family's vocabulary.
 
-    Where that is not installed, returns `FALLBACK_CHOICE` with its note.
+    Where that is not installed, it is one that counts characters, with the note of `FALLBACK_CHOICE`.
     """
-    family = find_family(model)
+    family, name = find_family(model), model or ""
+    if not is_bpe_installed():
+        return CounterChoice(CharacterCounter(model=name), FALLBACK_CHOICE.note)
     note = "" if family.factor == 1.0 else f"{family.encoding}: {family.evidence}"
-    return CounterChoice(BytePairCounter(family.encoding), note) if is_bpe_installed() else FALLBACK_CHOICE
+    return CounterChoice(BytePairCounter(family.encoding, name), note)
 
 
 def get_family_factor(model: str | None, counter: str) -> float:
@@ -208,65 +200,64 @@ def get_family_factor(model: str | None, counter: str) -> float:
     return CHARACTERS_FACTOR if counter == "chars4" else find_family(model).factor
 
 
+class MessageSize(NamedTuple):
+    """The tokens of a message, and what of them is not text."""
+
+    tokens: int
+    media: MediaTokens
+
+
+def get_media_model(counter: Counter) -> str:
+    """Returns the model by whose rules a counter's images, files and recordings are counted, "" for an unknown one."""
+    model = getattr(counter, "model", "")
+    return model if isinstance(model, str) else ""
+
+
 def measure_messages(messages: Sequence[Message], counter: Counter, *, overhead: int = MESSAGE_OVERHEAD) -> list[int]:
     """Returns the tokens of each message, `overhead` included. Counts all texts in one batch.
 
     Counted: text, thinking, a call's name and raw arguments, a result's tool name and content, inline documents. Sized
-    by rule: images (by pixels, never by base64 length), files, opaque parts. A thinking signature is not counted,
-    because a provider reads what it signs and not the signature.
+    by the rules of the counter's model: images (by pixels, never by base64 length), files, recordings. Other opaque
+    parts are sized by their bytes. A thinking signature is not counted, because a provider reads what it signs and not
+    the signature.
     """
+    return [size.tokens for size in measure_with_media(messages, counter, overhead=overhead)]
+
+
+def measure_with_media(
+    messages: Sequence[Message], counter: Counter, *, overhead: int = MESSAGE_OVERHEAD
+) -> list[MessageSize]:
+    """Returns what `measure_messages` does, and of each message what is not text, with its bounds."""
     texts: list[str] = []
     owners: list[int] = []
     totals = [overhead] * len(messages)
+    media: dict[int, MediaTokens] = {}
+    model = get_media_model(counter)
     for index, message in enumerate(messages):
         for part in message.parts:
-            for piece in _extract_countable(part):
-                if isinstance(piece, int):
-                    totals[index] += piece
+            for piece in _extract_countable(part, model):
+                if isinstance(piece, MediaTokens):
+                    totals[index] += piece.tokens
+                    media[index] = media.get(index, NO_MEDIA) + piece
                 elif piece:
                     texts.append(piece)
                     owners.append(index)
     for owner, tokens in zip(owners, counter.count(texts), strict=True):
         totals[owner] += tokens
-    return totals
+    return [MessageSize(tokens, media.get(index, NO_MEDIA)) for index, tokens in enumerate(totals)]
 
 
-def count_image_tokens(image: Image) -> int:
-    """Returns an image's tokens by its pixels, at most `IMAGE_TOKENS`, which is also charged for unknown sizes."""
-    if image.width <= 0 or image.height <= 0:
-        return IMAGE_TOKENS
-    return min(IMAGE_TOKENS, -(-image.width * image.height // PIXELS_PER_TOKEN))
+def has_media(message: Message) -> bool:
+    """Whether a message holds anything that is not counted as text."""
+    for part in message.parts:
+        if isinstance(part, Image | OpaquePart) or (isinstance(part, Document) and not part.text):
+            return True
+        if isinstance(part, ToolResult) and not all(isinstance(inner, Text) for inner in part.content):
+            return True
+    return False
 
 
-def count_document_tokens(document: Document) -> int:
-    """Returns the tokens of an attached file, without its inline text.
-
-    Counts by pages, else by bytes; a bare url counts as one page.
-    """
-    if document.pages > 0:
-        return document.pages * PAGE_TOKENS
-    if document.data:
-        size = len(document.data) * 3 // 4
-        if document.media_type.startswith(_INLINE_TEXT):
-            return -(-size // 4)
-        return -(-size // PAGE_BYTES) * PAGE_TOKENS
-    return PAGE_TOKENS if document.url else 0
-
-
-def count_opaque_tokens(part: OpaquePart) -> int:
-    """Returns an opaque part's tokens by its bytes.
-
-    A recording counts by the seconds that its bytes make. A generated image counts by bytes, at most as one image.
-    """
-    size = len(part.raw)
-    if part.kind == "input_audio":
-        rate = WAV_BYTES_PER_SECOND if b'"wav"' in part.raw else MP3_BYTES_PER_SECOND
-        return -(-(size * 3 // 4) * AUDIO_TOKENS_PER_SECOND // rate)
-    tokens = -(-size // OPAQUE_BYTES_PER_TOKEN)
-    return min(IMAGE_TOKENS, tokens) if part.kind == "image_generation_call" else tokens
-
-
-def _extract_countable(part: Part) -> Iterator[str | int]:
+def _extract_countable(part: Part, model: str) -> Iterator[str | MediaTokens]:
     match part:
         case Text():
             yield part.text
@@ -278,14 +269,14 @@ def _extract_countable(part: Part) -> Iterator[str | int]:
         case ToolResult():
             yield part.name
             for inner in part.content:
-                yield from _extract_countable(inner)
-        case Image():
-            yield count_image_tokens(part)
-        case Document():
-            yield part.name
-            yield part.text or count_document_tokens(part)
-        case OpaquePart():
-            yield count_opaque_tokens(part)
+                yield from _extract_countable(inner, model)
+        case Image() | Document() | OpaquePart():
+            if isinstance(part, Document):
+                yield part.name
+                yield part.text
+            counted = count_part(part, model)
+            if counted is not None:
+                yield counted
         case _:
             assert_never(part)
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tenfold.meter.counters import normalize_model_name
+from tenfold.meter.model_names import normalize_model_name
 
 ANTHROPIC_PAGE = "https://platform.claude.com/docs/en/about-claude/models/overview"
 OPENAI_PAGE = "https://platform.openai.com/docs/models"

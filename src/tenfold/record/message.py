@@ -37,13 +37,17 @@ class ToolCall(Struct, frozen=True, tag="call", omit_defaults=True):
 
 
 class Image(Struct, frozen=True, tag="image", omit_defaults=True, rename={"media_type": "media"}):
-    """An image, as base64 `data` or as a `url`. Width and height are in pixels, 0 if unknown."""
+    """An image, as base64 `data` or as a `url`. Width and height are in pixels, 0 if unknown.
+
+    `detail` is the word by which the request says how closely the model should look, "" if it does not say.
+    """
 
     media_type: str = ""
     data: str = ""
     url: str = ""
     width: int = 0
     height: int = 0
+    detail: str = ""
 
 
 class Document(Struct, frozen=True, tag="document", omit_defaults=True, rename={"media_type": "media"}):

@@ -160,7 +160,7 @@ class AsyncSession:
                 outcome = self._build_cancelled_outcome()
                 notice.cancel(CompactionSkip(session.address.session, outcome, session.stamps.now()))
                 raise
-            outcome = await self._run_append(lambda: compactor.apply_result(result, view))
+            outcome = await self._run_append(lambda: compactor.apply_result(result, view, call))
             record(outcome)
             return outcome
 

@@ -121,9 +121,12 @@ class CompactionRunner:
 
     def take_reading(self, call: Call) -> Reading:
         """Measures the view for a call."""
+        return self._read_view(self._conversation.view, call)
+
+    def _read_view(self, view: View, call: Call) -> Reading:
         conversation = self._conversation
         with conversation.lock:
-            return take_reading(conversation.view, self.policy, call, conversation.get_measures())
+            return take_reading(view, self.policy, call, conversation.get_measures())
 
     def get_need(self, call: Call) -> Need:
         """Tells how badly the view needs a compaction, in the window of a check."""
@@ -180,7 +183,7 @@ class CompactionRunner:
             return prepared
         with trace_compaction(self._conversation.address.session, self.policy.name) as record:
             effects, view = self.get_effects(call)
-            outcome = self.apply_result(run_engine(effects, self.build_start_notice().answerer), view)
+            outcome = self.apply_result(run_engine(effects, self.build_start_notice().answerer), view, call)
             record(outcome)
             return outcome
 
@@ -317,7 +320,8 @@ class CompactionRunner:
             return None
         tokens, left = reading.tokens, limits.hard - reading.tokens
         reason = f"a summary is being prepared; {tokens:,} tokens leave {left:,} to the limit of {limits.hard:,}"
-        return Outcome("nothing", reason, tokens, tokens, limits.target, policy=self.policy.name)
+        outcome = Outcome("nothing", reason, tokens, tokens, limits.target, policy=self.policy.name)
+        return replace(outcome, reading_before=reading, reading_after=reading)
 
     def adopt_preparation(self, call: Call) -> Outcome | None:
         """Appends the prepared Block and returns its Outcome.
@@ -347,14 +351,24 @@ class CompactionRunner:
                 return None
             plan = f"prepared ahead: Block {result.entry.id}, {saved:,} tokens less"
             self.answerer.notify(self._build_started_event(ConsultAsk(plan, reading.estimate, result.outcome.target)))
-        outcome = self.apply_result(result, view)
+        outcome = self.apply_result(result, view, call)
         return outcome if outcome.status == "compacted" else None
 
     # -- the result ----------------------------------------------------------------------------------------------------
 
-    def apply_result(self, result: EngineResult, planned_view: View) -> Outcome:
-        """Appends the entry of an engine result, notifies hooks and listeners, and returns the final Outcome."""
+    def apply_result(self, result: EngineResult, planned_view: View, call: Call | None = None) -> Outcome:
+        """Appends the entry of an engine result, notifies hooks and listeners, and returns the final Outcome.
+
+        With `call`, the Outcome's readings are out of its window, and count what is sent besides the view.
+        """
+        call = replace(call or self.build_call(), to=None)
+        before = self._read_view(planned_view, call)
         outcome = self._append_result(result, planned_view)
+        view = self._conversation.view
+        after = before
+        if view is not planned_view:
+            after = self._read_view(view, replace(call, calibration=self._conversation.calibration))
+        outcome = replace(outcome, reading_before=before, reading_after=after)
         is_repeated = outcome.status == "unsatisfiable" and result.entry is None  # the first time it was reported
         event = build_event(self._conversation.address.session, outcome, self._conversation.stamps.now())
         if event is not None and not is_repeated:

@@ -257,13 +257,14 @@ class Conversation:
     def get_measures(self) -> Measures:
         """Returns the token sizes and the counter with which this conversation's views are measured."""
         self._cursor.load_counts()
-        return Measures(self._cursor.token_cache, self._cursor.running_total)
+        total = self._cursor.running_total
+        return Measures(self._cursor.token_cache, total, total.measure_media)
 
     def freeze_measures(self, view: View) -> Measures:
         """Returns measures with the size of this view counted now, so that other threads may append meanwhile."""
         measures = self.get_measures()
-        tokens = measures.count_view(view)
-        return Measures(measures.token_cache, lambda _view: tokens)
+        tokens, media = measures.count_view(view), measures.measure_media(view)
+        return Measures(measures.token_cache, lambda _view: tokens, lambda _view: media)
 
     def find_newest_block_id(self) -> str | None:
         """Returns the id of the newest Block in force, None if there is none."""

@@ -14,7 +14,8 @@ from tenfold.config.policy import Policy
 from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
-from tenfold.meter.counters import IMAGE_TOKENS, MESSAGE_OVERHEAD, PAGE_TOKENS
+from tenfold.meter.counters import MESSAGE_OVERHEAD, get_media_model
+from tenfold.meter.media_counts import count_media
 from tenfold.meter.reading import Reading
 from tenfold.plan.draft import RecallMode
 from tenfold.plan.pipeline import Plan
@@ -40,9 +41,7 @@ from tenfold.store.own_summaries import is_stored_summary
 from tenfold.trigger.limits import Decision
 from tenfold.view.path import Path
 from tenfold.wire import WIRES, OriginCallback
-
-MAX_PART_TOKENS = max(IMAGE_TOKENS, PAGE_TOKENS) + MESSAGE_OVERHEAD
-"""The most tokens one part can take beyond its bytes: an image or file given by URL, plus the message overhead."""
+from tenfold.wire.decoded_history import DecodedHistory
 
 
 class Session(Conversation):
@@ -170,7 +169,7 @@ class Session(Conversation):
             self.use_model(read.model or self.model)
             floor = sum(self.policy.counter.count(list(read.overhead_texts))) if read.overhead_texts else 0
             call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall)
-            if not thorough and self._is_near_trigger(read.history.measure_growth(previous), call):
+            if not thorough and self._is_near_trigger(read.history, previous, call):
                 again = {**request, read.field: read.items}
                 read = read_request(
                     again, confirm=confirm, origin=origin, wire=read.wire, previous=read.history, thorough=True
@@ -179,17 +178,21 @@ class Session(Conversation):
             messages = self._host.add_summaries(drop_opening_stub(read.history.get_messages()), read.summaries)
         return read, *self.sync_and_check(messages, call)
 
-    def _is_near_trigger(self, growth: tuple[int, int], call: Call) -> bool:
-        """Tells whether the trigger may fire once the new content is added.
+    def _is_near_trigger(self, history: DecodedHistory, previous: DecodedHistory, call: Call) -> bool:
+        """Tells whether the trigger may fire once what is new in a list is added.
 
-        `growth` is (bytes, parts). The upper bound counts one token per byte and one image per part.
+        The upper bound counts one token per byte, and images, files and recordings by their rules.
         """
         complete = self.build_call(window=call.window, floor=call.floor)
         if complete.window is None:
             return False
         reading, limits = self.compactor.take_reading_with_limits(replace(complete, output_reserve=call.output_reserve))
-        size, parts = growth
-        return limits.get_need(reading.tokens + int(reading.slope * (size + parts * MAX_PART_TOKENS))) != "none"
+        size, parts = history.measure_growth(previous)
+        media = count_media(history.get_new_messages(previous), get_media_model(self.policy.counter))
+        return (
+            limits.get_need(reading.tokens + int(reading.slope * (size + parts * MESSAGE_OVERHEAD + media.tokens)))
+            != "none"
+        )
 
     def sync_and_check(
         self, messages: list[Message], call: Call, *, has_run_end_check: bool = False

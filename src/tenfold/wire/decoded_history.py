@@ -80,9 +80,13 @@ class DecodedHistory(Struct, frozen=True):
         """Returns the messages of the list. Do not change them: later lists share them."""
         return self.messages if len(self.messages) == self.message_count else self.messages[: self.message_count]
 
+    def get_new_messages(self, earlier: DecodedHistory) -> list[Message]:
+        """Returns the messages that were added since an earlier list."""
+        return self.messages[earlier.message_count : self.message_count]
+
     def measure_growth(self, earlier: DecodedHistory) -> tuple[int, int]:
         """Returns the numbers of bytes and of parts that were added since an earlier list."""
-        new = self.messages[earlier.message_count : self.message_count]
+        new = self.get_new_messages(earlier)
         parts = sum(1 + len(p.content) if isinstance(p, ToolResult) else 1 for m in new for p in m.parts)
         return sum(map(len, self.raws[earlier.item_count : self.item_count])), parts
 

@@ -41,6 +41,8 @@ from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "gemini"
 _ROLES: Mapping[str, Role] = {"user": "user", "model": "assistant", "function": "user"}
+_RESOLUTION_PREFIX = "media_resolution_"
+_DETAILS = ("low", "medium", "high", "ultra_high")
 _SIGNATURE_FIELDS = frozenset({"thoughtSignature", "thought_signature", "thought"})
 """Fields of a part that do not say what it is."""
 
@@ -265,8 +267,15 @@ def _decode_media(fields: Fields) -> Image | Document | None:
     if not data and not url:
         return None
     if kind.startswith("image/"):
-        return Image(media_type=kind, data=data, url=url)
+        return Image(media_type=kind, data=data, url=url, detail=_read_detail(fields))
     return Document(name, kind, data=data, url=url)
+
+
+def _read_detail(fields: Fields) -> str:
+    """Reads how closely the model should look at an image: `high` for MEDIA_RESOLUTION_HIGH, "" if it is not said."""
+    resolution = _get_object(fields, "mediaResolution")
+    level = splice.get_text(resolution, "level") if resolution is not None else ""
+    return level.lower().removeprefix(_RESOLUTION_PREFIX) if level.lower().startswith(_RESOLUTION_PREFIX) else ""
 
 
 def _decode_response(fields: Fields, pairing: _CallPairing) -> ToolResult:
@@ -359,10 +368,13 @@ def _render_part_fields(part: Part, outgoing: OutgoingMessage) -> dict[str, byte
 
 def _render_blob(part: Image | Document, outgoing: OutgoingMessage) -> dict[str, bytes]:
     media = quote(part.media_type or ("image/png" if isinstance(part, Image) else "application/octet-stream"))
+    detail: dict[str, bytes] = {}
+    if isinstance(part, Image) and part.detail in _DETAILS:
+        detail = {"mediaResolution": build_object(level=quote(f"{_RESOLUTION_PREFIX}{part.detail}".upper()))}
     if part.data:
-        return {"inlineData": build_object(mimeType=media, data=quote(part.data))}
+        return {"inlineData": build_object(mimeType=media, data=quote(part.data)), **detail}
     if part.url:
-        return {"fileData": build_object(mimeType=media, fileUri=quote(part.url))}
+        return {"fileData": build_object(mimeType=media, fileUri=quote(part.url)), **detail}
     if isinstance(part, Document) and part.text:
         return {"text": quote(outgoing.replace_by_text(part))}
     return {"text": quote(outgoing.replace_by_placeholder(part))}

@@ -14,6 +14,7 @@ SNAKE_CASE: Mapping[str, str] = {
     "mimeType": "mime_type",
     "fileUri": "file_uri",
     "displayName": "display_name",
+    "mediaResolution": "media_resolution",
     "thoughtSignature": "thought_signature",
     "executableCode": "executable_code",
     "codeExecutionResult": "code_execution_result",

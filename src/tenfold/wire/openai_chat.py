@@ -34,6 +34,7 @@ from tenfold.wire.openai_content import (
     RenderedPart,
     rejoin_message,
     render_content,
+    render_detail,
     render_file_fields,
     render_parts,
     render_prompt,
@@ -139,7 +140,7 @@ def _decode_block(block: Raw) -> ContentPart:
     inner = (splice.parse_object(fields[kind]) if kind in fields else None) or {}
     url, data = splice.find_text(inner, "url"), splice.find_text(inner, "file_data")
     if kind == "image_url" and url is not None:
-        return to_image(url)
+        return to_image(url, splice.get_text(inner, "detail"))
     if kind == "file" and data is not None:
         return to_document(data, splice.get_text(inner, "filename"))
     return OpaquePart(kind, bytes(block))
@@ -206,7 +207,8 @@ def _render_part(part: Part, outgoing: OutgoingMessage) -> list[RenderedPart]:
 
 def _render_image(part: Image, outgoing: OutgoingMessage) -> RenderedPart:
     if outgoing.message.role == "user" and (part.data or part.url):
-        return build_object(type=b'"image_url"', image_url=build_object(url=quote(to_url(part))))
+        image_url = build_object(url=quote(to_url(part)), **render_detail(part))
+        return build_object(type=b'"image_url"', image_url=image_url)
     return Text(outgoing.replace_by_placeholder(part, "only user messages of this wire carry images"))
 
 

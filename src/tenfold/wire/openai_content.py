@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tenfold.record.message import Document, Part, Text, ToolResult
+from tenfold.record.message import Document, Image, Part, Text, ToolResult
 from tenfold.wire.base import OutgoingMessage
 from tenfold.wire.encoding import collect_blocks, wrap_blocks
 from tenfold.wire.marks import ERROR_FLAG
-from tenfold.wire.media import to_url
+from tenfold.wire.media import OPENAI_DETAILS, to_url
 from tenfold.wire.splice import build_array, build_object, quote
 
 RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file"})
@@ -31,6 +31,11 @@ def render_content(parts: Sequence[RenderedPart], text_type: str) -> bytes:
 def render_text_part(text: str, text_type: str) -> bytes:
     """Renders a text as a part of that type."""
     return build_object(type=quote(text_type), text=quote(text))
+
+
+def render_detail(part: Image) -> dict[str, bytes]:
+    """Renders the field that says how closely the model should look at an image, none if the image does not say."""
+    return {"detail": quote(part.detail)} if part.detail in OPENAI_DETAILS else {}
 
 
 def render_file_fields(part: Document) -> dict[str, bytes]:

@@ -35,6 +35,7 @@ from tenfold.wire.openai_content import (
     RenderedPart,
     rejoin_message,
     render_content,
+    render_detail,
     render_file_fields,
     render_prompt,
     render_result_parts,
@@ -242,7 +243,7 @@ def _decode_block(raw: Raw) -> ContentPart:
     if kind in ("input_image", "computer_screenshot"):
         url = splice.find_text(fields, "image_url")
         if url is not None:
-            return to_image(url)
+            return to_image(url, splice.get_text(fields, "detail"))
     if kind == "input_file":
         url = splice.find_text(fields, "file_data") or splice.find_text(fields, "file_url")
         if url is not None:
@@ -291,7 +292,7 @@ def _render_part(part: Part, outgoing: OutgoingMessage) -> list[RenderedPart]:
             return [part]
         case Image():
             if part.data or part.url:
-                return [build_object(type=b'"input_image"', image_url=quote(to_url(part)))]
+                return [build_object(type=b'"input_image"', image_url=quote(to_url(part)), **render_detail(part))]
             return [Text(outgoing.replace_by_placeholder(part))]
         case Document(text=""):
             if part.data:

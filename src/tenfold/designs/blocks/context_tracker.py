@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from tenfold.meter.counters import MESSAGE_OVERHEAD, PIXELS_PER_TOKEN
+from tenfold.meter.counters import MESSAGE_OVERHEAD
 from tenfold.record.entry import Usage
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 
 BYTES_PER_TOKEN = 4
 CALL_TOKENS = 8
+PIXELS_PER_TOKEN = 750
 MIN_IMAGE_TOKENS, MAX_IMAGE_TOKENS = 85, 16_000
-"""As published: UTF-8 bytes per token, tokens that a call or result takes besides its text, bounds for an image."""
+"""As published: UTF-8 bytes per token, tokens that a call or result takes besides its text, and of an image the bytes
+per token and its bounds.
+"""
 
 
 class TokenCounter:

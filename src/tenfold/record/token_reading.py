@@ -1,0 +1,78 @@
+"""A Reading: how many tokens a view takes, between which bounds, and how that is known."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+ReadingSource = Literal["reported", "calibrated", "estimated", "unknown"]
+Evidence = Literal[
+    "reported usage",
+    "count since the report",
+    "earlier usage",
+    "tokenizer of the family",
+    "tokenizer of another family",
+    "characters / 4",
+    "media of unknown size",
+]
+"""What a Reading rests on: the provider's count of the last request, our count of what came since, what was learned
+from earlier requests, the vocabulary of the model's family or of another one times a factor, or characters alone. Media
+of unknown size (an image by URL, a recording) count as their provider's ceiling or as an assumption.
+"""
+
+
+class Reading(Struct, frozen=True, omit_defaults=True):
+    """A view's size. Decide by `tokens`; `window` is None where the model's window is unknown.
+
+    `source` says where the number comes from: reported (the last request's count plus what came since), calibrated
+    (floor + slope x estimate, both learned from reports), estimated (no report of this model), unknown (nothing could
+    be counted; `tokens` is 0). `floor` is what requests hold besides the messages, `estimate` the uncorrected count of
+    the messages. `below` and `above` are how far the provider's own count may lie under and over `tokens`: 0 where the
+    number is no estimate of it, as for an explicit target. `evidence` says what the number rests on.
+    """
+
+    tokens: int
+    source: ReadingSource
+    window: int | None
+    slope: float
+    floor: int
+    estimate: int
+    below: int = 0
+    above: int = 0
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def fill(self) -> float | None:
+        """The share of the window that is used, None where the window is unknown."""
+        return self.tokens / self.window if self.window else None
+
+    @property
+    def low(self) -> int:
+        """The lower bound of what the provider counts, in tokens."""
+        return max(0, self.tokens - self.below)
+
+    @property
+    def high(self) -> int:
+        """The upper bound of what the provider counts, in tokens."""
+        return self.tokens + self.above
+
+    def build_record(self) -> dict[str, object]:
+        """Builds what JSON outputs say of the Reading: the number, its bounds, the window, and how it is known."""
+        names = ("tokens", "low", "high", "window", "source", "evidence")
+        return {name: getattr(self, name) for name in names}
+
+    def explain(self) -> str:
+        """Renders the interval in a compact form, as in `41k-44k of 200k`. Bounds that look alike are one number."""
+        low, high = format_thousands(self.low), format_thousands(self.high)
+        size = low if low == high else f"{low}-{high}"
+        return f"{size} of {format_thousands(self.window)}" if self.window else size
+
+
+def format_thousands(tokens: int) -> str:
+    """Formats a number of tokens in a few characters: `950`, `4.1k`, `44k`, `1.05M`."""
+    if tokens < 1_000:
+        return str(tokens)
+    if tokens < 999_500:
+        return f"{tokens / 1_000:.3g}k"
+    return f"{tokens / 1_000_000:.3g}M"
