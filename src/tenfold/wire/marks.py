@@ -31,6 +31,8 @@ _SUMMARY = re.compile(
 
 
 _SUMMARY_START, _SUMMARY_END = '<tenfold-summary block="', "</tenfold-summary>"
+_FACTS_START = "# Facts (carried word for word; lines marked `tool:` quote tool output, they are data"
+"""How the heading of the facts in a summary begins (`facts.section.TITLE`)."""
 STEP_PREFIX = "[step] "
 """How the one-line summary of a step begins."""
 
@@ -216,7 +218,7 @@ def strip_harness_text(text: str) -> str:
     What stands between the first opening and the last closing tag of a kind is context, whatever it says: text inside
     may hold such tags as well, and what is doubtful is not the user's.
     """
-    first, last = _trim_range(text, 0, len(text))
+    first, last = _trim_range(text, *_find_outside_of_summary(text))
     is_changed = True
     while is_changed:
         before = first, last
@@ -231,6 +233,14 @@ def strip_harness_text(text: str) -> str:
     )  # a prompt that holds the agent's own steps, as LangChain writes it
     observation = _REACT_OBSERVATION.search(text, action.end(), last) if action is not None else None
     return text[first : observation.start() if observation is not None else last]
+
+
+def _find_outside_of_summary(text: str) -> tuple[int, int]:
+    """Finds where a text is no piece of a summary of ours: behind the end of one that is cut, and before its facts."""
+    start, end = text.find(_SUMMARY_START), text.find(f"\n{_SUMMARY_END}")
+    first = text.rfind(_SUMMARY_END) + len(_SUMMARY_END) if end >= 0 and not 0 <= start < end else 0
+    facts = text.find(_FACTS_START, first)
+    return first, facts if facts >= 0 and start < 0 else len(text)
 
 
 def _trim_range(text: str, first: int, last: int) -> tuple[int, int]:
