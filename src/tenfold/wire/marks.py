@@ -124,7 +124,7 @@ class ToolOutputPattern(NamedTuple):
     form: str = ""
 
 
-_TOOL_HEADER = r"\[[\w-]+(?: for '[^\]]*?'[^\]]*?)?\] Result:"
+_TOOL_HEADER = r"\[[\w-]+(?: for '(?s:.*?))?\] Result:"
 """Cline's line before a result. What it quotes may be a command of several lines, or several files."""
 _REACT_ACTION = re.compile(r"^Action(?: Input)?:", re.MULTILINE)
 _REACT_OBSERVATION = re.compile(r"^Observation:", re.MULTILINE)
@@ -228,9 +228,8 @@ def strip_harness_text(text: str) -> str:
             if text.endswith(end, first, last) and (at := text.find(start, first, last)) >= 0:
                 first, last = _trim_range(text, first, at)
         is_changed = before != (first, last)
-    action = _REACT_ACTION.search(
-        text, first, last
-    )  # a prompt that holds the agent's own steps, as LangChain writes it
+    # A prompt may hold the agent's own steps, as LangChain writes it.
+    action = _REACT_ACTION.search(text, first, last)
     observation = _REACT_OBSERVATION.search(text, action.end(), last) if action is not None else None
     return text[first : observation.start() if observation is not None else last]
 
