@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.agent.coding_tools import ApprovalKind, CodingTools
+from tenfold.agent.approval import Action, ApprovalKind, Section
+from tenfold.agent.coding_tools import CodingTools
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, links and process groups of POSIX")
 
@@ -20,12 +21,14 @@ class Asked:
     def __init__(self, *, yes: bool = True, meanwhile: Callable[[], object] = lambda: None) -> None:
         self.lines: list[str] = []
         self.kinds: list[ApprovalKind] = []
+        self.sections: list[tuple[Section, ...]] = []
         self._yes = yes
         self._meanwhile = meanwhile
 
-    async def __call__(self, line: str, kind: ApprovalKind) -> bool:
-        self.lines.append(line)
-        self.kinds.append(kind)
+    async def __call__(self, action: Action) -> bool:
+        self.lines.append(action.line)
+        self.kinds.append(action.kind)
+        self.sections.append(action.sections)
         self._meanwhile()
         return self._yes
 

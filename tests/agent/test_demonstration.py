@@ -11,7 +11,7 @@ from pydantic_ai.messages import FunctionToolCallEvent, PartDeltaEvent, TextPart
 from pydantic_ai.run import AgentRunResultEvent
 
 from tenfold.agent import Agent
-from tenfold.agent.coding_tools import ApprovalKind
+from tenfold.agent.approval import Action
 from tenfold.agent.demonstration import (
     CLOSING_NOTE,
     DEMONSTRATION,
@@ -42,8 +42,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def make_agent(root: Path, *, yes: bool = True, policy: str = "tenfold", window: int | None = None) -> Agent:
-    async def approve(line: str, kind: ApprovalKind) -> bool:
-        del line, kind
+    async def approve(action: Action) -> bool:
+        del action
         return yes
 
     return open_agent(SqliteStore(":memory:"), AgentOptions(root, DEMONSTRATION, policy=policy, window=window), approve)

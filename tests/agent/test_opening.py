@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tenfold.agent import Agent
-from tenfold.agent.coding_tools import ApprovalKind
+from tenfold.agent.approval import Action
 from tenfold.agent.demonstration import DEMONSTRATION, DEMONSTRATION_WINDOW
 from tenfold.agent.factory import PROVIDER_KEYS, AgentOptions, change_model, choose_model, open_agent
 from tenfold.config.extensions import Extension
@@ -31,8 +31,8 @@ listening = Extension("listening")
 listening.on(RunEnd)(heard.append)
 
 
-async def refuse(line: str, kind: ApprovalKind) -> bool:
-    del line, kind
+async def refuse(action: Action) -> bool:
+    del action
     return False
 
 

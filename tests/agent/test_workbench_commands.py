@@ -15,8 +15,9 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from tenfold.agent.coding_tools import MAX_RETRIES, ApprovalKind, CodingTools
-from tenfold.agent.file_tree import escape_invisible
+from tenfold.agent.approval import Action, Section
+from tenfold.agent.coding_tools import MAX_RETRIES, CodingTools
+from tenfold.text.hidden import escape_hidden
 from tests.agent.bench import Asked, make_folder, make_python_command, make_workbench, posix
 
 
@@ -37,6 +38,7 @@ def test_a_command_gives_its_exit_code_and_both_outputs_as_they_are(root: Path) 
     said = asyncio.run(make_workbench(root, asked).run_command(command))
     assert said == f"[exit code 3]\n out\n\x1b[1merr\\xff\n\n{root.resolve()}\n"
     assert asked.lines == [f"run {command}"]
+    assert asked.sections == [(Section("", command),)]
 
 
 def test_the_question_is_one_line_with_every_character_to_be_seen(root: Path) -> None:
@@ -48,7 +50,7 @@ def test_the_question_is_one_line_with_every_character_to_be_seen(root: Path) ->
     with pytest.raises(ToolFailed):
         asyncio.run(make_workbench(root, asked).run_command(long))
     assert asked.lines[1] == f"run {long}", "the whole command, however long"
-    assert escape_invisible("caf\u00e9 \u65e5\u672c") == "caf\u00e9 \u65e5\u672c"
+    assert escape_hidden("caf\u00e9 \u65e5\u672c") == "caf\u00e9 \u65e5\u672c"
     with pytest.raises(ToolFailed):
         asyncio.run(make_workbench(root, asked).write_file("a\nb", "x"))
     assert asked.lines[2] == "write a\u240ab: 1 bytes, a new file"
@@ -250,12 +252,12 @@ def test_two_questions_are_never_open_at_once(root: Path) -> None:
     class Counting(Asked):
         open = most = 0
 
-        async def __call__(self, line: str, kind: ApprovalKind) -> bool:
+        async def __call__(self, action: Action) -> bool:
             self.open += 1
             self.most = max(self.most, self.open)
             await asyncio.sleep(0.01)
             self.open -= 1
-            return await super().__call__(line, kind)
+            return await super().__call__(action)
 
     asked = Counting()
     calls = [ToolCallPart("edit_file", {"path": "src/a.py", "old": old, "new": "x"}) for old in ("one", "two", "three")]

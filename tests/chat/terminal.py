@@ -30,6 +30,7 @@ THE_END = "compact.)"
 ENTER, ESCAPE, CTRL_D = "\r", "\x1b", "\x04"
 _KEYBOARD = re.compile(rb"\x1b\[[<>=?][0-9;]*u")
 UP, DOWN = "\x1b[A", "\x1b[B"
+PAGE_DOWN, END = "\x1b[6~", "\x1b[F"
 
 
 class Terminal:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tenfold.agent.approval import Action
 from tenfold.agent.coding_tools import CodingTools
 from tenfold.chat.slash_commands import COMMANDS, KEY_HELP
 from tests.docs.test_links import MACHINE
@@ -27,8 +28,8 @@ def test_the_keys_of_the_help_are_on_the_page() -> None:
 
 
 def test_every_tool_of_the_workbench_is_on_the_page(tmp_path_factory: pytest.TempPathFactory) -> None:
-    async def approve(line: str, kind: str) -> bool:
-        del line, kind
+    async def approve(action: Action) -> bool:
+        del action
         return False
 
     tools = CodingTools(tmp_path_factory.mktemp("work"), approve).build_toolset().tools

@@ -14,7 +14,7 @@ from tenfold.cli.main import run
 from tenfold.errors import NotFoundError
 from tenfold.store.sqlite import SqliteStore
 from tests.chat.recorded import create_session
-from tests.chat.terminal import CTRL_D, ENTER, ESCAPE, THE_END, UP, Terminal
+from tests.chat.terminal import CTRL_D, END, ENTER, ESCAPE, PAGE_DOWN, THE_END, UP, Terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
 TITLE = "\x1b]0;a title\x07"
@@ -85,6 +85,26 @@ def test_a_first_conversation_without_a_key(home: Path) -> None:
         assert chat.wrote.rfind(b"\x1b[?1049l") > chat.wrote.rfind(b"\x1b[?1049h"), "the screen of before is back"
         for sequence in (TITLE, RED, "\x1b]0;a"):
             assert sequence.encode() not in chat.wrote
+
+
+def test_a_long_command_is_allowed_once_its_end_was_seen(home: Path) -> None:
+    with Terminal(home, "chat", size=(40, 15)) as chat:
+        chat.say("run echo hello " + "\u2800" * 40 + " && echo more" * 40 + " && touch owned")
+        chat.wait_for_text(
+            "The model wants to run a command", "40 x U+2800", "y is taken at the end:", "PageDown or End scrolls."
+        )
+        assert "owned" not in chat.text
+        chat.press("y", PAGE_DOWN, "y")
+        chat.wait_for_text("more")
+        assert not (home / "work" / "owned").exists()
+        chat.press(END)
+        chat.wait_for_text("touch owned", "y: yes")
+        assert not (home / "work" / "owned").exists()
+        chat.press("y")
+        chat.wait_for_text("idle")
+        chat.wait_until((home / "work" / "owned").exists, "it is run")
+        chat.press(CTRL_D)
+        assert chat.wait_for_end() == 0
 
 
 def test_compactions_by_themselves_and_on_request(home: Path) -> None:

@@ -89,6 +89,19 @@ def test_wrong_calls_are_answered_not_raised(twice: tuple[SqliteStore, Session])
     assert "needs the argument 'entry'" in tools.handle(READ, {"entry": [7]})
     assert "no entry" in tools.handle(READ, {"entry": "ffff"})
     assert "nothing in this conversation holds" in tools.handle(SEARCH, {"words": "xyzzy plugh"})
+    entry = one.view.path.get_entry(1).id
+    assert entry in tools.handle(READ, {"entry": entry, "around": 10**30}), "as many as there are"
+
+
+@pytest.mark.parametrize("name", [SEARCH, READ, EXPAND])
+def test_half_of_an_emoji_in_a_models_call_is_answered_not_raised(
+    twice: tuple[SqliteStore, Session], name: str
+) -> None:
+    store, one = twice
+    tools = RecallTools(store, DEFAULT_NAMESPACE, one.address.session, count=choose_counter(None).counter.count)
+    key = {SEARCH: "words", READ: "entry", EXPAND: "block"}[name]
+    tools.handle(name, {key: "x\ud83dy"}).encode()
+    tools.handle("look\ud83d", {key: "x"}).encode()
 
 
 def test_another_sessions_entries_are_out_of_reach(twice: tuple[SqliteStore, Session]) -> None:

@@ -15,16 +15,18 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.toolsets import FunctionToolset
 
 from tenfold.agent import file_tree
-from tenfold.agent.file_tree import FileStamp, FileTree, Refusal, escape_invisible, explain_error, split_lines
+from tenfold.agent.approval import Action, Approver, Section, diff_edit
+from tenfold.agent.file_tree import FileStamp, FileTree, Refusal, explain_error, split_lines
+from tenfold.text.hidden import escape_hidden
 
 DEFAULT_TIMEOUT = 120.0
 """Seconds that a command or a search may take. Most builds and test runs end within two minutes."""
@@ -39,11 +41,6 @@ _OUTPUT_GRACE = 1.0
 _KILL_GRACE = 5.0
 """Seconds to wait for a killed process to end. One that runs as another user cannot be killed."""
 _PROCESS_GROUP_FLAG: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-
-ApprovalKind = Literal["write", "command"]
-"""What needs an approval: a change of a file, or a command."""
-Approver = Callable[[str, ApprovalKind], Awaitable[bool]]
-"""Asks for an approval. It takes one line that says what will be done, and the kind of action. True means yes."""
 
 
 class _ProcessResult(NamedTuple):
@@ -117,7 +114,7 @@ class CodingTools:
         """
         with _convert_errors(path):
             names = self._tree.list_entries(self._tree.locate(path))
-        output = [escape_invisible(name) + kind for name, kind in names[:MAX_LISTED_NAMES]]
+        output = [escape_hidden(name) + kind for name, kind in names[:MAX_LISTED_NAMES]]
         if len(names) > MAX_LISTED_NAMES:
             output.append(f"[{len(names) - MAX_LISTED_NAMES} of {len(names)} names left out]")
         return "\n".join(output) or "[the folder is empty]"
@@ -140,7 +137,7 @@ class CodingTools:
             return f"{result.output}[stopped after {self._timeout:g} seconds: simplify the pattern]"
         if result.exit_code:
             raise ToolFailed(
-                f"{escape_invisible(path)}: {result.output or f'the search ended with code {result.exit_code}'}"
+                f"{escape_hidden(path)}: {result.output or f'the search ended with code {result.exit_code}'}"
             )
         return result.output
 
@@ -157,10 +154,11 @@ class CodingTools:
             _check_writable(expected)
             data = content.encode()
         previous = "a new file" if expected is None else f"in place of {expected.size:,}"
-        await self._ask_approval("write", f"write {escape_invisible('/'.join(parts))}: {len(data):,} bytes, {previous}")
+        summary = f"{escape_hidden('/'.join(parts))}: {len(data):,} bytes, {previous}"
+        await self._ask_approval(Action("write", f"write {summary}", (Section("+", content),)))
         with _convert_errors(path):
             self._tree.replace(parts, data, expected=expected)
-        return f"wrote {escape_invisible('/'.join(parts))}: {len(data):,} bytes, {previous}"
+        return f"wrote {summary}"
 
     async def edit_file(self, path: str, old: str, new: str) -> str:
         """Replace a text that occurs exactly once in a file. The user is asked first.
@@ -175,11 +173,13 @@ class CodingTools:
             expected = self._tree.get_stamp(parts)
             text = self._tree.read_text(parts)
             _check_writable(expected)
-            line = _find_only_line(old, text)
-            before, data = text.encode(), text.replace(old, new).encode()
-        name = escape_invisible("/".join(parts))
+            start = _find_only(old, text)
+            before, data = text.encode(), (text[:start] + new + text[start + len(old) :]).encode()
+        name = escape_hidden("/".join(parts))
+        line = text.count("\n", 0, start) + 1
         edit = f"{name}, line {line}: {len(split_lines(old))} lines out, {len(split_lines(new))} in"
-        await self._ask_approval("write", f"edit {edit} ({len(before):,} bytes become {len(data):,})")
+        summary = f"edit {edit} ({len(before):,} bytes become {len(data):,})"
+        await self._ask_approval(Action("write", summary, diff_edit(text, start, old, new)))
         with _convert_errors(path):
             self._tree.replace(parts, data, expected=expected)
         return f"edited {edit}"
@@ -195,7 +195,7 @@ class CodingTools:
         """
         if not command.strip() or "\0" in command:
             raise ToolFailed("a command needs at least one word and no NUL character; nothing was run")
-        await self._ask_approval("command", f"run {escape_invisible(command)}")
+        await self._ask_approval(Action("command", f"run {escape_hidden(command)}", (Section("", command),)))
         with _convert_errors("run_command"):
             result = await self._run_process(command, max_size=self._max_size)
         if result.has_timed_out:
@@ -208,9 +208,11 @@ class CodingTools:
             f"{_get_separator(result.output)}[{result.note}]" if result.note else ""
         )
 
-    async def _ask_approval(self, kind: ApprovalKind, line: str) -> None:
-        if not await self._approver(line, kind):
-            raise ToolFailed(f"The user said no to this: {line}\nNothing was changed or run. Ask what to do instead.")
+    async def _ask_approval(self, action: Action) -> None:
+        if not await self._approver(action):
+            raise ToolFailed(
+                f"The user said no to this: {action.line}\nNothing was changed or run. Ask what to do instead."
+            )
 
     async def _run_process(self, command: str | Sequence[str], *, max_size: int) -> _ProcessResult:
         """Runs a shell command or a program until it ends, times out or is cancelled, then kills what is left."""
@@ -322,7 +324,7 @@ def _convert_errors(subject: str) -> Iterator[None]:
     try:
         yield
     except (Refusal, OSError, UnicodeEncodeError) as error:
-        raise ToolFailed(f"{escape_invisible(subject)}: {explain_error(error)}") from error
+        raise ToolFailed(f"{escape_hidden(subject)}: {explain_error(error)}") from error
 
 
 def _check_writable(stamp: FileStamp | None) -> None:
@@ -330,13 +332,13 @@ def _check_writable(stamp: FileStamp | None) -> None:
         raise Refusal("is read-only")
 
 
-def _find_only_line(old: str, text: str) -> int:
-    """Returns the line where `old` begins. Raises `Refusal` unless it occurs exactly once; overlaps count too."""
+def _find_only(old: str, text: str) -> int:
+    """Returns where `old` begins. Raises `Refusal` unless it occurs exactly once; overlaps count too."""
     if not old:
         raise Refusal("old is empty; write_file replaces a whole file")
     positions = [occurrence.start() for occurrence in re.finditer(f"(?={re.escape(old)})", text)]
     if len(positions) == 1:
-        return text.count("\n", 0, positions[0]) + 1
+        return positions[0]
     if positions:
         lines = ", ".join(str(text.count("\n", 0, position) + 1) for position in positions[:10])
         raise Refusal(f"old occurs {len(positions)} times, in lines {lines}; include more of the text around it")

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from pydantic_ai.capabilities import Toolset
 from pydantic_ai.models import Model
 
-from tenfold.agent.coding_tools import MAX_RESULT_SIZE, Approver, CodingTools
+from tenfold.agent.approval import Approver
+from tenfold.agent.coding_tools import MAX_RESULT_SIZE, CodingTools
 from tenfold.agent.demonstration import DEMONSTRATION, build_demonstration
 from tenfold.agent.runtime import Agent
 from tenfold.config.extensions import Extension

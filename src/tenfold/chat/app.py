@@ -16,10 +16,11 @@ from textual.theme import BUILTIN_THEMES
 from textual.widget import Widget
 
 from tenfold.agent import Agent
-from tenfold.agent.coding_tools import ApprovalKind
+from tenfold.agent.approval import Action
 from tenfold.agent.demonstration import DEMONSTRATION
 from tenfold.agent.factory import AgentOptions, open_agent
 from tenfold.chat import transcript_lines
+from tenfold.chat.full_text import build_action_lines
 from tenfold.chat.run_display import RunDisplay
 from tenfold.chat.screens import STAY_KEY, QuestionScreen, TreeScreen
 from tenfold.chat.slash_commands import Command, execute_command, parse_command
@@ -47,6 +48,8 @@ DEMONSTRATION_NOTICE = (
 )
 QUIT_TIMEOUT = 5.0
 """Seconds that a run may take to end when the user leaves the program."""
+MAX_ANSWERED = 500
+"""Characters of what was asked that stay in the transcript beside the answer. The session holds the whole call."""
 _BLUE, _DEFAULT = "ansi_blue", "ansi_default"
 _ANSI_THEME = BUILTIN_THEMES["ansi-dark"]
 THEME = replace(
@@ -173,11 +176,15 @@ class Chat(App[None]):
         self._draw_status()
         self._request_measurement()
 
-    async def approve(self, line: str, kind: ApprovalKind) -> bool:
-        """Asks the user for an approval. Leaving the program or stopping the run counts as no."""
-        title = "The model wants to change a file" if kind == "write" else "The model wants to run a command"
+    async def approve(self, action: Action) -> bool:
+        """Asks the user for an approval, showing all of the action. Leaving the program or stopping the run means no.
+
+        A yes is taken once the end of the text was on the screen.
+        """
+        title = "The model wants to change a file" if action.kind == "write" else "The model wants to run a command"
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        question = QuestionScreen(title, line, {"y": "yes", "n": "no", STAY_KEY: "no"}, sudden=True)
+        keys = {"y": "yes", "n": "no", STAY_KEY: "no"}
+        question = QuestionScreen(title, build_action_lines(action), keys, sudden=True, consent="y")
         self._is_asking = True
         self._draw_status()
         self.push_screen(question, lambda key: None if answer.done() else answer.set_result(key))
@@ -188,7 +195,7 @@ class Chat(App[None]):
             if not answer.done() or answer.cancelled():
                 question.dismiss(STAY_KEY)
             self._draw_status()
-        self._add_line("note", f"{'you said yes' if yes else 'you said no'}: {line}")
+        self._add_line("note", f"{'you said yes' if yes else 'you said no'}: {to_one_line(action.line, MAX_ANSWERED)}")
         return yes
 
     # -- what the user types -------------------------------------------------------------------------------------------

@@ -3,38 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
 from textual.widgets import Static
 
+from tenfold.chat.full_text import FullText, SignedLine, has_names
 from tenfold.chat.session_tree import TreeRow, build_rows
 from tenfold.chat.slash_commands import SUMMARY_WORD
 from tenfold.chat.widgets import Rows, to_content
 from tenfold.errors import TenfoldError
 from tenfold.session import Session
+from tenfold.text.hidden import reveal_lines
+from tenfold.text.terminal_safe import sanitize
 
 PAUSE_SECONDS = 0.5
 """Seconds without a key before a question accepts an answer: the user may have been typing when it opened."""
 STAY_KEY = "escape"
+HIDDEN_NOTICE = "Characters that do not show are named <like this>."
+COMPACT_HEIGHT = 20
+"""Rows below which a question has no empty rows between its parts, so that more of its text can be seen."""
 
 
 class QuestionScreen(ModalScreen[str]):
     """A question that is answered by one key, which it returns. Escape is always one of the answers."""
 
-    def __init__(self, title: str, text: str, keys: Mapping[str, str], *, sudden: bool) -> None:
+    def __init__(
+        self, title: str, lines: Sequence[SignedLine], keys: Mapping[str, str], *, sudden: bool, consent: str = ""
+    ) -> None:
         """`keys` maps each key to its meaning.
 
-        With `sudden`, the question opens while the user types, and accepts a key only after a pause.
+        With `sudden`, the question opens while the user types, and accepts a key only after a pause. The key `consent`
+        is accepted once the end of the text was in view.
         """
         super().__init__()
-        self._title, self._text, self._keys, self._sudden = title, text, keys, sudden
+        self._title, self._lines, self._keys, self._sudden = title, lines, keys, sudden
+        self._unseen_key = consent
         self._pause_timer: Timer | None = None
         self._is_listening = False
 
@@ -42,23 +52,51 @@ class QuestionScreen(ModalScreen[str]):
         """Yields a box with the question, which scrolls if it is long, and the keys."""
         with Vertical(id="box"):
             yield Static(to_content(self._title), id="title", markup=False)
-            with VerticalScroll(id="text"):
-                yield Static(to_content(self._text), markup=False)
+            if has_names(self._lines):
+                yield Static(HIDDEN_NOTICE, id="warning", markup=False)
+            yield FullText(self._lines)
             yield Static("", id="keys", markup=False)
 
     def on_mount(self) -> None:
         """Accepts keys at once, or after the pause."""
-        self.query_one("#text").focus()
+        self.query_one(FullText).focus()
         if self._sudden:
             self._pause_timer = self.set_timer(PAUSE_SECONDS, self._start_listening)
         else:
             self._start_listening()
 
+    def on_resize(self) -> None:
+        """Gives the text what the title, the keys and the frame leave of the screen."""
+        self.set_class(self.size.height < COMPACT_HEIGHT, "compact")
+        self.call_after_refresh(self._share_height)
+
+    def _share_height(self) -> None:
+        text, frame = self.query_one(FullText), self.query_one("#box").gutter.height
+        width = text.outer_size.width
+        around = sum(part.get_content_height(self.size, self.size, width) for part in self.query(Static))
+        text.limit_height(self.size.height - frame - around - text.styles.margin.height)
+
+    def on_full_text_movement(self) -> None:
+        """Notes whether the end of the text was in view, and says what is missing."""
+        if self._unseen_key and not self.query_one(FullText).count_rows_below():
+            self._unseen_key = ""
+        self._draw_keys()
+
     def _start_listening(self) -> None:
         self._is_listening = True
-        self.query_one("#keys", Static).update(
-            to_content("   ".join(f"{key}: {what}" for key, what in self._keys.items()))
-        )
+        self._draw_keys()
+
+    def _draw_keys(self) -> None:
+        if not self._is_listening:
+            return
+        keys = [f"{key}: {what}" for key, what in self._keys.items() if key != self._unseen_key]
+        text = "   ".join(keys)
+        if self._unseen_key:
+            below = self.query_one(FullText).count_rows_below()
+            text += f"\n{self._unseen_key} is taken at the end: {below:,} more {'line' if below == 1 else 'lines'}. "
+            text += "PageDown or End scrolls."
+        self.query_one("#keys", Static).update(to_content(text))
+        self.call_after_refresh(self._share_height)
 
     def on_key(self, event: events.Key) -> None:
         """Takes one of the keys as the answer. Until the pause is over, every key starts it anew."""
@@ -66,9 +104,16 @@ class QuestionScreen(ModalScreen[str]):
             event.stop()
             if self._pause_timer is not None:
                 self._pause_timer.reset()
-        elif event.key.lower() in self._keys:
-            event.stop()
-            self.dismiss(event.key.lower())
+            return
+        key = event.key.lower()
+        if key not in self._keys:
+            return
+        event.stop()
+        if key == self._unseen_key:
+            self.query_one("#keys").add_class("refused")
+            self.app.bell()
+        else:
+            self.dismiss(key)
 
 
 class TreeScreen(Screen[str]):
@@ -114,8 +159,9 @@ class TreeScreen(Screen[str]):
         action = "Say this differently" if row.kind == "said" else "Continue from here"
         keys = {"y": "summarize it", "n": "no summary", STAY_KEY: "stay here"}
         question = f"{action}: {row.text}\n\nDo you want a summary of the branch you leave, for the model?"
+        lines = [SignedLine("", line) for line in reveal_lines(sanitize(question))]
         self.app.push_screen(
-            QuestionScreen("Go to another place of this session", question, keys, sudden=False),
+            QuestionScreen("Go to another place of this session", lines, keys, sudden=False),
             lambda key: self._dismiss_with_command(row, key or STAY_KEY),
         )
 

@@ -89,10 +89,10 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
     session: SessionOption = "",
     folder: FolderOption = Path(),
     allow_writes: Annotated[
-        bool, typer.Option("--allow-writes", help="Let the agent change files in the folder.")
+        bool, typer.Option("--allow-writes", help="Let the agent create and change any file in the folder.")
     ] = False,
     allow_commands: Annotated[
-        bool, typer.Option("--allow-commands", help="Let the agent run commands. They can do whatever you can.")
+        bool, typer.Option("--allow-commands", help="Let the agent run any command. It can do whatever you can.")
     ] = False,
 ) -> int:
     """Gives the agent one task, and prints what happens as JSON lines while it works.

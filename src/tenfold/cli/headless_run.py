@@ -21,7 +21,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.run import AgentRunResultEvent
 
-from tenfold.agent.coding_tools import ApprovalKind
+from tenfold.agent.approval import Action
 from tenfold.agent.demonstration import DEMONSTRATION
 from tenfold.agent.factory import AgentOptions
 from tenfold.agent.pydantic_messages import get_result_text, get_text_piece, has_succeeded
@@ -74,11 +74,11 @@ class JsonLines:
             case _:
                 return value
 
-    async def approve(self, line: str, kind: ApprovalKind) -> bool:
+    async def approve(self, action: Action) -> bool:
         """Answers the agent's question by the options, and prints a line for what they refuse."""
-        if kind not in self._allowed_kinds:
-            self("refused", kind=kind, what=line)
-        return kind in self._allowed_kinds
+        if action.kind not in self._allowed_kinds:
+            self("refused", kind=action.kind, what=action.line)
+        return action.kind in self._allowed_kinds
 
     def report(self, text: str) -> None:
         """Prints a problem that does not stop the run."""

@@ -6,6 +6,7 @@ snippets are redacted.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from tenfold.errors import NotFoundError
@@ -14,6 +15,7 @@ from tenfold.recall.search import search_store
 from tenfold.record.message import ToolCall, get_text, get_tool_calls
 from tenfold.store.base import MAIN, Hit, Store
 from tenfold.store.entry_text import list_arguments
+from tenfold.text.surrogates import replace_surrogates
 from tenfold.wire import DEFAULT_WIRE, get_wire
 
 SEARCH, READ, EXPAND = "recall_search", "recall_read", "recall_expand"
@@ -67,6 +69,7 @@ class RecallTools:
 
         A wrong name or id gives an answer that says so, not an exception.
         """
+        name, arguments = replace_surrogates((name, dict(arguments)))  # a model may write half of an emoji
         if name not in _DESCRIPTIONS:
             return f"there is no tool {name!r}; there are {', '.join(_DESCRIPTIONS)}"
         key = _DESCRIPTIONS[name][0]
@@ -81,7 +84,7 @@ class RecallTools:
         if not isinstance(around, int) or around < 0:
             return f"{name}: 'around' is a number of messages, and not {around!r}"
         try:
-            text = self._expand(value.strip(), around)
+            text = self._expand(value.strip(), min(around, sys.maxsize // 2))
         except NotFoundError as exc:
             return str(exc)
         parts = self._split_text(text)
