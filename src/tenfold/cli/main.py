@@ -18,6 +18,7 @@ from tenfold.cli import (
     export_command,
     read_commands,
     rules_command,
+    salvage_command,
     show_command,
 )
 from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
@@ -41,6 +42,7 @@ for module in (
     show_command,
     diff_command,
     read_commands,
+    salvage_command,
     change_commands,
     rules_command,
     export_command,

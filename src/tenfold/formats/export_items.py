@@ -12,6 +12,8 @@ from tenfold.view.fold import View
 from tenfold.view.units import Unit, VisibleMessage, build_original
 
 _IMPORTED_TYPES = (MessageEntry, BranchSummary, Setting, CustomEntry)
+FILE_KINDS = frozenset(str(kind.__struct_config__.tag) for kind in _IMPORTED_TYPES)
+"""The kinds of entries, as they are stored, that come from a session file."""
 
 
 def get_original_items(store: Store, namespace: str, session: str) -> list[ExportItem]:
