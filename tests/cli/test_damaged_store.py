@@ -141,11 +141,11 @@ def test_a_flipped_bit_in_a_body_costs_one_entry_at_most(damaged: DamagedStore) 
 
 
 def test_a_flipped_bit_in_a_block_or_a_snapshot_keeps_every_message(damaged: DamagedStore) -> None:
-    chance = random.Random(2)  # noqa: S311
+    chance = random.Random(102)  # noqa: S311
     for table, where in [("entry", "AND kind = 'block'"), ("manifest", "")] * 20:
         assert damaged.flip_value(table, "body", chance, where)
         ran = damaged.run_all()
-        assert ran["show"].code == ran["view"].code == ran["search"].code == ran["original"].code == 0
+        assert {name: each.err for name, each in ran.items() if each.code and name not in ("verify", "diff")} == {}
         assert damaged.original.read_bytes() == b"".join(damaged.lines)
 
 
@@ -170,10 +170,11 @@ def test_no_flipped_bit_of_the_file_gives_a_traceback(damaged: DamagedStore) -> 
 
 def test_salvage_saves_all_but_the_damaged_entry(damaged: DamagedStore, tmp_path: Path) -> None:
     chance = random.Random(5)  # noqa: S311
-    for table, column in [("entry", "body"), ("entry", "pos"), ("seg", "start"), ("head", "leaf"), ("entry", "id")] * 4:
+    places = [("entry", "body"), ("entry", "pos"), ("seg", "start"), ("head", "leaf"), ("entry", "id")] * 4
+    for number, (table, column) in enumerate(places):
         damaged.flip_value(table, column, chance)
-        saved = tmp_path / "saved.db"
-        ran = damaged.tenfold.run_ok("salvage", saved, "--force")
+        saved = tmp_path / f"saved-{number}.db"
+        ran = damaged.tenfold.run_ok("salvage", saved)
         assert "salvaged" in ran.out
         damaged.tenfold.run_ok("verify", "--store", saved)
         out = ("--out", damaged.original, "--force")

@@ -36,6 +36,7 @@ class CompactArguments(msgspec.Struct, frozen=True):
     format: str | None
     skip_damaged: bool
     out: Path | None
+    force: bool
     preview: bool
     json: bool
 

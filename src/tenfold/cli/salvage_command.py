@@ -10,7 +10,6 @@ import msgspec
 import typer
 
 from tenfold.cli.console import print_json, show
-from tenfold.cli.output_options import ForceOption
 from tenfold.cli.store_access import JsonOption, StoreOption
 from tenfold.errors import UsageError
 from tenfold.formats.output_file import draft_output
@@ -28,7 +27,6 @@ def register(app: typer.Typer) -> None:
 def salvage(
     new_store: Annotated[Path, typer.Argument(metavar="NEW_STORE", help="The file to make, a store of its own.")],
     *,
-    force: ForceOption = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -39,9 +37,7 @@ def salvage(
     location = Path(store or get_default_location())
     if not location.is_file():
         raise UsageError(f"there is no store {location}; name one with --store")
-    if new_store.exists() and new_store.samefile(location):
-        raise UsageError(f"{new_store} is the store to be saved; name a new file")
-    with draft_output(new_store, force=force, option="NEW_STORE") as draft:
+    with draft_output(new_store, option="NEW_STORE") as draft:
         with closing(SqliteStore(draft)) as target:
             result = salvage_file(str(location), target)
         for side in ("-wal", "-shm"):

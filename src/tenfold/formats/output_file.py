@@ -15,11 +15,15 @@ PRIVATE_MODE = 0o600
 """The mode of a new file: that of a store. What is written comes out of sessions, which may hold secrets."""
 
 
+_DATABASE_HEADER = b"SQLite format 3\0"
+
+
 def check_output(path: Path, *, force: bool = False, option: str = "--out") -> None:
     """Checks that a file may be written. Raises `UsageError` with the next step.
 
-    The path must be free, or with `force` a regular file. It is never a link, since what lies behind a link is not what
-    the user named. The folder may be reached through links. `option` names the path in the error.
+    The path must be free, or with `force` a regular file that is no database. It is never a link, since what lies
+    behind a link is not what the user named. Its folder may be reached through links. `option` names the path in the
+    error.
     """
     try:
         found = path.lstat()
@@ -35,8 +39,18 @@ def check_output(path: Path, *, force: bool = False, option: str = "--out") -> N
         raise UsageError(f"{option} {path} is a folder; name a file in it")
     if not stat.S_ISREG(found.st_mode):
         raise UsageError(f"{option} {path} is a device or a pipe, not a file; name a new file")
+    if _is_database(path):
+        raise UsageError(f"{option} {path} is a database, as a store is, and is never replaced; name another file")
     if not force:
         raise UsageError(f"{option} {path} exists already; name another file, or pass --force to replace it")
+
+
+def _is_database(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_DATABASE_HEADER)) == _DATABASE_HEADER
+    except OSError:  # it cannot be read, so it can be no store of this user
+        return False
 
 
 def write_output(path: Path, data: bytes, *, force: bool = False, option: str = "--out") -> None:

@@ -12,15 +12,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from tenfold.errors import RecordError, TenfoldError
+from tenfold.errors import TenfoldError
 from tenfold.record.block import Block
-from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry, Retraction
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, Problem, Store
 from tenfold.store.ids import IDS
 from tenfold.store.sqlite_connections import connect_read_only
 from tenfold.store.sqlite_paths import read_info
-from tenfold.store.unreadable import build_stand_in, is_unreadable, recover_entry
+from tenfold.store.unreadable import build_stand_in, explain_damage, is_unreadable, recover_entry
 from tenfold.store.verify import STORED_ROW, StoredRow, has_valid_hash
 from tenfold.view.fold import Snapshot, View
 from tenfold.view.path import Path
@@ -43,7 +42,7 @@ class Salvage(Struct):
     problems: list[Problem] = []
 
 
-class _Place(Struct, frozen=True):
+class _StoredPlace(Struct, frozen=True):
     """Where an entry is stored: its row, session, segment and position."""
 
     seq: int
@@ -83,7 +82,7 @@ class _StoreReader:
         self.heads: dict[int, list[tuple[int, str]]] = {}
         for session, name, leaf in self.read("SELECT session, name, leaf FROM head"):
             self.heads.setdefault(session, []).append((leaf, str(name)))
-        self.places = _group_by_session([_Place(*row) for row in self._read_places()], self.sessions, owners)
+        self.places = _group_by_session([_StoredPlace(*row) for row in self._read_places()], self.sessions, owners)
 
     def list_sessions(self) -> list[int]:
         """Lists the row numbers of the sessions, those included that only entries name."""
@@ -116,7 +115,7 @@ class _StoreReader:
                 except sqlite3.Error:
                     self.report("", "", f"the entry in row {seq} cannot be read")
 
-    def read_row(self, place: _Place) -> StoredRow | None:
+    def read_row(self, place: _StoredPlace) -> StoredRow | None:
         """Reads a stored row. Returns None if SQLite cannot."""
         try:
             values = self.db.execute(_SELECT_ROW, (place.seq,)).fetchone()
@@ -152,7 +151,7 @@ class _SessionCopy:
         self._reader.result.session_count += 1
         self._reader.result.entry_count += sum(not is_unreadable(entry) for entry in self._entries.values())
 
-    def _add_entry(self, place: _Place) -> None:
+    def _add_entry(self, place: _StoredPlace) -> None:
         row = self._reader.read_row(place)
         body = row.body if row is not None else b""
         id_ = row.id if row is not None and row.id else IDS.generate()
@@ -160,7 +159,7 @@ class _SessionCopy:
         if entry is None:
             parent = self._find_parent(place)
             entry = build_stand_in(id_, parent, body, kind=row.kind if row is not None else "said")
-            self._report(id_, f"cannot be read: {_explain(body)}; a tombstone stands in its place")
+            self._report(id_, f"cannot be read: {explain_damage(body)}; a tombstone stands in its place")
         elif entry.parent is not None and entry.parent not in self._entries:
             self._add_missing(entry.parent, place)
         if entry.id in self._entries:
@@ -173,7 +172,7 @@ class _SessionCopy:
         self._ids[place.segment, place.position] = entry.id
         self._hashes[entry.id] = row.hash if row is not None else b""
 
-    def _add_missing(self, id: str, place: _Place) -> None:
+    def _add_missing(self, id: str, place: _StoredPlace) -> None:
         """Adds tombstones for the ancestors of an entry that are not stored, the last of which has this id."""
         parent = self._find_parent(place)
         depth = self._measure_depth(parent)
@@ -184,15 +183,17 @@ class _SessionCopy:
             self._report(own, "is missing; a tombstone stands in its place")
             parent = own
 
-    def _find_parent(self, place: _Place) -> str | None:
+    def _find_parent(self, place: _StoredPlace) -> str | None:
         """Finds the nearest entry that was stored before this place on its path, else the one saved last."""
-        segment, position = place.segment, place.position - 1
+        segment: int | None = place.segment
+        position = place.position - 1
         for _ in range(_MOST_MISSING):
-            parent, start = self._reader.segments.get(segment, (None, None))
-            if start is not None and position < start:
-                segment = parent
             if position < 0 or segment is None:
                 break
+            parent, start = self._reader.segments.get(segment, (None, 0))
+            if position < start:
+                segment = parent
+                continue
             if (segment, position) in self._ids:
                 return self._ids[segment, position]
             position -= 1
@@ -264,22 +265,13 @@ class _SessionCopy:
 
 
 def _group_by_session(
-    places: Sequence[_Place], sessions: Collection[int], owners: Mapping[int, int]
-) -> dict[int, list[_Place]]:
+    places: Sequence[_StoredPlace], sessions: Collection[int], owners: Mapping[int, int]
+) -> dict[int, list[_StoredPlace]]:
     """Groups entries by session. A segment belongs to the session that most of its entries name, and it itself."""
     votes: dict[int, Counter[int]] = {seg: Counter([owner]) for seg, owner in owners.items() if owner in sessions}
     for place in places:
         votes.setdefault(place.segment, Counter())[place.session] += 1
-    out: dict[int, list[_Place]] = {}
+    out: dict[int, list[_StoredPlace]] = {}
     for place in places:
         out.setdefault(votes[place.segment].most_common(1)[0][0], []).append(place)
     return out
-
-
-def _explain(body: bytes) -> str:
-    """Says why a body cannot be decoded."""
-    try:
-        decode_entry(body)
-    except RecordError as exc:
-        return str(exc).partition(";")[0]
-    return "SQLite cannot read its row"

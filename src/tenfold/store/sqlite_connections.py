@@ -18,7 +18,6 @@ from pathlib import Path
 from tenfold.errors import StoreError, TenfoldError, UnwritableStore
 from tenfold.store.base import MEMORY_LOCATION
 from tenfold.store.sqlite_schema import migrate
-from tenfold.store.unreadable import SALVAGE_ADVICE
 
 _CACHE_SIZE = -16_000  # the page cache of each connection, in KiB (SQLite wants them negative)
 _NEXT_STEP = "name another place with --store or TENFOLD_STORE"
@@ -218,7 +217,8 @@ def translate_error(error: sqlite3.Error, path: str, busy_seconds: float = 0.0) 
         )
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return StoreError(
-            f"the store {path} is damaged or not a Tenfold store ({error}): {SALVAGE_ADVICE}, or {_NEXT_STEP}"
+            f"the store {path} is damaged or not a Tenfold store ({error}): restore it from a backup, save what "
+            f"is readable with `tenfold salvage NEW_STORE`, or {_NEXT_STEP}"
         )
     if name.startswith("SQLITE_IOERR"):
         return UnwritableStore(f"the disk refused access to the store {path} ({name}): check it, or {_NEXT_STEP}")

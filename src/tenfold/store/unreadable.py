@@ -6,6 +6,8 @@ a tombstone, which keeps its place on the path and shows the model that somethin
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from tenfold.errors import RecordError
 from tenfold.record.codec import SCHEMA_VERSION, decode_entry, hash_body
 from tenfold.record.entry import Entry, Tombstone
@@ -49,12 +51,21 @@ def read_entry(body: bytes, id: str, kind: str, parent: str | None = None) -> En
     return recover_entry(body) or build_stand_in(id, parent, body, kind=kind)
 
 
+def explain_damage(body: bytes) -> str:
+    """Says why a body cannot be decoded."""
+    try:
+        decode_entry(body)
+    except RecordError as exc:
+        return str(exc).partition(";")[0]
+    return "its row cannot be read"
+
+
 def build_stand_in(id: str, parent: str | None, body: bytes = b"", *, kind: str = "said") -> Tombstone:
     """Builds what stands for an entry that is missing or cannot be read. Only for a message it has a text."""
     message = Message("user", (Text(UNREADABLE_TEXT),), "tenfold") if kind in ("said", "branch") else None
     return Tombstone(id, parent, "", None, kind, hash_body(body), UNREADABLE_TIME, message)
 
 
-def is_unreadable(entry: Entry) -> bool:
+def is_unreadable(entry: Entry) -> TypeGuard[Tombstone]:
     """Tells whether an entry stands for one that cannot be read."""
     return isinstance(entry, Tombstone) and entry.purge_time == UNREADABLE_TIME

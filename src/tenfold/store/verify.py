@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from tenfold.errors import RecordError, StoreError
+from tenfold.meter.estimators import decode_calibration
 from tenfold.record.block import BlockPart
 from tenfold.record.codec import compute_chain_hash, decode_entry, hash_body
 from tenfold.record.entry import Entry, Tombstone, get_kind
 from tenfold.store.base import Problem
 from tenfold.store.sqlite_paths import BODY, ChainCache, decode_info, decode_snapshot
-from tenfold.store.unreadable import SALVAGE_ADVICE
+from tenfold.store.unreadable import SALVAGE_ADVICE, explain_damage
 from tenfold.view.fold import Snapshot, View
 from tenfold.view.path import Path
 
@@ -154,8 +155,8 @@ class _SessionCheck:
     def _check_row(self, row: StoredRow, parent_hash: bytes) -> Entry | None:
         try:
             entry = decode_entry(row.body)
-        except RecordError as exc:
-            self._report(row.id, f"cannot be read: {exc}")
+        except RecordError:
+            self._report(row.id, f"cannot be read: {explain_damage(row.body)}")
             return None
         if not has_valid_hash(row, entry, parent_hash):
             self._report(row.id, "its bytes are not those that were appended")
@@ -170,6 +171,7 @@ class _SessionCheck:
         for seg, pos, body, entry in self._db.execute(_SELECT_SNAPSHOTS, (self._session,)):
             try:
                 found[seg, pos] = decode_snapshot(body)
+                decode_calibration(found[seg, pos].meter_state)
             except RecordError as exc:
                 self._report(entry or "", f"its snapshot cannot be read: {exc}")
             if entry is None:
