@@ -24,6 +24,7 @@ from tenfold.errors import UsageError
 from tenfold.formats import ParsedSession, render_sessions
 from tenfold.formats.export_items import get_view_items
 from tenfold.formats.output_file import check_output
+from tenfold.formats.session_files import get_format
 from tenfold.session import Session
 from tenfold.store.base import MEMORY_LOCATION, Store
 from tenfold.store.location import get_default_location
@@ -168,7 +169,8 @@ def _compact_recorded(
             outcome, counter = run.compact_session(session), session.policy.counter.name
             yield SessionOutcome(str(source.path), row.info.id, row.info.format, counter, outcome)
     if arguments.out is not None and sessions and len(sessions) == len(recorded):
-        items = [(parsed.info, get_view_items(s.view)) for parsed, s in zip(recorded, sessions, strict=True)]
+        infos = [get_format(each.info.format).without_damaged(each.info) for each in recorded]
+        items = [(info, get_view_items(session.view)) for info, session in zip(infos, sessions, strict=True)]
         place = _find_output_path(arguments.out, source)
         if place != arguments.out:  # in the named folder, where a file keeps the folders it came from
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -40,6 +40,12 @@ def parse_micros(value: object) -> int | None:
     return (when - _EPOCH) // timedelta(microseconds=1)
 
 
+DAMAGED_KIND = "damaged"
+"""The kind of the entries that keep damaged lines."""
+MAX_TOKENS = 10**12
+"""Tokens of a request that are believed. Larger counts come from a damaged file, and the largest cannot be stored."""
+
+
 def parse_token_count(value: object) -> int:
     """Returns a token count as read from a file, or 0 if the value is not a positive integer."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
@@ -109,6 +115,7 @@ class SessionDraft:
     def add_messages(self, messages: Sequence[Message], usage: Usage | None = None) -> None:
         """Adds the messages of one native message. All but the last get the foreign id `source_id#index`."""
         self._has_messages = True
+        usage = self._check_usage(usage)
         for index, message in enumerate(messages):
             is_last = index == len(messages) - 1
             key, run = self._make_key(), self._run
@@ -124,6 +131,7 @@ class SessionDraft:
         """Extends the newest entry, an answer, by a message that continues it. The bytes must follow directly."""
         newest = self._entries[-1]
         assert isinstance(newest, MessageEntry)
+        usage = self._check_usage(usage)
         old, new = newest.message.native, message.native
         assert old is not None
         assert new is not None
@@ -143,12 +151,23 @@ class SessionDraft:
 
         For files that report the usage on a later line. None changes nothing.
         """
+        usage = self._check_usage(usage)
         for index in range(len(self._entries) - 1, -1, -1):
             entry = self._entries[index]
             if isinstance(entry, MessageEntry) and entry.message.role != "tool":
                 if usage is not None and entry.message.role == "assistant":
                     self._entries[index] = replace(entry, usage=usage)
                 return
+
+    def _check_usage(self, usage: Usage | None) -> Usage | None:
+        """Returns the usage, or None for numbers that no request has, which is recorded as a problem."""
+        if usage is None:
+            return None
+        counts = (usage.prompt, usage.output, usage.cache_read, usage.cache_write)
+        if all(0 <= count <= MAX_TOKENS for count in counts):
+            return usage
+        self._problems.append(f"line {self._line_number}: its token usage has impossible numbers and was left out")
+        return None
 
     def _with_tool_name(self, message: Message) -> Message:
         """Returns the message with the tool's name on its result, for formats that give only the call's id."""
@@ -187,7 +206,7 @@ class SessionDraft:
 
     def add_damaged(self, problem: str, native: NativeBytes) -> None:
         """Keeps the bytes of a damaged line as an entry without a message, and records the problem."""
-        self.add_unlinked("damaged", native)
+        self.add_unlinked(DAMAGED_KIND, native)
         self._problems.append(problem)
 
     def build_session(self, info: SessionInfo) -> ParsedSession:
