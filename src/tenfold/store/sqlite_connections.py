@@ -21,6 +21,15 @@ from tenfold.store.sqlite_schema import migrate
 
 _CACHE_SIZE = -16_000  # the page cache of each connection, in KiB (SQLite wants them negative)
 _NEXT_STEP = "name another place with --store or TENFOLD_STORE"
+_LOCK_ERRORS = (
+    "SQLITE_PROTOCOL",
+    "SQLITE_NOLFS",
+    "SQLITE_IOERR_LOCK",
+    "SQLITE_IOERR_UNLOCK",
+    "SQLITE_IOERR_RDLOCK",
+    "SQLITE_IOERR_CHECKRESERVEDLOCK",
+    "SQLITE_IOERR_SHM",
+)
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
@@ -36,6 +45,7 @@ class ConnectionPool:
         self._write_lock = threading.Lock()
         self._closed = False
         self._process_id = os.getpid()
+        self._files = _OpenFiles(path)
         _create_file(path)
         with self.read() as db:
             migrate(db, path, busy_seconds=busy_seconds)
@@ -49,6 +59,8 @@ class ConnectionPool:
             # A connection must not be used after a fork, not even to close it.
             self._abandoned_connections += self._idle_connections
             self._idle_connections, self._process_id, self._write_lock = [], os.getpid(), threading.Lock()
+            self._files = _OpenFiles(self.path)
+        self._files.check()
         try:
             try:
                 db = self._idle_connections.pop()
@@ -57,6 +69,7 @@ class ConnectionPool:
             try:
                 yield db
             finally:
+                self._files.note()
                 self._release(db)
         except sqlite3.Error as exc:
             raise translate_error(exc, self.path, self.busy_seconds) from exc
@@ -96,6 +109,44 @@ class ConnectionPool:
             db.close()
         else:
             self._idle_connections.append(db)
+
+
+class _OpenFiles:
+    """The files that an open database works on, to notice if others take their place.
+
+    As long as a connection is open, SQLite removes none of them. If something else does, the open connections go on
+    with files that nobody else sees: what is written to them is lost, and two writers no longer notice each other.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._known: dict[str, tuple[int, int]] = {}
+
+    def note(self) -> None:
+        """Notes the files that there are now and were not noted before."""
+        for name in (self._path, self._path + "-wal", self._path + "-shm"):
+            if name not in self._known and (identity := _identify(name)) is not None:
+                self._known[name] = identity
+
+    def check(self) -> None:
+        """Raises `StoreError` if one of the noted files was removed or replaced."""
+        for name, known in self._known.items():
+            identity = _identify(name)
+            if identity != known:
+                what = "removed or moved" if identity is None else "replaced"
+                raise StoreError(
+                    f"{name} was {what} while the store was open; nothing was written: put it back, or close the store "
+                    "and open it again, and run `tenfold verify`"
+                )
+
+
+def _identify(path: str) -> tuple[int, int] | None:
+    """Returns what identifies a file, None if there is none."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class MemoryConnection:
@@ -219,6 +270,11 @@ def translate_error(error: sqlite3.Error, path: str, busy_seconds: float = 0.0) 
         return StoreError(
             f"the store {path} is damaged or not a Tenfold store ({error}): restore it from a backup, save what "
             f"is readable with `tenfold salvage NEW_STORE`, or {_NEXT_STEP}"
+        )
+    if name.startswith(_LOCK_ERRORS):
+        return StoreError(
+            f"the file system of the store {path} does not lock files or share memory as SQLite needs it ({name}), as "
+            f"some network drives do: move the store to a local disk, or {_NEXT_STEP}"
         )
     if name.startswith("SQLITE_IOERR"):
         return UnwritableStore(f"the disk refused access to the store {path} ({name}): check it, or {_NEXT_STEP}")
