@@ -68,7 +68,7 @@ class SessionDraft:
         self._time: int | None = None
         self._parent_key: str | None = None
         self._runs: dict[str | None, str] = {}
-        self._tool_names: dict[str, str] = {}
+        self._tool_names: dict[str, list[str]] = {}
         self._has_messages = False
         self._keys_by_source: dict[str, str] = {}
         self._unlinked_keys: dict[str | None, str] = {}
@@ -170,12 +170,20 @@ class SessionDraft:
         return None
 
     def _with_tool_name(self, message: Message) -> Message:
-        """Returns the message with the tool's name on its result, for formats that give only the call's id."""
-        self._tool_names.update((call.id, call.name) for call in get_tool_calls(message))
+        """Returns the message with the tool's name on its result, for formats that give only the call's id.
+
+        If several calls of an answer have the same id, their results are taken to come in the same order.
+        """
+        names: dict[str, list[str]] = {}
+        for call in get_tool_calls(message):
+            names.setdefault(call.id, []).append(call.name)
+        self._tool_names.update(names)
         result = get_tool_result(message)
-        if result is None or result.name or result.call_id not in self._tool_names:
+        waiting = self._tool_names.get(result.call_id) if result is not None else None
+        if result is None or not waiting:
             return message
-        return replace(message, parts=(replace(result, name=self._tool_names[result.call_id]),))
+        name = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        return message if result.name else replace(message, parts=(replace(result, name=name),))
 
     def add_branch(self, message: Message, left: str) -> None:
         """Adds the summary of a branch that was left."""

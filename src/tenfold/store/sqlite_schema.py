@@ -146,7 +146,7 @@ def _set_wal_mode(db: sqlite3.Connection, path: str, busy_seconds: float) -> Non
             if mode not in ("wal", "memory"):
                 raise StoreError(
                     f"the file system of the store {path} allows no write-ahead log (SQLite keeps to {mode!r}), so "
-                    "several processes could damage the store: name a place on a local disk with --store or TENFOLD_STORE"
+                    "several processes could damage it: name a place on a local disk with --store or TENFOLD_STORE"
                 )
             return
 
