@@ -219,7 +219,7 @@ def test_a_session_is_exported_as_any_wire(tenfold: Cli, file: Path, wire: str, 
     out = tmp_path / "out.json"
     sizes = []
     for which in ("--view", "--original"):
-        tenfold.run_ok("export", session, "--as", wire, which, "--out", out)
+        tenfold.run_ok("export", session, "--as", wire, which, "--out", out, "--force")
         messages = json.loads(out.read_text("utf-8"))
         assert all(isinstance(m, dict) for m in messages)
         (again,) = read_file(out, format="gemini-cli" if wire == "gemini" else wire)

@@ -101,7 +101,7 @@ def test_questions_are_drafted_into_a_file_that_can_be_read(tenfold: Cli, tmp_pa
     with Loopback(json.dumps(draft)) as loopback:
         options = ("--model", "openai:m", "--base-url", get_base_url("openai:", loopback), "--out", out)
         assert "1 questions" in tenfold.run_ok("eval", "questions", DESK, *options).err
-        assert "name a new file" in tenfold("eval", "questions", DESK, *options).err
+        assert "name another file" in tenfold("eval", "questions", DESK, *options).err
     (question,) = read_case(out).questions
     assert (question.id, question.gold, question.third) == ("desk-01", "MK:", "first")
 

@@ -193,3 +193,18 @@ def test_an_answer_of_several_items_is_one_message_with_the_events_inside_it() -
     message = get_message(entries[0])
     assert message is not None
     assert message.parts == (Text("one"), ToolCall("c", "f", ""))
+
+
+def test_results_of_calls_with_one_id_keep_the_order_of_the_calls() -> None:
+    blocks: list[dict[str, object]] = [
+        {"type": "toolCall", "id": "c", "name": name, "arguments": {}} for name in ("look", "count")
+    ]
+    lines: list[object] = [{"type": "session", "id": "s", "cwd": "/w"}]
+    for text in ("first", "second"):  # and the same id in the next answer
+        lines.append({"type": "message", "message": {"role": "assistant", "content": blocks}})
+        for number in range(2):
+            content = [{"type": "text", "text": f"{text} {number}"}]
+            lines.append({"type": "message", "message": {"role": "toolResult", "toolCallId": "c", "content": content}})
+    (found,) = read_data(render_lines(*lines), file="f")
+    results = [r for e in found.entries if (m := get_message(e)) is not None and (r := get_tool_result(m)) is not None]
+    assert [result.name for result in results] == ["look", "count", "look", "count"]

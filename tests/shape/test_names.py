@@ -28,7 +28,8 @@ _VERBS = """
     normalize note notify open overlay pair parse pick pin place plan plant play pool pop prepare prepend preview print
     probe prune purge put qualify quote raise rank read rebuild recall receive recognize record recover redact redo
     refine refresh refuse register reject rejoin relax release remove render replace replay report request require
-    rescue reserve reset resolve respond restore resume retract revert rewind run sanitize scan schedule score scrub
+    rescue reserve reset resolve respond restore resume retract revert rewind run salvage sanitize scan schedule score
+    scrub
     search select send serialize set settle share shift shorten show skip slice soften sort splice split spread start
     stem store stream strip succeed suggest sum summarize sync take time trace track transform translate trim truncate
     try undo unescape unfold unpack unpin unquote update use validate verify wait walk watch weigh wrap write draft

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.facts.section import TITLE
+from tenfold.facts.section_headings import TITLE
 from tenfold.wire import WIRES, extract_summary_text, find_summary_mark, find_text_origin, render_summary
 from tenfold.wire.marks import (
     HARNESS_PATTERNS,

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,8 +13,9 @@ import typer
 
 from tenfold.cli.compact_report import SessionOutcome, as_json, encode_preview, print_report, show_preview
 from tenfold.cli.compact_run import CompactArguments, CompactRun
-from tenfold.cli.console import build_progress, is_terminal, print_json, print_note
+from tenfold.cli.console import build_progress, is_terminal, print_json
 from tenfold.cli.exported_files import record_export
+from tenfold.cli.output_options import ForceOption, write_file
 from tenfold.cli.policy_comparison import compare_policies, parse_policies
 from tenfold.cli.source_files import FormatOption, SourceFile, find_sources
 from tenfold.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
@@ -25,6 +25,8 @@ from tenfold.errors import UsageError
 from tenfold.formats import ParsedSession, render_sessions
 from tenfold.formats.export_items import get_view_items
 from tenfold.formats.known_sessions import match_sessions
+from tenfold.formats.output_file import check_output
+from tenfold.formats.session_files import get_format
 from tenfold.session import Session
 from tenfold.store.base import MEMORY_LOCATION, Store
 from tenfold.store.location import get_default_location
@@ -83,6 +85,7 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
             help="Write the compacted conversation to this file, in its own format. For several files, name a folder.",
         ),
     ] = None,
+    force: ForceOption = False,
     only_preview: Annotated[
         bool, typer.Option("--preview", help="Print what would be done and why. Nothing is changed.")
     ] = False,
@@ -96,13 +99,13 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     """
     models, config = parse_models(model or (), base_url), settings()
     arguments = CompactArguments(
-        to, window, policy, config, models, recall, format, skip_damaged, out, only_preview, json, namespace
+        to, window, policy, config, models, recall, format, skip_damaged, out, force, only_preview, json, namespace
     )
     arguments.check()
     sources = find_sources(files)
     if compare is not None:
         return compare_policies(sources, parse_policies(compare, config), arguments)
-    _check_output(sources, out)
+    _check_places(sources, out, force=force)
     results: list[SessionOutcome] = []
     run = CompactRun(arguments)
     with open_cli_store(store, create=not only_preview) as place:
@@ -129,8 +132,8 @@ def _compact_sources(run: CompactRun, store: Store, sources: Sequence[SourceFile
                 bar.advance(task)
 
 
-def _check_output(sources: Sequence[SourceFile], out: Path | None) -> None:
-    """Raises `UsageError` if --out cannot hold what will be written, or would replace what was read."""
+def _check_places(sources: Sequence[SourceFile], out: Path | None, *, force: bool) -> None:
+    """Raises `UsageError` if --out cannot hold what will be written, or would replace what must not be replaced."""
     if out is None:
         return
     if len(sources) > 1 and not out.is_dir():
@@ -144,6 +147,8 @@ def _check_output(sources: Sequence[SourceFile], out: Path | None) -> None:
             raise UsageError(f"--out {out}: {places[place]} and {source.path} would both be written to {place}")
         if place.exists() and any(place.samefile(s.path) for s in sources if s.path.exists()):
             raise UsageError(f"--out {out}: {place} is one of the files to read; originals are never overwritten")
+        if place.parent.is_dir():
+            check_output(place, force=force)
         places[place] = source.path
 
 
@@ -171,10 +176,13 @@ def _compact_recorded(
             outcome, counter = run.compact_session(session), session.policy.counter.name
             yield SessionOutcome(str(source.path), row.info.id, row.info.format, counter, outcome)
     if arguments.out is not None and sessions and len(sessions) == len(recorded):
-        items = [(parsed.info, get_view_items(s.view)) for parsed, s in zip(recorded, sessions, strict=True)]
-        path, data = _find_output_path(arguments.out, source), render_sessions(items)
-        write_atomically(path, data)
-        record_export(store, arguments.namespace, [session.address.session for session in sessions], path, data)
+        infos = [get_format(each.info.format).without_damaged(each.info) for each in recorded]
+        items = [(info, get_view_items(session.view)) for info, session in zip(infos, sessions, strict=True)]
+        place, data = _find_output_path(arguments.out, source), render_sessions(items)
+        if place != arguments.out:  # in the named folder, where a file keeps the folders it came from
+            place.parent.mkdir(parents=True, exist_ok=True)
+        write_file(place, data, force=arguments.force)
+        record_export(store, arguments.namespace, [session.address.session for session in sessions], place, data)
 
 
 def _copy_to_memory(store: Store, recorded: Sequence[ParsedSession], namespace: str) -> Store:
@@ -187,21 +195,3 @@ def _copy_to_memory(store: Store, recorded: Sequence[ParsedSession], namespace: 
             memory_store.create(namespace, row.info)
             memory_store.append(namespace, row.info.id, entries, expected=None)
     return memory_store
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all: a draft beside it is moved into its place.
-
-    Raises `OSError` with the file's name.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        draft.write_bytes(data)
-        draft.replace(path)
-    except OSError as exc:
-        draft.unlink(missing_ok=True)
-        raise OSError(
-            exc.errno, f"{path} was not written ({exc.strerror}); what was there before is unchanged"
-        ) from exc
-    print_note(f"written: {path} ({len(data):,} bytes)")

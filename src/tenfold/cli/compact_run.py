@@ -19,6 +19,7 @@ from tenfold.formats import ParsedSession, read_file
 from tenfold.formats.importer import import_sessions
 from tenfold.meter.counters import CharacterCounter, choose_counter
 from tenfold.record.ask import Outcome
+from tenfold.record.entry import get_message
 from tenfold.session import Session
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
 from tenfold.wire import WIRES
@@ -36,6 +37,7 @@ class CompactArguments(msgspec.Struct, frozen=True):
     format: str | None
     skip_damaged: bool
     out: Path | None
+    force: bool
     preview: bool
     json: bool
     namespace: str = DEFAULT_NAMESPACE
@@ -59,7 +61,7 @@ def parse_target(to: str, tokens: int) -> int:
     """Parses `--to` as tokens; a share is a share of `tokens`. Raises `UsageError` if it is neither."""
     try:
         share = float(to[:-1]) / 100 if to.endswith("%") else None
-        target = int(tokens * share) if share is not None else int(to.replace("_", "").replace(",", ""))
+        target = max(1, int(tokens * share)) if share else int(to.replace("_", "").replace(",", ""))
     except (ValueError, OverflowError):
         share, target = None, 0
     if target < 1 or (share is not None and share > 1):
@@ -99,6 +101,14 @@ class CompactRun:
             return []
         for problem in [problem for each in recorded for problem in each.problems]:
             print_note(f"{source.path}: {problem}")
+        if not any(get_message(entry) is not None for each in recorded for entry in each.entries):
+            problems = sum(len(each.problems) for each in recorded)
+            if problems:
+                raise BadInput(
+                    f"{source.path}: nothing in it could be read, for the {problems} reasons above; export or copy it "
+                    "again"
+                )
+            print_note(f"{source.path}: it holds no message")
         return recorded
 
     def open_sessions(

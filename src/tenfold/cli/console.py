@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tenfold.store.ids import shorten_id
-from tenfold.text.terminal_safe import strip_controls, to_one_line
+from tenfold.text.terminal_safe import escape_json, strip_controls, to_one_line
 
 _COLUMN_GAP = 2
 """Columns between two cells of a table: narrow, to leave space for text in a terminal of 80."""
@@ -126,8 +126,11 @@ def emit(data: bytes) -> None:
 
 
 def print_json(data: bytes) -> None:
-    """Prints one JSON object on a line, always in UTF-8, because JSON has no other encoding."""
-    emit(data + b"\n")
+    """Prints one JSON object on a line, always in UTF-8, because JSON has no other encoding.
+
+    Control characters and marks that change the direction of text are escaped, so that a terminal may show it.
+    """
+    emit(escape_json(data.decode()).encode() + b"\n")
 
 
 def relax_stream_errors() -> None:

@@ -26,7 +26,8 @@ from tenfold.cli.eval_options import (
     read_each,
     render_format_option,
 )
-from tenfold.cli.html_report import HtmlOption, write_page
+from tenfold.cli.html_report import HtmlOption, check_page, write_page
+from tenfold.cli.output_options import ForceOption
 from tenfold.cli.reading_commands import run_questions, run_reading
 from tenfold.cli.source_files import FormatOption
 from tenfold.evals.cases import find_cuts, get_counter
@@ -88,6 +89,7 @@ def run_quality(  # noqa: PLR0913 - a parameter for each option
     ] = False,
     format: FormatOption = None,
     html: HtmlOption = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Cuts each session, compacts what is before the cut, and measures how much of what was needed later is left.
@@ -95,6 +97,7 @@ def run_quality(  # noqa: PLR0913 - a parameter for each option
     It looks for what the rest of the session used, for what a careful reader would ask, for text that was invented,
     and for messages that no provider accepts. docs/measures.md explains each figure.
     """
+    check_page(html, force=force)
     sizes, round_counts = parse_sizes(budgets), parse_rounds(rounds)
     own_names, peer_methods = parse_methods(methods_)
     own_names = [get_score_name(name) for name in own_names]
@@ -115,7 +118,7 @@ def run_quality(  # noqa: PLR0913 - a parameter for each option
         print_note("nothing to measure: no session has a past larger than the smallest budget")
     round_options = f" --rounds {rounds}" + " --every-cut" * every_cut
     options = f"--methods {methods_} --budgets {budgets}{round_options}{render_format_option(format)}"
-    write_page(html, Yardstick(result), f"tenfold eval quality FILES... {options}")
+    write_page(html, Yardstick(result), f"tenfold eval quality FILES... {options}", force=force)
     print_result(result, build_tables(result) if result.probes else (), json=json)
 
 
@@ -143,12 +146,14 @@ def run_replay(  # noqa: PLR0913 - a parameter for each option
     ] = PREFIX_TOKENS,
     format: FormatOption = None,
     html: HtmlOption = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Replays each session request by request, and reports what the provider's cache saves and what it all costs.
 
     docs/measures.md explains each figure.
     """
+    check_page(html, force=force)
     own_names, peer_methods = parse_methods(methods_)
     lists = [get_prices(name.strip()) for name in prices.split(",") if name.strip()]
     chosen = get_player_factories(
@@ -167,7 +172,7 @@ def run_replay(  # noqa: PLR0913 - a parameter for each option
     options = (
         f"--methods {methods_} --windows {windows} --prices {prices} --prefix {prefix}{render_format_option(format)}"
     )
-    write_page(html, Yardstick(replay=result), f"tenfold eval replay FILES... {options}")
+    write_page(html, Yardstick(replay=result), f"tenfold eval replay FILES... {options}", force=force)
     print_result(result, replay_tables(result), json=json)
 
 
@@ -199,6 +204,7 @@ def run_speed(  # noqa: PLR0913 - the options of a command
     ] = False,
     format: FormatOption = None,
     html: HtmlOption = None,
+    force: ForceOption = False,
     waits: Annotated[
         bool,
         typer.Option("--waits/--no-waits", help="Time how long an agent's calls wait: three runs of 16 seconds each."),
@@ -210,6 +216,7 @@ def run_speed(  # noqa: PLR0913 - the options of a command
     It times a turn, a compaction, the opening of a session, the archive, and the waits of an agent's calls, and
     measures memory. docs/measures.md explains each figure.
     """
+    check_page(html, force=force)
     peer_methods = parse_peers(methods_) if methods_ is not None else []
     work = build_tasks(
         read_conversations(files, format),
@@ -228,24 +235,26 @@ def run_speed(  # noqa: PLR0913 - the options of a command
     result = collect_speed(measured)
     options = f" --methods {methods_}" * bool(methods_) + f" --lengths {lengths}"
     options += " --full" * full + " --no-waits" * (not waits) + render_format_option(format)
-    write_page(html, Yardstick(speed=result), f"tenfold eval speed FILES...{options}")
+    write_page(html, Yardstick(speed=result), f"tenfold eval speed FILES...{options}", force=force)
     print_result(result, speed_tables(result), json=json)
 
 
 @app.command("search", epilog="Example: tenfold eval search scenarios/ --methods tenfold,keep-last")
-def run_search(
+def run_search(  # noqa: PLR0913 - the options of a command
     files: FilesArgument,
     *,
     methods_: MethodsOption = ALL,
     budgets: BudgetsOption = f"{GOLD_BUDGET // 1000}k",
     format: FormatOption = None,
     html: HtmlOption = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Asks the questions that come with session files: does a search find the answers, and does a compaction keep them?
 
     docs/measures.md says how to write questions for a file, and explains each figure.
     """
+    check_page(html, force=force)
     sizes = parse_sizes(budgets)
     own_names, peer_methods = parse_methods(methods_)
     chosen = [*get_methods([get_score_name(name) for name in own_names]), *peer_methods]
@@ -263,7 +272,9 @@ def run_search(
         tuple(one for each in quizzes for one in each.search), tuple(one for each in quizzes for one in each.gold)
     )
     options = f"--methods {methods_} --budgets {budgets}{render_format_option(format)}"
-    write_page(html, Yardstick(search=result.search, gold=result.gold), f"tenfold eval search FILES... {options}")
+    write_page(
+        html, Yardstick(search=result.search, gold=result.gold), f"tenfold eval search FILES... {options}", force=force
+    )
     searches = [search_table(result.search)] if result.search else []
     print_result(result, [*searches, *gold_tables(result.gold)], json=json)
     if not result.gold:

@@ -8,18 +8,21 @@ from typing import Annotated
 
 import typer
 
-from tenfold.cli.compact_command import write_atomically
-from tenfold.cli.console import emit, print_note
+from tenfold.cli.console import ExitCode, emit, print_note
 from tenfold.cli.exported_files import record_export
+from tenfold.cli.output_options import ForceOption, write_file
 from tenfold.cli.store_access import NamespaceOption, SessionArgument, StoreOption, open_cli_store, open_session
 from tenfold.errors import UsageError
 from tenfold.formats import FORMATS
-from tenfold.formats.export_items import get_original_items, get_view_items
+from tenfold.formats.export_items import FILE_KINDS, get_original_items, get_view_items
+from tenfold.formats.output_file import check_output
 from tenfold.record.block import Block
 from tenfold.record.entry import Attempt, Pin, Retraction
 from tenfold.record.message import Message
 from tenfold.session import Session
+from tenfold.store.base import SessionRow, Store
 from tenfold.store.lookup import find_session
+from tenfold.store.unreadable import SALVAGE_ADVICE, is_unreadable
 from tenfold.view.fold import View
 from tenfold.view.path import Path as LogPath
 from tenfold.wire import WIRES
@@ -30,7 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command("export", epilog="Example: tenfold export last --as anthropic --out view.json")(export)
 
 
-def export(
+def export(  # noqa: PLR0913 - the options of a command
     session: SessionArgument,
     *,
     as_: Annotated[
@@ -43,12 +46,16 @@ def export(
         bool, typer.Option("--view/--original", help="Write what the model sees now, or all messages as they came.")
     ] = True,
     out: Annotated[Path | None, typer.Option(metavar="PATH", help="Write to this file instead of printing.")] = None,
+    force: ForceOption = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
-) -> None:
+) -> int:
     """Exports a session: what the model sees now, or the originals byte for byte. Secrets are not redacted."""
+    if out is not None:
+        check_output(out, force=force)
     with open_cli_store(store) as place:
         row = find_session(place, session, namespace=namespace)
+        is_complete = view or _report_unreadable(place, namespace, row)
         own_format = row.info.format
         target_format = as_ or own_format
         if target_format == own_format and own_format in FORMATS:
@@ -66,10 +73,25 @@ def export(
                 f"give {own_format + ', ' if own_format in FORMATS else ''}{', '.join(WIRES)}"
             )
         if out is not None:
-            write_atomically(out, data)
+            write_file(out, data, force=force)
             record_export(place, namespace, [row.info.id], out, data)
     if out is None:
         emit(data)
+    return ExitCode.OK if is_complete else ExitCode.FAILED
+
+
+def _report_unreadable(store: Store, namespace: str, row: SessionRow) -> bool:
+    """Names the entries that cannot be read and are therefore left out. Returns whether all can be read."""
+    entries = store.read_entries(namespace, row.info.id)
+    damaged = [entry.id for entry in entries if is_unreadable(entry) and entry.kind in FILE_KINDS]
+    missing = row.entry_count - len(entries)
+    if damaged:
+        print_note(f"entries that cannot be read and are left out: {', '.join(damaged)}", style="red")
+    if missing > 0:
+        print_note(f"{missing:,} of {row.entry_count:,} entries are not found and are left out", style="red")
+    if damaged or missing > 0:
+        print_note(SALVAGE_ADVICE, style="red")
+    return not damaged and missing <= 0
 
 
 def _encode_for_wire(session: Session, wire: str, *, view: bool) -> bytes:

@@ -8,26 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from tenfold.cli.console import print_note
-from tenfold.errors import BadInput, UsageError
+from tenfold.cli.output_options import write_file
+from tenfold.errors import UsageError
+from tenfold.formats.output_file import check_output
 
 if TYPE_CHECKING:
     from tenfold.evals.quality_report import Yardstick
 
 
-def check_writable(path: Path | None) -> Path | None:
+def check_page(path: Path | None, *, force: bool) -> None:
     """Checks, before anything is measured, that a page can be drawn and written there. Raises `UsageError`."""
     if path is None:
-        return None
+        return
     try:
         import tenfold.evals.page  # noqa: PLC0415, F401 - an optional extra, and slow to load
     except ImportError as exc:
         raise UsageError(
             f"--html draws charts, which needs the extra `eval` ({exc}): pip install 'tenfold[eval]'"
         ) from exc
-    if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"--html {path}: a file cannot be written there; name one in an existing folder")
-    return path
+    check_output(path, force=force, option="--html")
 
 
 HtmlOption = Annotated[
@@ -35,21 +34,16 @@ HtmlOption = Annotated[
     typer.Option(
         "--html",
         metavar="PATH",
-        callback=check_writable,
         help="Write a page with charts too. It loads nothing from elsewhere, and needs the extra `eval`.",
     ),
 ]
 
 
-def write_page(path: Path | None, made: Yardstick, command: str) -> None:
+def write_page(path: Path | None, made: Yardstick, command: str, *, force: bool) -> None:
     """Writes the page of a result, if one was requested. `command` repeats it; it names none of the user's files."""
     if path is None:
         return
     from tenfold.evals.page import describe_machine, get_date, render_page  # noqa: PLC0415 - an optional extra, and slow to load
 
     text = render_page(replace(made, date=get_date(), machine=describe_machine()), command=command)
-    try:
-        path.write_text(text, "utf-8")
-    except OSError as exc:
-        raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
-    print_note(f"report: {path}")
+    write_file(path, text.encode(), force=force, option="--html")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from tenfold import __version__
 from tenfold.cli import (
@@ -19,6 +22,7 @@ from tenfold.cli import (
     read_commands,
     retention_command,
     rules_command,
+    salvage_command,
     show_command,
 )
 from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
@@ -42,6 +46,7 @@ for module in (
     show_command,
     diff_command,
     read_commands,
+    salvage_command,
     change_commands,
     retention_command,
     rules_command,
@@ -95,7 +100,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Runs one command line and returns its exit code."""
     try:
-        result = app(arguments, prog_name="tenfold", standalone_mode=False)
+        result = _build_command()(arguments, prog_name="tenfold", standalone_mode=False)
         return _finish(result if isinstance(result, int) else ExitCode.OK)
     except (typer.Abort, KeyboardInterrupt):
         return _finish(ExitCode.INTERRUPTED)
@@ -109,6 +114,12 @@ def run(arguments: list[str]) -> int:
         return _print_error(str(exc), ExitCode.FAILED)
     except _ArgumentError as exc:
         return _report_misuse(exc)
+
+
+@cache
+def _build_command() -> Callable[..., object]:
+    """Builds the command with all its subcommands, once for each process, since that takes longer than most of them."""
+    return get_command(app)
 
 
 def _finish(code: int) -> int:

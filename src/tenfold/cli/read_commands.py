@@ -24,13 +24,14 @@ from tenfold.cli.console import (
 from tenfold.cli.store_access import JsonOption, NamespaceOption, StoreOption, open_cli_store
 from tenfold.config import settings
 from tenfold.config.presets import POLICIES
+from tenfold.errors import StoreError
 from tenfold.llm.choose import ModelChoice, choose_writers, has_price_data
 from tenfold.meter.counters import choose_counter
 from tenfold.recall.expand import ExpandedMessage, expand, is_entry_number
 from tenfold.recall.search import search_store
 from tenfold.recall.tools import describe_hit, render_expanded
 from tenfold.record.message import get_text, get_tool_calls
-from tenfold.store.base import HIT_LIMIT, SessionRow
+from tenfold.store.base import HIT_LIMIT, SessionRow, Store
 from tenfold.store.location import get_default_location
 from tenfold.store.lookup import LAST, find_session
 from tenfold.text.terminal_safe import sanitize, to_one_line
@@ -209,11 +210,18 @@ def _build_line_record(line: ExpandedMessage) -> dict[str, object]:
     }
 
 
+def _count_sessions(store: Store, namespace: str) -> int:
+    try:
+        return len(store.list_sessions(namespace))
+    except StoreError:  # `verify` has reported why the list cannot be read
+        return 0
+
+
 def verify(*, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False) -> int:
     """Checks that the store is undamaged: it hashes every entry again, and rebuilds and compares every view."""
     with open_cli_store(store) as place:
         problems = place.verify(namespace)
-        count = len(place.list_sessions(namespace))
+        count = _count_sessions(place, namespace)
     for problem in problems:
         if json:
             print_json(msgspec.json.encode(problem))

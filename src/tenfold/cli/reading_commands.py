@@ -15,7 +15,8 @@ import typer
 
 from tenfold.cli.console import build_progress, print_note
 from tenfold.cli.eval_options import JsonOption, parse_methods, parse_rounds, print_result
-from tenfold.cli.html_report import HtmlOption, write_page
+from tenfold.cli.html_report import HtmlOption, check_page, write_page
+from tenfold.cli.output_options import ForceOption, write_file
 from tenfold.cli.source_files import FormatOption
 from tenfold.errors import UsageError
 from tenfold.evals.cases import read_sessions
@@ -27,11 +28,12 @@ from tenfold.evals.reading.question_draft import draft_questions, render_questio
 from tenfold.evals.reading.question_files import READING_SUFFIX, ReadingCase, find_question_files, read_case
 from tenfold.evals.reading.readers import Reader
 from tenfold.evals.reading.recorded_writer import RecordedWriter
-from tenfold.evals.reading.recordings import Recordings, load_recordings
+from tenfold.evals.reading.recordings import Recordings, list_files, load_recordings
 from tenfold.evals.reading.score_tables import build_tables
 from tenfold.evals.reading.scoring import Examination, examine_views, find_unread, score_readings
 from tenfold.evals.reading.views import ROUNDS_SIZE, SIZES, ReadView, make_views
 from tenfold.evals.reading.written_methods import get_reading_methods
+from tenfold.formats.output_file import check_output
 from tenfold.llm.model import Model
 
 _MODEL_HELP = "as PROVIDER:NAME; its key is read from the provider's environment variable"
@@ -120,16 +122,18 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
     export_judging_: ExportJudgingOption = None,
     format: FormatOption = None,
     html: HtmlOption = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Lets a model that sees nothing but a view answer questions about the past, and another grade the answers.
 
     The questions come with the sessions, in files that docs/reading.md describes.
     """
+    check_page(html, force=force)
     shares, round_counts = parse_shares(sizes), parse_rounds(rounds)
     own_names, peer_methods = parse_methods(methods_)
     cases = _read_cases(files, format)
-    recordings = _open_recordings(replay, record)
+    recordings = _open_recordings(replay, record, force=force)
     names, date = ReadingNames(writer, reader, judge), f"{datetime.now(UTC):%Y-%m-%d}"
     if import_ is not None:
         import_sheets(import_, recordings, cases, names=names, date=date)
@@ -156,11 +160,11 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
         _write_recordings(record, recordings, own_writer)
     result = score_readings(work, failures)
     options = f"--methods {methods_} --sizes {sizes} --rounds {rounds}" + " --no-recall" * (not recall)
-    write_page(html, Yardstick(reading=result), f"tenfold eval reading FILES... {options} --replay DIR")
+    write_page(html, Yardstick(reading=result), f"tenfold eval reading FILES... {options} --replay DIR", force=force)
     print_result(result, build_tables(result), json=json)
 
 
-def run_questions(
+def run_questions(  # noqa: PLR0913 - a parameter for each option
     session: Annotated[
         Path, typer.Argument(metavar="SESSION", help="A session file, or FILE#NUMBER of one of several.")
     ],
@@ -168,6 +172,7 @@ def run_questions(
     model: Annotated[str, typer.Option("--model", metavar="MODEL", help=f"The model that drafts, {_MODEL_HELP}.")],
     out: Annotated[Path, typer.Option("--out", metavar="PATH", help=f"The file to write: NAME{READING_SUFFIX}.")],
     count: Annotated[int, typer.Option(min=1, help="How many questions to ask for.")] = 14,
+    force: ForceOption = False,
     base_url: BaseUrlOption = "",
     format: FormatOption = None,
 ) -> None:
@@ -175,8 +180,9 @@ def run_questions(
 
     Check each answer against the messages that its evidence names, and drop what could be known without them.
     """
-    if not out.name.endswith(READING_SUFFIX) or out.exists() or not out.parent.is_dir():
-        raise UsageError(f"--out {out}: name a new file in an existing folder, as in desk{READING_SUFFIX}")
+    if not out.name.endswith(READING_SUFFIX):
+        raise UsageError(f"--out {out}: the name must end in {READING_SUFFIX}, as in desk{READING_SUFFIX}")
+    check_output(out, force=force)
     file, _, number = str(session).partition("#")
     sessions = read_sessions(Path(file), format=format)
     if not (number or "0").isdecimal() or int(number or 0) >= len(sessions) or (not number and len(sessions) > 1):
@@ -187,7 +193,7 @@ def run_questions(
     if drafter is None:
         raise UsageError("--model names the model that drafts, as in openai:gpt-5")
     draft = draft_questions(sessions[int(number or 0)], drafter, name=name, path=path, count=count)
-    out.write_text(render_question_file(draft), "utf-8")
+    write_file(out, render_question_file(draft).encode(), force=force)
     print_note(f"{len(draft.questions)} questions in {out}: check every one before you use it")
 
 
@@ -214,8 +220,15 @@ def _read_cases(files: Sequence[Path], format: str | None) -> dict[str, ReadingC
     return cases
 
 
-def _open_recordings(replay: Path | None, record: Path | None) -> Recordings:
-    """Opens the recordings to replay, else those that are to be added to."""
+def _open_recordings(replay: Path | None, record: Path | None, *, force: bool) -> Recordings:
+    """Opens the recordings to replay, else those that are to be added to.
+
+    Raises `UsageError` if recordings that are not read would be replaced.
+    """
+    for path in list_files(record) if record is not None else ():
+        is_kept = replay is None or (replay.is_dir() and record is not None and replay.samefile(record))
+        if record is not None and record.is_dir():
+            check_output(path, force=force or is_kept, option="--record")
     if replay is not None:
         return load_recordings(replay)
     return load_recordings(record) if record is not None and record.is_dir() and any(record.iterdir()) else Recordings()

@@ -199,9 +199,7 @@ def _find_anchor(session: Session, each: VisibleMessage) -> int:
     """Returns the position up to which hidden messages are listed before this message."""
     if each.original_position is not None:
         return each.original_position
-    block = session.view.path.get_entry(each.position)
-    assert isinstance(block, Block)
-    return block.replacements[each.key[1]].last + 1
+    return session.view.path.get_block(each.position).replacements[each.key[1]].last + 1
 
 
 def _label_messages(messages: dict[int, Message]) -> Iterator[tuple[int, str]]:

@@ -17,7 +17,7 @@ from tenfold.plan.pipeline import Stage
 from tenfold.summarize.batch_writer import BatchWriter
 from tenfold.summarize.write import SummarySettings
 from tenfold.summarize.writer import SingleTextWriter, Writer
-from tenfold.trigger.limits import Limits, Trigger
+from tenfold.trigger.limits import Limits, Trigger, check_window
 
 CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
 
@@ -114,6 +114,7 @@ class Policy(Struct, frozen=True):
             limits = policy.get_limits(200_000, output_reserve=20_000)
             limits.hard  # 180000
         """
+        check_window(window)
         return self.trigger.get_limits(window, output_reserve=output_reserve, floor=floor)
 
     def get_minimum_shrink(self, tokens: int) -> int:

@@ -177,8 +177,7 @@ def _build_job(
 def _find_first_summary(view: View, position: int, index: int) -> tuple[int, Replacement]:
     """Finds the Block that first summarized a range, behind all redos: its position and replacement."""
     while True:
-        block = view.path.get_entry(position)
-        assert isinstance(block, Block)
+        block = view.path.get_block(position)
         replacement = block.replacements[index]
         (*_, last) = replacement.covered_ranges
         if not (block.notes and block.notes[0].startswith(_REDO_NOTE) and isinstance(last, BlockPart)):

@@ -67,6 +67,10 @@ class SessionFormat(Protocol):
         """Builds the info of a session that came from another format: the bytes around its items in a new file."""
         ...
 
+    def without_damaged(self, info: SessionInfo) -> SessionInfo:
+        """Returns the info without the damaged lines that its bytes hold, if the format keeps any there."""
+        return info
+
     def render_file(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders a whole file that holds only this session. Untouched entries keep their original bytes."""
         info = info if info.format == self.name else self.build_info(info.id)

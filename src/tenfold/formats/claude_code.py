@@ -17,7 +17,7 @@ from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.envelopes import decode_messages, encode_messages, wrap_messages
 from tenfold.formats.file_shape import inspect_shape
 from tenfold.formats.json_items import JsonItem
-from tenfold.formats.json_lines import LineFile
+from tenfold.formats.json_lines import LineFile, get_parent_id
 from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_lines
 from tenfold.formats.parent_links import LinkFields, link_pieces
@@ -45,10 +45,10 @@ _HARNESS_PREFIXES = (
 
 def _get_ids(line: JsonItem) -> tuple[str, str | None]:
     value = line.value
-    parent = value.get("parentUuid")
+    parent = get_parent_id(value, "parentUuid")
     if not parent and value.get("subtype") == "compact_boundary":
-        parent = value.get("logicalParentUuid")
-    return str(value.get("uuid") or ""), parent if isinstance(parent, str) else None
+        parent = get_parent_id(value, "logicalParentUuid")
+    return str(value.get("uuid") or ""), parent
 
 
 class ClaudeCode(SessionFormat):
@@ -109,6 +109,7 @@ class _ClaudeCodeParser:
         self.drafts: dict[str, SessionDraft] = {}
         self.title = self.session = self.model = ""
         self._file = file
+        self._ranks = {number: rank for rank, number in enumerate(sorted(line.number for line in lines))}
         self._chains: dict[str, str] = {}
         self._previous = _Place()
 
@@ -157,7 +158,7 @@ class _ClaudeCodeParser:
                     suffix=b"" if has_sidechains else info.suffix,
                     file_prefix=b"" if index == 0 else b"\n",
                     file_suffix=info.suffix if has_sidechains and index == len(names) - 1 else b"",
-                    standalone_suffix=b"\n" if has_sidechains else b"",
+                    standalone_suffix=info.suffix if has_sidechains else b"",
                 )
             )
         return build_sessions([self.drafts.get(n, SessionDraft()) for n in names], infos)
@@ -202,7 +203,7 @@ class _ClaudeCodeParser:
             and message_id == previous.message_id
             and previous.index == index - 1
             and self.drafts.get(previous.chain) is draft
-            and self.lines[index].number > self.lines[previous.index].number
+            and self._ranks[self.lines[index].number] == self._ranks[self.lines[previous.index].number] + 1
             and isinstance(newest, MessageEntry)
             and newest.source_id == parent
             and newest.message.native is not None

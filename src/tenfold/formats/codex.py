@@ -6,7 +6,6 @@ between them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.envelopes import decode_messages, encode_messages, wrap_messages
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_items import JsonItem
+from tenfold.formats.json_items import JsonItem, parse_json
 from tenfold.formats.json_lines import LineFile
 from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_lines, render_pieces
@@ -204,7 +203,7 @@ def _unpack_output(message: Message) -> Message:
         return message
     packed = result.content[0].text
     try:
-        value: Any = json.loads(packed) if packed.startswith("{") else None
+        value: Any = parse_json(packed.encode()) if packed.startswith("{") else None
     except ValueError:
         return message
     match value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tenfold.formats.base import ExportItem, ReplacementMessage
+from tenfold.formats.session_draft import DAMAGED_KIND
 from tenfold.record.block import Block
 from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, get_message
 from tenfold.store.base import Store
@@ -12,6 +13,8 @@ from tenfold.view.fold import View
 from tenfold.view.units import Unit, VisibleMessage, build_original
 
 _IMPORTED_TYPES = (MessageEntry, BranchSummary, Setting, CustomEntry)
+FILE_KINDS = frozenset(str(kind.__struct_config__.tag) for kind in _IMPORTED_TYPES)
+"""The kinds of entries, as they are stored, that come from a session file."""
 
 
 def get_original_items(store: Store, namespace: str, session: str) -> list[ExportItem]:
@@ -42,11 +45,17 @@ def _get_shown_items(view: View, first: int, last: int, shown: tuple[VisibleMess
     originals_at = {s.position for s in shown if s.is_original}
     for position in range(first, last + 1):
         entry = view.path.get_entry(position)
-        if position in originals_at or (isinstance(entry, _IMPORTED_TYPES) and get_message(entry) is None):
+        if position in originals_at or _is_visible_without_message(entry):
             yield entry
         for each in shown:
             if each.position == position and not each.is_original:
                 yield ReplacementMessage(each.message, _get_source(entry), _find_source_before(view, position))
+
+
+def _is_visible_without_message(entry: Entry) -> bool:
+    """Tells whether an entry goes into a file although it is no message. A damaged line would only damage the file."""
+    is_damaged = isinstance(entry, CustomEntry) and entry.kind == DAMAGED_KIND
+    return isinstance(entry, _IMPORTED_TYPES) and get_message(entry) is None and not is_damaged
 
 
 def _get_replaced_items(view: View, unit: Unit) -> Iterator[ExportItem]:

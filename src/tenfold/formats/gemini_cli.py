@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import FileShape, inspect_shape
-from tenfold.formats.json_items import JsonItem, parse_array, parse_document
+from tenfold.formats.json_items import JsonItem, list_objects, parse_array, parse_document
 from tenfold.formats.message_list import MessageListFormat
 from tenfold.formats.message_parts import dump_json, parse_call, parse_texts, render_call
 from tenfold.formats.output_pieces import OutputPiece, render_array
@@ -40,8 +40,10 @@ _NOTE_TYPES = ("info", "error", "warning")
 
 def _has_contents(shape: FileShape) -> bool:
     """Returns whether the file is a contents array, or an object with a `history` of contents."""
-    contents = shape.items or shape.members.get("history") or ()
-    return bool(contents) and all(isinstance(c, dict) and isinstance(c.get("parts"), list) for c in contents)
+    contents = shape.items or shape.members.get("history")
+    if not contents or not isinstance(contents, list | tuple):
+        return False
+    return all(isinstance(c, dict) and isinstance(c.get("parts"), list) for c in contents)
 
 
 def _has_records(shape: FileShape) -> bool:
@@ -109,9 +111,9 @@ def _add_record(draft: SessionDraft, record: JsonItem, file: str) -> None:
 
 def _parse_answer(record: JsonItem, value: dict[str, Any], group: str) -> list[Message]:
     """Parses an answer record to the answer and the tool results that the record holds inside its tool calls."""
-    thoughts = [t for t in value.get("thoughts") or () if isinstance(t, dict)]
+    thoughts = list_objects(value, "thoughts")
     thinking = tuple(Thinking(f"{t.get('subject', '')}: {t.get('description', '')}") for t in thoughts)
-    calls = [c for c in value.get("toolCalls") or () if isinstance(c, dict)]
+    calls = list_objects(value, "toolCalls")
     parsed_calls = [parse_call(c.get("id"), c.get("name"), c.get("args")) for c in calls]
     parts: tuple[Part, ...] = (*thinking, *parse_texts(value.get("content")), *parsed_calls)
     if all(_parse_result(call) is None for call in calls):

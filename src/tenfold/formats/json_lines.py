@@ -17,6 +17,12 @@ IdGetter = Callable[[JsonItem], tuple[str, str | None]]
 """Returns a line's own id ("" if it has none) and its parent's id (or None)."""
 
 
+def get_parent_id(value: dict[str, Any], key: str) -> str | None:
+    """Returns the parent's id under a key. One that is no text is made one: no line has it, so it will be reported."""
+    parent = value.get(key)
+    return None if parent is None else str(parent)
+
+
 class LineFile:
     """The lines of a file, and the bytes `before` the first and `after` the last one.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tenfold.formats.json_items import parse_json
 from tenfold.record.message import Text, ToolCall
 
 
@@ -34,7 +35,7 @@ def render_call(call: ToolCall, arguments_key: str = "arguments") -> dict[str, o
     """Renders a tool call as an object. Arguments that are not JSON become an object that holds them under `_raw`."""
     arguments: object
     try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
+        arguments = parse_json(call.arguments.encode())
+    except ValueError:
         arguments = {"_raw": call.arguments}
     return {"id": call.id, "name": call.name, arguments_key: arguments}

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_items import JsonArray, JsonItem, parse_array, parse_document
+from tenfold.formats.json_items import JsonArray, JsonItem, parse_array, parse_document, parse_json
 from tenfold.formats.json_lines import LineFile
 from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import OutputPiece, render_array
@@ -64,7 +64,7 @@ class OpenHandsEvents(SessionFormat):
                 gap += line.lead + line.raw
                 continue
             history = parse_array(line.raw, "history", f"{file}, line {line.number}")
-            info = SessionInfo("", file=file, file_prefix=gap + line.lead, standalone_suffix=b"\n")
+            info = SessionInfo("", file=file, file_prefix=gap + line.lead, standalone_suffix=source.after)
             out.append(replace(_parse_session(history, line.value, info), problems=tuple(problems)))
             gap, problems = b"", []
         if out:
@@ -77,16 +77,27 @@ class OpenHandsEvents(SessionFormat):
         """Renders the instance's object."""
         return render_array(info, items, FORMAT, _render_event)
 
+    def without_damaged(self, info: SessionInfo) -> SessionInfo:
+        """Returns the info without the damaged lines between the instances."""
+        ends = {name: _drop_lines(getattr(info, name)) for name in ("file_prefix", "file_suffix")}
+        return replace(info, **ends)
+
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds an instance on a line of its own."""
         start = dump_json({"instance_id": session_id or "tenfold", "history": []})
         return SessionInfo(session_id, prefix=start.removesuffix(b"]}"), suffix=b"]}", standalone_suffix=b"\n")
 
 
+def _drop_lines(gap: bytes) -> bytes:
+    """Returns what lies between two instances without the lines that hold something."""
+    blank = [line for line in gap.split(b"\n") if not line.strip(b"\xef\xbb\xbf \t\r")]
+    return b"\n".join(blank[:2] if b"\n" in gap and len(blank) > 1 else blank[:1])
+
+
 def _parse_session(history: JsonArray, top: dict[str, Any], info: SessionInfo) -> ParsedSession:
     draft = SessionDraft(info.file, "event")
     events = [item.get_object(info.file) for item in history.elements]
-    caused = {event.get("cause") for event in events if "observation" in event}
+    caused = {_get_key(event, "cause") for event in events if "observation" in event}
     call_ids: dict[object, str] = {}
     for item, event in zip(history.elements, events, strict=True):
         source_id = str(event["id"]) if event.get("id") is not None else ""
@@ -96,7 +107,7 @@ def _parse_session(history: JsonArray, top: dict[str, Any], info: SessionInfo) -
         elif "observation" in event:
             _add_observation(draft, item, call_ids)
         else:
-            _add_action(draft, item, call_ids, has_result=event.get("id") in caused)
+            _add_action(draft, item, call_ids, has_result=_get_key(event, "id") in caused)
     instance = str(top.get("instance_id") or top.get("id") or "")
     return draft.build_session(
         replace(
@@ -109,6 +120,12 @@ def _parse_session(history: JsonArray, top: dict[str, Any], info: SessionInfo) -
             suffix=history.after,
         )
     )
+
+
+def _get_key(event: dict[str, Any], key: str) -> str | int | None:
+    """Returns the id of an event under a key. None if it is no text or number, as in a damaged file."""
+    value = event.get(key)
+    return value if isinstance(value, str | int) else None
 
 
 def _get_model(top: dict[str, Any]) -> str:
@@ -136,7 +153,7 @@ def _add_action(draft: SessionDraft, item: JsonItem, call_ids: dict[object, str]
         draft.add_messages([Message("assistant", texts, "model", native=native)], _parse_usage(event))
     else:
         call = _parse_call(event, args)
-        call_ids[event.get("id")] = call_ids[call.id] = call.id
+        call_ids[_get_key(event, "id")] = call_ids[call.id] = call.id
         thought = "" if action == "think" else str(args.get("thought") or "")
         parts = (Text(thought), call) if thought.strip() else (call,)
         _add_call_message(draft, Message("assistant", parts, "model", native=native), _parse_usage(event))
@@ -158,7 +175,7 @@ def _is_same_answer(previous: Message, message: Message) -> bool:
 
 def _get_response_id(message: Message) -> str:
     assert message.native is not None
-    match json.loads(b"[" + message.native.body + b"]"):
+    match parse_json(b"[" + message.native.body + b"]"):
         case [*_, {"tool_call_metadata": {"model_response": {"id": str(response)}}}]:
             return response
     return ""
@@ -189,7 +206,7 @@ def _dump_arguments(args: dict[str, Any]) -> str:
 def _add_observation(draft: SessionDraft, item: JsonItem, call_ids: dict[object, str]) -> None:
     event, native = item.value, item.to_native(FORMAT)
     kind = str(event.get("observation") or "unknown")
-    call = call_ids.get(event.get("cause")) or call_ids.get(_get_call_id(event))
+    call = call_ids.get(_get_key(event, "cause")) or call_ids.get(_get_call_id(event))
     if call is None:
         draft.add_custom(f"observation:{kind}", native)
         return

@@ -75,7 +75,7 @@ def link_pieces(pieces: Sequence[OutputPiece], link_fields: LinkFields, render: 
 def _is_json(raw: bytes) -> bool:
     try:
         return all(isinstance(json.loads(line), dict) for line in raw.split(b"\n") if line.strip())
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
 from tenfold.formats.json_items import JsonItem
-from tenfold.formats.json_lines import LineFile
+from tenfold.formats.json_lines import LineFile, get_parent_id
 from tenfold.formats.message_parts import dump_json, render_call
 from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_lines, render_pieces
 from tenfold.formats.parent_links import LinkFields, link_pieces
@@ -43,7 +43,7 @@ _ROLES = ("user", "assistant", "toolResult", "bashExecution", *_INJECTED_ROLES)
 def _get_ids(line: JsonItem) -> tuple[str, str | None]:
     if line.value.get("type") == "session":
         return "", None
-    return str(line.value.get("id") or ""), line.value.get("parentId")
+    return str(line.value.get("id") or ""), get_parent_id(line.value, "parentId")
 
 
 class Pi(SessionFormat):

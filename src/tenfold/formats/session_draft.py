@@ -40,6 +40,12 @@ def parse_micros(value: object) -> int | None:
     return (when - _EPOCH) // timedelta(microseconds=1)
 
 
+DAMAGED_KIND = "damaged"
+"""The kind of the entries that keep damaged lines."""
+MAX_TOKENS = 10**12
+"""Tokens of a request that are believed. Larger counts come from a damaged file, and the largest cannot be stored."""
+
+
 def parse_token_count(value: object) -> int:
     """Returns a token count as read from a file, or 0 if the value is not a positive integer."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
@@ -62,7 +68,7 @@ class SessionDraft:
         self._time: int | None = None
         self._parent_key: str | None = None
         self._runs: dict[str | None, str] = {}
-        self._tool_names: dict[str, str] = {}
+        self._tool_names: dict[str, list[str]] = {}
         self._has_messages = False
         self._keys_by_source: dict[str, str] = {}
         self._unlinked_keys: dict[str | None, str] = {}
@@ -109,6 +115,7 @@ class SessionDraft:
     def add_messages(self, messages: Sequence[Message], usage: Usage | None = None) -> None:
         """Adds the messages of one native message. All but the last get the foreign id `source_id#index`."""
         self._has_messages = True
+        usage = self._check_usage(usage)
         for index, message in enumerate(messages):
             is_last = index == len(messages) - 1
             key, run = self._make_key(), self._run
@@ -124,6 +131,7 @@ class SessionDraft:
         """Extends the newest entry, an answer, by a message that continues it. The bytes must follow directly."""
         newest = self._entries[-1]
         assert isinstance(newest, MessageEntry)
+        usage = self._check_usage(usage)
         old, new = newest.message.native, message.native
         assert old is not None
         assert new is not None
@@ -143,6 +151,7 @@ class SessionDraft:
 
         For files that report the usage on a later line. None changes nothing.
         """
+        usage = self._check_usage(usage)
         for index in range(len(self._entries) - 1, -1, -1):
             entry = self._entries[index]
             if isinstance(entry, MessageEntry) and entry.message.role != "tool":
@@ -150,13 +159,31 @@ class SessionDraft:
                     self._entries[index] = replace(entry, usage=usage)
                 return
 
+    def _check_usage(self, usage: Usage | None) -> Usage | None:
+        """Returns the usage, or None for numbers that no request has, which is recorded as a problem."""
+        if usage is None:
+            return None
+        counts = (usage.prompt, usage.output, usage.cache_read, usage.cache_write)
+        if all(0 <= count <= MAX_TOKENS for count in counts):
+            return usage
+        self._problems.append(f"line {self._line_number}: its token usage has impossible numbers and was left out")
+        return None
+
     def _with_tool_name(self, message: Message) -> Message:
-        """Returns the message with the tool's name on its result, for formats that give only the call's id."""
-        self._tool_names.update((call.id, call.name) for call in get_tool_calls(message))
+        """Returns the message with the tool's name on its result, for formats that give only the call's id.
+
+        If several calls of an answer have the same id, their results are taken to come in the same order.
+        """
+        names: dict[str, list[str]] = {}
+        for call in get_tool_calls(message):
+            names.setdefault(call.id, []).append(call.name)
+        self._tool_names.update(names)
         result = get_tool_result(message)
-        if result is None or result.name or result.call_id not in self._tool_names:
+        waiting = self._tool_names.get(result.call_id) if result is not None else None
+        if result is None or not waiting:
             return message
-        return replace(message, parts=(replace(result, name=self._tool_names[result.call_id]),))
+        name = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        return message if result.name else replace(message, parts=(replace(result, name=name),))
 
     def add_branch(self, message: Message, left: str) -> None:
         """Adds the summary of a branch that was left."""
@@ -187,7 +214,7 @@ class SessionDraft:
 
     def add_damaged(self, problem: str, native: NativeBytes) -> None:
         """Keeps the bytes of a damaged line as an entry without a message, and records the problem."""
-        self.add_unlinked("damaged", native)
+        self.add_unlinked(DAMAGED_KIND, native)
         self._problems.append(problem)
 
     def build_session(self, info: SessionInfo) -> ParsedSession:

@@ -11,7 +11,7 @@ from typing import Any
 from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_items import JsonItem, parse_array, parse_document
+from tenfold.formats.json_items import JsonItem, get_list, list_objects, parse_array, parse_document
 from tenfold.formats.message_parts import dump_json, parse_call, parse_texts
 from tenfold.formats.output_pieces import OutputPiece, render_array
 from tenfold.formats.session_draft import SessionDraft, build_sessions
@@ -74,10 +74,10 @@ def _parse_message(element: JsonItem, file: str, *, is_task_pending: bool) -> Me
             origin: Origin = "harness" if demo else "human" if is_task_pending else "tool"
             return Message("user", text, origin, native=native)
         case "assistant":
-            calls = tuple(_parse_call(call) for call in value.get("tool_calls") or () if isinstance(call, dict))
+            calls = tuple(map(_parse_call, list_objects(value, "tool_calls")))
             return Message("assistant", (*text, *calls), "harness" if demo else "model", native=native)
         case "tool":
-            ids = value.get("tool_call_ids") or [value.get("tool_call_id") or ""]
+            ids = get_list(value, "tool_call_ids") or [value.get("tool_call_id") or ""]
             result = ToolResult(str(ids[0]), content=text)
             return Message("tool", (result,), "harness" if demo else "tool", native=native)
         case role:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_items import JsonItem, parse_array, parse_document
+from tenfold.formats.json_items import JsonItem, list_objects, parse_array, parse_document
 from tenfold.formats.message_parts import dump_json, parse_call, parse_texts, render_call
 from tenfold.formats.output_pieces import OutputPiece, render_array
 from tenfold.formats.session_draft import SessionDraft
@@ -104,7 +104,7 @@ def _add_message(draft: SessionDraft, element: JsonItem, file: str) -> None:
     draft.start_item(element.number, timestamp=value.get("timestamp"))
     native = element.to_native(FORMAT)
     texts = parse_texts(value.get("content"))
-    calls = [call for call in value.get("tool_calls") or () if isinstance(call, dict)]
+    calls = list_objects(value, "tool_calls")
     match value.get("role"):
         case "system":
             message = Message("system", texts, "harness", native=native)

@@ -177,5 +177,5 @@ def decode_calibration(data: bytes) -> Calibration:
         return Calibration()
     try:
         return msgspec.msgpack.decode(data, type=Calibration)
-    except (msgspec.ValidationError, msgspec.DecodeError) as exc:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         raise RecordError(f"a snapshot's meter does not validate: {exc}; run `tenfold verify`") from exc

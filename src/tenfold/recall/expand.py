@@ -124,7 +124,9 @@ def _expand_block(path: Path, entry: Block, *, deep: bool) -> list[ExpandedMessa
             lines.extend(_read_originals(path, ref))
             continue
         inner = entry if ref.block == OWN_BLOCK else path.get_entry(ref.block)
-        assert isinstance(inner, Block)
+        if not isinstance(inner, Block):  # its record is damaged, but not those of the originals
+            lines.extend(_read_originals(path, Run(ref.first, ref.last)))
+            continue
         replacement = inner.replacements[ref.index]
         if deep:
             own = ref.block

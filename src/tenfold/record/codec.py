@@ -41,7 +41,7 @@ def decode_entry(data: bytes) -> Entry:
         )
     try:
         return _decoder.decode(body)
-    except (msgspec.ValidationError, msgspec.DecodeError) as exc:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         raise RecordError(f"a stored record does not validate: {exc}; run `tenfold verify`") from exc
 
 

@@ -33,7 +33,7 @@ from tenfold.session.compaction_lock import CompactionLock
 from tenfold.session.conversation import Conversation
 from tenfold.store.archive import Archive, archive_result
 from tenfold.trigger.economy import MIN_CONTENT, adjust_limits
-from tenfold.trigger.limits import Decision, Limits, Need
+from tenfold.trigger.limits import Decision, Limits, Need, check_window
 from tenfold.view.fold import View
 
 _APPEND_TRIES = 5
@@ -165,6 +165,8 @@ class CompactionRunner:
         """Returns the call unchanged. Raises `UsageError` if it has an invalid target, or neither target nor window."""
         if call.to is not None and (type(call.to) is not int or call.to < 1):
             raise UsageError(f"a target is a whole number of tokens, at least 1, and not {call.to!r}")
+        if call.window is not None:
+            check_window(call.window)
         if call.to is None and call.window is None:
             model = self._conversation.model
             what = f"the window of model {model!r} is not known" if model else "no model is named"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import NotFoundError, RecordError, UsageError
 from tenfold.facts.redacted_messages import redact_entry
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Calibration, decode_calibration, encode_calibration, expire_reports, record_usage
@@ -91,7 +91,10 @@ class LogCursor:
         start = (
             View.from_snapshot(state.snapshot, path, include_later=False) if state.snapshot else View.build_empty(path)
         )
-        self.calibration = decode_calibration(state.snapshot.meter_state) if state.snapshot else Calibration()
+        try:
+            self.calibration = decode_calibration(state.snapshot.meter_state) if state.snapshot else Calibration()
+        except RecordError:  # what was learned is lost, but it is learned again from the next answers
+            self.calibration = Calibration()
         self.view = start
         if any(isinstance(e, MessageEntry) and e.usage is not None for e in state.entries):
             for entry in state.entries:

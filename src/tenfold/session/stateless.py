@@ -26,6 +26,7 @@ from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import can_send_unchanged, drop_opening_stub, restore_objects
 from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite import SqliteStore
+from tenfold.trigger.limits import check_window
 from tenfold.wire import WIRES, EncodedList, OriginCallback, detect_wire, render_value, take_summaries, to_json_bytes
 
 P = ParamSpec("P")
@@ -106,7 +107,8 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     system, decoded = _move_summaries(system, decoded, wire)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
-    window = _check_window(window or (find_window(model) if model else None), chosen, output_reserve)
+    window = window if window is not None or not model else find_window(model)
+    window = _check_window(window, chosen, output_reserve)
     call = msgspec.structs.replace(
         session.build_call(to=to, window=window, floor=floor),
         output_reserve=output_reserve,
@@ -149,6 +151,8 @@ acompact = _as_coroutine(compact)
 
 def _check_window(window: int | None, policy: Policy, output_reserve: int) -> int | None:
     """Returns the window unchanged. Raises `UsageError` if the output reserve leaves nothing of it."""
+    if window is not None:
+        check_window(window)
     if window is not None and output_reserve >= window:
         raise UsageError(policy.get_limits(window, output_reserve=output_reserve).note)
     return window

@@ -14,13 +14,12 @@ from itertools import islice
 
 from msgspec import Struct
 
-from tenfold.errors import RecordError
-from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
 from tenfold.store.entry_text import fold_text, get_plain_text, get_searchable_text
-from tenfold.store.sqlite_paths import find_session_id
+from tenfold.store.sqlite_paths import BODY, find_session_id
 from tenfold.store.sqlite_schema import INDEXED_MARK
 from tenfold.store.terms import build_index_text, split_passages
+from tenfold.store.unreadable import recover_entry
 
 INDEX_LIMIT = 65_536
 """Characters of one entry that the index of trigrams holds. Text behind them is found by a scan."""
@@ -30,9 +29,19 @@ _RANGE_BITS, _MAX_SESSIONS = _NUMBER_BITS + _ENTRY_BITS, 1 << 20
 """The 63 bits of a passage's row number: session, entry, number of the passage in it."""
 _SELECT_SESSIONS = "SELECT s.id, s.name FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ?"
 _SELECT_ROWS = (
-    "SELECT seq, session, pos, kind, body FROM entry WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq DESC"
+    f"SELECT e.seq, e.session, e.pos, e.kind, {BODY} FROM entry e WHERE e.seq IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
+    " ORDER BY e.seq DESC"
 )
-_SELECT_UNINDEXED = "SELECT seq, session, body FROM entry WHERE seq > ? AND kind != 'tombstone' ORDER BY seq LIMIT ?"
+_SELECT_UNINDEXED = (
+    f"SELECT e.seq, e.session, {BODY} FROM entry e"  # noqa: S608 - constants
+    " WHERE e.seq > ? AND e.kind != 'tombstone' ORDER BY e.seq LIMIT ?"
+)
+_SELECT_WATERMARK = (
+    "SELECT value FROM mark WHERE name = ? AND typeof(value) = 'integer'"
+    " AND value BETWEEN 0 AND (SELECT ifnull(max(seq), 0) FROM entry)"
+)
+NO_WATERMARK = -1
+"""Stands for a damaged watermark. Every entry is after it, and both indexes are built again."""
 _SELECT_PASSAGES = (
     "SELECT rowid, bm25(passages) FROM passages WHERE passages MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC"
 )
@@ -95,8 +104,9 @@ def find_sessions(db: sqlite3.Connection, namespace: str, session: str | None) -
 
 
 def read_watermark(db: sqlite3.Connection) -> int:
-    """Returns the row number of the last indexed entry."""
-    return int(db.execute("SELECT value FROM mark WHERE name = ?", (INDEXED_MARK,)).fetchone()[0])
+    """Returns the row number of the last indexed entry, and `NO_WATERMARK` if the stored one is damaged."""
+    row = db.execute(_SELECT_WATERMARK, (INDEXED_MARK,)).fetchone()
+    return int(row[0]) if row is not None else NO_WATERMARK
 
 
 def has_unindexed(db: sqlite3.Connection) -> bool:
@@ -109,7 +119,7 @@ def read_stored_entries(
 ) -> Iterator[StoredEntry]:
     """Reads the entries of these sessions with these row numbers, newest first, and leaves out damaged ones."""
     for seq, session, position, kind, body in db.execute(_SELECT_ROWS, (json.dumps(list(seqs)),)):
-        entry = _decode_body(body) if session in sessions else None
+        entry = recover_entry(body) if session in sessions else None
         if entry is not None:
             yield StoredEntry(seq, sessions[session], position, kind, entry)
 
@@ -120,10 +130,13 @@ def index_entries(db: sqlite3.Connection, limit: int) -> int:
     Must run in a transaction. Returns how many entries it indexed.
     """
     start = read_watermark(db)
+    if start == NO_WATERMARK:
+        clear_indexes(db)
+        start = 0
     last = characters = 0
     passages: list[tuple[int, str]] = []
     for seq, session, body in db.execute(_SELECT_UNINDEXED, (start, limit)):
-        entry = _decode_body(body)
+        entry = recover_entry(body)
         if entry is not None:
             characters += _insert_words(db, seq, entry)
             passages += list_passages(session, seq, entry)
@@ -143,7 +156,7 @@ def list_late_passages(db: sqlite3.Connection, sessions: Mapping[int, str]) -> l
     """Returns the passages of these sessions that the index does not hold, with their keys."""
     out: list[tuple[int, str]] = []
     for seq, session, body in db.execute(_SELECT_UNINDEXED, (read_watermark(db), -1)):
-        entry = _decode_body(body) if session in sessions else None
+        entry = recover_entry(body) if session in sessions else None
         if entry is not None:
             out += list_passages(session, seq, entry)
     return out
@@ -182,7 +195,7 @@ def clear_indexes(db: sqlite3.Connection) -> None:
     db.execute("INSERT INTO words (words) VALUES ('delete-all')")
     db.execute("INSERT INTO passages (passages) VALUES ('delete-all')")
     db.execute("DELETE FROM rest")
-    db.execute("UPDATE mark SET value = 0 WHERE name = ?", (INDEXED_MARK,))
+    db.execute("INSERT INTO mark VALUES (?, 0) ON CONFLICT DO UPDATE SET value = 0", (INDEXED_MARK,))
 
 
 def merge_indexes(db: sqlite3.Connection) -> None:
@@ -210,10 +223,3 @@ def _get_indexed_text(entry: Entry) -> tuple[str, bool]:
     """Returns the folded text that the index of trigrams holds, and whether some of it was left out."""
     text = fold_text(get_searchable_text(entry))
     return text[:INDEX_LIMIT], len(text) > INDEX_LIMIT
-
-
-def _decode_body(body: bytes) -> Entry | None:
-    try:
-        return decode_entry(body)
-    except RecordError:
-        return None

@@ -8,11 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tenfold.errors import NotFoundError, StoreError, UsageError
 from tenfold.facts.redacted_messages import redact_entry
-from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
 from tenfold.store import sqlite_append, sqlite_paths, sqlite_purge
 from tenfold.store.base import (
@@ -28,9 +27,10 @@ from tenfold.store.base import (
     redact_info,
 )
 from tenfold.store.passages import search_passages
-from tenfold.store.search_index import find_sessions, has_unindexed, index_entries
-from tenfold.store.sqlite_connections import ConnectionPool, MemoryConnection
-from tenfold.store.sqlite_paths import check_range, decode_info, encode_info, find_entry_row, find_session_id
+from tenfold.store.search_index import clear_indexes, find_sessions, has_unindexed, index_entries
+from tenfold.store.sqlite_connections import ConnectionPool, MemoryConnection, has_index_damage
+from tenfold.store.sqlite_paths import BODY, check_range, encode_info, find_entry_row, find_session_id, read_info
+from tenfold.store.unreadable import read_entry
 from tenfold.store.verify import verify_namespace
 from tenfold.store.word_search import search_words
 from tenfold.view.fold import Snapshot
@@ -40,7 +40,8 @@ _UPSERT_SESSION = (
     " ON CONFLICT (ns, name) DO UPDATE SET info = excluded.info"
 )
 _SELECT_SESSIONS = (
-    "SELECT s.id, s.info, ifnull(sum(h.entries), 0), ifnull(sum(h.blocks), 0), min(h.first), max(h.last) AS newest"
+    "SELECT s.id, s.name, ifnull(CAST(s.info AS BLOB), x''), ifnull(sum(h.entries), 0),"
+    " ifnull(sum(h.blocks), 0), min(h.first), max(h.last) AS newest"
     " FROM session s JOIN namespace n ON n.id = s.ns LEFT JOIN head h ON h.session = s.id WHERE n.name = ?"
     " GROUP BY s.id ORDER BY newest IS NULL, newest DESC, s.id DESC"
 )
@@ -49,9 +50,13 @@ _SELECT_SIZES = (
     " LEFT JOIN entry e ON e.session = s.id WHERE n.name = ? GROUP BY s.id"
 )
 _SELECT_HEADS = "SELECT h.name, e.id FROM head h JOIN entry e ON e.seq = h.leaf WHERE h.session = ? ORDER BY h.name"
-_SELECT_ENTRIES = "SELECT body FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?) ORDER BY seq"
+_SELECT_ENTRIES = (
+    f"SELECT {BODY}, e.id, e.kind FROM entry e"  # noqa: S608 - constants
+    " WHERE e.seg IN (SELECT id FROM seg WHERE session = ?) ORDER BY e.seq"
+)
 _FIND_ENTRY = (
-    "SELECT s.name, e.pos, e.body, e.id FROM namespace n JOIN entry e ON e.ns = n.id AND e.id >= ?2 AND e.id < ?3"
+    f"SELECT s.name, e.pos, {BODY}, e.id, e.kind FROM namespace n"  # noqa: S608 - constants
+    " JOIN entry e ON e.ns = n.id AND e.id >= ?2 AND e.id < ?3"
     " JOIN session s ON s.id = e.session WHERE n.name = ?1 ORDER BY e.id LIMIT 2"
 )
 _SELECT_COUNTS = (
@@ -95,8 +100,8 @@ class SqliteStore:
         with self._connections.read() as db:
             rows = db.execute(_SELECT_SESSIONS, (namespace,)).fetchall()
             return [
-                SessionRow(decode_info(info), entries, blocks, first, last, dict(db.execute(_SELECT_HEADS, (sid,))))
-                for sid, info, entries, blocks, first, last in rows
+                SessionRow(read_info(name, info), entries, blocks, first, last, dict(db.execute(_SELECT_HEADS, (sid,))))
+                for sid, name, info, entries, blocks, first, last in rows
             ]
 
     def append(  # noqa: PLR0913  one append is one transaction, and these are its parts
@@ -147,9 +152,8 @@ class SqliteStore:
     def read_entries(self, namespace: str, session: str) -> list[Entry]:
         """See `Store.read_entries`."""
         with self._connections.read() as db:
-            return [
-                decode_entry(row[0]) for row in db.execute(_SELECT_ENTRIES, (find_session_id(db, namespace, session),))
-            ]
+            rows = db.execute(_SELECT_ENTRIES, (find_session_id(db, namespace, session),))
+            return [read_entry(body, id_, kind) for body, id_, kind in rows]
 
     def locate(self, namespace: str, entry: str) -> LocatedEntry:
         """See `Store.locate`."""
@@ -162,7 +166,8 @@ class SqliteStore:
         if len(rows) > 1 and rows[0][3] != entry:
             first, second = rows[0][3], rows[1][3]
             raise NotFoundError(f"several entries begin with {entry}, {first} and {second} among them: give more of it")
-        return LocatedEntry(rows[0][0], rows[0][1], decode_entry(rows[0][2]))
+        name, position, body, id_, kind = rows[0]
+        return LocatedEntry(name, position, read_entry(body, id_, kind))
 
     def read_heads(self, namespace: str, session: str) -> dict[str, str]:
         """See `Store.read_heads`."""
@@ -189,8 +194,9 @@ class SqliteStore:
         without: Collection[str] = (),
     ) -> list[Hit]:
         """See `Store.search`. If the index cannot be written, entries missing from it are scanned."""
-        with self._read_indexed() as db:
-            return search_words(db, words, find_sessions(db, namespace, session), limit, without)
+        return self._run_search(
+            lambda db: search_words(db, words, find_sessions(db, namespace, session), limit, without)
+        )
 
     def search_passages(
         self,
@@ -202,8 +208,22 @@ class SqliteStore:
         without: Collection[str] = (),
     ) -> list[Hit]:
         """See `Store.search_passages`. If the index cannot be written, entries missing from it are read."""
+        return self._run_search(
+            lambda db: search_passages(db, words, find_sessions(db, namespace, session), limit, without)
+        )
+
+    def _run_search(self, search: Callable[[sqlite3.Connection], list[Hit]]) -> list[Hit]:
+        """Runs a search on an index that is up to date. A damaged index is built again from the entries."""
+        try:
+            with self._read_indexed() as db:
+                return search(db)
+        except StoreError as exc:
+            if not has_index_damage(exc):
+                raise
+        with self._connections.write() as db:
+            clear_indexes(db)
         with self._read_indexed() as db:
-            return search_passages(db, words, find_sessions(db, namespace, session), limit, without)
+            return search(db)
 
     @contextlib.contextmanager
     def _read_indexed(self) -> Iterator[sqlite3.Connection]:

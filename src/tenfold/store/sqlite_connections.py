@@ -21,6 +21,15 @@ from tenfold.store.sqlite_schema import migrate
 
 _CACHE_SIZE = -16_000  # the page cache of each connection, in KiB (SQLite wants them negative)
 _NEXT_STEP = "name another place with --store or TENFOLD_STORE"
+_LOCK_ERRORS = (
+    "SQLITE_PROTOCOL",
+    "SQLITE_NOLFS",
+    "SQLITE_IOERR_LOCK",
+    "SQLITE_IOERR_UNLOCK",
+    "SQLITE_IOERR_RDLOCK",
+    "SQLITE_IOERR_CHECKRESERVEDLOCK",
+    "SQLITE_IOERR_SHM",
+)
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
@@ -36,6 +45,7 @@ class ConnectionPool:
         self._write_lock = threading.Lock()
         self._closed = False
         self._process_id = os.getpid()
+        self._files = _OpenFiles(path)
         _create_file(path)
         with self.read() as db:
             migrate(db, path, busy_seconds=busy_seconds)
@@ -49,6 +59,8 @@ class ConnectionPool:
             # A connection must not be used after a fork, not even to close it.
             self._abandoned_connections += self._idle_connections
             self._idle_connections, self._process_id, self._write_lock = [], os.getpid(), threading.Lock()
+            self._files = _OpenFiles(self.path)
+        self._files.check()
         try:
             try:
                 db = self._idle_connections.pop()
@@ -57,6 +69,7 @@ class ConnectionPool:
             try:
                 yield db
             finally:
+                self._files.note()
                 self._release(db)
         except sqlite3.Error as exc:
             raise translate_error(exc, self.path, self.busy_seconds) from exc
@@ -81,44 +94,59 @@ class ConnectionPool:
     def connect(self) -> sqlite3.Connection:
         """Opens a new connection, for writing if that is possible, else for reading."""
         if self.is_read_only:
-            return self._connect_read_only()
+            return _open_read_only(self.path, self.busy_seconds)
         try:
-            return self._open(Path(self.path).absolute().as_uri() + "?mode=rw")
+            return _open(Path(self.path).absolute().as_uri() + "?mode=rw", self.busy_seconds)
         except sqlite3.OperationalError as exc:
             if not os.access(self.path, os.R_OK) or not _is_access_error(exc, self.path):
                 raise
-            db = self._connect_read_only()
+            db = _open_read_only(self.path, self.busy_seconds)
             self.is_read_only = True
             return db
-
-    def _connect_read_only(self) -> sqlite3.Connection:
-        address = Path(self.path).absolute().as_uri() + "?mode=ro"
-        try:
-            return self._open(address)
-        except sqlite3.OperationalError:
-            # Reading a write-ahead database needs its side files. If they cannot be created and no writer has left
-            # any, nothing can change the file while it is read.
-            if any(Path(self.path + side).exists() for side in _SIDE_FILES):
-                raise
-            return self._open(address + "&immutable=1")
-
-    def _open(self, address: str) -> sqlite3.Connection:
-        db = _connect(address, timeout=self.busy_seconds)
-        try:
-            db.execute("PRAGMA synchronous=NORMAL")
-            db.execute("PRAGMA secure_delete=ON")
-            db.execute(f"PRAGMA cache_size={_CACHE_SIZE}")
-            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.Error:
-            db.close()
-            raise
-        return db
 
     def _release(self, db: sqlite3.Connection) -> None:
         if self._closed:
             db.close()
         else:
             self._idle_connections.append(db)
+
+
+class _OpenFiles:
+    """The files that an open database works on, to notice if others take their place.
+
+    As long as a connection is open, SQLite removes none of them. If something else does, the open connections go on
+    with files that nobody else sees: what is written to them is lost, and two writers no longer notice each other.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._known: dict[str, tuple[int, int]] = {}
+
+    def note(self) -> None:
+        """Notes the files that there are now and were not noted before."""
+        for name in (self._path, self._path + "-wal", self._path + "-shm"):
+            if name not in self._known and (identity := _identify(name)) is not None:
+                self._known[name] = identity
+
+    def check(self) -> None:
+        """Raises `StoreError` if one of the noted files was removed or replaced."""
+        for name, known in self._known.items():
+            identity = _identify(name)
+            if identity != known:
+                what = "removed or moved" if identity is None else "replaced"
+                raise StoreError(
+                    f"{name} was {what} while the store was open; nothing was written: put it back, or close the store "
+                    "and open it again, and run `tenfold verify`"
+                )
+
+
+def _identify(path: str) -> tuple[int, int] | None:
+    """Returns what identifies a file, None if there is none."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class MemoryConnection:
@@ -159,12 +187,53 @@ class MemoryConnection:
             self._finalizer()
 
 
+@contextlib.contextmanager
+def connect_read_only(path: str) -> Iterator[sqlite3.Connection]:
+    """Lends a connection that changes nothing, for what must read a damaged file. Errors are raised as `StoreError`."""
+    try:
+        with contextlib.closing(_open_read_only(path)) as db:
+            yield db
+    except sqlite3.Error as exc:
+        raise translate_error(exc, path) from exc
+
+
+def _open_read_only(path: str, busy_seconds: float = 0.0) -> sqlite3.Connection:
+    address = Path(path).absolute().as_uri() + "?mode=ro"
+    try:
+        return _open(address, busy_seconds)
+    except sqlite3.OperationalError:
+        # Reading a write-ahead database needs its side files. If they cannot be created and no writer has left
+        # any, nothing can change the file while it is read.
+        if any(Path(path + side).exists() for side in _SIDE_FILES):
+            raise
+        return _open(address + "&immutable=1", busy_seconds)
+
+
+def _open(address: str, busy_seconds: float) -> sqlite3.Connection:
+    db = _connect(address, timeout=busy_seconds)
+    try:
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.execute("PRAGMA secure_delete=ON")
+        db.execute(f"PRAGMA cache_size={_CACHE_SIZE}")
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        db.close()
+        raise
+    return db
+
+
 def _connect(address: str, *, timeout: float = 0.0) -> sqlite3.Connection:
     db = sqlite3.connect(
         address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False, cached_statements=256
     )
+    db.text_factory = _decode_text
     db.execute("PRAGMA temp_store=MEMORY")  # what a search or a sort needs for a moment is written to no file
     return db
+
+
+def _decode_text(value: bytes) -> str:
+    """Decodes a text of the database. Only damage makes one that is not UTF-8, and it must not hide the other rows."""
+    return value.decode("utf-8", "replace")
 
 
 @contextlib.contextmanager
@@ -199,13 +268,24 @@ def translate_error(error: sqlite3.Error, path: str, busy_seconds: float = 0.0) 
         )
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return StoreError(
-            f"the store {path} is damaged or not a Tenfold store ({error}): restore it from a backup, or {_NEXT_STEP}"
+            f"the store {path} is damaged or not a Tenfold store ({error}): restore it from a backup, save what "
+            f"is readable with `tenfold salvage NEW_STORE`, or {_NEXT_STEP}"
+        )
+    if name.startswith(_LOCK_ERRORS):
+        return StoreError(
+            f"the file system of the store {path} does not lock files or share memory as SQLite needs it ({name}), as "
+            f"some network drives do: move the store to a local disk, or {_NEXT_STEP}"
         )
     if name.startswith("SQLITE_IOERR"):
         return UnwritableStore(f"the disk refused access to the store {path} ({name}): check it, or {_NEXT_STEP}")
     if name.startswith("SQLITE_TOOBIG") or isinstance(error, sqlite3.DataError):
         return StoreError(f"an entry is too large for the store {path} ({error}): split it, nothing was written")
     return StoreError(f"the store {path} cannot do this ({name or type(error).__name__}: {error})")
+
+
+def has_index_damage(error: StoreError) -> bool:
+    """Tells whether an error came from a damaged search index, which holds nothing that the entries do not hold."""
+    return getattr(error.__cause__, "sqlite_errorname", "") == "SQLITE_CORRUPT_VTAB"
 
 
 def _create_file(path: str) -> None:

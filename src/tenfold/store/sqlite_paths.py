@@ -9,26 +9,46 @@ import json
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import pairwise
 
 import msgspec
 from msgspec import Struct
 
 from tenfold.errors import NotFoundError, RecordError, StoreError
 from tenfold.record.block import Block, BlockPart, KeptOriginal
-from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
 from tenfold.store.base import HeadState, SessionInfo
+from tenfold.store.unreadable import SALVAGE_ADVICE, build_stand_in, read_entry
 from tenfold.view.fold import Snapshot
 
 _CACHE_LIMIT = 256
 _SELECT_CHAIN = (
-    "WITH RECURSIVE up (id, parent, start) AS (SELECT id, parent, start FROM seg WHERE id = ? UNION ALL"
-    " SELECT s.id, s.parent, s.start FROM seg s JOIN up ON s.id = up.parent) SELECT id, start FROM up"
+    "WITH RECURSIVE up (id, parent, start) AS (SELECT id, parent, start FROM seg WHERE id = ? UNION"
+    " SELECT s.id, s.parent, s.start FROM seg s JOIN up ON s.id = up.parent) SELECT id, CAST(start AS INTEGER) FROM up"
 )
-_SELECT_POSITIONS = "SELECT e.pos, e.body FROM json_each(?) j CROSS JOIN entry e WHERE e.seg = ? AND e.pos = j.value"
+# Damage can turn a blob into another type. The cast makes it one again, and then its hash is found wrong.
+BODY = "ifnull(CAST(e.body AS BLOB), x'')"
+"""The body of the entry `e` in a query."""
+_SELECT_RANGE = (
+    f"SELECT e.pos, {BODY}, e.id, e.kind FROM entry e"  # noqa: S608 - constants
+    " WHERE e.seg = ? AND e.pos BETWEEN ? AND ? ORDER BY e.pos"
+)
+_SELECT_POSITIONS = (
+    f"SELECT e.pos, {BODY}, e.id, e.kind FROM json_each(?) j"  # noqa: S608 - constants
+    " CROSS JOIN entry e WHERE e.seg = ? AND e.pos = j.value"
+)
+_SELECT_SNAPSHOT = (
+    "SELECT pos, ifnull(CAST(body AS BLOB), x'') FROM manifest WHERE seg = ? AND pos <= ? ORDER BY pos DESC"
+)
+_MOST_MISSING = 1_000
+"""Missing entries of a range that are replaced one by one. If there are more, the range itself is damaged."""
 _info_decoder = msgspec.msgpack.Decoder(SessionInfo)
 _snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
 _encoder = msgspec.msgpack.Encoder()
+
+
+Entries = dict[int, Entry]
+"""Entries by their positions."""
 
 
 class EntryRow(Struct, frozen=True):
@@ -72,10 +92,19 @@ class ChainCache:
             rows = db.execute(_SELECT_CHAIN, (seg,)).fetchall()
             rows.reverse()
             chain = SegmentChain(tuple(r[0] for r in rows), tuple(r[1] for r in rows))
+            if not _is_sound(chain):
+                raise StoreError(
+                    f"the segments of a path are damaged, so it cannot be followed to its beginning; {SALVAGE_ADVICE}"
+                )
             if len(self._chains) >= _CACHE_LIMIT:
                 self._chains.clear()
             self._chains[seg] = chain
         return chain
+
+
+def _is_sound(chain: SegmentChain) -> bool:
+    """Tells whether a chain leads to the root, and each segment begins after the one before."""
+    return chain.starts[:1] == (0,) and all(a < b for a, b in pairwise(chain.starts))
 
 
 def build_unknown_session_error(namespace: str, session: str) -> NotFoundError:
@@ -117,54 +146,96 @@ def read_head(db: sqlite3.Connection, chains: ChainCache, session: int, head: st
         return HeadState(None, 0, None, ())
     purges, leaf = row[0], EntryRow(*row[1:])
     chain = chains.get_chain(db, leaf.segment)
-    after, snapshot = 0, None
-    for seg, _, last in reversed(list(chain.split_range(0, leaf.position))):
-        snapshot_row = db.execute(
-            "SELECT pos, body FROM manifest WHERE seg = ? AND pos <= ? ORDER BY pos DESC LIMIT 1", (seg, last)
-        ).fetchone()
-        if snapshot_row is not None:
-            after, snapshot = snapshot_row[0] + 1, decode_snapshot(snapshot_row[1])
-            break
+    snapshot, snapshot_entries = _find_snapshot(db, chain, leaf)
+    after = snapshot.length if snapshot is not None else 0
     entries = read_range(db, chain, after, leaf.position) if after <= leaf.position else []
-    snapshot_entries = _read_snapshot_entries(db, chain, snapshot) if snapshot else {}
     return HeadState(leaf.id, leaf.position + 1, snapshot, tuple(entries), snapshot_entries, purges)
 
 
+def _find_snapshot(db: sqlite3.Connection, chain: SegmentChain, leaf: EntryRow) -> tuple[Snapshot | None, Entries]:
+    """Finds the newest snapshot on the path that is undamaged, with the entries that it refers to."""
+    for seg, _, last in reversed(list(chain.split_range(0, leaf.position))):
+        for position, body in db.execute(_SELECT_SNAPSHOT, (seg, last)):
+            try:
+                snapshot = decode_snapshot(body)
+            except RecordError:
+                continue
+            if snapshot.length == position + 1 and _is_gapless(snapshot):
+                entries = _read_snapshot_entries(db, chain, snapshot)
+                if entries is not None:
+                    return snapshot, entries
+    return None, {}
+
+
+def _is_gapless(snapshot: Snapshot) -> bool:
+    """Tells whether a snapshot's ranges follow each other from the first entry to the last, and its marks lie there."""
+    following = 0
+    for ref in snapshot.range_refs:
+        if ref.first != following or ref.last < ref.first:
+            return False
+        following = ref.last + 1
+    marks = (*snapshot.live_blocks, *snapshot.pins, *snapshot.rule_settings)
+    return following == snapshot.length and all(0 <= mark < snapshot.length for mark in marks)
+
+
 def read_range(db: sqlite3.Connection, chain: SegmentChain, first: int, last: int) -> list[Entry]:
-    """Reads the entries at positions `first` to `last` of the path along `chain`."""
-    out: list[Entry] = []
-    for seg, low, high in chain.split_range(first, last):
-        rows = db.execute("SELECT body FROM entry WHERE seg = ? AND pos BETWEEN ? AND ? ORDER BY pos", (seg, low, high))
-        out.extend([decode_entry(row[0]) for row in rows])
-    if len(out) != last - first + 1:
-        missing = last - first + 1 - len(out)
-        raise StoreError(f"{missing} of the entries at positions {first}..{last} are missing: run `tenfold verify`")
-    return out
+    """Reads the entries at positions `first` to `last` of the path along `chain`.
+
+    What is missing or cannot be read is replaced by what `build_stand_in` gives.
+    """
+    rows = [
+        row for seg, low, high in chain.split_range(first, last) for row in db.execute(_SELECT_RANGE, (seg, low, high))
+    ]
+    found: Entries = {position: read_entry(body, id_, kind) for position, body, id_, kind in rows}
+    missing = last - first + 1 - len(found)
+    if missing > _MOST_MISSING or not found:
+        raise StoreError(f"{missing:,} of the entries at positions {first}..{last} are missing; {SALVAGE_ADVICE}")
+    if missing:
+        _replace_missing(found, first, last)
+    return [found[position] for position in range(first, last + 1)]
 
 
-def _read_snapshot_entries(db: sqlite3.Connection, chain: SegmentChain, snapshot: Snapshot) -> dict[int, Entry]:
-    """Reads the entries that a snapshot refers to: what it names, and the originals that its Blocks show again."""
+def _replace_missing(found: Entries, first: int, last: int) -> None:
+    """Replaces missing entries. An entry's id is known from the entry after it, if that can be read."""
+    for position in range(last, first - 1, -1):
+        if position not in found:
+            child = found.get(position + 1)
+            id_ = child.parent if child is not None and child.parent is not None else f"missing-{position}"
+            found[position] = build_stand_in(id_, None)
+
+
+def _read_snapshot_entries(db: sqlite3.Connection, chain: SegmentChain, snapshot: Snapshot) -> Entries | None:
+    """Reads the entries that a snapshot refers to: what it names, and the originals that its Blocks show again.
+
+    Returns None if one of the Blocks cannot be read, since the snapshot is of no use then.
+    """
     positions: set[int] = set()
     for ref in snapshot.range_refs:
         positions.update((ref.block,) if isinstance(ref, BlockPart) else range(ref.first, ref.last + 1))
     entries = _read_positions(db, chain, positions)
     repeated: set[int] = set()
     for ref in snapshot.range_refs:
-        block = entries.get(ref.block) if isinstance(ref, BlockPart) else None
-        if isinstance(block, Block) and isinstance(ref, BlockPart):
+        if isinstance(ref, BlockPart):
+            block = entries.get(ref.block)
+            if not isinstance(block, Block) or ref.index >= len(block.replacements):
+                return None
             shown = block.replacements[ref.index].shown_items
             repeated.update(item.position for item in shown if isinstance(item, KeptOriginal))
+    if any(not 0 <= position < snapshot.length for position in repeated):
+        return None
     return {**entries, **_read_positions(db, chain, repeated - positions)}
 
 
-def _read_positions(db: sqlite3.Connection, chain: SegmentChain, positions: set[int]) -> dict[int, Entry]:
+def _read_positions(db: sqlite3.Connection, chain: SegmentChain, positions: set[int]) -> Entries:
     by_seg: dict[int, list[int]] = {}
     for position in sorted(positions):
         by_seg.setdefault(chain.find_segment(position), []).append(position)
-    out: dict[int, Entry] = {}
+    out: Entries = {}
     for seg, wanted in by_seg.items():
         rows = db.execute(_SELECT_POSITIONS, (json.dumps(wanted), seg))
-        out.update((pos, decode_entry(body)) for pos, body in rows)
+        out.update((position, read_entry(body, id_, kind)) for position, body, id_, kind in rows)
+    for position in positions - out.keys():
+        out[position] = build_stand_in(f"missing-{position}", None)
     return out
 
 
@@ -183,8 +254,17 @@ def decode_info(body: bytes) -> SessionInfo:
     """Decodes a session's information. Raises `RecordError` if the bytes are damaged."""
     try:
         return _info_decoder.decode(body)
-    except (msgspec.ValidationError, msgspec.DecodeError) as exc:
-        raise RecordError(f"a stored session record does not validate: {exc}; run `tenfold verify`") from exc
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        raise RecordError(f"a stored session record does not validate: {exc}; {SALVAGE_ADVICE}") from exc
+
+
+def read_info(name: str, body: bytes) -> SessionInfo:
+    """Decodes the information of the session `name`. If it is damaged, only the name is known."""
+    try:
+        info = decode_info(body)
+    except RecordError:
+        return SessionInfo(name)
+    return info if info.id == name else msgspec.structs.replace(info, id=name)
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
@@ -196,5 +276,5 @@ def decode_snapshot(body: bytes) -> Snapshot:
     """Decodes a snapshot. Raises `RecordError` if the bytes are damaged."""
     try:
         return _snapshot_decoder.decode(body)
-    except (msgspec.ValidationError, msgspec.DecodeError) as exc:
-        raise RecordError(f"a stored snapshot does not validate: {exc}; run `tenfold verify`") from exc
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        raise RecordError(f"a stored snapshot does not validate: {exc}") from exc

@@ -6,7 +6,6 @@ write-ahead log afterwards.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from collections.abc import Iterator
 
@@ -18,11 +17,19 @@ from tenfold.record.codec import decode_entry, encode_entry
 from tenfold.record.entry import BranchSummary, Entry, get_kind
 from tenfold.store import purge
 from tenfold.store.search_index import clear_indexes, merge_indexes, remove_entry, restore_entry
-from tenfold.store.sqlite_paths import ChainCache, EntryRow, decode_info, encode_info, find_entry_row
+from tenfold.store.sqlite_paths import BODY, ChainCache, EntryRow, decode_info, encode_info, find_entry_row
 from tenfold.store.sqlite_schema import INDEXED_MARK
+from tenfold.store.unreadable import recover_entry
 from tenfold.store.verify import build_rewritten_hashes
 
-_SELECT_ENTRIES = "SELECT seq, body FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)"
+_SELECT_ENTRIES = (
+    f"SELECT e.seq, {BODY}, e.id FROM entry e"  # noqa: S608 - constants
+    " WHERE e.seg IN (SELECT id FROM seg WHERE session = ?)"
+)
+_SELECT_QUOTING = (
+    f"SELECT e.seq, e.seg, e.pos, {BODY}, e.id FROM entry e"  # noqa: S608 - constants
+    " WHERE e.session = ? AND e.kind IN ('block', 'branch') AND e.seq != ?"
+)
 _COUNT_ENTRIES = "SELECT count(*) FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)"
 _DELETE_SESSION = (
     "DELETE FROM count WHERE seq IN (SELECT seq FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?1))",
@@ -41,9 +48,12 @@ def purge_session(db: sqlite3.Connection, session: int) -> int:
     rest = int(db.execute("SELECT count(*) FROM entry").fetchone()[0]) - touched
     if rest < touched:
         clear_indexes(db)  # indexing again what remains is less work
-    for seq, body in db.execute(_SELECT_ENTRIES, (session,)).fetchall() if rest >= touched else ():
-        with contextlib.suppress(RecordError):  # a body that cannot be read was never indexed
+    for seq, body, _ in db.execute(_SELECT_ENTRIES, (session,)).fetchall() if rest >= touched else ():
+        try:
             remove_entry(db, session, seq, decode_entry(body))
+        except RecordError:  # nobody knows under which text it was indexed
+            clear_indexes(db)
+            break
     for statement in _DELETE_SESSION:
         db.execute(statement, (session,))
     # SQLite reuses row numbers above the last entry. They must count as not indexed.
@@ -60,8 +70,8 @@ def purge_entry(db: sqlite3.Connection, chains: ChainCache, session: int, entry:
     Returns how many records were changed.
     """
     row = find_entry_row(db, session, entry)
-    body = db.execute("SELECT body FROM entry WHERE seq = ?", (row.seq,)).fetchone()[0]
-    old = decode_entry(body)
+    body = db.execute(f"SELECT {BODY} FROM entry e WHERE e.seq = ?", (row.seq,)).fetchone()[0]  # noqa: S608 - a constant
+    old = _decode_undamaged(body, row.id)
     tombstone = purge.build_tombstone(old, body, now)
     quoting = list(_list_quoting_entries(db, chains, session, row))
     purged = purge.PurgedEntry(
@@ -106,12 +116,9 @@ def _list_quoting_entries(
 
     Such a Block has the entry on its path.
     """
-    rows = db.execute(
-        "SELECT seq, seg, pos, body FROM entry WHERE session = ? AND kind IN ('block', 'branch') AND seq != ?",
-        (session, row.seq),
-    ).fetchall()
-    for seq, seg, pos, body in rows:
-        entry = decode_entry(body)
+    rows = db.execute(_SELECT_QUOTING, (session, row.seq)).fetchall()
+    for seq, seg, pos, body, id_ in rows:
+        entry = _decode_undamaged(body, id_)
         if isinstance(entry, BranchSummary):
             yield seq, entry
             continue
@@ -121,9 +128,21 @@ def _list_quoting_entries(
 
 
 def _list_other_entries(db: sqlite3.Connection, session: int, seq: int) -> Iterator[Entry]:
-    for other, body in db.execute(_SELECT_ENTRIES, (session,)):
-        if other != seq:
-            yield decode_entry(body)
+    for other, body, _ in db.execute(_SELECT_ENTRIES, (session,)):
+        entry = recover_entry(body) if other != seq else None
+        if entry is not None:
+            yield entry
+
+
+def _decode_undamaged(body: bytes, id: str) -> Entry:
+    """Decodes an entry that is about to be purged, or that may quote it. Raises `RecordError` if it is damaged."""
+    try:
+        return decode_entry(body)
+    except RecordError as exc:
+        raise RecordError(
+            f"entry {id} is damaged, so nobody can tell what quotes what; nothing was purged: purge the whole session, "
+            "or save the store with `tenfold salvage NEW_STORE` first and purge it there"
+        ) from exc
 
 
 def _clear_title(db: sqlite3.Connection, session: int, old: Entry) -> int:

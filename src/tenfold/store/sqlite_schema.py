@@ -118,7 +118,7 @@ def migrate(db: sqlite3.Connection, path: str, *, busy_seconds: float = 0.0) -> 
     if _read_version(db, path) == SCHEMA_VERSION:
         return
     try:
-        _set_wal_mode(db, busy_seconds)
+        _set_wal_mode(db, path, busy_seconds)
         db.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as exc:
         if exc.sqlite_errorname.startswith("SQLITE_READONLY"):
@@ -141,17 +141,22 @@ def migrate(db: sqlite3.Connection, path: str, *, busy_seconds: float = 0.0) -> 
             db.execute("ROLLBACK")
 
 
-def _set_wal_mode(db: sqlite3.Connection, busy_seconds: float) -> None:
+def _set_wal_mode(db: sqlite3.Connection, path: str, busy_seconds: float) -> None:
     """Turns on write-ahead mode. SQLite waits for no lock when it changes the mode, so this tries again."""
     deadline = time.monotonic() + busy_seconds
     while True:
         try:
-            db.execute("PRAGMA journal_mode=WAL")
+            (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
         except sqlite3.OperationalError as exc:
             if not exc.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() >= deadline:
                 raise
             time.sleep(_PAUSE)
         else:
+            if mode not in ("wal", "memory"):
+                raise StoreError(
+                    f"the file system of the store {path} allows no write-ahead log (SQLite keeps to {mode!r}), so "
+                    "several processes could damage it: name a place on a local disk with --store or TENFOLD_STORE"
+                )
             return
 
 

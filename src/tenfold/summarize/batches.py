@@ -188,9 +188,7 @@ def resolve_slot(slot: Slot, position: int) -> Slot:
 
 def get_batch(path: Path, slot: Slot) -> Batch:
     """Returns the batch that a resolved slot names."""
-    block = path.get_entry(slot.block)
-    assert isinstance(block, Block)
-    return block.batches[slot.index]
+    return path.get_block(slot.block).batches[slot.index]
 
 
 def list_top_batches(path: Path, position: int) -> tuple[tuple[Slot, Batch], ...]:

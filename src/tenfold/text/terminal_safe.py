@@ -15,6 +15,8 @@ _UNSAFE_CHARACTER = re.compile(
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that change the direction of text
     r"\U000e0000-\U000e007f\ud800-\udfff]"  # invisible tags, and lone surrogates
 )
+_UNSAFE_IN_JSON = re.compile(rf"(?:{_UNSAFE_CHARACTER.pattern})|[\u2028\u2029]")
+"""JSON itself needs only the first control characters escaped. Line separators end a line for many readers."""
 _CONTROL_SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI sequences: colours, cursor, screen
     r"|\x1b[\]PX^_][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM and APC strings that are terminated
@@ -28,6 +30,16 @@ def strip_controls(text: str) -> str:
     if not _UNSAFE_CHARACTER.search(text):  # true of nearly every text; this test takes a fifth of the time
         return text
     return _CONTROL_SEQUENCE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def escape_json(text: str) -> str:
+    """Escapes in a JSON text what could act on a terminal or break its line. The values stay the same."""
+    return text if not _UNSAFE_IN_JSON.search(text) else _UNSAFE_IN_JSON.sub(_escape_character, text)
+
+
+def _escape_character(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def sanitize(text: str) -> str:

@@ -164,6 +164,14 @@ LARGE_WINDOW, LARGE_BUFFER = 200_000, 20_000
 """The buffer's size in large windows."""
 
 
+def check_window(window: object) -> None:
+    """Raises `UsageError` unless a window is a whole number of tokens, at least 1."""
+    if not isinstance(window, int) or isinstance(window, bool):
+        raise UsageError(f"a window is a whole number of tokens, at least 1, and not {window!r}")
+    if window < 1:
+        raise UsageError(f"a window of {window} tokens cannot hold anything; give the model's context window in tokens")
+
+
 def get_buffer(window: int) -> int:
     """Returns the buffer of `threshold` in this window: 20,000 tokens in windows of 200,000 and more, else a fifth.
 
@@ -219,8 +227,7 @@ def _divide_window(window: int, output_reserve: int, *, least_reserve: int = 0) 
     The caller's reserve is kept as it is, or refused if it leaves nothing of the window. `least_reserve` is that of the
     policy, a size for large windows; of a smaller one it takes at most half.
     """
-    if window < 1:
-        raise UsageError(f"a window of {window} tokens cannot hold anything; give the model's context window in tokens")
+    check_window(window)
     own = min(max(0, least_reserve), window // 2)
     if output_reserve >= window:
         note = (

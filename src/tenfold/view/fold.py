@@ -172,17 +172,13 @@ class View:
 
     def get_replacement(self, part: BlockPart) -> Replacement:
         """Returns the replacement that a reference in view names."""
-        block = self.path.get_entry(part.block)
-        assert isinstance(block, Block)
-        return block.replacements[part.index]
+        return self.path.get_block(part.block).replacements[part.index]
 
     def find_newest_block(self) -> Block | None:
         """Returns the newest live Block, None if there is none."""
         if not self.state.live_blocks:
             return None
-        block = self.path.get_entry(self.state.live_blocks[-1])
-        assert isinstance(block, Block)
-        return block
+        return self.path.get_block(self.state.live_blocks[-1])
 
     def has_whole_units(self, first: int, last: int) -> bool:
         """Whether `first` to `last` are whole closed units. Only such a range may be replaced by a Block."""
@@ -267,7 +263,12 @@ class View:
         for index, replacement in enumerate(block.replacements):
             first, last = replacement.first, replacement.last
             covers = _resolve_own_block(replacement.covered_ranges, position)
-            if view.get_slice(first, last) != covers or not view.has_whole_units(first, last):
+            kept = (item.position for item in replacement.shown_items if isinstance(item, KeptOriginal))
+            if (
+                view.get_slice(first, last) != covers
+                or not view.has_whole_units(first, last)
+                or not all(0 <= each < position for each in kept)
+            ):
                 raise StaleBlock(
                     f"Block {block.id}: positions {first}..{last} are not in view as it covers them; "
                     "plan again on the present view"
@@ -282,8 +283,7 @@ class View:
         return view
 
     def _without_block(self, position: int) -> View:
-        block = self.path.get_entry(position)
-        assert isinstance(block, Block)
+        block = self.path.get_block(position)
         refs = self.range_refs
         for replacement in reversed(block.replacements):
             covers = _resolve_own_block(replacement.covered_ranges, position)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from tenfold.errors import RecordError
+from tenfold.record.block import Block
 from tenfold.record.entry import Entry
 
 EntryLoader = Callable[[int, int], Sequence[Entry]]
@@ -51,6 +53,16 @@ class Path:
         """Returns the entry at `position`. Raises IndexError outside the path."""
         entry = self._entries.get(position)
         return entry if entry is not None else self.get_entries(position, position)[0]
+
+    def get_block(self, position: int) -> Block:
+        """Returns the Block at `position`. Raises `RecordError` if its record is damaged, so that it cannot be read."""
+        block = self.get_entry(position)
+        if not isinstance(block, Block):
+            raise RecordError(
+                f"the Block at position {position} cannot be read, so nobody can tell what it replaced; "
+                "`tenfold expand NUMBER` still prints each original, and `tenfold verify` names the damage"
+            )
+        return block
 
     def get_entries(self, first: int, last: int) -> list[Entry]:
         """Returns the entries `first` to `last`, both inclusive. Loads missing ones with one call per gap."""

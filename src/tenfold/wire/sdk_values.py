@@ -44,6 +44,11 @@ def encode_value(value: object) -> bytes:
             return msgspec.json.encode(value, enc_hook=_to_plain)
         except UnicodeEncodeError:
             return msgspec.json.encode(replace_surrogates(msgspec.to_builtins(value, enc_hook=_to_plain)))
+    except RecursionError as exc:
+        raise BadInput(
+            "a message is nested too deeply to be written as JSON, or holds itself; pass plain dicts, lists, texts and "
+            "numbers"
+        ) from exc
     except (TypeError, ValueError) as exc:
         raise BadInput(f"a message holds what JSON cannot: {exc}; pass plain dicts, lists, texts and numbers") from exc
 

@@ -21,6 +21,7 @@ from tenfold.evals.reading.readers import parse_answers, parse_lookups, render_l
 from tenfold.evals.reading.recorded_writer import PendingAsk, RecordedText
 from tenfold.evals.reading.recordings import RecordedReading, Recordings
 from tenfold.evals.reading.scoring import Examination, find_ungraded, find_unread
+from tenfold.formats.output_file import write_output
 
 KEY_FILE, JUDGE_FOLDER, ASKS_FOLDER = "key.json", "judge", "asks"
 ANSWERS, RECALL_ANSWERS, LOOKUPS, FOUND = "answers.md", "answers-recall.md", "lookups.md", "found.md"
@@ -164,8 +165,6 @@ def _read_key(folder: Path) -> dict[str, _KeyEntry]:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    except OSError as exc:
-        raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
+    """Writes a file of the folder, or writes it again. What people write stands in files of their own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_output(path, text.encode(), force=True, option="the sheet")

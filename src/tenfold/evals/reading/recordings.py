@@ -14,6 +14,7 @@ from tenfold.errors import BadInput
 from tenfold.evals.reading.readers import is_unknown
 from tenfold.evals.reading.recorded_writer import RecordedText
 from tenfold.evals.reading.views import ReadView
+from tenfold.formats.output_file import write_output
 
 READINGS_FILE = "readings.jsonl"
 TEXTS_FILE = "texts.jsonl"
@@ -89,7 +90,7 @@ class Recordings:
         return self.find(view, question, recall=recall) is None and place in self._places
 
     def write_to(self, folder: Path) -> None:
-        """Writes everything to the files of a folder, sorted. Raises `BadInput` if they cannot be written."""
+        """Writes everything to the files of a folder, sorted. Raises what `write_output` raises."""
         readings = [self._with_grade(self._readings[key]) for key in sorted(self._readings)]
         _write_lines(folder / READINGS_FILE, readings)
         _write_lines(folder / TEXTS_FILE, [self._texts[key] for key in sorted(self._texts)])
@@ -103,18 +104,21 @@ class Recordings:
 
 def load_recordings(folder: Path) -> Recordings:
     """Returns the recordings of a folder. Raises `BadInput` if it holds none, or if a line is not valid."""
-    files = (folder / READINGS_FILE, folder / TEXTS_FILE)
+    files = list_files(folder)
     if not any(path.exists() for path in files):
         raise BadInput(f"{folder}: there is no {READINGS_FILE} or {TEXTS_FILE}; --record writes them")
     return Recordings(_read_lines(files[0], RecordedReading), _read_lines(files[1], RecordedText))
 
 
+def list_files(folder: Path) -> tuple[Path, Path]:
+    """Lists the files in which a folder keeps its recordings."""
+    return folder / READINGS_FILE, folder / TEXTS_FILE
+
+
 def _write_lines(path: Path, lines: Sequence[Struct]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    except OSError as exc:
-        raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
+    data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_output(path, data, force=True, option="--record")
 
 
 def _read_lines(path: Path, kind: type[Line]) -> list[Line]:
