@@ -196,9 +196,8 @@ def test_an_answer_of_several_items_is_one_message_with_the_events_inside_it() -
 
 
 def test_results_of_calls_with_one_id_keep_the_order_of_the_calls() -> None:
-    blocks: list[dict[str, object]] = [
-        {"type": "toolCall", "id": "c", "name": name, "arguments": {}} for name in ("look", "count")
-    ]
+    names = ("look", "count")
+    blocks: list[object] = [{"type": "toolCall", "id": "c", "name": name, "arguments": {}} for name in names]
     lines: list[object] = [{"type": "session", "id": "s", "cwd": "/w"}]
     for text in ("first", "second"):  # and the same id in the next answer
         lines.append({"type": "message", "message": {"role": "assistant", "content": blocks}})

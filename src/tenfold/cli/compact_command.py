@@ -106,8 +106,7 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     if compare is not None:
         return compare_policies(sources, parse_policies(compare, config), arguments)
     _check_places(sources, out, force=force)
-    results: list[SessionOutcome] = []
-    run = CompactRun(arguments)
+    results, run = list[SessionOutcome](), CompactRun(arguments)
     with open_cli_store(store, create=not only_preview) as place:
         try:
             for result in _compact_sources(run, place, sources):

@@ -107,8 +107,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     system, decoded = _move_summaries(system, decoded, wire)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
-    window = window if window is not None or not model else find_window(model)
-    window = _check_window(window, chosen, output_reserve)
+    window = _check_window(window if window is not None or not model else find_window(model), chosen, output_reserve)
     call = msgspec.structs.replace(
         session.build_call(to=to, window=window, floor=floor),
         output_reserve=output_reserve,

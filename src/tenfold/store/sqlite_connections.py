@@ -125,13 +125,13 @@ class _OpenFiles:
     def note(self) -> None:
         """Notes the files that there are now and were not noted before."""
         for name in (self._path, self._path + "-wal", self._path + "-shm"):
-            if name not in self._known and (identity := _identify(name)) is not None:
+            if name not in self._known and (identity := _read_identity(name)) is not None:
                 self._known[name] = identity
 
     def check(self) -> None:
         """Raises `StoreError` if one of the noted files was removed or replaced."""
         for name, known in self._known.items():
-            identity = _identify(name)
+            identity = _read_identity(name)
             if identity != known:
                 what = "removed or moved" if identity is None else "replaced"
                 raise StoreError(
@@ -140,7 +140,7 @@ class _OpenFiles:
                 )
 
 
-def _identify(path: str) -> tuple[int, int] | None:
+def _read_identity(path: str) -> tuple[int, int] | None:
     """Returns what identifies a file, None if there is none."""
     try:
         found = Path(path).stat()
