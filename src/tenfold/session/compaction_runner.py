@@ -121,7 +121,8 @@ class CompactionRunner:
 
     def take_reading(self, call: Call) -> Reading:
         """Measures the view for a call."""
-        return self._read_view(self._conversation.view, call)
+        with self._conversation.lock:
+            return self._read_view(self._conversation.view, call)
 
     def _read_view(self, view: View, call: Call) -> Reading:
         conversation = self._conversation
