@@ -219,7 +219,7 @@ def strip_harness_text(text: str) -> str:
     What stands between the first opening and the last closing tag of a kind is context, whatever it says: text inside
     may hold such tags as well, and what is doubtful is not the user's.
     """
-    first, last = _trim_range(text, *_find_outside_of_summary(text))
+    first, last = _trim_range(text, 0, len(text))
     is_changed = True
     while is_changed:
         before = first, last
@@ -229,18 +229,23 @@ def strip_harness_text(text: str) -> str:
             if text.endswith(end, first, last) and (at := text.find(start, first, last)) >= 0:
                 first, last = _trim_range(text, first, at)
         is_changed = before != (first, last)
+    first, last = _trim_range(text, *_find_outside_of_summary(text, first, last))
     # A prompt may hold the agent's own steps, as LangChain writes it.
     action = _REACT_ACTION.search(text, first, last)
     observation = _REACT_OBSERVATION.search(text, action.end(), last) if action is not None else None
     return text[first : observation.start() if observation is not None else last]
 
 
-def _find_outside_of_summary(text: str) -> tuple[int, int]:
-    """Finds where a text is no piece of a summary of ours: behind the end of one that is cut, and before its facts."""
-    start, end = text.find(_SUMMARY_START), text.find(f"\n{_SUMMARY_END}")
-    first = text.rfind(_SUMMARY_END) + len(_SUMMARY_END) if end >= 0 and not 0 <= start < end else 0
-    facts = text.find(_FACTS_START, first)
-    return first, facts if facts >= 0 and start < 0 else len(text)
+def _find_outside_of_summary(text: str, first: int, last: int) -> tuple[int, int]:
+    """Narrows a range so that it holds no piece of a summary of ours: neither the end of a cut one nor its facts."""
+    start, end = text.find(_SUMMARY_START, first, last), text.find(f"\n{_SUMMARY_END}", first, last)
+    if end >= 0 and not 0 <= start < end:
+        first = text.rfind(_SUMMARY_END, first, last) + len(_SUMMARY_END)
+    facts = text.find(_FACTS_START, first, last) if start < 0 else -1
+    is_quoted = (
+        facts >= 0 and text.count("```", first, facts) % 2 == 1
+    )  # in a fence, which ends before the user's words
+    return first, facts if facts >= 0 and not is_quoted else last
 
 
 def _trim_range(text: str, first: int, last: int) -> tuple[int, int]:
