@@ -93,8 +93,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     wire = format or detect_wire(items)
     if wire not in WIRES:
         raise UsageError(f"no format is called {wire!r}; there are {', '.join(WIRES)}")
-    counter = choose_counter(model).counter
-    chosen = policy if isinstance(policy, Policy) else build_policy(policy, counter)
+    chosen = policy if isinstance(policy, Policy) else build_policy(policy, choose_counter(model).counter)
     chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages)
     store = SqliteStore(":memory:")
     address = SessionAddress(store, IDS.generate())
