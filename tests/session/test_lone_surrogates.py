@@ -15,10 +15,13 @@ from tenfold.agent import Agent
 from tenfold.config.presets import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.engine.drive import Answerer
+from tenfold.errors import UsageError
 from tenfold.meter.counters import CharacterCounter
 from tenfold.record.ask import Answer, ConsultAsk, SummaryAsk
 from tenfold.record.block import ModelCost
 from tenfold.record.message import Message, Text, get_text
+from tenfold.session import Session, SessionAddress
+from tenfold.store.sqlite import SqliteStore
 from tests.agent.test_agent import make_session
 from tests.engine.making import get_entries, open_session, reopen_session
 
@@ -136,3 +139,13 @@ def test_an_agents_memory_keeps_it_and_sends_what_utf_8_can_hold(place: str) -> 
     assert ModelMessagesTypeAdapter.dump_json(seen)
     assert any(SHOWN in str(m) for m in log.view.get_messages())
     assert log.compact(to=900).status == "compacted"
+
+
+def test_a_name_with_half_of_a_character_is_refused_and_a_models_name_is_stored() -> None:
+    store, policy = SqliteStore(":memory:"), build_policy("tenfold", CharacterCounter())
+    for names in ({"session": "a\ud83d"}, {"session": "a", "namespace": "n\ud83d"}):
+        with pytest.raises(UsageError, match="half of a character"):
+            SessionAddress(store, **names)
+    Session.create(SessionAddress(store, "s"), policy, model="m\ud83d")
+    (row,) = store.list_sessions("default")
+    assert row.info.model == "m\ufffd"

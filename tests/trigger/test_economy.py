@@ -126,7 +126,7 @@ def test_a_receipt_says_when_a_compaction_has_paid_for_itself() -> None:
     text = explain_receipt(receipt, 10)
     assert text == (
         "costs $0.0545, $0.0200 of it for the summary, saves $0.0120 with each request by the prices of dear-1: "
-        "paid after 5; 10 so far, +$0.0655"
+        "paid after 5 requests; 10 so far, +$0.0655"
     )
     assert explain_receipt(receipt, 1).endswith("1 so far, -$0.0425")
 

@@ -40,6 +40,12 @@ class SessionAddress(Struct, frozen=True):
     namespace: str = DEFAULT_NAMESPACE
     head: str = MAIN
 
+    def __post_init__(self) -> None:
+        """Raises `UsageError` for a name with half of a character in it, which no store can hold."""
+        for name in (self.session, self.namespace, self.head):
+            if replace_surrogates(name) != name:
+                raise UsageError(f"{name!r} names no session: it holds half of a character (a lone surrogate)")
+
 
 class Stamps(Struct, frozen=True):
     """Where new entries get their ids and times from, all in microseconds UTC.

@@ -33,6 +33,7 @@ from tenfold.store.sqlite_paths import BODY, check_range, encode_info, find_entr
 from tenfold.store.unreadable import read_entry
 from tenfold.store.verify import verify_namespace
 from tenfold.store.word_search import search_words
+from tenfold.text.surrogates import replace_surrogates
 from tenfold.view.fold import Snapshot
 
 _UPSERT_SESSION = (
@@ -89,6 +90,7 @@ class SqliteStore:
 
     def create(self, namespace: str, info: SessionInfo) -> None:
         """See `Store.create`."""
+        info = replace_surrogates(info)
         if self.redact_at_rest:
             info = redact_info(info)
         with self._connections.write() as db:

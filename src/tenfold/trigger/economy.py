@@ -101,7 +101,8 @@ def explain_receipt(receipt: Receipt, requests: int | None = None) -> str:
     summary = f", ${receipt.summary:.4f} of it for the summary" if receipt.summary else ""
     text = f"costs ${cost:.4f}{summary}, saves ${receipt.saving:.4f} with each request by the prices of {receipt.model}"
     if receipt.saving > 0:
-        text += f": paid after {math.ceil(cost / receipt.saving):,}"
+        count = math.ceil(cost / receipt.saving)
+        text += f": paid after {count:,} request{'' if count == 1 else 's'}"
     if requests is not None:
         text += f"; {requests:,} so far, ${requests * receipt.saving - cost:+.4f}".replace("$+", "+$").replace(
             "$-", "-$"
