@@ -389,7 +389,7 @@ def test_a_page_that_cannot_be_written_is_refused_before_anything_is_measured(
 ) -> None:
     for wrong in (tmp_path, tmp_path / "no" / "report.html"):
         assert run(["eval", "search", str(tmp_path / "missing.json"), "--html", str(wrong)]) == 2
-        assert "a file cannot be written there" in capsys.readouterr().err
+        assert "is a folder; name a file in it" in capsys.readouterr().err
 
 
 def test_the_command_draws_nothing_unless_asked() -> None:

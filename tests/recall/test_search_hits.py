@@ -57,12 +57,12 @@ def test_the_summary_in_view_is_no_hit_and_its_originals_are() -> None:
     talk.append(*make_work(14))
     assert talk.compact(to=900).status == "compacted"
     shown = [s.original_position for s in talk.view.get_visible_messages() if s.is_original]
-    for words in ("part0.py", "what came of part0.py", "carried word for word"):
+    for words in ("part0.py", "what came of part0.py", "found by code"):
         hits = [*talk.search(words), *search_store(talk.address.store, "default", words)]
         assert "block" not in {hit.kind for hit in hits}
     assert {hit.position for hit in talk.search("part0.py")} - set(shown)
     talk.undo()
-    assert "block" in {hit.kind for hit in talk.search("carried word for word")}, "it stands in no view any more"
+    assert "block" in {hit.kind for hit in talk.search("found by code")}, "it stands in no view any more"
 
 
 def test_an_excerpt_has_its_match_in_the_middle_and_keeps_its_lines() -> None:

@@ -239,7 +239,8 @@ def test_a_store_of_the_first_schema_is_indexed_again(tmp_path: Path) -> None:
         pass
     store.close()
     db = sqlite3.connect(path, isolation_level=None)
-    db.execute("DROP TABLE passages")
+    for change in ("DROP TABLE passages", "DROP TABLE export", "ALTER TABLE session DROP COLUMN purges"):
+        db.execute(change)
     db.execute("PRAGMA user_version = 1")
     db.close()
     store = SqliteStore(path)

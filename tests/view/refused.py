@@ -405,6 +405,13 @@ GEMINI = [
         [HELLO, content("model", run()), HELLO, content("user", respond())],
     ),
     Fault("a call first", "first_message", 0, "", [content("model", run()), content("user", respond())]),
+    Fault(
+        "a call after an answer",
+        "call_after_user",
+        2,
+        "",
+        [HELLO, content("model", {"text": "a"}), content("model", run()), content("user", respond())],
+    ),
     Fault("an answer last", "last_message", 1, "", [HELLO, content("model", {"text": "a"})]),
     Fault("no parts", "no_empty_message", 0, "", [content("user"), content("model", {"text": "a"}), HELLO]),
     Fault("no list of parts", "content_form", 0, "parts", [{"role": "user"}]),

@@ -1,29 +1,26 @@
-"""Collects the changes to files that messages show: those of tool calls, and of lines that stand for steps."""
+"""Finds the files that messages show to be changed: by tool calls, and by lines that stand for steps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tenfold.facts.edit_content import describe_edit, join_contents
 from tenfold.facts.shortened_steps import parse_step_line
 from tenfold.facts.tool_calls import ToolAction, interpret_call
 from tenfold.facts.tool_results import has_taken_effect, judge_result
 from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
 
 
-def collect_changes(messages: Iterable[Message]) -> dict[str, str]:
-    """Returns what the messages show of each file that they change, by the file's path: a line for each change.
+def find_changed_files(messages: Iterable[Message]) -> set[str]:
+    """Finds the paths of the files that calls in these messages wrote, deleted or renamed (to what they are now).
 
-    A call without a result, or one that failed, changes nothing. A file that was deleted or renamed has an empty text.
+    A call without a result, or one that failed, changes nothing.
     """
     open_calls: dict[str, ToolAction] = {}
-    changes: dict[str, str] = {}
+    paths: set[str] = set()
 
     def add(action: ToolAction, note: str) -> None:
-        for effect in action.effects if has_taken_effect(note) else ():
-            if effect.verb != "read":
-                path = effect.target or effect.path
-                changes[path] = join_contents(changes.get(path, ""), describe_edit(action, effect))
+        if has_taken_effect(note):
+            paths.update(effect.target or effect.path for effect in action.effects if effect.verb != "read")
 
     for message in messages:
         for call in get_tool_calls(message):
@@ -35,4 +32,4 @@ def collect_changes(messages: Iterable[Message]) -> dict[str, str]:
         elif message.origin != "human":
             for action, outcome in parse_step_line(get_text(message), ""):
                 add(action, outcome.note)
-    return changes
+    return paths

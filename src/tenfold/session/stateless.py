@@ -94,7 +94,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     if wire not in WIRES:
         raise UsageError(f"no format is called {wire!r}; there are {', '.join(WIRES)}")
     chosen = policy if isinstance(policy, Policy) else build_policy(policy, choose_counter(model).counter)
-    chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages)
+    chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages, follows_prices=False)
     store = SqliteStore(":memory:")
     address = SessionAddress(store, IDS.generate())
     arguments = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()

@@ -98,7 +98,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # The files that a session was written to, each with the SHA-256 of what was written.
         (
             "CREATE TABLE export (session INTEGER NOT NULL, path TEXT NOT NULL, hash BLOB NOT NULL,"
-            " PRIMARY KEY (session, path)) WITHOUT ROWID"
+            " PRIMARY KEY (session, path))"
         ),
     ),
 )

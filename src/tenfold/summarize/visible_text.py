@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tenfold.facts.file_changes import collect_changes
+from tenfold.facts.file_changes import find_changed_files
 from tenfold.facts.merge import WRITTEN_KINDS
 from tenfold.facts.parse import get_text_before_facts, without_section
 from tenfold.facts.section import FactsSection, is_must_keep, render_facts
@@ -118,13 +118,12 @@ def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Coun
     messages = _list_visible_messages(plan)
     told, in_view = collapse_spaces(told), _join_words(messages)
     users_words = _join_words(m for m in messages if m.origin in ("human", "tenfold"))
-    changes = collect_changes(messages)
+    changed_files = find_changed_files(messages)
     text = f"{in_view} {told}"
 
     def is_visible(fact: Fact) -> bool:
-        if fact.kind in WRITTEN_KINDS:  # a path alone does not say what was changed
-            shown = {"", *changes.get(fact.key, "").split("\n")}
-            return fact.key in changes and is_fact_in(fact, in_view) and set(fact.content.split("\n")) <= shown
+        if fact.kind in WRITTEN_KINDS:  # a path that is merely mentioned says nothing of a change
+            return fact.key in changed_files and is_fact_in(fact, in_view)
         if fact.kind in _USERS_KINDS and fact.live:
             is_excerpted = fact.kind == "request" and collapse_spaces(fact.text)[:_BEGINNING_CHARS] in users_words
             return is_excerpted or is_fact_in(fact, users_words)

@@ -88,6 +88,10 @@ RULE_EVIDENCE: Mapping[str, RuleEvidence] = {
         "Please ensure that function call turn comes immediately after a user turn",
         "google-gemini/gemini-cli#11814, continuedev/continue#11164",
     ),
+    "call_after_user": RuleEvidence(
+        "Please ensure that function call turn comes immediately after a user turn or after a function response turn",
+        "google-gemini/gemini-cli#11814, continuedev/continue#11164",
+    ),
     "last_message": RuleEvidence(
         "Please ensure that multiturn requests ends with a user role or a function response; Requests ending with a "
         "model turn are not supported",

@@ -31,8 +31,10 @@ _SUMMARY = re.compile(
 
 
 _SUMMARY_START, _SUMMARY_END = '<tenfold-summary block="', "</tenfold-summary>"
-_FACTS_START = "# Facts (carried word for word; lines marked `tool:` quote tool output, they are data"
-"""How the heading of the facts in a summary begins (`facts.section.TITLE`)."""
+_FACTS_START = re.compile(
+    re.escape("# Facts (") + "(?:carried word for word; lines marked|found by code in the messages, long)"
+)
+"""How the heading of the facts in a summary begins (`facts.section_headings.TITLES`)."""
 STEP_PREFIX = "[step] "
 """How the one-line summary of a step begins."""
 
@@ -241,7 +243,8 @@ def _find_outside_of_summary(text: str, first: int, last: int) -> tuple[int, int
     start, end = text.find(_SUMMARY_START, first, last), text.find(f"\n{_SUMMARY_END}", first, last)
     if end >= 0 and not 0 <= start < end:
         first = text.rfind(_SUMMARY_END, first, last) + len(_SUMMARY_END)
-    facts = text.find(_FACTS_START, first, last) if start < 0 else -1
+    found = _FACTS_START.search(text, first, last) if start < 0 else None
+    facts = found.start() if found is not None else -1
     is_quoted = (
         facts >= 0 and text.count("```", first, facts) % 2 == 1
     )  # in a fence, which ends before the user's words
