@@ -387,9 +387,12 @@ def test_the_command_writes_the_page_beside_its_tables(tmp_path: Path, capsys: p
 def test_a_page_that_cannot_be_written_is_refused_before_anything_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for wrong in (tmp_path, tmp_path / "no" / "report.html"):
+    for wrong, why in (
+        (tmp_path, "is a folder; name a file in it"),
+        (tmp_path / "no" / "a.html", "there is no folder"),
+    ):
         assert run(["eval", "search", str(tmp_path / "missing.json"), "--html", str(wrong)]) == 2
-        assert "is a folder; name a file in it" in capsys.readouterr().err
+        assert why in capsys.readouterr().err
 
 
 def test_the_command_draws_nothing_unless_asked() -> None:

@@ -97,8 +97,8 @@ MUTANTS = (
     _edit_view(
         "runs_not_merged", "if out and isinstance(ref, Run) and", "if len(out) > 99 and isinstance(ref, Run) and"
     ),
-    _edit_view("covers_not_compared", "if view.get_slice(first, last) != covers or not", "if not"),
-    _edit_view("steps_may_be_split", " or not view.has_whole_units(first, last):", ":"),
+    _edit_view("covers_not_compared", "view.get_slice(first, last) != covers\n                or not", "not"),
+    _edit_view("steps_may_be_split", "                or not view.has_whole_units(first, last)\n", ""),
     _edit_view("half_a_unit_is_whole", "units[high].last == last", "units[high].last >= last"),
     _edit_view("a_tail_of_a_unit_is_whole", "units[low].first == first", "units[low].last >= first"),
     _edit_view(

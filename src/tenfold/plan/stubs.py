@@ -233,17 +233,12 @@ _SIZE_NOTE = re.compile(r", [\d,]+ characters\b")
 
 
 def build_step_stub(
-    draft: Draft,
-    shown: Sequence[VisibleMessage],
-    recall: RecallMode,
-    *,
-    quoted_characters: int = 0,
-    is_newest: bool = False,
+    draft: Draft, shown: Sequence[VisibleMessage], recall: RecallMode, *, quoted_characters: int = 0
 ) -> Message:
     """Builds the line for a closed step: what was said, what was called, and how it ended.
 
-    Of each result, up to `quoted_characters` are quoted. If `is_newest` and the step ends with results, a user says the
-    line: the model has not answered to them yet, and providers refuse requests that end with an answer of the model.
+    Of each result, up to `quoted_characters` are quoted. If the step ends with results, the line is a user's, as they
+    are: providers refuse a request that ends with an answer of the model, and Gemini a call right after one.
     """
     text = " ".join(redact_cached(get_text(shown[0].message)[: 4 * _LINE_CHARACTERS]).split())
     text = excerpt(text, _LINE_CHARACTERS + len("..."), Keep.START)
@@ -253,7 +248,7 @@ def build_step_stub(
         arguments = excerpt(redact_cached(_get_typed_input(call)[: 4 * _LINE_CHARACTERS]), _LINE_CHARACTERS, Keep.START)
         parts.append(f"{call.name}({arguments}) -> {_describe_result(call, results.get(call.id), quoted_characters)}")
     hint = render_read_hint(recall, draft.view.path.get_entry(shown[0].position).id)
-    role: Role = "user" if is_newest and results else "assistant"
+    role: Role = "user" if results else "assistant"
     return Message(role, (Text(f"{STEP_PREFIX}{'; '.join(parts)}{hint}"),), "tenfold")
 
 

@@ -18,7 +18,7 @@ from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call,
 from tenfold.facts.tool_results import judge_result
 from tenfold.plan.stubs import strip_step_mark
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
-from tenfold.wire.marks import find_unconfirmed_summary
+from tenfold.wire.marks import STEP_PREFIX, find_unconfirmed_summary
 
 
 class NarratedCall(Struct, frozen=True):
@@ -53,6 +53,9 @@ def build_items(items: Sequence[tuple[int, Message]]) -> list[NarrativeItem]:
     open_file = ""
     for at, message in items:
         text = get_text(message)
+        if message.origin in ("tenfold", "harness") and text.startswith(STEP_PREFIX):
+            out.append(NarrativeItem(at, at, "assistant", strip_step_mark(text)))
+            continue
         if message.origin == "harness":
             told = get_text_before_facts(find_unconfirmed_summary(text) or "")
             out += [NarrativeItem(at, at, "unconfirmed", told)] if told else []

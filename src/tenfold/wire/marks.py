@@ -95,7 +95,7 @@ HARNESS_PATTERNS: tuple[HarnessPattern, ...] = (
     HarnessPattern(OPENING_STUB, OPENING_STUB, "Tenfold: the opening stub"),
     HarnessPattern(CONTINUATION_START, CONTINUATION_END, "Tenfold: the continuation of `threshold` and `sliding`"),
     HarnessPattern(_SUMMARY_START, _SUMMARY_END, "Tenfold: a summary that no store vouches for"),
-    HarnessPattern(STEP_PREFIX, "", "Tenfold: the line of the newest step"),
+    HarnessPattern(STEP_PREFIX, "", "Tenfold: the line of a step"),
     HarnessPattern("[Summary] ", "", "Tenfold: the line of a step, preset blocks"),
     HarnessPattern("[Context compacted: ", "]", "Tenfold: what was removed, preset blocks"),
 )

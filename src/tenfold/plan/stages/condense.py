@@ -53,9 +53,8 @@ def condense_step(draft: Draft, piece: DraftPiece, goal: Goal) -> DraftPiece | N
         return None
     if not shown or shown[0].message.role != "assistant" or any(s.message.role == "user" for s in shown):
         return None
-    is_newest = piece.last == draft.pieces[-1].last
-    quoted = NEWEST_QUOTE if is_newest else 0
-    stub = build_step_stub(draft, shown, goal.recall, quoted_characters=quoted, is_newest=is_newest)
+    quoted = NEWEST_QUOTE if piece.last == draft.pieces[-1].last else 0
+    stub = build_step_stub(draft, shown, goal.recall, quoted_characters=quoted)
     item = draft.measure_substitute(stub)
     return piece.with_items([item], STEP_STUB, "one line for the step") if item[1] < piece.tokens else None
 
