@@ -17,7 +17,7 @@ from tenfold.meter.counters import CharacterCounter, measure_messages
 from tenfold.record.ask import Answer, EngineResult, SummaryAsk
 from tenfold.record.block import ModelCost
 from tenfold.record.entry import Entry, MessageEntry, get_message
-from tenfold.record.message import Message, Part, Text, ToolResult
+from tenfold.record.message import Message, OpaquePart, Part, Text, ToolResult
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
 from tenfold.store.sqlite import SqliteStore
@@ -139,6 +139,20 @@ def build_seeded_log(seed: int) -> Log:
 def extract_messages(log: Log) -> list[Message]:
     """The messages that a log says."""
     return [m for e in log if (m := get_message(e)) is not None]
+
+
+def extract_later_messages(log: Log) -> list[Message]:
+    """The messages that a log says, for a session that has said another one: they name other items of a provider."""
+    out: list[Message] = []
+    for message in extract_messages(log):
+        parts = tuple(
+            replace(part, raw=part.raw.replace(b'"fc_', b'"fc_later_')) if isinstance(part, OpaquePart) else part
+            for part in message.parts
+        )
+        native = message.native
+        body = replace(native, body=native.body.replace(b'"fc_', b'"fc_later_')) if native is not None else None
+        out.append(replace(message, parts=parts, native=body))
+    return out
 
 
 def count_tokens(shown: Sequence[Message]) -> int:

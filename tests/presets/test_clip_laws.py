@@ -34,7 +34,7 @@ from tenfold.view.fold import View
 from tenfold.wire.marks import extract_summary_text
 from tests import sessions
 from tests.laws import checks
-from tests.laws.conversations import Broken, Echo, count_tokens, extract_messages, long_logs, read_entries
+from tests.laws.conversations import Broken, Echo, count_tokens, extract_later_messages, long_logs, read_entries
 from tests.laws.conversations import open_session as law_session
 from tests.laws.strategies import Log
 from tests.presets.clipping import (
@@ -113,7 +113,7 @@ def assert_laws_hold(session: Session) -> None:
 def test_the_laws_hold_with_any_model(kind: str, log: Log, more: Log, percents: tuple[int, int]) -> None:
     using = clip(COUNTER, summary=with_prompts(SummarySettings(models=("m",))), chunk_size=4, keep_recent=2)
     session = law_session(log, using, Answerer(model=MODELS[kind]()))
-    for percent, then in zip(percents, (extract_messages(more), []), strict=True):
+    for percent, then in zip(percents, (extract_later_messages(more), []), strict=True):
         before = session.view.get_messages()
         outcome = session.compact(to=max(1, count_tokens(before) * percent // 100))
         assert outcome.status in ("compacted", "nothing", "failed", "unsatisfiable")
