@@ -179,7 +179,8 @@ def collect_facts(draft: Draft) -> tuple[Fact, ...]:
     newest = draft.view.path.get_entry(marks.live_blocks[-1]) if marks.live_blocks else None
     older = newest.facts if isinstance(newest, Block) else ()
     for shown in (s for p in draft.pieces for s in p.get_visible_messages() if s.is_original):
-        older = merge_facts(older, parse_summary(shown.message, shown.position))
+        found = parse_summary(shown.message, shown.position)
+        older = merge_facts(older, found) if found else older
     visible = [s for p in draft.pieces if p.units[0].block_part is None for s in p.get_visible_messages()]
     originals = [(s.position, s.message) for s in visible if s.is_original]
     # tool results that arrived after their step was closed
