@@ -76,10 +76,10 @@ EXPLAINED = {
         "the story tells a user's line, and makes no request and no rule. The wrappers of more programs are known."
     ),
     "edges": (
-        "The facts' first line says that code found them and that long ones are shortened; decisions and plans say whose "
-        "they are and where they stand; a changed file is listed where its path is merely mentioned in view. The line "
-        "for a step is a user's. Facts are read from messages without secrets. Made ids of Gemini's calls come from "
-        "their content, and images count by their size."
+        "The facts' first line says that code found them and that long ones are shortened; decisions and plans say "
+        "whose they are and where they stand; a changed file is listed where its path is merely mentioned in view. The "
+        "line for a step is a user's. Facts are read from messages without secrets. Made ids of Gemini's calls come "
+        "from their content, and images count by their size."
     ),
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""
