@@ -119,6 +119,14 @@ def test_an_expired_cache_brings_a_compaction_forward_that_is_nearly_due() -> No
     assert early.get_need(24_000) == "none", "after one request there is no hurry"
 
 
+def test_a_model_that_writes_the_summary_has_to_be_paid_for_too() -> None:
+    spending = Spending(0, (20_000,) * 6)
+    assert adjust_limits(LIMITS, 24_000, FLOOR, spending, RATES).get_need(24_000) == "soft"
+    assert adjust_limits(LIMITS, 24_000, FLOOR, spending, RATES, RATES).get_need(24_000) == "none"
+    cheap = Rates("cheap", input=0.1, cached=0.01, write=0.1, output=0.4)
+    assert adjust_limits(LIMITS, 24_000, FLOOR, spending, RATES, cheap).get_need(24_000) == "soft"
+
+
 def test_a_receipt_says_when_a_compaction_has_paid_for_itself() -> None:
     receipt = build_receipt(50_000, 10_000, 10_000, RATES, 0.02)
     assert receipt.saving == pytest.approx(40_000 * 0.3e-6)

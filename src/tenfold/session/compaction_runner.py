@@ -155,7 +155,9 @@ class CompactionRunner:
             if reading.tokens - reading.floor < MIN_CONTENT + policy.get_minimum_growth(call.window):
                 return limits
             spending = read_spending(view, measures, reading, now=conversation.stamps.now())
-        return adjust_limits(limits, reading.tokens, reading.floor, spending, call.rates)
+        models = policy.summary.models if self.answerer.model is not None else ()
+        writer = (find_rates(models[0]) or call.rates) if models else None
+        return adjust_limits(limits, reading.tokens, reading.floor, spending, call.rates, writer)
 
     def _with_limits(self, call: Call) -> Call:
         """Returns an automatic check with the limits of its window; any other call as it is."""

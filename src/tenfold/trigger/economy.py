@@ -54,11 +54,14 @@ class Spending(Struct, frozen=True):
     idle: float | None = None
 
 
-def adjust_limits(limits: Limits, tokens: int, floor: int, spending: Spending, rates: Rates) -> Limits:
+def adjust_limits(
+    limits: Limits, tokens: int, floor: int, spending: Spending, rates: Rates, writer: Rates | None = None
+) -> Limits:
     """Returns the limits as money moves them: a lower target, and the trigger at the present size if it is due.
 
     `tokens` is the present size of the view and `floor` what of it cannot be compacted, both in tokens of a Reading.
-    Nothing is moved upwards, and the hard limit stays where it is.
+    `writer` are the prices of the model that writes the summary, None if code does. Nothing is moved upwards, and the
+    hard limit stays where it is.
     """
     content, kept = tokens - floor, max(0, spending.kept - floor)
     left = max(MIN_CONTENT, kept + round(KEPT_SHARE * (content - kept)))
@@ -67,6 +70,8 @@ def adjust_limits(limits: Limits, tokens: int, floor: int, spending: Spending, r
         return limits
     lowered = replace(limits, target=target)
     cost = estimate_rewrite(left, rates)
+    if writer is not None:  # it reads what is compacted, and writes what is left at most
+        cost += (content * writer.input + left * writer.output) / _MILLION
     paid = sum(max(0, size - target) for size in spending.sizes) * rates.cached / _MILLION
     if paid < NEARLY_DUE_SHARE * cost:
         return lowered
@@ -76,7 +81,7 @@ def adjust_limits(limits: Limits, tokens: int, floor: int, spending: Spending, r
         return warned
     why = f"keeping what can go has cost ${paid:.4f} since the last compaction, and a compaction costs ${cost:.4f}"
     if is_expired:
-        why += ", or nothing now, since the provider's cache has expired"
+        why += ", less now that the provider's cache has expired"
     return replace(warned, soft=tokens, inclusive=True, reason=why)
 
 
@@ -104,7 +109,6 @@ def explain_receipt(receipt: Receipt, requests: int | None = None) -> str:
         count = math.ceil(cost / receipt.saving)
         text += f": paid after {count:,} request{'' if count == 1 else 's'}"
     if requests is not None:
-        text += f"; {requests:,} so far, ${requests * receipt.saving - cost:+.4f}".replace("$+", "+$").replace(
-            "$-", "-$"
-        )
+        saved = requests * receipt.saving - cost
+        text += f"; {requests:,} so far, {'-' if saved < 0 else '+'}${abs(saved):.4f}"
     return text
