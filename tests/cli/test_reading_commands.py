@@ -44,8 +44,10 @@ def test_models_write_read_and_grade_and_their_recordings_replay(tenfold: Cli, t
     assert {method for method, recall in grades if recall} == {"tenfold", "tenfold+model"}
     assert (made["readers"], made["judges"]) == (["openai:m"], ["openai:m"])
     assert {view["method"] for view in made["views"] if not view.get("unable")} == set(OPTIONS[3].split(","))
-    again = tenfold.run_json("eval", "reading", DESK, *OPTIONS, "--replay", tmp_path / "kept")
+    folders = ("--replay", tmp_path / "kept", "--record", tmp_path / "a new folder")
+    again = tenfold.run_json("eval", "reading", DESK, *OPTIONS, *folders)
     assert again == made
+    assert (tmp_path / "a new folder" / "readings.jsonl").read_bytes()
 
 
 def test_readers_on_paper_are_scored_in_a_table_and_a_page(tenfold: Cli, tmp_path: Path) -> None:

@@ -225,9 +225,9 @@ def _open_recordings(replay: Path | None, record: Path | None, *, force: bool) -
 
     Raises `UsageError` if recordings that are not read would be replaced.
     """
-    for path in list_files(record) if record is not None else ():
-        is_kept = replay is None or (replay.is_dir() and record is not None and replay.samefile(record))
-        if record is not None and record.is_dir():
+    if record is not None and record.is_dir():
+        is_kept = replay is None or (replay.is_dir() and replay.samefile(record))
+        for path in list_files(record):
             check_output(path, force=force or is_kept, option="--record")
     if replay is not None:
         return load_recordings(replay)
