@@ -100,8 +100,9 @@ def test_half_of_an_emoji_in_a_models_call_is_answered_not_raised(
     store, one = twice
     tools = RecallTools(store, DEFAULT_NAMESPACE, one.address.session, count=choose_counter(None).counter.count)
     key = {SEARCH: "words", READ: "entry", EXPAND: "block"}[name]
-    tools.handle(name, {key: "x\ud83dy"}).encode()
-    tools.handle("look\ud83d", {key: "x"}).encode()
+    for tool, value in ((name, "x\ud83dy"), ("look\ud83d", "x")):
+        answer = tools.handle(tool, {key: value})
+        assert answer.encode(), "a model is told something, in text that can be sent"
 
 
 def test_another_sessions_entries_are_out_of_reach(twice: tuple[SqliteStore, Session]) -> None:

@@ -3,8 +3,8 @@
 Every request pays for the whole view again, at the price of cached input. A compaction pays once: what it leaves is
 written to the cache anew, and a model may write the summary. Nobody knows how many requests follow. So a compaction is
 due when what could be compacted away has cost as much, since the last one, as the compaction would: the rule for
-renting or buying. It never costs more than twice what the best choice in hindsight would, and in a conversation
-that grows evenly it is the best choice (Karlin et al., "Competitive snoopy caching", Algorithmica 3, 1988).
+renting or buying (Karlin et al., "Competitive snoopy caching", Algorithmica 3, 1988). It needs no guess of what
+follows, and where a conversation grows evenly it comes near the best fixed trigger (tests/trigger/test_economy.py).
 """
 
 from __future__ import annotations
