@@ -149,12 +149,14 @@ def test_what_is_found_does_not_depend_on_the_seed_of_hashes() -> None:
         "Rejected by the user: time zones, fuzzy codes.",
         "Look at the code after each edit; if it is wrong, issue another command to mend it.",
         "A threshold was rejected since it would miss the cool hours.",
+        "Commit 4be1d09c7f21 pricing: ship free above 4.17, and never for express.",
     ],
 )
 def test_a_true_sentence_passes_that_shares_words_with_something_else(sentence: str) -> None:
     talk = [
         *MESSAGES,
         *make_run("grep -rn tool tests", "tests/test_export.py:1:tool"),
+        make_answer("That is pricing: ship free above 4.17, and never for express."),
         make_user(
             "The dates are local already, so no time zones please. If it didn't, issue another command to mend it."
         ),

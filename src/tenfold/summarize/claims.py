@@ -359,9 +359,11 @@ def _is_opposite(claim: Clause, statement: Clause) -> bool:
 def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimError]:
     """Yields an error for each clause that denies what a statement about the same matter affirms, or the reverse.
 
-    Here each item of a list is a clause of its own. Quotations say nothing themselves, and code denies nothing.
+    Here each item of a list is a clause of its own, unless a clause with all of its items says the same as the source.
+    Quotations say nothing themselves, and code denies nothing.
     """
     masked = mask_literals(sentence, code=False)
+    whole = [(clause, clause.stems - _FRAME_STEMS) for clause in read_clauses(masked)]
     is_conditional = any(clause.is_conditional for clause in read_clauses(masked))
     for item in _find_items(masked):
         prose = find_stems(_NAME.sub("_", mask_literals(item))) - _FRAME_STEMS
@@ -371,10 +373,18 @@ def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimErr
             if len(stems) < _MIN_STEMS or not _is_plain(item):
                 continue
             same = _find_same_matter(stems, prose, source)
-            if same and all(_is_opposite(clause, each.clause) for each in same):
+            is_opposite = bool(same) and all(_is_opposite(clause, each.clause) for each in same)
+            if is_opposite and not any(_is_said_in_full(*each, same) for each in whole):
                 yield ClaimError(
                     "contradicted", f'"{excerpt(sentence, 160)}": the source says "{excerpt(same[-1].sentence, 160)}"'
                 )
+
+
+def _is_said_in_full(clause: Clause, stems: frozenset[str], same: Sequence[Statement]) -> bool:
+    """Tells whether a clause says what one of the statements says, its denial included."""
+    return any(
+        clause.is_denied == each.clause.is_denied and each.clause.stems <= stems | _FRAME_STEMS for each in same
+    )
 
 
 _NAME = re.compile(rf"{_CLAIM.pattern}|\S*/\S*")

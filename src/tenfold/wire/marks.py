@@ -86,6 +86,14 @@ HARNESS_PATTERNS: tuple[HarnessPattern, ...] = (
     HarnessPattern("<system_reminder>", "</system_reminder>", "Cursor: reminders"),
     HarnessPattern("<system>", "</system>", "Kimi CLI: notes of the program"),
     HarnessPattern("<session_context>", "</session_context>", "Gemini CLI: date, directory, tree"),
+    HarnessPattern("<hook_context>", "</hook_context>", "Gemini CLI, Cline: what a hook adds"),
+    HarnessPattern("<new-diagnostics>", "</new-diagnostics>", "Claude Code: what a language server found"),
+    HarnessPattern("<REPOSITORY_INFO>", "</REPOSITORY_INFO>", "OpenHands (additional_info.j2): the repository"),
+    HarnessPattern("<REPOSITORY_INSTRUCTIONS>", "</REPOSITORY_INSTRUCTIONS>", "OpenHands: the instructions file"),
+    HarnessPattern("<RUNTIME_INFORMATION>", "</RUNTIME_INFORMATION>", "OpenHands: hosts, date, directory"),
+    HarnessPattern("<EXTRA_INFO>", "</EXTRA_INFO>", "OpenHands: the text of a microagent"),
+    HarnessPattern("<ADDITIONAL_METADATA>", "</ADDITIONAL_METADATA>", "Antigravity: time and open documents"),
+    HarnessPattern("<USER_SETTINGS_CHANGE>", "</USER_SETTINGS_CHANGE>", "Antigravity: a setting was changed"),
     HarnessPattern(
         "Here is a demonstration of how to correctly accomplish this task.",
         "--- END OF DEMONSTRATION ---",
@@ -141,6 +149,7 @@ TOOL_OUTPUT_PATTERNS: tuple[ToolOutputPattern, ...] = (
     ToolOutputPattern("<returncode>", "</output_tail>", "mini-swe-agent: a long output"),
     ToolOutputPattern("[result of a tool call that has no place here any more", "", "Tenfold: a result that came late"),
     ToolOutputPattern("Observation:", "", "ReAct, LangChain, CrewAI, smolagents: what an action returned"),
+    ToolOutputPattern("observation:", "", "the same in prompts that write their keys in lower case"),
     ToolOutputPattern("TOOL RESPONSE:", "", "LangChain: the JSON chat agent's tool output"),
     ToolOutputPattern("EXECUTION RESULT of [", "", "OpenHands: models without tool calls (fn_call_converter)"),
     ToolOutputPattern("[", "", "Cline, Roo Code: `[read_file for 'a.py'] Result:`", form=_TOOL_HEADER),
@@ -177,6 +186,17 @@ TOOL_OUTPUT_PATTERNS: tuple[ToolOutputPattern, ...] = (
     ToolOutputPattern("<resource", "</resource>", "MCP: an embedded resource"),
     ToolOutputPattern("<attached_files>", "</attached_files>", "Cursor: the contents of files"),
     ToolOutputPattern("<file_content", "</file_content>", "Cline, Roo Code: the contents of a file"),
+    ToolOutputPattern("<file>", "</file>", "opencode: the contents of an attached file"),
+    ToolOutputPattern("<file ", "</file>", "pi: the contents of an attached file, with its name"),
+    ToolOutputPattern(
+        "Called the ",
+        "",
+        "opencode, Claude Code: an attached file is read",
+        form=r"Called the \w+ tool with the following input:",
+    ),
+    ToolOutputPattern(
+        "Result of calling the ", "", "Claude Code: what was read", form=r"Result of calling the \w+ tool:"
+    ),
 )
 """Agents without tool calls receive the output of their tools as user messages. The task itself is the user's."""
 
