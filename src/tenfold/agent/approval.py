@@ -29,8 +29,9 @@ class Section(NamedTuple):
 class Action(Struct, frozen=True):
     """What will be done if the user says yes.
 
-    `line` says it in one line, for a list or a log: hidden characters in it are named. `sections` are the whole text
-    that will run or be written. They are not made safe for a terminal; `tenfold.text.hidden` does that.
+    `line` says it in one line, for a list or a log: hidden characters in it are named, and the secrets of a command are
+    redacted. `sections` are the whole text that will run or be written. They are not made safe for a terminal;
+    `tenfold.text.hidden` does that.
     """
 
     kind: ApprovalKind

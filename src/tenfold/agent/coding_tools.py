@@ -27,6 +27,7 @@ from tenfold.agent import file_tree
 from tenfold.agent.approval import Action, Approver, Section, diff_edit
 from tenfold.agent.file_tree import FileStamp, FileTree, Refusal, explain_error, split_lines
 from tenfold.text.hidden import escape_hidden
+from tenfold.text.redaction import redact
 
 DEFAULT_TIMEOUT = 120.0
 """Seconds that a command or a search may take. Most builds and test runs end within two minutes."""
@@ -195,7 +196,8 @@ class CodingTools:
         """
         if not command.strip() or "\0" in command:
             raise ToolFailed("a command needs at least one word and no NUL character; nothing was run")
-        await self._ask_approval(Action("command", f"run {escape_hidden(command)}", (Section("", command),)))
+        line = f"run {escape_hidden(redact(command))}"  # in one line, a secret of several would not be recognised
+        await self._ask_approval(Action("command", line, (Section("", command),)))
         with _convert_errors("run_command"):
             result = await self._run_process(command, max_size=self._max_size)
         if result.has_timed_out:

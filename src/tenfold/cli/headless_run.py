@@ -41,6 +41,7 @@ from tenfold.events import (
 from tenfold.llm.provider import describe_error, without_keys
 from tenfold.record.entry import MessageEntry
 from tenfold.record.message import decode_arguments
+from tenfold.text.redaction import MASK
 from tenfold.text.terminal_safe import strip_controls
 
 MAX_RESULT_CHARACTERS = 2_000
@@ -68,11 +69,18 @@ class JsonLines:
             case str():
                 return without_keys(strip_controls(value))
             case dict():
-                return {self.sanitize(str(key)): self.sanitize(each) for key, each in value.items()}
+                return {self.sanitize(str(key)): self._sanitize_value(str(key), each) for key, each in value.items()}
             case list() | tuple():
                 return [self.sanitize(each) for each in value]
             case _:
                 return value
+
+    def _sanitize_value(self, key: str, value: JsonValue) -> JsonValue:
+        """Returns a value as `sanitize` does, or the mask if its key says that it is a secret."""
+        start = f'"{key}": "'
+        if isinstance(value, str) and without_keys(f'{start}{value}"') == f'{start}{MASK}"':
+            return MASK
+        return self.sanitize(value)
 
     async def approve(self, action: Action) -> bool:
         """Answers the agent's question by the options, and prints a line for what they refuse."""
@@ -157,7 +165,8 @@ class _RunPrinter:
                 self._lines("call", id=part.tool_call_id, tool=part.tool_name, arguments=arguments)
             case FunctionToolResultEvent(part=part):
                 text, ok = get_result_text(part), has_succeeded(part)
-                shown = {"text": text[:MAX_RESULT_CHARACTERS], "characters": len(text)}
+                # A secret that is cut in two would no longer be recognised.
+                shown = {"text": self._lines.sanitize(text)[:MAX_RESULT_CHARACTERS], "characters": len(text)}
                 self._lines("result", id=part.tool_call_id, tool=part.tool_name, ok=ok, **shown)
             case AgentRunResultEvent(result=result):
                 self.answer = result.output

@@ -382,9 +382,7 @@ def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimErr
 
 def _is_said_in_full(clause: Clause, stems: frozenset[str], same: Sequence[Statement]) -> bool:
     """Tells whether a clause says what one of the statements says, its denial included."""
-    return any(
-        clause.is_denied == each.clause.is_denied and each.clause.stems <= stems | _FRAME_STEMS for each in same
-    )
+    return any(clause.is_denied == each.clause.is_denied and each.clause.stems <= stems | _FRAME_STEMS for each in same)
 
 
 _NAME = re.compile(rf"{_CLAIM.pattern}|\S*/\S*")
