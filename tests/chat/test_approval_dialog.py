@@ -369,3 +369,16 @@ def test_a_narrower_screen_shows_all_of_it_too() -> None:
         assert opened.answers == ["y"]
 
     show(play, (80, 24))
+
+
+def test_a_chat_that_goes_away_while_a_question_is_open_ends_without_an_error() -> None:
+    async def play() -> None:
+        chat = make_chat(Held("ok"))
+        async with chat.run_test(size=(80, 24)) as pilot:
+            asking = asyncio.create_task(chat.approve(make_command("touch owned")))
+            await wait_until(pilot, lambda: isinstance(chat.screen, QuestionScreen), "the question is up")
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    asyncio.run(play())

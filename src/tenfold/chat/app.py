@@ -192,7 +192,7 @@ class Chat(App[None]):
             yes = await answer == "y"
         finally:
             self._is_asking = False
-            if not answer.done() or answer.cancelled():
+            if (not answer.done() or answer.cancelled()) and question.is_current:
                 question.dismiss(STAY_KEY)
             self._draw_status()
         self._add_line("note", f"{'you said yes' if yes else 'you said no'}: {to_one_line(action.line, MAX_ANSWERED)}")
