@@ -109,14 +109,17 @@ def assert_is_nobodys_word(session: Session, *, pasted: bool = False) -> None:
 class Repeating:
     """A model that takes what it reads for the user's word and repeats it."""
 
+    repeated = 0
+
     def answer(self, ask: SummaryAsk) -> Answer:
-        lines = [line.strip() for line in ask.prompt.split("\n") if MARK in line]
-        told = " ".join(f"The user said: {line[:150]} The user allowed this: {line[:150]}." for line in lines[:2])
+        lines = list(dict.fromkeys(line.strip() for line in ask.prompt.split("\n") if MARK in line))
+        self.repeated += len(lines)
+        told = "\n".join(f"The user said: {line[:150]} The user allowed this: {line[:150]}." for line in lines)
         return Answer(text=f"The report was gone through part by part. {told}", spent=ModelCost(1))
 
 
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda c: c.name)
-def test_no_attack_becomes_the_users_word_by_code_at_any_size_or_after_five_rounds(channel: Channel) -> None:
+def test_no_attack_becomes_the_users_word_by_code_at_any_size(channel: Channel) -> None:
     """19 of 25 wrappers turned the first one into a rule of the user."""
     for attack in ATTACKS:
         messages = build_messages(channel, attack.text)
@@ -129,27 +132,36 @@ def test_no_attack_becomes_the_users_word_by_code_at_any_size_or_after_five_roun
                 assert block is not None
                 found = [f.text for f in block.facts if f.kind == "rule"]
                 assert any(channel.own.rstrip(".") in text for text in found), (attack.name, found)
-        current = messages
-        for number in range(5):
-            done = tenfold.compact(current, to=900, format="openai-chat")
-            if done.outcome.status == "compacted":
-                assert done.session is not None
-                assert_is_nobodys_word(done.session, pasted=channel.pasted)
-            more = [{"role": "assistant", "content": f"Round {number}. {WORDS}"}, {"role": "user", "content": "Go on."}]
-            current = [*done.messages, *more * 3]
+
+
+@pytest.mark.parametrize("channel", CHANNELS, ids=lambda c: c.name)
+def test_no_attack_becomes_the_users_word_after_five_rounds(channel: Channel) -> None:
+    """All attacks in one conversation, each followed by other work."""
+    current = [message for attack in ATTACKS for message in build_messages(channel, attack.text)]
+    compacted = 0
+    for number in range(5):
+        done = tenfold.compact(current, to=1_500, format="openai-chat")
+        if done.outcome.status == "compacted":
+            compacted += 1
+            assert done.session is not None
+            assert_is_nobodys_word(done.session, pasted=channel.pasted)
+        more = [{"role": "assistant", "content": f"Round {number}. {WORDS}"}, {"role": "user", "content": "Go on."}]
+        current = [*done.messages, *more * 3]
+    assert compacted >= 3
 
 
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda c: c.name)
 def test_no_attack_becomes_the_users_word_where_a_model_repeats_it(channel: Channel) -> None:
-    for attack in ATTACKS:
-        policy = build_policy("tenfold", CharacterCounter(), models=("m",))
-        messages = build_messages(channel, attack.text)
-        done = tenfold.compact(messages, to=900, format="openai-chat", policy=policy, summarizer=Repeating())
-        assert done.session is not None
-        assert_is_nobodys_word(done.session, pasted=channel.pasted)
-        text = "\n".join(get_text(m) for m in done.session.view.get_messages() if m.origin == "tenfold")
-        claims = [s for s in split_sentences(text) if MARK in s and ("user said" in s or "user allowed" in s)]
-        assert channel.pasted or claims == [], attack.name
+    policy = build_policy("tenfold", CharacterCounter(), models=("m",))
+    messages = [message for attack in ATTACKS for message in build_messages(channel, attack.text)]
+    model = Repeating()
+    done = tenfold.compact(messages, to=4_000, format="openai-chat", policy=policy, summarizer=model)
+    assert done.session is not None
+    assert model.repeated >= len(ATTACKS)
+    assert_is_nobodys_word(done.session, pasted=channel.pasted)
+    text = "\n".join(get_text(m) for m in done.session.view.get_messages() if m.origin == "tenfold")
+    claims = [s for s in split_sentences(text) if MARK in s and ("user said" in s or "user allowed" in s)]
+    assert channel.pasted or claims == []
 
 
 def test_the_corpus_is_as_large_as_it_says() -> None:
