@@ -7,12 +7,13 @@ BIN    = $(VENV)/bin
 PY     = $(BIN)/python
 STAMP  = $(VENV)/.set-up
 
-.PHONY: help demo test lint bench peers kits yardstick cover clean
+.PHONY: help demo test thorough lint bench peers kits yardstick cover clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo    compact the recorded sessions that ship with the project, find a detail again, undo'
 	@echo 'make test    everything that has to hold: lint, format, types, architecture, tests'
+	@echo 'make thorough  the tests with every case of the costly ones, of which `make test` takes a part (two hours)'
 	@echo 'make lint    all of that except the tests'
 	@echo 'make bench   the figures of docs/benchmarks.md, measured here'
 	@echo 'make peers   other projects to measure against, a pinned environment each, in .peers (1.8 GB)'
@@ -29,6 +30,10 @@ demo: $(STAMP)
 test: lint
 	$(PY) -m pytest -n auto --dist worksteal --ignore=tests/faults
 	$(PY) -m pytest tests/faults
+
+# Every recorded session is compacted at every index, by every policy, in every way: too long for each change.
+thorough: lint
+	TENFOLD_THOROUGH=1 $(PY) -m pytest -n auto --dist worksteal --timeout 1500
 
 lint: $(STAMP)
 	$(PY) -m ruff check

@@ -1,4 +1,4 @@
-"""Three hundred steps through the real clients, under every policy, in a small window and in a large one.
+"""Hundreds of steps through the real clients, under every policy, in a small window and in a large one.
 
 The server holds each request against the rules of the real APIs, which know nothing of this project.
 """
@@ -24,15 +24,14 @@ from tenfold.store.sqlite import SqliteStore
 from tests.agent.working import CLIENTS, DONE, RULE, TASK, Provider, build_settings
 from tests.llm.conftest import SECRET
 from tests.llm.loopback import Got, get_base_url
+from tests.thorough import IS_THOROUGH
 
 CHAT, RESPONSES, ANTHROPIC, GOOGLE = CLIENTS
-STEPS = 300
 SEVERAL = 20
-CALLS = STEPS + 2 * (STEPS // SEVERAL)
 SMALL, LARGE = 32_000, 200_000
-SHAPES = {SMALL: (4, 150, 600), LARGE: (2, 250, 4_000)}
-"""Bytes that count as a token, lines of a tool's result, bytes said with each step. All of it is more than 1.5 times
-the large window; bytes cost time, and many short steps cost the clients more of it than few long ones."""
+SHAPES = {SMALL: (300, 4, 150, 600), LARGE: (300, 2, 250, 4_000) if IS_THOROUGH else (150, 2, 500, 8_000)}
+"""Steps, bytes that count as a token, lines of a tool's result, bytes said with each step. All of it is more than 1.5
+times the large window; bytes cost time, and many short steps cost the clients more of it than few long ones."""
 LONGER = {RESPONSES: 2}
 """Times as many lines: OpenAI's client of the Responses API takes time for each item of a list, whatever its length."""
 RUNS = (
@@ -108,8 +107,8 @@ def test_every_policy_and_every_client_is_in_both_windows_and_every_client_in_bo
 
 
 @pytest.mark.parametrize(("policy", "window", "client", "form"), RUNS)
-def test_three_hundred_steps(policy: str, window: int, client: str, form: str) -> None:
-    per, lines, says = SHAPES[window]
+def test_hundreds_of_steps(policy: str, window: int, client: str, form: str) -> None:
+    steps, per, lines, says = SHAPES[window]
     lines *= LONGER.get(client, 1)
     forgotten: list[int] = []
     came_back: list[int] = []
@@ -127,7 +126,7 @@ def test_three_hundred_steps(policy: str, window: int, client: str, form: str) -
     place = SessionAddress(SqliteStore(":memory:"), "s")
     memory = Session.create(place, build_policy(policy, choose_counter("claude").counter))
     with Provider(
-        STEPS, window, also=watch_request, per=per, says=says, thinks=True, several=SEVERAL, kept=1
+        steps, window, also=watch_request, per=per, says=says, thinks=True, several=SEVERAL, kept=1
     ) as provider:
         agent = Agent(
             open_client(client, get_base_url(client, provider)),
@@ -142,12 +141,12 @@ def test_three_hundred_steps(policy: str, window: int, client: str, form: str) -
         newest = provider.newest_prompt
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.overflows == 0
-        assert len(provider.requests) == STEPS + 1
+        assert len(provider.requests) == steps + 1
         assert window * 0.35 < max(provider.sizes) <= window - 1_000, "the answer asked for has room beside it"
         assert provider.told > 1.5 * window
     assert forgotten == []
     assert RULE in newest
-    assert_log_complete(memory, CALLS)
+    assert_log_complete(memory, steps + 2 * (steps // SEVERAL))
     assert len(get_blocks(memory)) >= 3
     assert agent.phase == "idle"
     assert came_back or client == CHAT, "what was signed came back"

@@ -36,9 +36,10 @@ from tests.laws import checks, conversations, strategies
 from tests.laws.conversations import COUNTER, NeverAsk, count_tokens, encode_view, get_minimum_saving, read_entries
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import LAW, SILENT, TALK, Desk, Log, Move
+from tests.thorough import IS_THOROUGH
 
 NAMES = tuple(sorted(POLICIES))
-PRESET = settings(strategies.ENGINE, max_examples=max(1, LAW.max_examples // 10))
+PRESET = settings(strategies.ENGINE, max_examples=max(1, LAW.max_examples // (10 if IS_THOROUGH else 20)))
 """How a law is tried for each preset: every example is several compactions."""
 
 

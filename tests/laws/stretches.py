@@ -25,6 +25,7 @@ class Stretch(Struct, frozen=True):
     """One part of a session: of `count` parts the one that judges the cuts `number`, `number + count` and so on."""
 
     session: ParsedSession
+    name: str
     number: int = 0
     count: int = 1
 
@@ -44,7 +45,7 @@ def build_params() -> list[object]:
             continue
         count = 1 + len(session.entries) ** 2 // COSTLY
         names = [f"{param.id}-{n}" if count > 1 else param.id for n in range(count)]
-        out.extend(pytest.param(Stretch(session, n, count), id=name) for n, name in enumerate(names))
+        out.extend(pytest.param(Stretch(session, str(param.id), n, count), id=name) for n, name in enumerate(names))
     return out
 
 

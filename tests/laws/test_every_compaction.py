@@ -3,14 +3,13 @@
 Up to `LONG` entries as it was recorded; what fails, is cancelled or replayed costs several compactions, so that is done
 up to `SHORT` entries, and in turns: two indexes fail, the next two are replayed. A longer one is cut at every index of
 the path that it has when it is compacted on its way, as a session is that goes on so long (the costly part at some),
-and as it was recorded at some. With `TENFOLD_EVERY_CUT` in the environment all are cut at every index both ways, which
-takes half an hour on one core (decision 0009).
+and as it was recorded at some. `make test` takes one index in three of these, another one in each session. A thorough
+run cuts all of them at every index both ways, which takes half an hour on one core (decision 0009).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable, Container, Iterator
 from functools import partial
@@ -26,6 +25,7 @@ from tests.laws.nearby import WIRES
 from tests.laws.recorded import build_compacted_path, choose_cuts, get_path
 from tests.laws.strategies import Log
 from tests.laws.stretches import Stretch, iterate_views
+from tests.thorough import IS_THOROUGH, is_taken
 
 LEAVES = (1, 2, 5, 12)
 """How many entries later a Block is tried again."""
@@ -33,7 +33,8 @@ LEAVES = (1, 2, 5, 12)
 LONG, SHORT = 200, 64
 SOME, FEW = 16, 3
 """Cuts of a longer session as it was recorded."""
-EVERY = "TENFOLD_EVERY_CUT"
+ONE_IN = 3
+"""Indexes of which `make test` takes one."""
 
 Planned = tuple[View, Block]
 
@@ -46,7 +47,7 @@ def choose_paths(
     if len(log) <= most:
         return [(log, range(len(log) + 1))]
     on_its_way = build_compacted_path(stretch.session)
-    if EVERY in os.environ:
+    if IS_THOROUGH:
         return [(path, range(len(path) + 1)) for path in (log, on_its_way)]
     return [(log, choose_cuts(log, most=spread)), (on_its_way, lived_cuts(on_its_way))]
 
@@ -63,8 +64,13 @@ def test_every_cut_of_a_recorded_session_compacts_by_the_laws(stretch: Stretch) 
                     compactions.assert_fits_later(view, after, block)
             if planned and view.length - planned[0][1].time >= LEAVES[-1]:
                 planned.popleft()
-            if view.length in at and stretch.has_cut(view.length) and (made := judge_cut(desk, view)) is not None:
+            if view.length in at and is_cut_here(stretch, view) and (made := judge_cut(desk, view)) is not None:
                 planned.append(made)
+
+
+def is_cut_here(stretch: Stretch, view: View) -> bool:
+    """Tells whether this part of the session judges the cut after the view."""
+    return stretch.has_cut(view.length) and is_taken(stretch.name, view.length // stretch.count, ONE_IN)
 
 
 def judge_cut(desk: Desk, view: View) -> Planned | None:
@@ -108,9 +114,9 @@ def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(
         desk = Desk.from_log(log, conversations.make_policy(models=("broken",), on_failure="abort"))
         telling = replace(desk, policy=conversations.make_policy(models=("echo",)))
         for view in iterate_views(log):
-            if view.length in at and stretch.has_cut(view.length):
+            if view.length in at and is_cut_here(stretch, view):
                 call = compactions.build_tenth_call(conversations.count_tokens(view.get_messages()))
-                if EVERY in os.environ or view.length % 4 < 2:
+                if IS_THOROUGH or view.length % 4 < 2:
                     compactions.assert_failures_harmless(desk, view, call)
-                if EVERY in os.environ or view.length % 4 >= 2:
+                if IS_THOROUGH or view.length % 4 >= 2:
                     compactions.assert_replays(telling, view, call, loop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -33,6 +34,7 @@ from tests.engine.making import (
     open_session,
 )
 from tests.laws.presets import QUICK
+from tests.thorough import is_taken
 
 INVENTED = "src/ghost/invented_module.py"
 RULES = tuple(f"Never touch the {name} table." for name in ("orders", "users", "invoices", "audit"))
@@ -270,9 +272,15 @@ def is_found(session: Session, fact: Fact) -> bool:
     return any(fact.position - 10 <= hit.position <= fact.position for hit in session.search(words, limit=100))
 
 
-@pytest.mark.parametrize("model", ["well", "none"])
-@pytest.mark.parametrize("file", LONGEST)
-@pytest.mark.parametrize("name", POLICIES)
+GROWING = [
+    (name, file, model)
+    for at, (name, file, model) in enumerate(itertools.product(POLICIES, LONGEST, ("well", "none")))
+    if is_taken("", at + at // 2, 2)
+]
+"""Each policy with each session, with one model or the other; with both in a thorough run."""
+
+
+@pytest.mark.parametrize(("name", "file", "model"), GROWING)
 def test_ten_compactions_of_a_growing_session(name: str, file: str, model: str) -> None:
     session = open_with_model(name, Answering(answer_well) if model == "well" else None)
     done = 0
@@ -316,5 +324,5 @@ def test_what_must_be_kept_is_found_by_its_words(file: str) -> None:
         session.compact(to=TARGET)
     facts = get_live_facts(session)
     assert len(facts) > GENERATIONS
-    for fact in facts:
+    for fact in (fact for at, fact in enumerate(facts) if is_taken(file, at, 4)):
         assert is_found(session, fact), f"{fact.kind} {fact.text[:80]!r} at {fact.position} is not found"

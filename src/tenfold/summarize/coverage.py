@@ -114,6 +114,14 @@ class PassageChoice:
         self._unit = math.log(2 + max((passage.item for passage in passages), default=0))
         self._told = Counter(set(_TERM.findall(told.lower())))
         self._begun: Counter[int] = Counter()
+        lengths = [min(1.0, len(terms) / _FULL_LENGTH) for terms in weights]
+        self._bases = [
+            _BASE_WEIGHTS[p.kind] * self._unit * length for p, length in zip(passages, lengths, strict=True)
+        ]
+        self._is_talkative = [p.kind in _TALKATIVE_KINDS for p in passages]
+        self._factors = [
+            p.factor * (_ANNOUNCEMENT_FACTOR if p.kind is PassageKind.ANNOUNCEMENT else 1.0) for p in passages
+        ]
         self.chosen: dict[int, None] = {}
         self.spent = 0
         self._heap = [(-self._measure_worth(index), index) for index in range(len(passages))]
@@ -158,16 +166,15 @@ class PassageChoice:
 
     def _measure_worth(self, index: int) -> float:
         """Returns what telling the passage now is worth per token."""
-        passage, told, weights = self._passages[index], self._told, self._weights[index]
+        told = self._told
         gain = 0.0
-        for term, weight in weights.items():
+        for term, weight in self._weights[index].items():
             times = told.get(term)
             gain += weight * _REPEATED_SHARES[min(times, _MOST_TIMES)] if times else weight
-        length = min(1.0, len(weights) / _FULL_LENGTH)
-        before = self._begun[passage.item] if passage.kind in _TALKATIVE_KINDS else 0
-        worth = (gain + _BASE_WEIGHTS[passage.kind] / (1 + before / 3) * self._unit * length) * passage.factor
-        share = _ANNOUNCEMENT_FACTOR if passage.kind is PassageKind.ANNOUNCEMENT else 1.0
-        return worth * share / self._get_cost(index)
+        base = self._bases[index]
+        if self._is_talkative[index]:
+            base /= 1 + self._begun[self._passages[index].item] / 3
+        return (gain + base) * self._factors[index] / self._get_cost(index)
 
 
 def _find_parents(passages: Sequence[Passage]) -> list[int | None]:
