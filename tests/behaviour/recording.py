@@ -81,6 +81,11 @@ EXPLAINED = {
         "line for a step is a user's. Facts are read from messages without secrets. Made ids of Gemini's calls come "
         "from their content, and images count by their size."
     ),
+    "true-sentences": (
+        "Sentences of a model's text that are true stay: a clause that repeats the source with its denial, ranges of "
+        "line numbers, lines that the transcript left out, error messages beside a word for running. The wrappers of "
+        "more programs are known."
+    ),
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""
 

@@ -150,6 +150,12 @@ def test_what_is_found_does_not_depend_on_the_seed_of_hashes() -> None:
         "Look at the code after each edit; if it is wrong, issue another command to mend it.",
         "A threshold was rejected since it would miss the cool hours.",
         "Commit 4be1d09c7f21 pricing: ship free above 4.17, and never for express.",
+        "Shown was (2275-2287), which came to nothing.",
+        "`ls lib/tools` (656 lines of its output left out) showed an ordinary tree.",
+        "The prompt begins with `\\nYouHave` and names what is there.",
+        "Executed script: `sqlite3.OperationalError: no such column: constraint.field_1` came back.",
+        "It was executed by `executeRpcBashCommand(input.command)` before.",
+        "Imports of CodeInvestigator, GEMINI_SYSTEM_MD, GEMINI_WRITE_SYSTEM_MD and resolvePathFromEnv.",
     ],
 )
 def test_a_true_sentence_passes_that_shares_words_with_something_else(sentence: str) -> None:
@@ -157,6 +163,14 @@ def test_a_true_sentence_passes_that_shares_words_with_something_else(sentence: 
         *MESSAGES,
         *make_run("grep -rn tool tests", "tests/test_export.py:1:tool"),
         make_answer("That is pricing: ship free above 4.17, and never for express."),
+        *make_run("sed -n 2270,2290p grid.py", "2275:    # where this spec is\n2287:        self.corner = (x0, y0)"),
+        make_answer("It prints YouHave. `executeRpcBashCommand(input.command)` gives it on."),
+        *make_run("python edge.py", "sqlite3.OperationalError: no such column: constraint.field_1"),
+        *make_run(
+            "cat env.ts",
+            "import { CodeInvestigator, resolvePathFromEnv } from 'x'\n"
+            "it('should not write to file when GEMINI_WRITE_SYSTEM_MD or GEMINI_SYSTEM_MD is off', () => {",
+        ),
         make_user(
             "The dates are local already, so no time zones please. If it didn't, issue another command to mend it."
         ),

@@ -13,10 +13,18 @@ from typing import Literal
 from msgspec import Struct
 
 from tenfold.facts.shell import is_read_only
-from tenfold.summarize.evidence import USER_NOUN, USER_WORD, CommandOutcome, SourceText, Statement, count_shared
+from tenfold.summarize.evidence import (
+    ESCAPED_BREAK,
+    USER_NOUN,
+    USER_WORD,
+    CommandOutcome,
+    SourceText,
+    Statement,
+    count_shared,
+)
 from tenfold.summarize.literals import find_quotations, find_spans, locate_quotations, mask_literals
 from tenfold.summarize.negation import Clause, detect_language, find_stems, read_clauses, stem_word
-from tenfold.text.excerpts import Keep, excerpt, has_words
+from tenfold.text.excerpts import Keep, collapse_spaces, excerpt, has_words
 
 ClaimKind = Literal["unknown", "not_run", "not_changed", "outcome", "user", "contradicted"]
 
@@ -78,6 +86,7 @@ _COMMON_NAMES = frozenset({"node.js", "next.js", "vue.js", "three.js", "d3.js", 
 
 def find_claims(line: str) -> list[str]:
     """Returns the paths and identifiers named in a line: URLs, file paths, hashes, versions, ids, addresses."""
+    line = ESCAPED_BREAK.sub("  ", line)
     found = (match.group().rstrip(".,;:!?)") for match in _CLAIM.finditer(line))
     return [word for word in dict.fromkeys(found) if word.lower() not in _COMMON_NAMES and len(word) > 2]
 
@@ -103,6 +112,8 @@ _PROGRAMS = (
     "|systemctl|psql|gh"
 )
 _PROGRAM = re.compile(rf"(?:{_PROGRAMS})\s")
+_NO_COMMAND = re.compile(r"[\w.]+\([^()]*\)\Z|[\w.]*(?:Error|Exception|Warning)\b")
+"""Code beside "ran" that is no command: the call of a function, an error message."""
 _RUN_WORDS = re.compile(rf"\b(?:ran|re-?ran|executed)\s+((?:{_PROGRAMS})\b(?: [\w./:=@-]+)*)", re.IGNORECASE)
 _WORDS_AFTER_COMMAND = re.compile(
     r" (?:and|to|in|on|which|with|after|before|again|for|successfully|but|then|at|once|twice)\b.*"
@@ -122,7 +133,8 @@ def _find_run_commands(sentence: str) -> Iterator[str]:
     if USER_WORD.search(sentence) or _NOT_DONE.search(mask_literals(sentence)):
         return
     for groups in _RUN_SPAN.findall(sentence):
-        yield "".join(groups)
+        if not _NO_COMMAND.match(span := "".join(groups)):
+            yield span
     for words in _RUN_WORDS.findall(sentence):
         yield " ".join(_WORDS_AFTER_COMMAND.sub("", words).split()[:3])
 
@@ -266,7 +278,8 @@ _AS_GOOD = 0.95
 """A clause that shares this part of what the best one shares counts as well."""
 _SAME_MATTER = 0.8
 """Part that a clause and a claim about anything else must share to be about the same matter."""
-_MIN_STEMS = 3
+_MIN_STEMS, _MIN_PROSE = 3, 2
+"""Words of a clause, and those that are no part of a name, that say what it is about."""
 _WORD = re.compile(r"[^\W\d_]{2}")
 _COMMA = re.compile(r",\s|\band (?=not\b)")
 _PART_END = re.compile(r"[;\u2014]|\. |, (?:so|which|because|and (?:the assistant|then))\b")
@@ -373,6 +386,7 @@ def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimErr
             if len(stems) < _MIN_STEMS or not _is_plain(item):
                 continue
             same = _find_same_matter(stems, prose, source)
+            same = [each for each in same if collapse_spaces(each.sentence) != collapse_spaces(sentence)]
             is_opposite = bool(same) and all(_is_opposite(clause, each.clause) for each in same)
             if is_opposite and not any(_is_said_in_full(*each, same) for each in whole):
                 yield ClaimError(
@@ -408,6 +422,8 @@ def _find_same_matter(stems: frozenset[str], prose: frozenset[str], source: Sour
     """Returns the statements that share most of the words of a clause, and of its prose, and say little else."""
     candidates = {id(each): each for stem in sorted(stems) for each in source.statements_by_stem.get(stem, ())}.values()
     words = prose & stems
+    if len(words) < _MIN_PROSE:
+        return []
     return [
         each
         for each in candidates

@@ -115,9 +115,7 @@ class PassageChoice:
         self._told = Counter(set(_TERM.findall(told.lower())))
         self._begun: Counter[int] = Counter()
         lengths = [min(1.0, len(terms) / _FULL_LENGTH) for terms in weights]
-        self._bases = [
-            _BASE_WEIGHTS[p.kind] * self._unit * length for p, length in zip(passages, lengths, strict=True)
-        ]
+        self._bases = [_BASE_WEIGHTS[p.kind] * self._unit * length for p, length in zip(passages, lengths, strict=True)]
         self._is_talkative = [p.kind in _TALKATIVE_KINDS for p in passages]
         self._factors = [
             p.factor * (_ANNOUNCEMENT_FACTOR if p.kind is PassageKind.ANNOUNCEMENT else 1.0) for p in passages

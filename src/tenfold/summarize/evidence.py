@@ -61,6 +61,8 @@ _CHANGE_RECORD = re.compile(
     re.MULTILINE,
 )
 """A line by which a version control system tells that a file was changed."""
+ESCAPED_BREAK = re.compile(r"\\[nrt]")
+"""A line break or tab as it is written in code: its letter begins no name."""
 _LINE_NUMBER = re.compile(r"(?<=\w):\d+(?:[:-]\d+)?\Z")
 _HASH = re.compile(r"[0-9a-f]{7,39}")
 _NAME_JOINTS = ("_", "-", ".")
@@ -155,6 +157,7 @@ class SourceText:
         span = _LINE_NUMBER.sub("", collapse_spaces(span))
         if span.lower() in self._flat_text:
             return True
+        span = ESCAPED_BREAK.sub(" ", span).strip()
         parts = [part for part in _PLACEHOLDER.split(self._blank_capitals(span)) if part]
         if len(parts) > 1:
             return all(part.strip() in self.text or self.has_span(part.strip()) for part in parts)

@@ -74,6 +74,9 @@ _DATE = re.compile(
 )
 _TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
 _LINE_STEM = stem_word("lines")
+_LINE_RANGE = re.compile(r"(?<![\d.])(\d{1,6})\s?[-\u2013]\s?(\d{1,6})(?![\d.])")
+_OMITTED = re.compile(r"[\d,]+ lines?\b[^.;]{0,40}\bleft out\b")
+"""What a writer says of its own input: lines that the transcript leaves out are in no message."""
 _RARE_DIGITS = 5
 """A number of so many digits that the source gives is hardly there by chance."""
 _BESIDE = 20
@@ -241,9 +244,16 @@ class QuantityIndex:
         """
         unknown = [written for written, date in find_dates(sentence) if not self._has_date(date)]
         unknown += [written for written, minutes in find_times(sentence) if not self._has_time(minutes)]
-        claims = list(find_quantities(sentence))
+        if any(map(self._is_line_range, _LINE_RANGE.finditer(sentence))):
+            stems |= {_LINE_STEM}
+        claims = [each for each in find_quantities(sentence) if not _OMITTED.match(sentence, each.offset)]
         values = {each.value for each in claims}
         return unknown + [each.written for each in claims if not self._has_quantity(each, stems, values)]
+
+    def _is_line_range(self, match: re.Match[str]) -> bool:
+        """Tells whether both ends of a range are numbers that a tool set before a line."""
+        ends = (self._by_value.get(float(match[1]), ()), self._by_value.get(float(match[2]), ()))
+        return all(any(map(self._is_line_number, found)) for found in ends)
 
     def _has_date(self, date: tuple[int, int, int]) -> bool:
         year, month, day = date
