@@ -23,6 +23,7 @@ from tenfold.record.block import Block, ModelCost
 from tenfold.record.entry import Attempt, Entry, get_message
 from tenfold.session import Session, SessionAddress
 from tenfold.store.sqlite import SqliteStore
+from tenfold.wire import WIRES
 from tests.laws.conversations import COUNTER, FILLER, read_entries
 from tests.laws.presets import NAMES, Counted, Good, build_answerer
 
@@ -156,10 +157,8 @@ def _work(rng: random.Random, run: Run, number: int) -> list[ChatMessage]:
 
 def count_tokens(messages: Sequence[ChatMessage]) -> int:
     """Counts a list as the policy's counter does: a provider whose tokenizer we know."""
-    place = SessionAddress(SqliteStore(":memory:"), "count")
-    session = Session.create(place, build_policy("tenfold", COUNTER))
-    session.sync_request({"messages": list(messages)}, window=None, recall="none", wire="openai-chat")
-    return sum(session.get_message_sizes().values())
+    decoded = WIRES["openai-chat"].decode([json.dumps(message).encode() for message in messages])
+    return sum(measure_messages(list(decoded), COUNTER))
 
 
 _SCALES: dict[Usage, float] = {"more": 1.3, "less": 0.8}
