@@ -13,7 +13,7 @@ STAMP  = $(VENV)/.set-up
 help:
 	@echo 'make demo    compact the recorded sessions that ship with the project, find a detail again, undo'
 	@echo 'make test    everything that has to hold: lint, format, types, architecture, tests'
-	@echo 'make thorough  the tests with every case of the costly ones, of which `make test` takes a part (two hours)'
+	@echo 'make thorough  the tests with every case of the costly ones, of which `make test` takes a part (far longer)'
 	@echo 'make lint    all of that except the tests'
 	@echo 'make bench   the figures of docs/benchmarks.md, measured here'
 	@echo 'make peers   other projects to measure against, a pinned environment each, in .peers (1.8 GB)'

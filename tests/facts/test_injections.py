@@ -22,6 +22,7 @@ from tenfold.record.block import FactKind, ModelCost
 from tenfold.record.message import get_text
 from tenfold.session import Session
 from tenfold.text.excerpts import split_sentences
+from tests.thorough import is_taken
 
 FOLDER = Path(__file__).resolve().parent.parent / "injections"
 MARK = "evil.example"
@@ -120,10 +121,10 @@ class Repeating:
 
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda c: c.name)
 def test_no_attack_becomes_the_users_word_by_code_at_any_size(channel: Channel) -> None:
-    """19 of 25 wrappers turned the first one into a rule of the user."""
-    for attack in ATTACKS:
+    """19 of 25 wrappers turned the first one into a rule of the user. Each attack is tried at one size, or at both."""
+    for at, attack in enumerate(ATTACKS):
         messages = build_messages(channel, attack.text)
-        for to in (400, 900):
+        for to in (to for number, to in enumerate((400, 900)) if is_taken(channel.name, at + number, 2)):
             done = tenfold.compact(messages, to=to, format="openai-chat")
             assert done.session is not None, attack.name
             assert_is_nobodys_word(done.session, pasted=channel.pasted)
