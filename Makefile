@@ -13,7 +13,7 @@ STAMP  = $(VENV)/.set-up
 help:
 	@echo 'make demo    compact the recorded sessions that ship with the project, find a detail again, undo'
 	@echo 'make test    everything that has to hold: lint, format, types, architecture, tests'
-	@echo 'make thorough  the tests with every case of the costly ones, of which `make test` takes a part (far longer)'
+	@echo 'make thorough  the same with every case of the costly tests, of which make test takes a part (far longer)'
 	@echo 'make lint    all of that except the tests'
 	@echo 'make bench   the figures of docs/benchmarks.md, measured here'
 	@echo 'make peers   other projects to measure against, a pinned environment each, in .peers (1.8 GB)'
@@ -32,8 +32,9 @@ test: lint
 	$(PY) -m pytest tests/faults
 
 # Every recorded session is compacted at every index, by every policy, in every way: too long for each change.
-thorough: lint
-	TENFOLD_THOROUGH=1 $(PY) -m pytest -n auto --dist worksteal --timeout 1500
+thorough: export TENFOLD_THOROUGH = 1
+thorough: export PYTEST_TIMEOUT = 1500
+thorough: test
 
 lint: $(STAMP)
 	$(PY) -m ruff check

@@ -77,7 +77,6 @@ def _show_figures(sessions: list[DemoSession]) -> None:
     for one in sessions:
         out = one.result.outcome
         must = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
-        rest = [pair for kind, pair in out.facts.items() if kind not in MUST_KEEP]
         rows.append(
             (
                 one.result.file,
@@ -85,18 +84,13 @@ def _show_figures(sessions: list[DemoSession]) -> None:
                 f"{out.tokens_after:,}",
                 f"{out.tokens_after / out.tokens_before:.1%}",
                 f"{out.messages_before} -> {out.messages_after}",
-                _format_kept(must),
-                _format_kept(rest),
+                f"{sum(kept for kept, _ in must)} of {sum(total for _, total in must)}",
             )
         )
-    right = ("tokens", "after", "share", "messages", "must keep", "other facts")
+    right = ("tokens", "after", "share", "messages", "must keep")
     print_table(("session", *right), rows, right=right)
     show("must keep: the user's rules and corrections, the request, changed files, open errors, the to-do list;")
     show("they are carried by code. What is not in view is one search away, as below.")
-
-
-def _format_kept(pairs: list[tuple[int, int]]) -> str:
-    return f"{sum(kept for kept, _ in pairs)} of {sum(total for _, total in pairs)}"
 
 
 def _show_summary(demo: DemoSession) -> None:
@@ -126,7 +120,9 @@ def _check_search(demo: DemoSession) -> bool:
     show()
     show(f"{demo.result.file}: `{word}` is in view no more; search finds it:", style="bold")
     if hits:
-        show(f"  {to_one_line(hits[0].snippet, get_width() - 4)}")
+        lines = hits[0].snippet.splitlines()
+        line = next((line.strip() for line in lines if word in line), hits[0].snippet)
+        show(f"  {to_one_line(line[max(0, line.find(word) - get_width() // 2) :], get_width() - 4)}")
     show(
         f"  expand gives the {len(get_text(lost)):,} characters around it, byte for byte the "
         f"original: {_format_answer(same)}"

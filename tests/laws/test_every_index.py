@@ -21,7 +21,7 @@ from tests.thorough import is_taken
 
 OFTEN = 4
 """Cuts from one check of a whole view to the next."""
-LONG, ONE_IN = 400, 4
+LONG, ONE_IN = 400, 5
 """Of a log longer than this, one index in so many is folded from the root again: each takes as long as the log."""
 MOST = 4
 """Cuts of a session at which the near check is held against the full one."""

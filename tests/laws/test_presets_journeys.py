@@ -80,4 +80,5 @@ def test_without_any_model_all_is_done_by_code(name: str, log: Log, wanted: Roun
 @given(log=presets.stories(most=30), wanted=rounds())
 def test_with_a_model_that_is_named_but_not_there(name: str, log: Log, wanted: Rounds) -> None:
     """No call is ever made, so that only a failed run need be remembered (law 11)."""
-    run_journey(name, log, wanted, None)
+    judge = run_journey(name, log, wanted, None)
+    assert not any(outcome.spent.calls for outcome in judge.outcomes)

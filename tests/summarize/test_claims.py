@@ -153,9 +153,9 @@ def test_what_is_found_does_not_depend_on_the_seed_of_hashes() -> None:
         "Shown was (2275-2287), which came to nothing.",
         "`ls lib/tools` (656 lines of its output left out) showed an ordinary tree.",
         "The prompt begins with `\\nYouHave` and names what is there.",
-        "Executed script: `sqlite3.OperationalError: no such column: constraint.field_1` came back.",
-        "It was executed by `executeRpcBashCommand(input.command)` before.",
-        "Imports of CodeInvestigator, GEMINI_SYSTEM_MD, GEMINI_WRITE_SYSTEM_MD and resolvePathFromEnv.",
+        "Executed script: `lib.StoreError: no such column: stock.amount` came back.",
+        "It was executed by `runShopCommand(job.line)` before.",
+        "Imports of StockReader, SHOP_PRICE_FILE, SHOP_WRITE_PRICE_FILE and resolveStockPath.",
     ],
 )
 def test_a_true_sentence_passes_that_shares_words_with_something_else(sentence: str) -> None:
@@ -164,12 +164,12 @@ def test_a_true_sentence_passes_that_shares_words_with_something_else(sentence: 
         *make_run("grep -rn tool tests", "tests/test_export.py:1:tool"),
         make_answer("That is pricing: ship free above 4.17, and never for express."),
         *make_run("sed -n 2270,2290p grid.py", "2275:    # where this spec is\n2287:        self.corner = (x0, y0)"),
-        make_answer("It prints YouHave. `executeRpcBashCommand(input.command)` gives it on."),
-        *make_run("python edge.py", "sqlite3.OperationalError: no such column: constraint.field_1"),
+        make_answer("It prints YouHave. `runShopCommand(job.line)` gives it on."),
+        *make_run("python edge.py", "lib.StoreError: no such column: stock.amount"),
         *make_run(
             "cat env.ts",
-            "import { CodeInvestigator, resolvePathFromEnv } from 'x'\n"
-            "it('should not write to file when GEMINI_WRITE_SYSTEM_MD or GEMINI_SYSTEM_MD is off', () => {",
+            "import { StockReader, resolveStockPath } from 'x'\n"
+            "it('should not write a file when SHOP_WRITE_PRICE_FILE or SHOP_PRICE_FILE is off', () => {",
         ),
         make_user(
             "The dates are local already, so no time zones please. If it didn't, issue another command to mend it."

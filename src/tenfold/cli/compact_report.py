@@ -73,7 +73,7 @@ def _print_details(result: SessionOutcome, *, is_stored: bool) -> None:
         return
     if out.facts:
         show(f"  must-keep facts in view: {_render_facts(out, must=True)}")
-        show(f"  other facts in view:     {_render_facts(out, must=False)}")
+        show(f"  other facts listed:      {_render_facts(out, must=False)}")
     _print_lost_facts([result])
     if is_stored:
         show(f"  session {session}, block {format_id(out.block)}")

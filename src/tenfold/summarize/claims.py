@@ -376,8 +376,8 @@ def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimErr
     Quotations say nothing themselves, and code denies nothing.
     """
     masked = mask_literals(sentence, code=False)
-    whole = [(clause, clause.stems - _FRAME_STEMS) for clause in read_clauses(masked)]
-    is_conditional = any(clause.is_conditional for clause in read_clauses(masked))
+    whole = read_clauses(masked)
+    is_conditional = any(clause.is_conditional for clause in whole)
     for item in _find_items(masked):
         prose = find_stems(_NAME.sub("_", mask_literals(item))) - _FRAME_STEMS
         for clause in read_clauses(item):
@@ -388,15 +388,16 @@ def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimErr
             same = _find_same_matter(stems, prose, source)
             same = [each for each in same if collapse_spaces(each.sentence) != collapse_spaces(sentence)]
             is_opposite = bool(same) and all(_is_opposite(clause, each.clause) for each in same)
-            if is_opposite and not any(_is_said_in_full(*each, same) for each in whole):
+            if is_opposite and not any(_is_said_in_full(each, same) for each in whole):
                 yield ClaimError(
                     "contradicted", f'"{excerpt(sentence, 160)}": the source says "{excerpt(same[-1].sentence, 160)}"'
                 )
 
 
-def _is_said_in_full(clause: Clause, stems: frozenset[str], same: Sequence[Statement]) -> bool:
+def _is_said_in_full(clause: Clause, same: Sequence[Statement]) -> bool:
     """Tells whether a clause says what one of the statements says, its denial included."""
-    return any(clause.is_denied == each.clause.is_denied and each.clause.stems <= stems | _FRAME_STEMS for each in same)
+    stems = clause.stems | _FRAME_STEMS
+    return any(clause.is_denied == each.clause.is_denied and each.clause.stems <= stems for each in same)
 
 
 _NAME = re.compile(rf"{_CLAIM.pattern}|\S*/\S*")
