@@ -54,7 +54,7 @@ def build_context(task: SummaryTask, settings: SummarySettings, count: Count, kn
         headings = ()
     earlier = "\n".join((*task.earlier_texts, task.context, known))
     source = build_source(task.items, task.facts, earlier, (task.focus, settings.instructions))
-    expected = Expectation(source, allotment=task.allotment, headings=headings)
+    expected = Expectation(source, task.allotment, headings, is_strict=settings.is_strict)
     return WritingContext(task, settings, count, expected, headings)
 
 

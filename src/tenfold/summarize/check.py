@@ -1,7 +1,8 @@
 """Checks a model's summary against its source before it is used, and mends by code what a repair left wrong.
 
 Must-keep facts are not checked here, since code adds them in the facts section. The checks find what a model may get
-wrong: an empty answer, an error text, a tool call, a cut-off answer, missing headings, invented paths, too much text.
+wrong: an empty answer, an error text, a tool call, a cut-off answer, missing headings, invented paths, too much text;
+for a strict policy also what is no summary at all.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from tenfold.summarize.claims import ClaimKind, find_claim_errors
 from tenfold.summarize.evidence import SourceText
 from tenfold.summarize.headings import find_heading_errors
 from tenfold.summarize.literals import split_whole_sentences
+from tenfold.summarize.substance import find_shortfalls
 from tenfold.summarize.tool_call_text import is_tool_call_text
 from tenfold.text.excerpts import Count
 
-FailureKind = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "heading", "too_long"] | ClaimKind
+FailureKind = (
+    Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "no_summary", "heading", "too_long"] | ClaimKind
+)
 
 
 class CheckFailure(Struct, frozen=True):
@@ -38,11 +42,15 @@ class CheckFailure(Struct, frozen=True):
 
 
 class Expectation(Struct, frozen=True):
-    """What a summary is checked against: its source, its allotment in tokens, and the headings the prompt asked for."""
+    """What a summary is checked against: its source, its allotment in tokens, and the headings the prompt asked for.
+
+    With `is_strict`, a text that is no summary by itself cannot be mended: see `SummarySettings.is_strict`.
+    """
 
     source: SourceText
     allotment: int
     headings: tuple[str, ...] = ()
+    is_strict: bool = False
 
 
 def check_summary(text: str, *, finish: str, expected: Expectation, count: Count) -> tuple[CheckFailure, ...]:
@@ -56,11 +64,17 @@ def check_summary(text: str, *, finish: str, expected: Expectation, count: Count
         return (CheckFailure(kind="empty", detail="the answer is empty"),)
     failures: list[CheckFailure] = []
     if finish == "length":
-        failures.append(CheckFailure(kind="cut_off", detail="the answer was cut off at the token limit"))
+        kind: FailureKind = "no_summary" if expected.is_strict else "cut_off"
+        failures.append(CheckFailure(kind=kind, detail="the answer was cut off at the token limit"))
     if is_tool_call_text(stripped):
         failures.append(CheckFailure(kind="tool_call", detail="the text is written as a tool call"))
     if _ERROR_TEXT.match(stripped) and len(stripped) < 600:
         failures.append(CheckFailure(kind="error_text", detail=stripped[:120]))
+    if expected.is_strict:
+        shortfalls = find_shortfalls(
+            stripped, expected.headings, source=expected.source, allotment=expected.allotment, count=count
+        )
+        failures.extend(CheckFailure(kind="no_summary", detail=problem) for problem in shortfalls)
     failures.extend(
         CheckFailure(kind="heading", detail=problem) for problem in find_heading_errors(stripped, expected.headings)
     )
@@ -83,7 +97,7 @@ _ERROR_TEXT = re.compile(
     r"|as an ai\b|no conversation)",
     re.IGNORECASE,
 )
-FATAL_KINDS: frozenset[FailureKind] = frozenset({"empty", "tool_call", "error_text", "refusal"})
+FATAL_KINDS: frozenset[FailureKind] = frozenset({"empty", "tool_call", "error_text", "refusal", "no_summary"})
 """Failures that cannot be mended."""
 
 

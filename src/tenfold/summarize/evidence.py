@@ -245,6 +245,16 @@ class SourceText:
         longest = max(words, key=len)
         return (line for line in self.text.split("\n") if longest in line)
 
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of all words of the source."""
+        return find_stems(self.text)
+
+    @cached_property
+    def language(self) -> str:
+        """The language that most of the source is in, "" if it does not tell."""
+        return detect_language(self.text)
+
     # -- numbers, edits and outcomes -----------------------------------------------------------------------------------
 
     @cached_property

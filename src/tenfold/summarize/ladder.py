@@ -76,6 +76,14 @@ class SummarySettings(Struct, frozen=True):
     effort: Effort = ""
     style: TranscriptStyle = "numbered"
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether an answer that is no summary by itself is a failure, and nothing that code mends.
+
+        A policy that keeps its stages shows those instead: they say more than headings filled by code.
+        """
+        return self.on_failure == "keep_stages"
+
     def list_headings(self, purpose: str) -> tuple[str, ...]:
         """Returns the headings that a text of this purpose must hold, in order.
 
