@@ -5,6 +5,7 @@
     CompactionEnd        a Block was appended
     CompactionSkip       a compaction was due but not done: cancelled, nothing to gain, unsatisfiable, superseded
     CompactionFailure    there was no usable summary, and the policy does not go on without one
+    SummaryFailure       a summary model failed, and the compaction went on without it: a CompactionEnd follows
     BranchSwitch         the session went to another branch of its tree
     RunStart             an agent begins to work on a prompt
     RunEnd               the agent has answered, failed, or was stopped
@@ -76,6 +77,17 @@ class CompactionFailure(Struct, frozen=True, tag="failed"):
     time: int
 
 
+class SummaryFailure(Struct, frozen=True, tag="summary_failed"):
+    """A model gave no usable summary, for instance because its key is wrong. `reason` says which, and why.
+
+    The compaction goes on: with another model, with what code wrote, or with what the policy shows without a summary.
+    """
+
+    session: str
+    reason: str
+    time: int
+
+
 class BranchSwitch(Struct, frozen=True, tag="moved"):
     """The session moved from the entry `previous_leaf` to another branch, where it is now at `leaf` (None: the root).
 
@@ -122,6 +134,7 @@ Event = (
     | CompactionEnd
     | CompactionSkip
     | CompactionFailure
+    | SummaryFailure
     | BranchSwitch
     | RunStart
     | RunEnd
@@ -133,6 +146,13 @@ AfterHook = Callable[[Outcome, Block], None]
 """Is called with each Block once it is appended, and its Outcome."""
 Listener = Callable[[Event], None]
 """Called with each event, in order, on the thread that compacts. If it raises, that is reported and ignored."""
+
+
+def build_summary_failure(session: str, outcome: Outcome, time: int) -> SummaryFailure | None:
+    """Builds the event of a summary model that failed although there is a Block. Returns None if none failed."""
+    if outcome.status != "compacted" or not outcome.spent.calls or outcome.rung in ("model", "stricter"):
+        return None
+    return SummaryFailure(session, "; ".join(outcome.notes), time)
 
 
 def build_event(session: str, outcome: Outcome, time: int) -> Event | None:

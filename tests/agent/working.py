@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from pydantic_ai.settings import ModelSettings
 
+from tenfold.summarize.structure import STRUCTURES
 from tests.llm.loopback import Got, Loopback, Served
 from tests.llm.provider_rules import Issued, Refusal, find_refusal
 
@@ -21,7 +21,6 @@ CLIENTS = (
     "google:gemini-3-flash-preview",
 )
 """A model of each API that has rules here, of those that think where the API gives thoughts."""
-_HEADING = re.compile(r"^#{1,4} .+$", re.MULTILINE)
 
 
 class Provider(Loopback):
@@ -104,7 +103,8 @@ class Provider(Loopback):
 
 def serve_summary(got: Got) -> Served:
     """A summary as a model writes one: with the headings that it was asked for, one line under each."""
-    headings = dict.fromkeys(_HEADING.findall(str(got.body)))
+    asked = (each for each in STRUCTURES.values() if each and all(heading in got.prompt for heading in each))
+    headings = next(asked, ())
     text = "\n".join(f"{heading}\n- The parts were looked at in turn.\n" for heading in headings)
     return Served(text or "The parts were looked at in turn.", tokens=(got.size // 4, 60))
 

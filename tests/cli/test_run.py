@@ -27,6 +27,7 @@ from tenfold.events import (
     CompactionStart,
     CompactionWarning,
     RequestOverflow,
+    SummaryFailure,
 )
 from tenfold.record.entry import MessageEntry
 from tenfold.record.message import get_text
@@ -42,7 +43,15 @@ Line = dict[str, Any]
 OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"
 COMPACTIONS = {
     kind.__struct_config__.tag: kind
-    for kind in (CompactionWarning, CompactionStart, CompactionEnd, CompactionSkip, CompactionFailure, RequestOverflow)
+    for kind in (
+        CompactionWarning,
+        CompactionStart,
+        CompactionEnd,
+        CompactionSkip,
+        CompactionFailure,
+        SummaryFailure,
+        RequestOverflow,
+    )
 }
 DEMONSTRATION = ("--model", "demonstration")
 

@@ -10,7 +10,15 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionWarning, Event, RequestOverflow
+from tenfold.events import (
+    CompactionEnd,
+    CompactionFailure,
+    CompactionSkip,
+    CompactionWarning,
+    Event,
+    RequestOverflow,
+    SummaryFailure,
+)
 from tenfold.record.block import Block
 from tenfold.record.entry import BranchSummary, Retraction, get_message
 from tenfold.record.message import Message, decode_arguments, get_text, get_tool_calls, get_tool_result
@@ -62,9 +70,11 @@ def build_event_line(event: Event) -> TranscriptLine | None:
             )
         case CompactionSkip(outcome=outcome):
             return TranscriptLine("note", f"not compacted ({outcome.status}): {to_one_line(outcome.reason, 400)}")
+        case SummaryFailure(reason=reason):
+            return TranscriptLine("trouble", f"a summary model failed: {to_one_line(reason, 400)}")
         case CompactionFailure(outcome=outcome):
             return TranscriptLine(
-                "note", f"the compaction failed and changed nothing: {to_one_line(outcome.reason, 400)}"
+                "trouble", f"the compaction failed and changed nothing: {to_one_line(outcome.reason, 400)}"
             )
         case RequestOverflow(model=model, tokens=tokens):
             return TranscriptLine(

@@ -37,6 +37,7 @@ from tenfold.events import (
     CompactionWarning,
     Event,
     RequestOverflow,
+    SummaryFailure,
 )
 from tenfold.llm.provider import describe_error, without_keys
 from tenfold.record.entry import MessageEntry
@@ -98,7 +99,13 @@ class JsonLines:
         extension = Extension("run")
 
         @extension.on(
-            CompactionWarning, CompactionStart, CompactionEnd, CompactionSkip, CompactionFailure, RequestOverflow
+            CompactionWarning,
+            CompactionStart,
+            CompactionEnd,
+            CompactionSkip,
+            CompactionFailure,
+            SummaryFailure,
+            RequestOverflow,
         )
         def print_event(event: Event) -> None:
             with suppress(BrokenPipeError):

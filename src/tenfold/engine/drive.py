@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from tenfold.config.extensions import Extension
 from tenfold.engine.compact import Effects
 from tenfold.errors import TenfoldError
-from tenfold.events import AfterHook, BeforeHook, Event, Listener
+from tenfold.events import AfterHook, BeforeHook, CompactionFailure, Event, Listener, SummaryFailure
 from tenfold.llm.model import AsyncModel, Model
 from tenfold.llm.retry import RetryRule
 from tenfold.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome, ReadAsk, SummaryAsk
@@ -34,6 +34,7 @@ from tenfold.text.redaction import redact
 from tenfold.text.surrogates import replace_surrogates
 
 T = TypeVar("T")
+_LOG = logging.getLogger("tenfold")
 AsyncModelCall = Callable[[SummaryAsk], Awaitable[Answer]]
 """A model call that is a coroutine."""
 
@@ -120,7 +121,12 @@ class Answerer(Struct, frozen=True):
         return combined
 
     def notify(self, event: Event) -> None:
-        """Calls every listener with the event."""
+        """Calls every listener with the event. That a summary failed is also logged, as a warning."""
+        match event:
+            case SummaryFailure(reason=reason) | CompactionFailure(outcome=Outcome(reason=reason)):
+                _LOG.warning("a summary model failed: %s", redact(reason))
+            case _:
+                pass
         for listener in self.listeners:
             try:
                 listener(event)
@@ -140,7 +146,7 @@ class Answerer(Struct, frozen=True):
         if self.problem_reporter is not None:
             self.problem_reporter(problem)
         else:
-            logging.getLogger("tenfold").warning(redact(problem))
+            _LOG.warning(redact(problem))
 
 
 def _to_error_answer(exc: BaseException) -> Answer:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from tenfold.engine.call import Call
+from tenfold.events import build_summary_failure
 from tenfold.record.ask import Outcome
 from tenfold.record.block import Block, Substitute
 from tenfold.record.message import get_text
@@ -97,7 +98,13 @@ class CompactTool:
     def _format_outcome(self, outcome: Outcome) -> str:
         if outcome.status == "compacted":
             summary = get_summary(self._session, outcome.block) or "Only tool outputs were shortened."
-            return f"{render_compaction_mark(outcome.tokens_before, outcome.tokens_after)}\n\n{summary}"
+            failure = build_summary_failure(self._session.address.session, outcome, 0)
+            parts = [
+                render_compaction_mark(outcome.tokens_before, outcome.tokens_after),
+                *([f"A summary model failed: {failure.reason}"] if failure is not None else []),
+                summary,
+            ]
+            return "\n\n".join(parts)
         if outcome.status == "nothing" and outcome.tokens_before <= outcome.target:
             return NOT_NEEDED
         return f"Not compacted: {outcome.reason}"

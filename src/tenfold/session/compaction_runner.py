@@ -22,7 +22,7 @@ from tenfold.engine.redo import RedoRequest, redo
 from tenfold.engine.spending import read_spending
 from tenfold.engine.tracing import trace_compaction
 from tenfold.errors import LostRace, UsageError
-from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event
+from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event, build_summary_failure
 from tenfold.llm.prices import find_rates
 from tenfold.meter.reading import Reading
 from tenfold.meter.windows import find_window
@@ -375,7 +375,10 @@ class CompactionRunner:
             after = self._read_view(view, replace(call, calibration=self._conversation.calibration))
         outcome = replace(outcome, reading_before=before, reading_after=after)
         is_repeated = outcome.status == "unsatisfiable" and result.entry is None  # the first time it was reported
-        event = build_event(self._conversation.address.session, outcome, self._conversation.stamps.now())
+        session, now = self._conversation.address.session, self._conversation.stamps.now()
+        failure, event = build_summary_failure(session, outcome, now), build_event(session, outcome, now)
+        if failure is not None:
+            self.answerer.notify(failure)
         if event is not None and not is_repeated:
             self.answerer.notify(event)
         if outcome.status == "compacted" and isinstance(result.entry, Block):

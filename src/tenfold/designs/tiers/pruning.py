@@ -12,7 +12,7 @@ tier is a stage of the policy, and the Block tells which tier was reached.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -20,7 +20,6 @@ from msgspec.structs import asdict, replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.tiers import DEFAULTS, tiers
-from tenfold.events import CompactionEnd, CompactionWarning, Event, Listener
 from tenfold.llm.model import Model
 from tenfold.meter.counters import FALLBACK_CHOICE, BytePairCounter, Counter, is_bpe_installed, measure_messages
 from tenfold.plan.draft import SUMMARY
@@ -30,7 +29,7 @@ from tenfold.record.ask import Outcome
 from tenfold.record.block import Block, ModelCost, Substitute
 from tenfold.record.message import Message
 from tenfold.session import Session
-from tenfold.session.compact_tool import format_thousands, get_summary, render_compaction_mark
+from tenfold.session.compact_tool import get_summary
 from tenfold.session.stateless import CompactResult, compact
 from tenfold.summarize.write import SummarySettings
 from tenfold.trigger.limits import Limits
@@ -296,82 +295,3 @@ def _get_newest_block(session: Session) -> Block | None:
 def _get_replacements(result: CompactResult) -> tuple[Any, ...]:
     newest = _get_newest_block(result.session)
     return newest.replacements if newest is not None else ()
-
-
-# -- what a user sees --------------------------------------------------------------------------------------------------
-
-
-class TokenUsage(Struct, frozen=True):
-    """The context in use and its window `max`, in tokens; 0 for an unknown window."""
-
-    used: int
-    max: int
-
-    @classmethod
-    def from_session(cls, session: Session, *, window: int | None = None) -> TokenUsage:
-        """Reads a session's context size."""
-        reading = session.take_reading(window=window)
-        return cls(reading.tokens, reading.window or 0)
-
-    @property
-    def percent(self) -> int:
-        """The percentage in use, rounded down."""
-        return self.used * 100 // self.max if self.max else 0
-
-
-def format_status_line(usage: TokenUsage) -> str:
-    """Formats the status bar's context use: `[ctx: 45%]`, or tokens if the window is unknown."""
-    return f"[ctx: {usage.percent}%]" if usage.max else f"[ctx: {format_thousands(usage.used)}]"
-
-
-class ContextWarning(Struct, frozen=True):
-    """`AgentEvent::ContextWarning`: the context is at 70 % or more, but below the trigger."""
-
-    used: int
-    max: int
-
-
-class CompactionStatus(Struct, frozen=True):
-    """`AgentEvent::CompactionStatus`: a compaction was done. Sizes are in tokens."""
-
-    before: int
-    after: int
-
-    @property
-    def line(self) -> str:
-        """The line that is shown for it."""
-        return render_compaction_mark(self.before, self.after)
-
-
-AgentEvent = ContextWarning | CompactionStatus
-
-
-def to_agent_event(event: Event) -> AgentEvent | None:
-    """Converts a Tenfold event to the design's, None if it has none."""
-    match event:
-        case CompactionWarning():
-            return ContextWarning(event.tokens, event.window)
-        case CompactionEnd():
-            return CompactionStatus(event.outcome.tokens_before, event.outcome.tokens_after)
-        case _:
-            return None
-
-
-def build_listener(handler: Callable[[AgentEvent], None]) -> Listener:
-    """Builds a listener for `Answerer(listen=...)` that passes the design's events to `handler`."""
-
-    def forward_event(event: Event) -> None:
-        converted = to_agent_event(event)
-        if converted is not None:
-            handler(converted)
-
-    return forward_event
-
-
-# -- the command ------------------------------------------------------------------------------------------
-
-
-def run_compact_command(session: Session, line: str = "/compact", *, window: int | None = None) -> Outcome:
-    """Runs `/compact`, optionally followed by a focus, through all tiers. Raises `UsageError` for an unknown window."""
-    focus = line.strip().removeprefix("/compact").strip()
-    return session.compact(replace(session.build_call(window=window), demand="manual", focus=focus))
