@@ -148,6 +148,20 @@ def test_auto_in_the_settings_chooses_as_well(
     assert told["rung"] == "model"
 
 
+@pytest.mark.spec("tiers.D1", "tiers.D2")
+def test_the_table_of_the_design_tiers_chooses_as_well(
+    tenfold: Cli, pi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "tenfold.toml"
+    settings.write_text('[compaction]\nmodel = ""\nauto = true\nprotected_messages = 12\n')
+    monkeypatch.setenv("TENFOLD_CONFIG", str(settings))
+    with Loopback(script=make_writer("tiers")) as loopback:
+        monkeypatch.setenv("OPENAI_BASE_URL", get_base_url("openai:", loopback))
+        told = tenfold.run_json("compact", pi, "--to", "10%", "--model", "gpt-5")
+        assert {g.body["model"] for g in loopback.requests} == {"gpt-4o-mini"}
+    assert (told["policy"], told["rung"]) == ("tiers", "model")
+
+
 def test_auto_needs_to_know_the_agents_model(tenfold: Cli, tmp_path: Path) -> None:
     talk = [{"role": "user", "content": "hello " * 900}, {"role": "assistant", "content": "well " * 900}]
     ran = tenfold("compact", write_messages(tmp_path / "talk.json", talk), "--to", "10%", "--model", "auto")

@@ -122,9 +122,13 @@ def change_model(agent: Agent, model: str, *, base_url: str = "", window: int | 
     """
     session = agent.session
     name, new_model = choose_model(AgentOptions(Path(), model, base_url))
-    summary_models = [one for one in session.policy.summary.models if ":" in one]
+    source = session.policy_source
+    policy = source.with_agent_model(name) if isinstance(source, _LivePolicy) else source
+    named = (policy if isinstance(policy, Policy) else policy()).summary.models
+    summary_models = [one for one in named if ":" in one]
     writer = _open_summary_writer(summary_models, name, base_url)
     agent.use(new_model, window)
+    session.use_policy(policy)
     session.use_answerer(replace(session.answerer, model=writer))
     place = session.address
     info = find_session(place.store, place.session, namespace=place.namespace).info
@@ -188,6 +192,10 @@ class _LivePolicy:
     def __init__(self, live: LivePolicy, agent_model: str) -> None:
         self._live, self._agent_model = live, agent_model
         self._cache: tuple[Policy, Policy] | None = None
+
+    def with_agent_model(self, agent_model: str) -> _LivePolicy:
+        """Returns the same policy for another model of the agent."""
+        return _LivePolicy(self._live, agent_model)
 
     def __call__(self) -> Policy:
         policy = self._live()

@@ -13,6 +13,8 @@
     policy = "tiers"
     focus = "the database migration"
 
+The table `[compaction]` of the design behind `tiers` is read as well, see `CompactionTable`.
+
 `TENFOLD_POLICY`, `TENFOLD_MODEL`, `TENFOLD_FALLBACKS` (separated by commas), `TENFOLD_AUTO`, `TENFOLD_FOCUS`,
 `TENFOLD_NAMESPACE` and `TENFOLD_REDACT_AT_REST` override the file. A preset's own settings are the keywords of its
 function in `policies`. An unknown key or name is an error.
@@ -37,8 +39,10 @@ from tenfold.config.plugins import list_plugins, load_plugin
 from tenfold.config.policy import Policy
 from tenfold.config.presets import POLICIES
 from tenfold.errors import BadInput, UsageError
+from tenfold.llm.choose import AUTO
 from tenfold.meter.counters import Counter
 from tenfold.plan.pipeline import Stage
+from tenfold.plan.stages.outputs import RemoveOutputsStage
 from tenfold.store.archive import Archive
 from tenfold.store.base import DEFAULT_NAMESPACE
 from tenfold.summarize.prompt_files import with_prompts
@@ -73,6 +77,18 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     extensions: tuple[str, ...] = ()
     namespace: str = DEFAULT_NAMESPACE
     redact_at_rest: bool = False
+
+
+class CompactionTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[compaction]` of the design behind `tiers`, under the design's own names. It selects that policy.
+
+    An empty `model` chooses one: that is "auto" in `[tenfold]`. With `auto` False it compacts only on request. What
+    `[tenfold]`, `[tenfold.presets.tiers]` and the variables say as well comes before it.
+    """
+
+    model: str = ""
+    auto: bool = True
+    protected_messages: int = RemoveOutputsStage().keep_recent_messages
 
 
 _COMMON_KEYS = tuple(field.name for field in msgspec.structs.fields(CommonSettings))
@@ -282,13 +298,35 @@ def _read_table(path: Path) -> dict[str, TomlValue]:
         ) from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise BadInput(f"the settings file {path} is not TOML: {exc}") from exc
+    tables = ("tenfold", "compaction")
     for name in document:
-        if name != "tenfold":
-            raise UsageError(f"{path} has no table [{name}]{suggest_nearest(name, ['tenfold'])}")
-    table = document.get("tenfold", {})
-    if not isinstance(table, dict):
-        raise UsageError(f"{path}: [tenfold] is a table")
-    return table
+        if name not in tables:
+            raise UsageError(f"{path} has no table [{name}]{suggest_nearest(name, tables)}")
+        if not isinstance(document[name], dict):
+            raise UsageError(f"{path}: [{name}] is a table")
+    table: dict[str, TomlValue] = document.get("tenfold", {})
+    return _add_compaction(table, document["compaction"], path) if "compaction" in document else table
+
+
+def _add_compaction(
+    table: dict[str, TomlValue], compaction: Mapping[str, TomlValue], path: Path
+) -> dict[str, TomlValue]:
+    """Returns the table `[tenfold]` with what `[compaction]` says beside it."""
+    try:
+        values = msgspec.convert(compaction, CompactionTable)
+    except msgspec.ValidationError as exc:
+        raise UsageError(f"[compaction] in {path}: {exc}") from exc
+    presets = table.get("presets", {})
+    presets = presets if isinstance(presets, dict) else {}
+    policy = table.get("policy", "tiers")
+    if presets.get(policy, {}).get("policy", policy) != "tiers":
+        raise UsageError(
+            f"{path}: [compaction] holds settings of the policy tiers, and [tenfold] names {policy!r}: remove one of "
+            "the two"
+        )
+    own = {"protected_messages": values.protected_messages, **presets.get("tiers", {})}
+    common = {"policy": policy, "model": values.model or AUTO, "auto": values.auto}
+    return {**common, **table, "presets": {**presets, "tiers": own}}
 
 
 def _convert_common(table: Mapping[str, TomlValue], where: str) -> CommonSettings:

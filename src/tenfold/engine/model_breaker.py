@@ -18,7 +18,8 @@ MAX_FAILURES = 2
 """Compactions in a row without a usable answer, after which the model is left alone for a while."""
 PAUSE_SECONDS = 5 * 60
 """How long at most, from the last failure on."""
-_MODEL_RUNGS = ("model", "stricter", "next_model")
+MODEL_RUNGS = ("model", "stricter", "next_model")
+"""The rungs on which a model wrote the text."""
 _REASON_CHARACTERS = 300
 _MAX_ENTRIES = 2_000
 """Entries that are looked at. In the pause there are rarely more than a few hundred."""
@@ -62,6 +63,6 @@ def _list_failures(view: View, since: int) -> Iterator[int]:
             return
         if not isinstance(entry, Block | Attempt) or not entry.spent.calls:
             continue
-        if isinstance(entry, Block) and entry.rung in _MODEL_RUNGS:
+        if isinstance(entry, Block) and entry.rung in MODEL_RUNGS:
             return
         yield position

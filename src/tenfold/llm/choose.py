@@ -1,7 +1,8 @@
 """Chooses the models that write summaries if none is named: cheap ones of the session's own provider.
 
 The order of preference is: the configured models, the provider's preferred model in `PREFERRED_MODELS` if the provider
-still lists it, the rule by price, and the session's model. What a provider lists and charges comes from genai-prices,
+still lists it, the session's model at the lowest price where a router has several hosts for it (`PRICE_ROUTES`), the
+rule by price, and the session's model. What a provider lists and charges comes from genai-prices,
 part of the extra `tenfold[models]`. Without it, only the first and the last apply. No server is asked.
 """
 
@@ -27,6 +28,9 @@ PREFERRED_MODELS: Mapping[str, str] = MappingProxyType(
 )
 """The summary model of each provider (spec tiers.B13). It is the name of a model, or of a family, whose newest model is
 then taken."""
+PRICE_ROUTES: Mapping[str, str] = MappingProxyType({"openrouter": ":floor"})
+"""What a provider that routes every request takes behind a model's name to send it to the cheapest host. OpenRouter's
+docs, "Model variants": it equals `provider.sort` "price" in the request."""
 AUTO = "auto"
 """Stands for the models that `choose_models` returns, where a model is to be named."""
 MIN_WINDOW = 8_000
@@ -39,6 +43,8 @@ _PROVIDER_SPELLINGS = {"aws": "bedrock", "x-ai": "xai"}
 _OTHER_USES = re.compile(
     r"embed|tts|audio|realtime|transcri|moderation|guard|ocr|rerank|image|speech|sonic|voxtral|whisper|:batch|^~"
 )
+_OTHER_ROUTE = re.compile(r":(?:nitro|exacto|floor)$")
+"""The routes that `:floor` replaces. Other variants, such as `:free`, name another model."""
 _DATE = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)(?!\d)|(?<!\d)(2\d)(0[1-9]|1[0-2])(?!\d)")
 
 
@@ -57,12 +63,14 @@ class ListedModel(Struct, frozen=True):
 class ProviderCatalog(Struct, frozen=True):
     """The models of one provider.
 
-    `provider` is its name in model strings, and `preferred_model` its row in `PREFERRED_MODELS`, or "".
+    `provider` is its name in model strings, `preferred_model` its row in `PREFERRED_MODELS`, and `price_route` its row
+    in `PRICE_ROUTES`; both are "" if it has none.
     """
 
     provider: str
     preferred_model: str
     models: tuple[ListedModel, ...]
+    price_route: str = ""
 
 
 class ModelChoice(Struct, frozen=True):
@@ -103,7 +111,9 @@ def list_choices(
             (ModelChoice(own, "the session's model: what its provider lists and charges is not known"),) if own else ()
         )
     preferred = _find_preferred(catalog)
-    if preferred is not None:
+    if own and catalog.price_route:
+        first = _choose_route(own, catalog)
+    elif preferred is not None:
         first = ModelChoice(
             f"{catalog.provider}:{preferred.name}", f"{catalog.provider}'s row, {catalog.preferred_model}, is listed"
         )
@@ -171,7 +181,8 @@ def find_catalog(model: str) -> ProviderCatalog | None:
     now = datetime.now(UTC)
     listed = [_to_listed_model(one, now) for one in found.models]
     name = prefix if colon else _PROVIDER_SPELLINGS.get(found.id, found.id)
-    return ProviderCatalog(name, PREFERRED_MODELS.get(found.id, ""), tuple(one for one in listed if one is not None))
+    models = tuple(one for one in listed if one is not None)
+    return ProviderCatalog(name, PREFERRED_MODELS.get(found.id, ""), models, PRICE_ROUTES.get(found.id, ""))
 
 
 def has_price_data() -> bool:
@@ -201,6 +212,16 @@ def parse_release_date(name: str) -> str:
         return ""
     year, month, day, short_year, short_month = found.groups()
     return f"{year}-{month}-{day}" if year else f"20{short_year}-{short_month}-01"
+
+
+def _choose_route(own: str, catalog: ProviderCatalog) -> ModelChoice:
+    """Returns the session's model on the provider's cheapest host; as it is, if it names a variant of its own."""
+    model = _OTHER_ROUTE.sub("", own)
+    if ":" in model.removeprefix(f"{catalog.provider}:"):
+        return ModelChoice(own, f"the session's model: it is a variant, and {catalog.provider} routes those itself")
+    return ModelChoice(
+        model + catalog.price_route, f"the session's model, routed by {catalog.provider} to the lowest price"
+    )
 
 
 def _find_preferred(catalog: ProviderCatalog) -> ListedModel | None:

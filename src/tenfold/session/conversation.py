@@ -16,6 +16,7 @@ from tenfold.errors import LostRace, NotFoundError, UsageError
 from tenfold.facts.extractor import extract_facts, merge_facts
 from tenfold.facts.ledger import Instruction, build_ledger, build_setting_facts
 from tenfold.facts.parse import parse_facts
+from tenfold.llm.choose import AUTO, choose_writers
 from tenfold.meter.estimators import Calibration
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
@@ -48,16 +49,19 @@ class Conversation:
         """Opens a head. Raises `NotFoundError` if the session does not exist. For the arguments see `Session`."""
         self.address, self.model, self.stamps = address, model, stamps or Stamps()
         self.lock = threading.RLock()
-        self._policy_provider: PolicyProvider = lambda: policy if isinstance(policy, Policy) else policy()
-        self._completed: tuple[Policy, bool, Policy] | None = None
-        self._cursor = LogCursor(address, self._policy_provider().counter, self.stamps)
+        self.policy_source = policy
+        self._completed: tuple[Policy, tuple[bool, str], Policy] | None = None
+        self._cursor = LogCursor(address, self._read_policy().counter, self.stamps)
         self._host = HostSync(self._cursor)
 
     # -- the policy and the model --------------------------------------------------------------------------------------
 
     def use_policy(self, policy: Policy | PolicyProvider) -> None:
         """Takes another policy, or another provider of it, for the checks to come. The counter stays."""
-        self._policy_provider = lambda: policy if isinstance(policy, Policy) else policy()
+        self.policy_source = policy
+
+    def _read_policy(self) -> Policy:
+        return self.policy_source if isinstance(self.policy_source, Policy) else self.policy_source()
 
     def use_model(self, model: str) -> None:
         """Names another model of the agent: its window and its calibration are used from now on."""
@@ -66,14 +70,17 @@ class Conversation:
     def get_policy(self, model: object) -> Policy:
         """Returns the policy in force with the packaged prompts and the counter that the session was opened with.
 
-        If the policy names no model and the session has one (`model`), that one writes the summaries.
+        If the policy names no model and the session has one (`model`), that one writes the summaries. For "auto" they
+        are those that `choose_writers` chooses by the model of the agent, if it knows that model's provider.
         """
-        policy, has_model = self._policy_provider(), model is not None
-        if self._completed is None or self._completed[0] is not policy or self._completed[1] != has_model:
+        policy, key = self._read_policy(), (model is not None, self.model)
+        if self._completed is None or self._completed[0] is not policy or self._completed[1] != key:
             summary = with_prompts(policy.summary)
-            if has_model and not summary.models:
+            if model is not None and summary.models == (AUTO,):
+                summary = replace(summary, models=tuple(choice.model for choice in choose_writers(self.model)))
+            if model is not None and not summary.models:
                 summary = replace(summary, models=(SESSION_MODEL,))
-            self._completed = policy, has_model, replace(policy, summary=summary, counter=self._cursor.counter)
+            self._completed = policy, key, replace(policy, summary=summary, counter=self._cursor.counter)
         return self._completed[2]
 
     # -- reading -------------------------------------------------------------------------------------------------------

@@ -20,6 +20,10 @@ from msgspec.structs import asdict, replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.tiers import DEFAULTS, tiers
+from tenfold.config.settings import CompactionTable
+from tenfold.engine.model_breaker import MODEL_RUNGS
+from tenfold.errors import UsageError
+from tenfold.llm.choose import choose_writers
 from tenfold.llm.model import Model
 from tenfold.meter.counters import FALLBACK_CHOICE, BytePairCounter, Counter, is_bpe_installed, measure_messages
 from tenfold.plan.draft import SUMMARY
@@ -43,8 +47,8 @@ DEFAULT_WINDOW = 200_000
 class CompactionConfig(Struct, frozen=True, kw_only=True):
     """The design's configuration; sizes are in tokens. With `auto` False it compacts only on request.
 
-    `summarization_model` names the model that writes summaries. If it is None, that is the model passed to the
-    functions below, or that of the session's policy. `tenfold.llm.choose.choose` picks one by the provider.
+    `summarization_model` names the model that writes summaries, as PROVIDER:MODEL. If it is None, it is the model that
+    is passed to the functions below; of one that is passed by its name, the cheapest of its provider.
     """
 
     context_window: int = DEFAULT_WINDOW
@@ -89,15 +93,8 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
         return self.limits.target
 
 
-class CompactionSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `[compaction]`. Tenfold has `model` and `auto` in `[tenfold]`, the rest in `[tenfold.presets.tiers]`.
-
-    An empty `model` means an automatic choice. In `[tenfold]` write "auto" for that, since "" there uses no model.
-    """
-
-    model: str = ""
-    auto: bool = True
-    protected_messages: int = RemoveOutputsStage().keep_recent_messages
+class CompactionSettings(CompactionTable, frozen=True):
+    """The table `[compaction]` as a value. In a settings file it is read as it stands: see `load_settings`."""
 
     def build_config(self) -> CompactionConfig:
         """Builds the configuration with these values."""
@@ -183,6 +180,7 @@ def check_compaction_needed(
 
 PruningTier = Literal["None", "TruncateOutputs", "RemoveOldOutputs"]
 CompactionTier = Literal["None", "Mechanical", "Summarized"]
+_MECHANICAL_TIERS = 2
 
 
 class PruneResult(Struct, frozen=True):
@@ -204,7 +202,7 @@ class SummarizationResult(Struct, frozen=True):
 
 
 class CompactionResult(Struct, frozen=True):
-    """The result of all three tiers. `summary` is None unless the third one ran; `outcome` has all numbers."""
+    """The result of all three tiers. `summary` is None unless a model wrote one; `outcome` has all numbers."""
 
     tokens_before: int
     tokens_after: int
@@ -220,7 +218,9 @@ def prune_messages(
 ) -> PruneResult:
     """Runs tiers 1 and 2 down to the configuration's target, synchronously and without a model."""
     policy = config.build_policy(counter)
-    result = compact(messages, to=config.target_tokens, policy=replace(policy, stages=policy.stages[:2]))
+    result = compact(
+        messages, to=config.target_tokens, policy=replace(policy, stages=policy.stages[:_MECHANICAL_TIERS])
+    )
     shorter = [
         r
         for r in _get_replacements(result)
@@ -234,36 +234,77 @@ def prune_messages(
     return PruneResult(outcome.tokens_before, outcome.tokens_after, len(shorter), tier, result.messages)
 
 
+class _Summarizer(Struct, frozen=True):
+    """What writes summaries, and the names of the models that are asked, in order. `model` None: nobody does."""
+
+    model: Model | None
+    names: tuple[str, ...]
+
+
+def _open_summarizer(model: Model | str | None, config: CompactionConfig) -> _Summarizer:
+    """Opens the configured model, else those chosen for the session's model, or takes the model that was passed."""
+    configured = (config.summarization_model,) if config.summarization_model else ()
+    if isinstance(model, str) or (model is None and configured):
+        names = tuple(choice.model for choice in choose_writers(model or "", configured=configured))
+        if not names:
+            raise UsageError(
+                f"no provider is known for {config.summarization_model or model!r}: name it as PROVIDER:MODEL, as in "
+                "openai:gpt-4o-mini"
+            )
+        from tenfold.llm.provider import ProviderModel  # noqa: PLC0415 - an optional extra
+
+        return _Summarizer(ProviderModel(*names), names)
+    return _Summarizer(model, () if model is None else configured or (_PASSED_MODEL,))
+
+
+_PASSED_MODEL = "default"
+"""The name of a model that was passed as an object."""
+
+
 async def summarize_messages(
     messages: Sequence[NativeMessage],
-    model: Model | None,
+    model: Model | str | None,
     config: CompactionConfig = DEFAULT_CONFIG,
     *,
     counter: Counter | None = None,
 ) -> SummarizationResult:
-    """Summarises the whole list under the seven headings. A failure of the model does not raise."""
-    policy = replace(_build_policy(config, counter, model), stages=(SummarizeOlderStage(keep_recent_messages=0),))
+    """Summarises the whole list under the seven headings. A failure of the model does not raise.
+
+    For `model` see `compact_with_summarization`.
+    """
+    writer = _open_summarizer(model, config)
+    if writer.model is None:
+        return SummarizationResult("", None, "there is no model: pass one or its name, or name it in the configuration")
+    policy = config.build_policy(counter, summary=SummarySettings(models=writer.names))
+    policy = replace(policy, stages=(SummarizeOlderStage(keep_recent_messages=0),))
     target = min(config.target_tokens, max(1, count_tokens(messages, counter=policy.counter).total - 1))
-    result = await asyncio.to_thread(lambda: compact(messages, to=target, policy=policy, summarizer=model))
+    result = await asyncio.to_thread(lambda: compact(messages, to=target, policy=policy, summarizer=writer.model))
     summary, spent = get_summary(result.session), result.outcome.spent
     return SummarizationResult(summary or "", spent if spent.calls else None, "" if summary else result.outcome.reason)
 
 
 async def compact_with_summarization(
     messages: Sequence[NativeMessage],
-    model: Model | None,
+    model: Model | str | None,
     config: CompactionConfig = DEFAULT_CONFIG,
     *,
     counter: Counter | None = None,
 ) -> CompactionResult:
-    """Runs all three tiers down to the configuration's target. Without a usable summary tiers 1 and 2 remain."""
-    policy = _build_policy(config, counter, model)
+    """Runs all three tiers down to the configuration's target. Without a usable summary tiers 1 and 2 remain.
+
+    `model` is what writes, or the name of the session's model ("anthropic:claude-sonnet-4-5"): then the configured
+    model writes, else the cheapest of that provider, else the session's. With None and no configured model, only tiers
+    1 and 2 run. Raises `UsageError` for a name that cannot be opened.
+    """
+    writer = _open_summarizer(model, config)
+    policy = config.build_policy(counter, summary=SummarySettings(models=writer.names))
+    policy = policy if writer.model is not None else replace(policy, stages=policy.stages[:_MECHANICAL_TIERS])
     result = await asyncio.to_thread(
-        lambda: compact(messages, to=config.target_tokens, policy=policy, summarizer=model)
+        lambda: compact(messages, to=config.target_tokens, policy=policy, summarizer=writer.model)
     )
-    kinds = {r.kind for r in _get_replacements(result)}
-    tier: CompactionTier = "Summarized" if SUMMARY in kinds else "Mechanical" if kinds else "None"
-    outcome = result.outcome
+    kinds, outcome = {r.kind for r in _get_replacements(result)}, result.outcome
+    tier: CompactionTier = "Mechanical" if kinds else "None"
+    tier = "Summarized" if SUMMARY in kinds and outcome.rung in MODEL_RUNGS else tier
     return CompactionResult(
         outcome.tokens_before,
         outcome.tokens_after,
@@ -273,12 +314,6 @@ async def compact_with_summarization(
         result.messages,
         outcome,
     )
-
-
-def _build_policy(config: CompactionConfig, counter: Counter | None, model: Model | None) -> Policy:
-    """Builds the policy. A model that was passed in is used even if the configuration names none."""
-    name = config.summarization_model or "default"
-    return config.build_policy(counter, summary=SummarySettings(models=(name,) if model is not None else ()))
 
 
 def _decode_messages(messages: Sequence[NativeMessage]) -> list[Message]:
