@@ -27,7 +27,10 @@ from tenfold.record.block import Block
 
 
 class CompactionWarning(Struct, frozen=True, tag="warning"):
-    """The view has reached the warning size with `tokens` out of `window`, but not the trigger size `limit`."""
+    """The view has reached the warning size with `tokens` out of `window`, but not the trigger size `limit`.
+
+    `usable` is what the window leaves beside what is kept free for the answer, 0 if that is not known.
+    """
 
     session: str
     policy: str
@@ -35,11 +38,13 @@ class CompactionWarning(Struct, frozen=True, tag="warning"):
     limit: int
     window: int
     time: int
+    usable: int = 0
 
     @property
     def fill(self) -> float:
-        """The share of the window that the view takes, 0.0 if the window is unknown."""
-        return self.tokens / self.window if self.window else 0.0
+        """The share of `usable`, else of the window, that the view takes. 0.0 if neither is known."""
+        whole = self.usable or self.window
+        return self.tokens / whole if whole else 0.0
 
 
 class CompactionStart(Struct, frozen=True, tag="started"):

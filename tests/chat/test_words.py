@@ -62,9 +62,9 @@ def test_a_compaction_stands_in_the_stream_and_what_came_to_nothing_says_why() -
     failed = build_event_line(CompactionFailure("s", Outcome("failed", "no answer", 1, 1, 1), 0))
     assert failed is not None
     assert failed.text.endswith("changed nothing: no answer")
-    warned = build_event_line(CompactionWarning("s", "tenfold", 72_000, 85_000, 100_000, 0))
+    warned = build_event_line(CompactionWarning("s", "tenfold", 72_000, 85_000, 200_000, 0, usable=100_000))
     assert warned is not None
-    assert warned.text == "the context fills 72% of the window; it is compacted at 85k tokens"
+    assert warned.text == "the context is 72% full; it is compacted at 85k tokens"
     over = build_event_line(RequestOverflow("s", "gpt-4o", 130_000, 0))
     assert over is not None
     assert "gpt-4o refused a request of 130k tokens" in over.text
@@ -146,7 +146,7 @@ def test_the_fill_goes_through_the_limits_of_the_policy() -> None:
         agent.window = window
         levels.append(measure_fill(agent))
     assert [fill.level for fill in levels] == ["none", "warn", "soft", "hard"]
-    assert [fill.text for fill in levels] == ["[ctx: 25%]", "[ctx: 75%]", "[ctx: 90%]", "[ctx: 120%]"]
+    assert [fill.text for fill in levels] == ["[ctx: 27%]", "[ctx: 80%]", "[ctx: 96%]", "[ctx: 128%]"]
     assert [fill.interval.partition(" of ")[0] for fill in levels] == [session.take_reading().explain()] * 4
     agent.window = None
     assert measure_fill(agent).text == "[ctx: ?]"

@@ -10,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tenfold.agent import Agent
+from tenfold.agent.demonstration import build_demonstration
+from tenfold.chat.status import measure_fill
 from tenfold.config.presets import get_preset
 from tenfold.config.presets.tiers import tiers
 from tenfold.config.settings import load_settings
@@ -29,6 +32,7 @@ from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.meter.counters import BytePairCounter, CharacterCounter
 from tenfold.meter.estimators import Estimator
+from tenfold.session import Session
 from tests.engine.making import FILLER, make_call, make_reply, make_result, make_user_message, make_work, open_session
 
 COUNTER = CharacterCounter()
@@ -223,7 +227,7 @@ def test_the_warning_and_the_status_are_told() -> None:
     (warning,) = told
     assert isinstance(warning, ContextWarning)
     assert 11_200 <= warning.used < 12_800
-    assert warning.max == 32_000
+    assert warning.max == 16_000, "the reserve is kept free: the shares are of the rest"
     told.clear()
     session.before_model(make_anthropic_request(make_tool_talk(10, size + 100)), window=32_000)
     (status,) = told
@@ -272,8 +276,40 @@ def test_the_status_bar_shows_the_context_in_use() -> None:
     assert format_status_line(TokenUsage(12_000, 0)) == "[ctx: 12k]"
     session = open_session(make_work(4), EXACT)
     usage = TokenUsage.from_session(session, window=10_000)
-    assert usage == TokenUsage(session.take_reading(window=10_000).tokens, 10_000)
+    assert usage == TokenUsage(session.take_reading(window=10_000).tokens, 5_000)
     assert usage.percent > 0
+    assert TokenUsage.from_session(session, window=10_000, output_reserve=6_000).max == 4_000
+    assert TokenUsage.from_session(session) == TokenUsage(usage.used, 0)
+
+
+@pytest.mark.spec("tiers.D6", "tiers.B5", "tiers.B3")
+@pytest.mark.parametrize("window", [8_000, 32_000, 200_000])
+def test_the_bar_shows_70_and_80_percent_where_the_warning_and_the_compaction_come(window: int) -> None:
+    """The bar was of the window and the thresholds of what the reserve leaves: it showed 73 % at the trigger."""
+    told: list[object] = []
+    answerer = Answerer(listeners=(build_listener(told.append),))
+    session = open_session([make_user_message("go on")], EXACT, answerer=answerer)
+    agent = Agent(build_demonstration(), session=session, window=window)
+    usable = CompactionConfig(context_window=window).available_tokens
+    for percent, kinds in ((69, []), (71, [ContextWarning]), (79, [ContextWarning]), (81, [CompactionStatus])):
+        fill_session(session, usable * percent // 100 + usable // 200)
+        before = TokenUsage.from_session(session, window=window)
+        assert format_status_line(before) == f"[ctx: {percent}%]"
+        told.clear()
+        chat_share = measure_fill(agent).share
+        assert chat_share is not None
+        assert abs(chat_share - before.used / before.max) < 0.001, "the chat's bar is the same"
+        session.compact(window=window)
+        assert [type(event) for event in told] == kinds
+        if kinds == [ContextWarning]:
+            assert told == [ContextWarning(before.used, before.max)]
+
+
+def fill_session(session: Session, tokens: int) -> None:
+    """Appends ten messages, so that the view takes so many tokens by the counter."""
+    for left in range(10, 0, -1):
+        missing = tokens - session.take_reading().tokens
+        session.append(make_reply("x" * 4 * (missing // left - 4)))
 
 
 @pytest.mark.spec("tiers.B5")

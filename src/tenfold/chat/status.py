@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 from textual.content import Content
 
 from tenfold.agent import Agent
@@ -31,9 +32,10 @@ PLAIN_STYLES: dict[FillLevel, str] = {
 
 
 class ContextFill(Struct, frozen=True):
-    """The share of the window that the view takes (None: not known), and the policy's level for it.
+    """The share that the view takes of what the answer leaves of the window (None: not known), and the policy's level.
 
-    `interval` says between which sizes the provider's own count lies, as in `41k-44k of 200k`.
+    So 100 % is the hard limit, and a policy's shares are of the same whole. `interval` says between which sizes the
+    provider's own count lies, as in `41k-44k of 184k`.
     """
 
     share: float | None = None
@@ -53,6 +55,7 @@ def measure_fill(agent: Agent) -> ContextFill:
         return ContextFill()
     reading = session.take_reading(window=window)
     limits = session.policy.get_limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
+    reading = replace(reading, window=limits.hard)
     return ContextFill(reading.fill, limits.get_need(reading.tokens), reading.explain())
 
 

@@ -63,10 +63,9 @@ def build_event_line(event: Event) -> TranscriptLine | None:
     match event:
         case CompactionEnd(outcome=outcome):
             return build_compaction_mark(outcome.tokens_before, outcome.tokens_after)
-        case CompactionWarning(tokens=tokens, window=window, limit=limit):
-            share = f"{tokens / window:.0%} of the window" if window else f"{format_tokens(tokens)} tokens"
+        case CompactionWarning(limit=limit):
             return TranscriptLine(
-                "note", f"the context fills {share}; it is compacted at {format_tokens(limit)} tokens"
+                "note", f"the context is {event.fill:.0%} full; it is compacted at {format_tokens(limit)} tokens"
             )
         case CompactionSkip(outcome=outcome):
             return TranscriptLine("note", f"not compacted ({outcome.status}): {to_one_line(outcome.reason, 400)}")

@@ -433,4 +433,6 @@ class CompactionRunner:
         if limits.get_need(reading.tokens) == "warn":
             conversation = self._conversation
             session, policy, time = conversation.address.session, self.policy.name, conversation.stamps.now()
-            self.answerer.notify(CompactionWarning(session, policy, reading.tokens, limits.soft, call.window, time))
+            self.answerer.notify(
+                CompactionWarning(session, policy, reading.tokens, limits.soft, call.window, time, limits.hard)
+            )

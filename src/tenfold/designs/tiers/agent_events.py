@@ -14,16 +14,22 @@ from tenfold.session.compact_tool import format_thousands, render_compaction_mar
 
 
 class TokenUsage(Struct, frozen=True):
-    """The context in use and its window `max`, in tokens; 0 for an unknown window."""
+    """The context in use and what it may take, `max`, in tokens; 0 for an unknown window.
+
+    `max` is the window less the output reserve. The thresholds are shares of the same, so a compaction comes at 80 %.
+    """
 
     used: int
     max: int
 
     @classmethod
-    def from_session(cls, session: Session, *, window: int | None = None) -> TokenUsage:
-        """Reads a session's context size."""
+    def from_session(cls, session: Session, *, window: int | None = None, output_reserve: int = 0) -> TokenUsage:
+        """Reads a session's context size. A larger `output_reserve` than the policy's own takes its place."""
         reading = session.take_reading(window=window)
-        return cls(reading.tokens, reading.window or 0)
+        if reading.window is None:
+            return cls(reading.tokens, 0)
+        limits = session.policy.get_limits(reading.window, output_reserve=output_reserve, floor=reading.floor)
+        return cls(reading.tokens, limits.hard)
 
     @property
     def percent(self) -> int:
@@ -37,7 +43,7 @@ def format_status_line(usage: TokenUsage) -> str:
 
 
 class ContextWarning(Struct, frozen=True):
-    """`AgentEvent::ContextWarning`: the context is at 70 % or more, but below the trigger."""
+    """`AgentEvent::ContextWarning`: the context is at 70 % or more, but below the trigger. `max` as in `TokenUsage`."""
 
     used: int
     max: int
@@ -68,7 +74,7 @@ def to_agent_event(event: Event) -> AgentEvent | None:
     """Converts a Tenfold event to the design's, None if it has none."""
     match event:
         case CompactionWarning():
-            return ContextWarning(event.tokens, event.window)
+            return ContextWarning(event.tokens, event.usable or event.window)
         case SummaryFailure(reason=reason) | CompactionFailure(outcome=Outcome(reason=reason)):
             return SummarizationFailure(reason)
         case CompactionEnd():
