@@ -25,12 +25,13 @@ def _build_ids(preset: str, *series: tuple[str, int]) -> tuple[str, ...]:
 
 NUMBERS: dict[str, tuple[str, ...]] = {
     "tail": _build_ids("tail", ("A", 46), ("W", 14)),
-    "tiers": _build_ids("tiers", ("B", 20), ("X", 10), ("D", 12)),
+    "tiers": _build_ids("tiers", ("B", 20), ("X", 10), ("D", 11)),
     "blocks": _build_ids("blocks", ("C", 27), ("Y", 13)),
     "threshold": _build_ids("threshold", ("", 27), ("W", 9)),
     "clip": _build_ids("clip", ("", 22), ("X", 9)),
 }
-"""The numbers of each design's page: behaviours, then the defects that must not be inherited."""
+"""The numbers of each design's page: behaviours, the defects that must not be inherited, and what the document claims
+besides (D)."""
 
 _TITLES = {
     "tail": "cut point, retained tail, iterative summary",

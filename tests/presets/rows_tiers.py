@@ -11,7 +11,7 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B1",),
         "CompactionConfig",
         _D + "CompactionConfig",
-        "all settings with their published values; `policy()` makes the preset of them",
+        "all settings with their published values; `build_policy()` makes the preset of them",
         "(it().context_window, it().trigger_threshold, it().target_threshold, it().output_reserve, "
         "it().max_tool_output_tokens, it().truncate_keep_tokens, it().protected_messages) "
         "== (200000, 0.8, 0.6, 16000, 2000, 250, 12)",
@@ -20,8 +20,8 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B1", "tiers.X6"),
         "[compaction] model, auto, protected_messages",
         _D + "CompactionSettings",
-        "in tenfold.toml: `model` and `auto` in `[tenfold]`, `protected_messages` and all other settings of the "
-        'configuration in `[tenfold.presets.tiers]`, by the same names. `model = ""`, chosen, is "auto" there',
+        "the table as a value; in tenfold.toml it is read as it stands (D1). All other settings of the configuration "
+        "go into `[tenfold.presets.tiers]`, by the same names",
         "it().model == '' and it().auto is True and it().protected_messages == 12",
     ),
     Row(
@@ -44,7 +44,7 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B3", "tiers.X6"),
         "AgentEvent::ContextWarning",
         _D + "ContextWarning",
-        "`tenfold.events.Warned`; told to the callable given to `listening`",
+        "`tenfold.events.CompactionWarning`, through `build_listener`",
         "it(used=130000, max=200000).used == 130000",
     ),
     Row(
@@ -59,7 +59,7 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B5",),
         "the status bar, `[ctx: 45%]`",
         _D + "format_status_line",
-        "of a `TokenUsage`; `TokenUsage.of(session)` reads a session",
+        "of a `TokenUsage`; `TokenUsage.from_session(session)` reads a session, and the chat shows the same",
         "it(__import__('tenfold.designs.tiers').designs.tiers.TokenUsage(90000, 200000)) == '[ctx: 45%]'",
     ),
     Row(("tiers.B5",), "TokenUsage{used, max}", _D + "TokenUsage", "", "it(9_990, 20_000).percent == 49"),
@@ -67,7 +67,7 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B5", "tiers.B15"),
         "AgentEvent::CompactionStatus{before, after}",
         _D + "CompactionStatus",
-        "`tenfold.events.Ended`; `line` is the one line that is shown",
+        "`tenfold.events.CompactionEnd`, through `build_listener`; `line` is the one line that is shown",
         "it(150000, 105000).line == '— context compacted (150k → 105k tokens) —'",
     ),
     Row(
@@ -118,7 +118,8 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B11",),
         "the role of the summary",
         "tenfold.config.presets.tiers.tiers",
-        '`summary_role`: "user" (default) or "system"; inside our delimiter stands `<context-summary>`',
+        '`summary_role`: "user" (default) or "system"; inside our delimiter stands `<context-summary>`. The document '
+        'has "system"; in the middle of a list many providers refuse that, so as a default it would break law 3',
         "it(__import__('tenfold.meter.counters').meter.counters.CharacterCounter(), "
         "summary_role='system').summary.role == 'system'",
     ),
@@ -133,7 +134,8 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B12",),
         "compact_with_summarization",
         _D + "compact_with_summarization",
-        "a coroutine; all three tiers; where no usable summary comes, what the first two did stands",
+        "a coroutine; all three tiers; where no usable summary comes, what the first two did stands. It takes a model "
+        "or the name of the session's, by which one is chosen",
         "__import__('inspect').iscoroutinefunction(it)",
     ),
     Row(
@@ -148,14 +150,15 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B13",),
         "the summary model of a provider",
         "tenfold.llm.choose.list_choices",
-        "configured, else the provider's row, else by price, else the session's; `tenfold policies --model X` says why",
+        "configured, else the provider's row, else by price, else the session's; `tenfold policies --model X` says "
+        "why, and `choose_summarization_models` in code",
         "it('ollama:llama3', None)[0].model == 'ollama:llama3'",
     ),
     Row(
         ("tiers.B13",),
         "the provider defaults",
         "tenfold.llm.choose.PREFERRED_MODELS",
-        "openrouter has no row: the rule by price; local: the session's model",
+        "openrouter: its own routing by price, `PRICE_ROUTES`; local: the session's model",
         "(it['anthropic'], it['openai'], it['google']) == ('claude-haiku', 'gpt-4o-mini', 'gemini-2.5-flash')",
     ),
     Row(
@@ -169,7 +172,8 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B15", "tiers.X6"),
         "the tool `compact` with `focus`",
         _D + "CompactTool",
-        "`schema(wire)` and `handle(arguments)`, whose answer is the tool's result: the summary, or why there is none",
+        "`build_schema(wire)` and `handle(arguments)`, whose answer is the tool's result: the summary, or why "
+        "there is none",
         "it.name == 'compact'",
     ),
     Row(
@@ -216,5 +220,80 @@ ROWS: tuple[Row, ...] = (
         "mask before summarizing; a log and its projection",
         "",
         "the order of the stages of the policy; each tier is an overlay that a Block puts over the log",
+    ),
+    Row(
+        ("tiers.D1",),
+        "[compaction] in the configuration file",
+        "tenfold.config.settings.CompactionTable",
+        "read as it stands by `load_settings` and `LivePolicy`, for library, command and chat; it selects the policy, "
+        "and what `[tenfold]`, `[tenfold.presets.tiers]` and the variables say comes first",
+        "(it().model, it().auto, it().protected_messages) == ('', True, 12)",
+    ),
+    Row(
+        ("tiers.D2",),
+        'model = "", chosen',
+        _D + "choose_summarization_models",
+        "in a session by its model, in the functions by the name that is passed, in the chat by the agent's model and "
+        "again when that changes, in the command by `--model`. OpenRouter: the session's model with `:floor`",
+        "it('openrouter:a/b')[0].model == 'openrouter:a/b:floor'",
+    ),
+    Row(
+        ("tiers.D3",),
+        "empty or invalid summaries",
+        "tenfold.summarize.ladder.SummarySettings.is_strict",
+        "no section even after the repair, a few characters, cut off, words without relation to the messages: what the "
+        "first two tiers did is kept, and nothing is filled in by code",
+    ),
+    Row(
+        ("tiers.D4",),
+        "a summary that fails is told",
+        _D + "SummarizationFailure",
+        "`events.SummaryFailure` with the reason, a warning of the logger `tenfold`, a line in the chat, a word in the "
+        "tool's result; also where the next model wrote the summary",
+        "it('HTTP 401').reason == 'HTTP 401'",
+    ),
+    Row(
+        ("tiers.D5",),
+        "tier_reached Summarized",
+        _D + "CompactionResult",
+        "only where a model wrote the summary; without a model tiers 1 and 2 run, and `summary` is None",
+    ),
+    Row(
+        ("tiers.D6",),
+        "70 %, 80 % and `[ctx: 72%]`",
+        _D + "TokenUsage.from_session",
+        "all are shares of the window less the output reserve, in the bar, the warning and the trigger",
+    ),
+    Row(
+        ("tiers.D7",),
+        "Agent::compact_messages_with_summary",
+        "tenfold.agent.Agent.run_compaction",
+        "with the focus as its argument; `get_summary(agent.session)` is the text. The tool of an agent runs the same",
+        "__import__('inspect').iscoroutinefunction(it)",
+    ),
+    Row(
+        ("tiers.D8",),
+        "when the agent would use the tool",
+        _D + "CompactTool.description",
+        "before something new, after finished work, when it loses track; and that the result says what was kept",
+    ),
+    Row(
+        ("tiers.D9",),
+        "invisible continuation",
+        "tenfold.config.presets.tiers.CLOSING",
+        "the request goes on in the same call: nobody is asked, no message is added but the summary, which says so",
+        "'do not ask again' in it",
+    ),
+    Row(
+        ("tiers.D10",),
+        "structured metadata: files, tool history, decisions",
+        "",
+        "code keeps them below the model's text, whatever that says: `Outcome.facts` counts them",
+    ),
+    Row(
+        ("tiers.D11",),
+        "the user interface is not blocked",
+        "tenfold.session.AsyncSession.compact",
+        "the summary is written without holding the event loop, in the functions too",
     ),
 )

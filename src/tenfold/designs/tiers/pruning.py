@@ -23,7 +23,7 @@ from tenfold.config.presets.tiers import DEFAULTS, tiers
 from tenfold.config.settings import CompactionTable
 from tenfold.engine.model_breaker import MODEL_RUNGS
 from tenfold.errors import UsageError
-from tenfold.llm.choose import choose_writers
+from tenfold.llm.choose import ModelChoice, choose_writers
 from tenfold.llm.model import Model
 from tenfold.meter.counters import FALLBACK_CHOICE, BytePairCounter, Counter, is_bpe_installed, measure_messages
 from tenfold.plan.draft import SUMMARY
@@ -234,6 +234,17 @@ def prune_messages(
     return PruneResult(outcome.tokens_before, outcome.tokens_after, len(shorter), tier, result.messages)
 
 
+def choose_summarization_models(session_model: str, configured: str = "") -> tuple[ModelChoice, ...]:
+    """Returns the models that write summaries, in order, each with its reason.
+
+    They are the configured one, else the cheapest of the provider of `session_model`, with that model itself as the
+    fallback. Empty if no provider is known for it.
+
+        choose_summarization_models("openai:gpt-5")[0].model  # openai:gpt-4o-mini
+    """
+    return choose_writers(session_model, configured=(configured,) if configured else ())
+
+
 class _Summarizer(Struct, frozen=True):
     """What writes summaries, and the names of the models that are asked, in order. `model` None: nobody does."""
 
@@ -243,18 +254,17 @@ class _Summarizer(Struct, frozen=True):
 
 def _open_summarizer(model: Model | str | None, config: CompactionConfig) -> _Summarizer:
     """Opens the configured model, else those chosen for the session's model, or takes the model that was passed."""
-    configured = (config.summarization_model,) if config.summarization_model else ()
+    configured = config.summarization_model or ""
     if isinstance(model, str) or (model is None and configured):
-        names = tuple(choice.model for choice in choose_writers(model or "", configured=configured))
+        names = tuple(choice.model for choice in choose_summarization_models(model or "", configured))
         if not names:
             raise UsageError(
-                f"no provider is known for {config.summarization_model or model!r}: name it as PROVIDER:MODEL, as in "
-                "openai:gpt-4o-mini"
+                f"no provider is known for {configured or model!r}: name it as PROVIDER:MODEL, as in openai:gpt-4o-mini"
             )
         from tenfold.llm.provider import ProviderModel  # noqa: PLC0415 - an optional extra
 
         return _Summarizer(ProviderModel(*names), names)
-    return _Summarizer(model, () if model is None else configured or (_PASSED_MODEL,))
+    return _Summarizer(model, () if model is None else (configured or _PASSED_MODEL,))
 
 
 _PASSED_MODEL = "default"
