@@ -155,7 +155,8 @@ Listener = Callable[[Event], None]
 
 def build_summary_failure(session: str, outcome: Outcome, time: int) -> SummaryFailure | None:
     """Builds the event of a summary model that failed although there is a Block. Returns None if none failed."""
-    if outcome.status != "compacted" or not outcome.spent.calls or outcome.rung in ("model", "stricter"):
+    is_by_first_model = outcome.rung in ("model", "stricter") or not outcome.notes
+    if outcome.status != "compacted" or not outcome.spent.calls or is_by_first_model:
         return None
     return SummaryFailure(session, "; ".join(outcome.notes), time)
 

@@ -59,7 +59,7 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings that every policy has.
 
     `stages` run before the policy's own; see `plugins` for their names. `model` and `fallbacks` write the summaries. If
-    they are empty, code writes them; for the command, "auto" chooses by the agent's model. `focus` is what summaries
+    they are empty, code writes them; "auto" chooses by the agent's model. `focus` is what summaries
     emphasize. `archive` receives every batch of a policy that makes batches; if it is empty, only the store keeps them.
     `extensions` are a user's hooks and listeners. `namespace` is the tenant whose sessions the command works on. With
     `redact_at_rest` the store of the command keeps no secrets: see `SqliteStore`.
