@@ -183,6 +183,20 @@ def test_the_chat_chooses_by_its_agents_model_and_again_when_that_changes(tmp_pa
     assert own == "anthropic:claude-opus-4-5"
 
 
+@pytest.mark.spec("tiers.D2", "tiers.B13")
+def test_a_local_model_writes_its_own_summaries(tmp_path: Path, settings: Path) -> None:
+    """A conversation with a server of one's own does not go to a provider because its client has the same name."""
+    assert settings.is_file()
+    with Loopback(GOOD) as loopback:
+        options = AgentOptions(tmp_path, "openai:qwen", get_base_url("openai:", loopback), window=24_000)
+        agent = open_agent(SqliteStore(":memory:"), options, refuse)
+        agent.session.append(*make_talk(60))
+        assert asyncio.run(agent.run_compaction()).rung == "model"
+        assert {got.body["model"] for got in loopback.requests} == {"qwen"}
+    change_model(agent, "openai:gpt-5")
+    assert agent.session.policy.summary.models == ("openai:gpt-4o-mini", "openai:gpt-5")
+
+
 @pytest.mark.spec("tiers.D2")
 def test_openrouter_routes_the_sessions_model_by_price() -> None:
     first, last = choose_models("openrouter:anthropic/claude-sonnet-4.5")

@@ -90,7 +90,9 @@ def open_agent(
         report_problem(f"the context window of {name} is unknown, so nothing is compacted: set it with --window")
     coding_tools = CodingTools(options.root, approve, max_size=min(MAX_RESULT_SIZE, window or MAX_RESULT_SIZE))
     environ = {**os.environ, "TENFOLD_POLICY": options.policy} if options.policy else os.environ
-    policy = _LivePolicy(LivePolicy(choose_counter(name).counter, environ=environ, report=report), name)
+    policy = _LivePolicy(
+        LivePolicy(choose_counter(name).counter, environ=environ, report=report), name, options.base_url
+    )
     config = load_settings(environ=environ)
     info = row.info if row else SessionInfo(IDS.generate())
     if info.model != name and not info.format:  # a session read from a file keeps its description
@@ -123,7 +125,7 @@ def change_model(agent: Agent, model: str, *, base_url: str = "", window: int | 
     session = agent.session
     name, new_model = choose_model(AgentOptions(Path(), model, base_url))
     source = session.policy_source
-    policy = source.with_agent_model(name) if isinstance(source, _LivePolicy) else source
+    policy = source.with_agent_model(name, base_url) if isinstance(source, _LivePolicy) else source
     named = (policy if isinstance(policy, Policy) else policy()).summary.models
     summary_models = [one for one in named if ":" in one]
     writer = _open_summary_writer(summary_models, name, base_url)
@@ -187,23 +189,27 @@ def _find_keyed_model(environ: Mapping[str, str], report: Callable[[str], None])
 
 
 class _LivePolicy:
-    """The policy of the current settings, read live. It resolves "auto" to models."""
+    """The policy of the current settings, read live. It resolves "auto" to models.
 
-    def __init__(self, live: LivePolicy, agent_model: str) -> None:
-        self._live, self._agent_model = live, agent_model
+    Behind a base URL that is the agent's own model: what else the server has is not known, and the conversation may not
+    go to another one.
+    """
+
+    def __init__(self, live: LivePolicy, agent_model: str, base_url: str) -> None:
+        self._live = live
+        self._agent_model = "" if base_url or agent_model == DEMONSTRATION else agent_model
         self._cache: tuple[Policy, Policy] | None = None
 
-    def with_agent_model(self, agent_model: str) -> _LivePolicy:
+    def with_agent_model(self, agent_model: str, base_url: str) -> _LivePolicy:
         """Returns the same policy for another model of the agent."""
-        return _LivePolicy(self._live, agent_model)
+        return _LivePolicy(self._live, agent_model, base_url)
 
     def __call__(self) -> Policy:
         policy = self._live()
         if self._cache is None or self._cache[0] is not policy:
             models = policy.summary.models
             if models == (AUTO,):
-                choices = () if self._agent_model == DEMONSTRATION else choose_writers(self._agent_model)
-                models = tuple(choice.model for choice in choices)
+                models = tuple(choice.model for choice in choose_writers(self._agent_model))
             self._cache = policy, replace(policy, summary=replace(policy.summary, models=models))
         return self._cache[1]
 
