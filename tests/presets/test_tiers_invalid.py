@@ -36,6 +36,7 @@ def draw_words(count: int) -> str:
     return " ".join(islice(cycle(_WORD_TEXT.split()), count * 7, count * 8))
 
 
+_FEW = [f"{draw_words(2)}.", f"{draw_words(3)}.", f"{draw_words(4)}.", f"{draw_words(5)}."]
 INVALID = {
     "one character": ScriptedReply(text="x"),
     "one character under each heading": ScriptedReply(text=put_under_headings("x")),
@@ -45,6 +46,7 @@ INVALID = {
     "random words under the headings": ScriptedReply(
         text=put_under_headings(*(f"{draw_words(n)}." for n in range(11, 18)))
     ),
+    "a few random words under the headings": ScriptedReply(text=put_under_headings(*_FEW, *_FEW[:3])),
     "random words in sentences": ScriptedReply(
         text=put_under_headings(*(f"The {draw_words(n)} is with the {draw_words(n + 1)}." for n in range(9, 16)))
     ),
