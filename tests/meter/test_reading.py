@@ -185,6 +185,37 @@ def test_the_ratio_is_reset_by_a_block() -> None:
     assert (reset.tokens, reset.source) == (1_200, "estimated")
 
 
+@pytest.mark.parametrize(
+    ("requests", "hidden"),
+    [
+        ([(200, 400), (1_200, 2_400)], 0),
+        ([(200, 4_400), (1_200, 6_400)], 4_000),
+        ([(200, 4_400), (300, 4_600)], 4_000),
+        ([(200, 900), (300, 1_350)], 0),
+        ([(150, 8_970)], 8_670),
+        ([(200, 7_000), (1_200, 7_000)], 6_600),
+        ([(1_000, 6_000), (200, 4_400)], 4_000),
+    ],
+    ids=["a plain ratio", "a floor", "too little growth", "large", "once", "a constant", "before and after a Block"],
+)
+def test_the_ratio_sets_apart_what_the_reports_hold_beside_the_estimate(
+    requests: list[tuple[int, int]], hidden: int
+) -> None:
+    anchors = Calibration()
+    for request in requests:
+        anchors = record_usage(expire_reports(anchors), Usage(request[1], model="m"), request[0], BPE)
+    reset = build_reading(100, expire_reports(anchors), Estimator("ratio", 2.0), model="m", window=None, counter=BPE)
+    assert reset.tokens == hidden + 200
+    assert (reset.floor, reset.slope) == (hidden, 2.0)
+
+
+def test_a_report_that_leaves_out_most_of_the_request_is_not_believed() -> None:
+    """A provider may not count what it read from its cache."""
+    anchors = build_anchors((1_000, 300))
+    reading = build_reading(1_100, anchors, Estimator("ratio", 2.0), model="m", window=None, counter=BPE)
+    assert reading.tokens == 2_200
+
+
 def test_anchors_survive_a_snapshot() -> None:
     anchors = expire_reports(build_anchors((100, 3_000), (10_100, 15_000)))
     assert decode_calibration(encode_calibration(anchors)) == anchors

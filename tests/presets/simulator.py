@@ -26,8 +26,11 @@ SUMMARY = (
 )
 """The summariser's answer: 120 characters, as in the original, under the headings that it is checked for."""
 REPLY = 120
+MINIMAL_SUMMARY = 250
+"""Estimated tokens of the smallest summary with its delimiter, and of the continuation around the user's request."""
 Tools = Callable[[int], Sequence[int]]
 """The characters of each tool result in a turn, which is counted from 1; none for a turn without tools."""
+Report = Callable[[int], int]
 
 
 def use_no_tools(_turn: int) -> Sequence[int]:
@@ -40,8 +43,17 @@ def build_tools(*sizes: int, every: int = 1, only: int = 0) -> Tools:
     return lambda turn: sizes if (turn == only if only else turn % every == 0) else ()
 
 
+def report_truly(real: int) -> int:
+    """A provider that reports what it counted."""
+    return real
+
+
 class Setup(Struct, frozen=True):
-    """One row: sizes in characters, `window` in tokens. `parallel` tools are one batch and answered together."""
+    """One row: sizes in characters, `window` in tokens. `parallel` tools are one batch and answered together.
+
+    `hidden` are tokens that the provider counts and the guard never sees. `report` makes the reported tokens of the
+    counted ones; 0 reports nothing.
+    """
 
     window: int
     turns: int
@@ -51,10 +63,15 @@ class Setup(Struct, frozen=True):
     usage: bool = True
     tools: Tools = use_no_tools
     parallel: bool = False
+    hidden: int = 0
+    report: Report = report_truly
 
 
 class Ran(Struct, frozen=True):
-    """What came of a row. `peak` in the provider's tokens; `called` are the steps at which the summariser was asked."""
+    """What came of a row. `peak` in the provider's tokens; `called` are the steps at which the summariser was asked.
+
+    `overflows` are the steps whose request exceeded the window although a smaller one could have been sent.
+    """
 
     steps: int
     calls: int
@@ -63,6 +80,7 @@ class Ran(Struct, frozen=True):
     outcomes: tuple[Outcome, ...]
     attempts: tuple[Attempt, ...]
     session: Session
+    overflows: tuple[int, ...] = ()
 
 
 def make_text(size: int, seed: int) -> str:
@@ -86,6 +104,7 @@ class Host:
         self.reals: list[int] = []
         self.called: list[int] = []
         self.outcomes: list[Outcome] = []
+        self.overflows: list[int] = []
 
     @property
     def session(self) -> Session:
@@ -99,11 +118,27 @@ class Host:
         if self.session.outcome is not None:
             self.outcomes.append(self.session.outcome)
         self.called.extend([len(self.reals)] * (len(self.model.asks) - before))
-        self.reals.append(int(estimate_request(request) * self.setup.ratio))
+        self.reals.append(self.count(request))
+        if self.reals[-1] > self.setup.window >= self.count_least(request):
+            self.overflows.append(len(self.reals) - 1)
         self.contents.append({"role": "assistant", "content": answer})
         if self.setup.usage:
-            self.plugin.after_model(self.context, {"usage": {"input_tokens": self.reals[-1], "output_tokens": 30}})
+            usage = {"input_tokens": self.setup.report(self.reals[-1]), "output_tokens": 30}
+            self.plugin.after_model(self.context, {"usage": usage})
         return request
+
+    def count(self, request: dict[str, Any]) -> int:
+        """What the provider counts of a request."""
+        return self.setup.hidden + int(estimate_request(request) * self.setup.ratio)
+
+    def count_least(self, request: dict[str, Any]) -> int:
+        """What it would count of the least that can be sent: the newest step, the words asked, and a minimal summary."""
+        asked = max(
+            at for at, m in enumerate(self.contents) if m["role"] == "user" and m["content"][0]["type"] == "text"
+        )
+        newest = self.contents[max(asked + 1, len(self.contents) - 2) :]
+        kept = {**request, "messages": [self.contents[asked], *newest]}
+        return self.count(kept) + int(MINIMAL_SUMMARY * self.setup.ratio)
 
     def run_turn(self, number: int) -> None:
         """A user message, the tools of this turn, and the model's closing words."""
@@ -131,7 +166,9 @@ def run(setup: Setup, *options: Option) -> Ran:
     entries = session.address.store.read_entries(session.address.namespace, session.address.session)
     attempts = tuple(e for e in entries if isinstance(e, Attempt))
     called, outcomes = tuple(host.called), tuple(host.outcomes)
-    return Ran(len(host.reals), len(called), max(host.reals), called, outcomes, attempts, session)
+    return Ran(
+        len(host.reals), len(called), max(host.reals), called, outcomes, attempts, session, tuple(host.overflows)
+    )
 
 
 def use_mixed_tools(turn: int) -> Sequence[int]:

@@ -19,6 +19,7 @@ from tenfold.llm import ScriptedModel, ScriptedReply
 from tenfold.meter.counters import CharacterCounter
 from tenfold.plan.continuation import extract_request, is_continuation
 from tenfold.plan.draft import RecallMode
+from tenfold.record.entry import Attempt
 from tenfold.record.message import Image, Message, Text, get_text
 from tenfold.session import Session
 from tenfold.session.stateless import compact
@@ -498,13 +499,13 @@ def test_a_guard_over_a_store_goes_on_where_another_stopped() -> None:
 
 
 @pytest.mark.spec("threshold.W3", "threshold.27")
-def test_a_floor_over_the_threshold_is_one_event_and_an_overflow_still_compacts() -> None:
+def test_a_floor_over_the_window_is_one_event_and_an_overflow_still_compacts() -> None:
     """The original summarises at each step as soon as system prompt and tools alone are over the threshold."""
     told: list[Event] = []
     model = ScriptedModel([SUMMARY], repeat=True)
     policy = threshold(COUNTER, summary=with_prompts(SummarySettings(models=("m",))))
     made = open_session(
-        [make_system_message(make_text(13_000, 1))], policy, answerer=Answerer(model=model, listeners=(told.append,))
+        [make_system_message(make_text(16_500, 1))], policy, answerer=Answerer(model=model, listeners=(told.append,))
     )
     for number in range(3):
         made.append(make_user_message(make_text(600, number)), make_reply(make_text(600, number)))
@@ -512,10 +513,27 @@ def test_a_floor_over_the_threshold_is_one_event_and_an_overflow_still_compacts(
     assert not model.asks
     (event,) = [e for e in told if not isinstance(e, CompactionWarning)]
     assert isinstance(event, CompactionSkip)
-    assert event.outcome.itemised["system prompt"] >= 3_250
+    assert event.outcome.itemised["system prompt"] >= 4_125
     made.append(*[each for n in range(4) for each in make_read_step(n, "a.py", words=10)])
     outcome = made.compact(replace(made.build_call(window=8_000), demand="overflow"))
     assert outcome.status == "compacted", "a provider that refused is another matter"
+
+
+@pytest.mark.spec("threshold.W3", "threshold.1")
+def test_a_floor_between_threshold_and_window_is_compacted_to_the_least_without_a_model() -> None:
+    """The bloated conversation is never sent as it is, also where no summary brings it under the threshold."""
+    model = ScriptedModel([SUMMARY], repeat=True)
+    policy = threshold(COUNTER, summary=with_prompts(SummarySettings(models=("m",))))
+    made = open_session([make_system_message(make_text(13_000, 1))], policy, answerer=Answerer(model=model))
+    for number in range(40):
+        made.append(make_user_message(make_text(600, number)), make_reply(make_text(600, number)))
+        made.compact(window=8_000)
+        assert made.take_reading(window=8_000).tokens <= 8_000
+    assert len(get_blocks(made)) > 3
+    assert not model.asks
+    attempts = [e for e in made.read_entries(range(made.view.length)) if isinstance(e, Attempt)]
+    assert len(attempts) <= 3, "what came to nothing is remembered"
+    assert not any(each.status == "unsatisfiable" for each in attempts)
 
 
 @pytest.mark.spec("threshold.16", "threshold.13")

@@ -40,14 +40,27 @@ def test_a_compaction_gets_smaller_and_is_not_followed_by_another_at_once(row: S
 
 @pytest.mark.spec("threshold.W3", "threshold.27")
 @pytest.mark.parametrize("row", FUTILE, ids=get_name)
-def test_a_floor_over_the_threshold_calls_no_model_and_is_said_once(row: Simulation) -> None:
+def test_a_floor_over_the_threshold_calls_no_model(row: Simulation) -> None:
     """The original summarises at every step: 4 of 5, and 10 of 10, each of them three times where it is worse."""
     ran = run(row.setup)
     assert ran.calls == 0
+    assert ran.overflows == ()
+
+
+@pytest.mark.spec("threshold.W3")
+def test_what_does_not_fit_the_window_is_said_once() -> None:
+    ran = run(FUTILE[0].setup)
     (attempt,) = ran.attempts
     assert attempt.status == "unsatisfiable"
-    assert "nothing can bring the view under 6,400 tokens" in attempt.reason
-    assert not any(o.status == "compacted" for o in ran.outcomes)
+    assert "nothing can bring the view under 8,000 tokens" in attempt.reason
+
+
+@pytest.mark.spec("threshold.1", "threshold.W3")
+def test_a_floor_between_threshold_and_window_is_compacted_to_the_least() -> None:
+    ran = run(replace(FUTILE[1].setup, turns=40))
+    assert ran.calls == 0
+    assert ran.peak <= 8_000
+    assert not any(o.status == "unsatisfiable" for o in ran.outcomes)
 
 
 @pytest.mark.spec("threshold.8", "threshold.7")

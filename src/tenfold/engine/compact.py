@@ -20,8 +20,8 @@ from tenfold.engine.call import Call, Measures, describe_demand
 from tenfold.engine.compaction_case import CompactionCase
 from tenfold.engine.fit import build_goal, fit_plan
 from tenfold.engine.model_breaker import explain_pause
-from tenfold.meter.counters import get_family_factor, measure_messages
-from tenfold.meter.estimators import expire_reports
+from tenfold.meter.counters import measure_messages
+from tenfold.meter.estimators import expire_reports, get_factor
 from tenfold.meter.reading import Reading, build_plain_reading, build_reading
 from tenfold.plan.draft import Draft, itemize_least, start_draft
 from tenfold.plan.long_messages import count_shortenable_tokens, shorten_newest_outputs, shorten_request
@@ -117,7 +117,8 @@ def decide_case(
     """Decides whether to act and down to which target, over a draft that changes nothing yet."""
     draft = build_draft(view, measured.policy, measured.call, measures)
     decision = make_decision(draft, measured)
-    overhead = max(0, measured.reading.floor - measured.call.floor)
+    counted = 0 if measured.policy.estimator.kind == "ratio" else measured.call.floor
+    overhead = max(0, measured.reading.floor - counted)
     draft = replace(draft, limit=decision.next_trigger)
     facts = collect_facts(draft) if decision.should_act else ()
     notes = list_notes(measured)
@@ -312,13 +313,13 @@ def make_decision(draft: Draft, measured: Measured) -> Decision:
     Reports of usage may be wrong and corrections are guesses. So where nothing fits the limit by the Reading, what fits
     without what the policy itself keeps free for an answer is tried, then what fits by the reports or by our own count.
     """
-    reading = measured.reading
-    limits, is_futile = find_limits(draft, measured)
+    reading, policy = measured.reading, measured.policy
+    limits = find_limits(draft, measured)
     decision = _decide_by(draft, measured, reading, limits)
-    if decision.status != "unsatisfiable" or limits is None or is_futile:
+    if decision.status != "unsatisfiable" or limits is None:
         return decision
     widest = replace(limits, hard=max(limits.hard, limits.ceiling))
-    slopes = (*find_reported_slope(measured.call, measured.policy), 1.0)
+    slopes = (*find_reported_slope(measured.call, policy), *find_factor_without_reports(measured.call, policy), 1.0)
     others = (build_plain_reading(reading.estimate, reading.window, slope=slope) for slope in slopes)
     for other in (reading, *others):
         tried = _decide_by(draft, measured, other, widest)
@@ -333,6 +334,13 @@ def find_reported_slope(call: Call, policy: Policy) -> tuple[float, ...]:
     if row is None or row.smallest_estimate <= 0:
         return ()
     return (row.reported_at_smallest / row.smallest_estimate,)
+
+
+def find_factor_without_reports(call: Call, policy: Policy) -> tuple[float, ...]:
+    """Finds the published factor where no report is known. Empty for an estimator that has none of its own."""
+    if policy.estimator.kind != "ratio":
+        return ()
+    return (get_factor(policy.estimator, call.model, policy.counter.name),)
 
 
 def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limits | None) -> Decision:
@@ -364,23 +372,18 @@ def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limit
     return replace(decision, target=target, next_trigger=next_trigger, limit=max(1, limit))
 
 
-def find_limits(draft: Draft, measured: Measured) -> tuple[Limits | None, bool]:
-    """Returns the limits that the decision is made by, None where the window is unknown, and whether to give up.
+def find_limits(draft: Draft, measured: Measured) -> Limits | None:
+    """Returns the limits that the decision is made by, None where the window is unknown.
 
-    The estimator `ratio` reads no floor. There the floor is the sum of the parts known to be fixed, corrected like
-    everything else. If that alone reaches the trigger, an automatic check cannot help as long as the view is below the
-    hard limit by our own count. The trigger then becomes the hard limit, so that the check ends as `unsatisfiable`.
+    The floor of the estimator `ratio` is only what no count sees. The parts known to be fixed come on top of it,
+    corrected like everything else.
     """
     policy, call, reading = measured.policy, measured.call, measured.reading
     if reading.window is None or policy.estimator.kind != "ratio":
-        return measured.limits, False
+        return measured.limits
     parts = itemize_least(draft)
-    floor = round(reading.slope * (parts.get("given apart", 0) + parts.get("system prompt", 0)))
-    limits = policy.get_limits(reading.window, output_reserve=call.output_reserve, floor=floor)
-    is_check = call.demand == "check" and call.to is None
-    own_count = draft.tokens * get_family_factor(call.model, policy.counter.name)
-    is_futile = is_check and floor >= limits.soft and own_count <= limits.hard
-    return (replace(limits, hard=limits.soft, ceiling=limits.soft) if is_futile else limits), is_futile
+    floor = reading.floor + round(reading.slope * (parts.get("given apart", 0) + parts.get("system prompt", 0)))
+    return policy.get_limits(reading.window, output_reserve=call.output_reserve, floor=floor)
 
 
 def with_immediate_trigger(limits: Limits, reading: Reading) -> Limits:
@@ -414,6 +417,7 @@ def collect_history(draft: Draft, policy: Policy, call: Call) -> CompactionHisto
         attempts=attempts,
         retracted=marks.undone,
         is_repeat=isinstance(newest, Block) and (newest.policy, newest.reason) == (policy.name, describe_demand(call)),
+        is_unsatisfiable=isinstance(newest, Block) and newest.is_unsatisfiable,
     )
 
 

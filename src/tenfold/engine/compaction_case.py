@@ -179,6 +179,7 @@ class CompactionCase(Struct, frozen=True):
             batches=filled.batches,
             top_batches=filled.top_batches,
             receipt=receipt,
+            is_unsatisfiable=bool(self.decision.doubt) and self.decision.already_recorded,
         )
         missed = after > self.target or self.decision.target_missed
         outcome = Outcome(

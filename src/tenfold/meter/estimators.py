@@ -25,14 +25,19 @@ HOST_CUT_SHARE = 0.8
 The two compactions in the recorded pi session went down to 0.15 of the size before. No other report there fell at all.
 """
 MIN_RATIO, MAX_RATIO = 1.0, 5.0
+MIN_LEVER = 200
+"""Estimated tokens between two requests from which their reports tell what grows with the estimate and what does not."""
+MIN_HIDDEN_SHARE = 0.1
+"""Share of the smallest report below which what nothing explains is taken for the inaccuracy of counting."""
 MAX_MODELS = 8
 
 
 class Estimator(Struct, frozen=True, omit_defaults=True):
     """How an estimate is corrected towards what the provider would report. It is a value on the policy.
 
-    `anchored` reads floor + slope x estimate. `ratio` is the published formula of the preset `threshold`. `factor` is
-    the correction while no usage is known. None takes the factor of the model's family and the counter.
+    `anchored` reads floor + slope x estimate. `ratio` is the published formula of the preset `threshold`, with what the
+    reports hold beside all that we count set apart. `factor` is the correction while no usage is known. None takes the
+    factor of the model's family and the counter.
     """
 
     kind: Literal["anchored", "ratio"] = "anchored"
@@ -73,6 +78,32 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
     def compute_floor(self, slope: float) -> float:
         """Returns what requests hold that the estimate does not see (system prompt, tools); never below zero."""
         return max(0.0, self.reported_at_smallest - slope * self.smallest_estimate)
+
+    @property
+    def is_credible(self) -> bool:
+        """Whether the reports follow what was sent. A provider may leave out cached tokens, or report a constant."""
+        follows = self._measure_growth() >= MIN_SLOPE
+        return follows and self.last_reported >= MIN_SLOPE * (self.last_estimate + self.last_overhead)
+
+    def learn_hidden(self, factor: float) -> int:
+        """Learns how many tokens the reports hold beside all that we count, for the estimator `ratio`.
+
+        It is what the smallest request took beyond what the growth from it to the newest explains. Where the reports do
+        not follow that growth, or there is too little of it and they are more than the largest correction explains,
+        `factor` is taken for it.
+        """
+        lowest, last = self.smallest_estimate + self.last_overhead, self.last_estimate + self.last_overhead
+        growth = self._measure_growth()
+        slope = factor if growth < MIN_SLOPE else min(max(growth, MIN_RATIO), MAX_RATIO)
+        hidden = self.reported_at_smallest - slope * lowest if last - lowest >= MIN_LEVER else 0.0
+        if hidden < self.last_reported - MAX_RATIO * last:
+            hidden = self.last_reported - factor * last
+        return int(hidden) if hidden > MIN_HIDDEN_SHARE * self.reported_at_smallest else 0
+
+    def _measure_growth(self) -> float:
+        """Returns the reported tokens per estimated one between the smallest and the newest request, 1.0 if too few."""
+        lever = self.last_estimate - self.smallest_estimate
+        return (self.last_reported - self.reported_at_smallest) / lever if lever >= MIN_LEVER else 1.0
 
 
 class Calibration(Struct, frozen=True, array_like=True):
@@ -151,16 +182,19 @@ def get_factor(estimator: Estimator, model: str, counter: str) -> float:
     return get_family_factor(model, counter) if estimator.factor is None else estimator.factor
 
 
-def correct_by_ratio(reported: int, last_estimate: int, estimate: int, *, factor: float) -> tuple[int, float]:
+def correct_by_ratio(
+    reported: int, last_estimate: int, estimate: int, *, factor: float, hidden: int = 0
+) -> tuple[int, float]:
     """Applies the published formula of `threshold`. Returns the tokens, and the correction that gave them.
 
     `reported` is the reported count of the last request and `last_estimate` its estimate (0: none). `estimate` is the
-    present one.
+    present one. `hidden` is what the report is known to hold beside what was estimated; it is not corrected.
     """
     if reported <= 0:
-        return int(estimate * factor), factor
-    correction = min(max(reported / last_estimate, MIN_RATIO), MAX_RATIO) if last_estimate > 0 else factor
-    return max(reported, int(estimate * correction)), correction
+        return hidden + int(estimate * factor), factor
+    shown = reported - hidden
+    correction = min(max(shown / last_estimate, MIN_RATIO), MAX_RATIO) if last_estimate > 0 else factor
+    return max(reported, hidden + int(estimate * correction)), correction
 
 
 def encode_calibration(calibration: Calibration) -> bytes:

@@ -66,8 +66,10 @@ def build_reading(  # noqa: PLR0913 - a view's count, and what it is corrected a
         return Reading(0, "unknown", window, 1.0, 0, 0)
     row = calibration.find_model(model, counter)
     factor = get_factor(estimator, model, counter)
-    if estimator.kind == "ratio" and (row is None or not row.fresh):
-        reading = Reading(int(estimate * factor), "estimated", window, factor, 0, estimate)
+    if estimator.kind == "ratio":
+        reading = _read_by_ratio(estimate, row, factor, window)
+        if row is not None and row.fresh:
+            return _add_growth_bounds(reading, row, media)
         return _add_family_bounds(reading, model, counter, media)
     if row is None:
         other = calibration.find_other_model(model, counter)
@@ -76,8 +78,6 @@ def build_reading(  # noqa: PLR0913 - a view's count, and what it is corrected a
             return _add_family_bounds(reading, model, counter, media)
         reading = _read_by_other_model(estimate, other, get_factor(estimator, other.model, counter), factor, window)
         return _with_bounds(reading, reading.slope, _find_bounds(model, counter), media, ("earlier usage",))
-    if estimator.kind == "ratio":
-        return _add_growth_bounds(_read_by_ratio(estimate, row, factor, window), row, media)
     slope = row.compute_slope(factor)
     floor = row.compute_floor(slope)
     if row.fresh:
@@ -101,12 +101,18 @@ def build_plain_reading(estimate: int, window: int | None = None, *, slope: floa
     return Reading(round(slope * estimate), "estimated", window, slope, 0, estimate)
 
 
-def _read_by_ratio(estimate: int, row: ModelCalibration, factor: float, window: int | None) -> Reading:
-    last = row.last_estimate + row.last_overhead
-    tokens, correction = correct_by_ratio(row.last_reported, last, estimate, factor=factor)
+def _read_by_ratio(estimate: int, row: ModelCalibration | None, factor: float, window: int | None) -> Reading:
+    """Reads the size by the published formula, without a report by `factor`. What is hidden from us is the floor."""
+    if row is None:
+        return Reading(int(estimate * factor), "estimated", window, factor, 0, estimate)
+    hidden, last = row.learn_hidden(factor), row.last_estimate + row.last_overhead
+    reported = row.last_reported if row.fresh else 0
+    tokens, correction = correct_by_ratio(
+        reported, last if row.is_credible else 0, estimate, factor=factor, hidden=hidden
+    )
     if estimate < last:  # the request shrank (tools were removed), so the older count is no lower bound
-        tokens = int(estimate * correction)
-    return Reading(tokens, "reported", window, correction, 0, estimate)
+        tokens = hidden + int(estimate * correction)
+    return Reading(tokens, "reported" if row.fresh else "estimated", window, correction, hidden, estimate)
 
 
 def _read_by_other_model(

@@ -208,6 +208,7 @@ class Block(
         "dropped_facts": "dropped",
         "top_batches": "standing",
         "supplied_details": "supplied",
+        "is_unsatisfiable": "unsatisfiable",
     },
 ):
     """One compaction.
@@ -219,7 +220,8 @@ class Block(
     search still finds their originals. `batches` are the summaries that this Block adds to the archive, and
     `top_batches` the top level of the archive afterwards, oldest first; policies without batches leave both empty. The
     id of a batch is `<block id>/<index>`. `supplied_details` is set if a before-hook supplied the text: the hook's own
-    data as JSON. `receipt` is None where the prices of the session's model were not known.
+    data as JSON. `receipt` is None where the prices of the session's model were not known. `is_unsatisfiable` says that
+    by the provider's reports nothing fits the limit, which an attempt before this Block has recorded already.
     """
 
     id: str
@@ -243,3 +245,4 @@ class Block(
     top_batches: tuple[Slot, ...] = ()
     supplied_details: str = ""
     receipt: Receipt | None = None
+    is_unsatisfiable: bool = False

@@ -31,7 +31,7 @@ class CompactionHistory(Struct, frozen=True):
     `messages_since` counts the messages after it (all messages, if there is none). `growth` is the tokens of the view
     that came after the newest Block, retraction or attempt (None: there was none). `attempts` lie after that Block or
     retraction. `retracted` says that it was a retraction. `is_repeat` says that policy, target and demand equal those
-    of the newest live Block.
+    of the newest live Block, `is_unsatisfiable` that it was made after it was reported that nothing fits the limit.
     """
 
     messages_since: int = 0
@@ -39,6 +39,7 @@ class CompactionHistory(Struct, frozen=True):
     attempts: tuple[Attempt, ...] = ()
     retracted: bool = False
     is_repeat: bool = False
+    is_unsatisfiable: bool = False
 
 
 def decide(  # noqa: PLR0913 - every one is a different fact, and the pure function has nowhere else to take it from
@@ -115,7 +116,8 @@ def _find_refusal(demand: Demand, need: Need, history: CompactionHistory, minimu
 def _build_unsatisfiable(
     idle: Decision, reading: Reading, demand: Demand, history: CompactionHistory, *, least: int
 ) -> Decision:
-    already_recorded = demand != "manual" and any(a.status == "unsatisfiable" for a in history.attempts)
+    is_recorded = history.is_unsatisfiable or any(a.status == "unsatisfiable" for a in history.attempts)
+    already_recorded = demand != "manual" and is_recorded
     reason = (
         f"nothing can bring the view under {idle.limit:,} tokens: system prompt, current request, open step, pins and "
         f"a minimal summary take {least:,}, {least - idle.limit:,} too many (the view has {reading.tokens:,}); "
