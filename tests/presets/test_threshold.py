@@ -16,10 +16,10 @@ from tenfold.engine.drive import Answerer
 from tenfold.events import CompactionSkip, CompactionWarning, Event
 from tenfold.formats import ParsedSession
 from tenfold.llm import ScriptedModel, ScriptedReply
-from tenfold.meter.counters import CharacterCounter
+from tenfold.meter.counters import BytePairCounter, CharacterCounter
 from tenfold.plan.continuation import extract_request, is_continuation
 from tenfold.plan.draft import RecallMode
-from tenfold.record.entry import Attempt
+from tenfold.record.entry import Attempt, Usage
 from tenfold.record.message import Image, Message, Text, get_text
 from tenfold.session import Session
 from tenfold.session.stateless import compact
@@ -287,6 +287,52 @@ def test_what_the_summary_model_has_no_room_for_is_left_out_oldest_first_and_sai
     (note,) = [n for n in outcome.notes if "had no room" in n]
     assert "messages (0 to " in note
     assert "Never touch the audit table." in get_newest_summary(made), "what is dropped still yields facts"
+
+
+CHATS = {
+    "by characters, before any report": (COUNTER, 0.0),
+    "by characters, reported": (COUNTER, 1.1),
+    "with the model's vocabulary": (BytePairCounter("o200k"), 0.0),
+    "with the model's vocabulary, reported": (BytePairCounter("o200k"), 1.02),
+}
+
+
+@pytest.mark.spec("threshold.12", "threshold.7")
+@pytest.mark.parametrize("name", CHATS)
+def test_only_what_is_beyond_four_fifths_of_the_summary_models_window_is_left_out(name: str) -> None:
+    """A correction that is known is taken, and a count with a real vocabulary is not doubled."""
+    counter, ratio = CHATS[name]
+    talk = [m for n in range(220) for m in (make_user_message(make_text(1_600, n)), make_reply(make_text(1_600, n)))]
+    model = ScriptedModel([SUMMARY], repeat=True)
+    settings_ = with_prompts(SummarySettings(models=("o3",), input_tokens=int(200_000 * 0.8)))
+    made = open_session(talk[:-1], threshold(counter, summary=settings_), answerer=Answerer(model=model))
+    size = sum(made.get_message_sizes().values())
+    if ratio:
+        made.append(talk[-1], usage=Usage(int(size * ratio)))
+    assert made.compact(replace(made.build_call(window=200_000), demand="manual")).status == "compacted"
+    factor = ratio or (2.0 if counter is COUNTER else 1.0)
+    sent = counter.count([model.asks[0].prompt])[0] * factor
+    assert min(size * factor, 160_000) * 0.93 <= sent <= 160_000 + 2_000
+
+
+@pytest.mark.spec("threshold.12")
+def test_the_window_of_a_summary_model_nobody_knows_is_that_of_the_conversation() -> None:
+    talk = [m for n in range(60) for m in (make_user_message(make_text(1_600, n)), make_reply(make_text(1_600, n)))]
+    made, model = make_scripted_session(talk)
+    assert made.compact(window=64_000).status == "compacted"
+    assert 64_000 * 0.8 * 0.9 <= COUNTER.count([model.asks[0].prompt])[0] * 2 <= 64_000 * 0.8 + 2_000
+
+
+@pytest.mark.spec("threshold.12", "threshold.14")
+def test_the_earlier_summary_is_part_of_what_must_fit() -> None:
+    made, model = make_scripted_session(
+        [*make_work(40, words=60), make_user_message(REQUEST)], make_brief("Zebra one. " * 20), SUMMARY, input_tokens=6_000
+    )
+    for _ in range(2):
+        made.append(*make_work(60, start=60, words=60))
+        assert made.compact(window=16_000).status == "compacted"
+    assert "<previous-summary>" in model.asks[1].prompt
+    assert COUNTER.count([model.asks[1].prompt])[0] * 2 <= 6_000 + 1_500
 
 
 @pytest.mark.spec("threshold.12")

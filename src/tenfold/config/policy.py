@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tenfold.meter.counters import Counter
-from tenfold.meter.estimators import Estimator
+from tenfold.meter.estimators import Estimator, get_factor
 from tenfold.plan.budgets import Budgets
 from tenfold.plan.draft import Goal, RecallMode
 from tenfold.plan.pipeline import Stage
@@ -101,6 +101,9 @@ class Policy(Struct, frozen=True):
             exact=exact,
             has_model=bool(self.summary.models),
             focus=self.summary.instructions,
+            token_factor=get_factor(self.estimator, self.summary.models[0], self.counter.name)
+            if self.summary.models
+            else 1.0,
         )
         return goal if self.budgets is None else self.budgets.apply(goal, floor)
 

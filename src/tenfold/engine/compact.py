@@ -122,7 +122,8 @@ def decide_case(
     draft = replace(draft, limit=decision.next_trigger)
     facts = collect_facts(draft) if decision.should_act else ()
     notes = list_notes(measured)
-    return CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, overhead, notes)
+    case = CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, overhead, notes)
+    return replace(case, token_factor=find_reported_correction(measured))
 
 
 def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
@@ -130,6 +131,8 @@ def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     call, target = case.call, case.decision.target
     draft = shorten_request(case.draft, case.request_budget, call.recall)
     goal = build_goal(draft, case.policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
+    if case.token_factor is not None:
+        goal = replace(goal, token_factor=case.token_factor)
     if case.policy.can_shorten and case.decision.need == "hard":
         draft = shorten_newest_outputs(draft, case.decision.limit, goal)
     plan = fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
@@ -334,6 +337,12 @@ def find_reported_slope(call: Call, policy: Policy) -> tuple[float, ...]:
     if row is None or row.smallest_estimate <= 0:
         return ()
     return (row.reported_at_smallest / row.smallest_estimate,)
+
+
+def find_reported_correction(measured: Measured) -> float | None:
+    """Finds what the reports say a token of a counter by characters is worth. None where they need not be asked."""
+    is_reported = measured.reading.source == "reported" and measured.policy.counter.name == "chars4"
+    return measured.reading.slope if is_reported else None
 
 
 def find_factor_without_reports(call: Call, policy: Policy) -> tuple[float, ...]:

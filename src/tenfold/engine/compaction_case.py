@@ -29,7 +29,8 @@ class CompactionCase(Struct, frozen=True):
 
     `facts` are those of everything in view, empty where the decision is not to act. `provider_overhead` are tokens
     that the provider counts besides the view. `notes` say what else was decided. `waiting_for_model` says why a policy
-    that shows nothing without a model does nothing yet.
+    that shows nothing without a model does nothing yet. `token_factor` is the reported correction of a counter by
+    characters, None where there is none.
     """
 
     draft: Draft
@@ -42,6 +43,7 @@ class CompactionCase(Struct, frozen=True):
     provider_overhead: int = 0
     notes: tuple[str, ...] = ()
     waiting_for_model: str = ""
+    token_factor: float | None = None
 
     def with_texts_by_code(self, note: str) -> CompactionCase:
         """Returns the case with every text written by code."""

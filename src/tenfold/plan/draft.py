@@ -41,7 +41,8 @@ class Goal(Struct, frozen=True):
     hold. `recall` is how stubs say that the original can be read. `summary_overhead` is what a summary takes without
     any text in it. `window` is the model's, if known.
     `has_model` says whether a model writes the summaries, and `focus` what they should dwell on. `exact` means that the
-    caller named the target, so nothing may exceed it.
+    caller named the target, so nothing may exceed it. `token_factor` is how many of a provider's tokens one of the
+    counter's is taken for, where a text must fit a model's window.
     """
 
     target: int
@@ -60,6 +61,7 @@ class Goal(Struct, frozen=True):
     exact: bool = False
     text_limit: int | None = None
     ceiling: int = 0
+    token_factor: float = 1.0
 
     @property
     def summary_budget(self) -> int:

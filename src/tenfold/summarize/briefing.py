@@ -50,11 +50,10 @@ TODO_ORDER = (
 class BriefingWriter(Struct, frozen=True):
     """Writes one text of at most half the buffer, asking up to `attempts` times.
 
-    The input is bounded by the model's window; `factor` is how far a token count may be off.
+    The conversation and the earlier summary take at most the share of the model's window that the settings allow.
     """
 
     attempts: int = 3
-    factor: float = 2.0
 
     def write(self, job: WritingJob) -> WritingGenerator:
         """See `Writer.write`."""
@@ -82,9 +81,11 @@ class BriefingWriter(Struct, frozen=True):
     ) -> Asking[tuple[AskedText, tuple[str, ...]]]:
         """Asks one model. Also returns a note about messages that did not fit."""
         allowed = self.get_answer_budget(job)
-        budget = int(job.settings.get_input_limit(model, allowed) / self.factor)
-        transcript = fit_messages(context.task.items, budget=budget, count=job.count)
+        limit = job.settings.get_input_limit(model, allowed, job.goal.window)
+        budget = int(limit / max(1.0, job.goal.token_factor))
         earlier = render_earlier_texts(context.task, budget // 2, job.count)
+        budget -= job.count([earlier])[0]
+        transcript = fit_messages(context.task.items, budget=budget, count=job.count)
         body = f"<conversation>\n{transcript.text}\n{END_MARK}\n</conversation>"
         rest = (earlier, body, _render_latest_todos(job))
 

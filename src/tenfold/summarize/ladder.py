@@ -94,9 +94,12 @@ class SummarySettings(Struct, frozen=True):
             return STRUCTURES[purpose] if not prompt or "{structure}" in prompt else ()
         return self.headings or get_headings(self.structure)
 
-    def get_input_limit(self, model: str, answer: int) -> int:
-        """Returns the most tokens to send to `model` so that an answer of `answer` tokens still fits its window."""
-        window = find_window(model) if model else None
+    def get_input_limit(self, model: str, answer: int, window: int | None = None) -> int:
+        """Returns the most tokens to send to `model` so that an answer of `answer` tokens still fits its window.
+
+        `window` is taken for the model's where nobody knows that one.
+        """
+        window = (find_window(model) if model else None) or window
         if window is None:
             return self.input_tokens or DEFAULT_INPUT_TOKENS
         left = max(window - answer, window // 4)

@@ -55,8 +55,8 @@ _SPEAKERS: Mapping[TranscriptStyle, Mapping[Origin, str]] = MappingProxyType(
 )
 _MAX_PART_CHARS, _SHORT_PART_CHARS, _MIN_PART_CHARS = 8_000, 1_000, 120
 """Characters of one part: the most, the fewest before a conversation is split instead, and the fewest of all."""
-_ROLE_PART_CHARS = (8_000, 2_000, 500)
-"""Characters of one part in the style `roles`. Fewer are tried before any message is left out."""
+_MOST_ROLE_CHARS, _LEAST_ROLE_CHARS = 8_000, 500
+"""Characters of one part in the style `roles`: as many as fit, and the fewest before any message is left out."""
 _MIN_ROLE_MESSAGES = 2
 """Messages that are always sent in the style `roles`, as published."""
 MAX_RESULT_CHARS = 2_000
@@ -149,13 +149,22 @@ def fit_messages(items: Items, *, budget: int, count: Count) -> BoundedTranscrip
 
     At least the last two stay, even if they take more than `budget` tokens.
     """
-    lines: list[str] = []
-    sizes: list[int] = []
-    for limit in _ROLE_PART_CHARS:
+
+    def render(limit: int) -> tuple[list[str], list[int]]:
         lines = _render_messages(items, limit, "roles")
-        sizes = count([line + "\n" for line in lines]) if lines else []
-        if sum(sizes) <= budget:
-            break
+        return lines, count([line + "\n" for line in lines]) if lines else []
+
+    lines, sizes = render(_MOST_ROLE_CHARS)
+    if sum(sizes) > budget:
+        lines, sizes = render(_LEAST_ROLE_CHARS)
+        low, high = _LEAST_ROLE_CHARS, _MOST_ROLE_CHARS
+        while sum(sizes) <= budget and high > low * 21 // 20:
+            middle = (low + high) // 2
+            tried = render(middle)
+            if sum(tried[1]) <= budget:
+                low, (lines, sizes) = middle, tried
+            else:
+                high = middle
     first, total = 0, sum(sizes)
     while total > budget and len(lines) - first > _MIN_ROLE_MESSAGES:
         total -= sizes[first]

@@ -24,8 +24,8 @@ from tenfold.trigger.limits import CalibratedBufferTrigger
 OPENING = "[Previous conversation summary]"
 CLOSING = "[End of summary - conversation continues below]"
 DEFAULT_FACTOR = 2.0
-"""Tokens per estimated token until usage is reported: the published value. 2.5 is safer where no usage is ever
-reported.
+"""Tokens per token counted by characters until usage is reported: the published value. 2.5 is safer where no usage is
+ever reported.
 """
 MAX_ATTEMPTS = 3
 MAX_TURNS = 20
@@ -36,16 +36,17 @@ def threshold(
     *,
     summary: SummarySettings | None = None,
     max_compaction_attempts: int = MAX_ATTEMPTS,
-    default_factor: float = DEFAULT_FACTOR,
+    default_factor: float | None = None,
 ) -> Policy:
     """At window - buffer: everything but an open step becomes a summary and a continuation that quotes the request.
 
-    `max_compaction_attempts` limits the model calls for one summary (0 or less: 3).
+    `max_compaction_attempts` limits the model calls for one summary (0 or less: 3). `default_factor` is the provider's
+    tokens per counted token until usage is reported: by default 2.0 for a counter by characters, and for a model's own
+    vocabulary what is known of that model's family.
     """
     attempts = max_compaction_attempts if max_compaction_attempts > 0 else MAX_ATTEMPTS
-    return _build_policy(
-        "threshold", (WholeConversationStage(),), counter, summary, BriefingWriter(attempts, default_factor)
-    )
+    writer = BriefingWriter(attempts)
+    return _build_policy("threshold", (WholeConversationStage(),), counter, summary, writer, default_factor)
 
 
 def sliding(
@@ -54,24 +55,30 @@ def sliding(
     summary: SummarySettings | None = None,
     max_turns: int = MAX_TURNS,
     max_compaction_attempts: int = MAX_ATTEMPTS,
-    default_factor: float = DEFAULT_FACTOR,
+    default_factor: float | None = None,
 ) -> Policy:
     """At window - buffer, or when more than `max_turns` entries follow the newest summary: older ones become a summary.
 
     Three tenths of `max_turns` entries stay, at least 3, and the continuation stands after them. 0 or less means 20
-    entries, and 3 attempts.
+    entries, and 3 attempts. `default_factor` is that of `threshold`.
     """
     attempts = max_compaction_attempts if max_compaction_attempts > 0 else MAX_ATTEMPTS
     turns = max_turns if max_turns > 0 else MAX_TURNS
     stages = (KeepRecentStage(turns, attempts),)
-    return replace(
-        _build_policy("sliding", stages, counter, summary, BriefingWriter(attempts, default_factor)), max_entries=turns
-    )
+    policy = _build_policy("sliding", stages, counter, summary, BriefingWriter(attempts), default_factor)
+    return replace(policy, max_entries=turns)
 
 
-def _build_policy(
-    name: str, stages: tuple[Stage, ...], counter: Counter, summary: SummarySettings | None, writer: BriefingWriter
+def _build_policy(  # noqa: PLR0913 - what the two presets differ in
+    name: str,
+    stages: tuple[Stage, ...],
+    counter: Counter,
+    summary: SummarySettings | None,
+    writer: BriefingWriter,
+    factor: float | None,
 ) -> Policy:
+    if factor is None and counter.name == "chars4":
+        factor = DEFAULT_FACTOR
     settings = replace(
         summary or SummarySettings(),
         structure="four",
@@ -84,7 +91,7 @@ def _build_policy(
         name=name,
         trigger=CalibratedBufferTrigger(),
         stages=stages,
-        estimator=Estimator("ratio", writer.factor),
+        estimator=Estimator("ratio", factor),
         counter=counter,
         summary=settings,
         shares=Shares(tail=0.0, users=0.0, facts=0.25, narrative=0.5),
