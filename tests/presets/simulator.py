@@ -132,7 +132,7 @@ class Host:
         return self.setup.hidden + int(estimate_request(request) * self.setup.ratio)
 
     def count_least(self, request: dict[str, Any]) -> int:
-        """What it would count of the least that can be sent: the newest step, the words asked, and a minimal summary."""
+        """What it would count of the least to be sent: the newest step, the user's words, and a minimal summary."""
         asked = max(
             at for at, m in enumerate(self.contents) if m["role"] == "user" and m["content"][0]["type"] == "text"
         )

@@ -326,7 +326,10 @@ def test_the_window_of_a_summary_model_nobody_knows_is_that_of_the_conversation(
 @pytest.mark.spec("threshold.12", "threshold.14")
 def test_the_earlier_summary_is_part_of_what_must_fit() -> None:
     made, model = make_scripted_session(
-        [*make_work(40, words=60), make_user_message(REQUEST)], make_brief("Zebra one. " * 20), SUMMARY, input_tokens=6_000
+        [*make_work(40, words=60), make_user_message(REQUEST)],
+        make_brief("Zebra one. " * 20),
+        SUMMARY,
+        input_tokens=6_000,
     )
     for _ in range(2):
         made.append(*make_work(60, start=60, words=60))

@@ -26,7 +26,7 @@ The two compactions in the recorded pi session went down to 0.15 of the size bef
 """
 MIN_RATIO, MAX_RATIO = 1.0, 5.0
 MIN_LEVER = 200
-"""Estimated tokens between two requests from which their reports tell what grows with the estimate and what does not."""
+"""Estimated tokens between two requests from which their reports tell what grows with the estimate, and what not."""
 MIN_HIDDEN_SHARE = 0.1
 """Share of the smallest report below which what nothing explains is taken for the inaccuracy of counting."""
 MAX_MODELS = 8

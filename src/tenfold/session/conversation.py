@@ -200,6 +200,16 @@ class Conversation:
             with self.lock:
                 self._cursor.keep_usage(replace(usage, overhead=usage.overhead or self._host.overhead))
 
+    @property
+    def pending_usage(self) -> Usage | None:
+        """The usage of the last request, as long as its answer is not appended."""
+        return self._cursor.pending_usage
+
+    @property
+    def sent_overhead(self) -> int:
+        """The tokens that the last request of a host held besides its list, by this session's counter."""
+        return self._host.overhead
+
     def undo(self) -> str:
         """Retracts the newest live Block and returns its id. Raises `UsageError` if there is none."""
         with self.lock:

@@ -286,6 +286,11 @@ class LogCursor:
         """Appends a setting that adds a rule or drops one."""
         self.append([Setting(self.stamps.new_id(), self.leaf, "", self.stamps.now(), key, text)])
 
+    @property
+    def pending_usage(self) -> Usage | None:
+        """What a provider reported for the last request, whose answer is not appended yet."""
+        return self._pending_usage
+
     def keep_usage(self, usage: Usage | None) -> None:
         """Keeps what a provider reported for the last request until the answer is appended. None forgets it."""
         self._pending_usage = usage

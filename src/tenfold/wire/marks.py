@@ -102,6 +102,11 @@ HARNESS_PATTERNS: tuple[HarnessPattern, ...] = (
     HarnessPattern("<system-note>", "</system-note>", "Tenfold: a later system message, folded"),
     HarnessPattern(OPENING_STUB, OPENING_STUB, "Tenfold: the opening stub"),
     HarnessPattern(CONTINUATION_START, CONTINUATION_END, "Tenfold: the continuation of `threshold` and `sliding`"),
+    HarnessPattern(
+        "[System: The conversation was compacted because it exceeded the context window.",
+        "to repeat anything.]",
+        "adk-utils-go: the continuation after a summary",
+    ),
     HarnessPattern(_SUMMARY_START, _SUMMARY_END, "Tenfold: a summary that no store vouches for"),
     HarnessPattern(STEP_PREFIX, "", "Tenfold: the line of a step"),
     HarnessPattern("[Summary] ", "", "Tenfold: the line of a step, preset blocks"),
@@ -111,6 +116,9 @@ HARNESS_PATTERNS: tuple[HarnessPattern, ...] = (
 
 SUMMARY_PATTERNS: tuple[HarnessPattern, ...] = (
     HarnessPattern("<state_snapshot>", "</state_snapshot>", "Gemini CLI"),
+    HarnessPattern(
+        "[Previous conversation summary]", "[End of summary - conversation continues below]", "adk-utils-go"
+    ),
     HarnessPattern("This session is being continued from a previous conversation", "", "Claude Code"),
     HarnessPattern("Another language model started to solve this problem and produced a summary", "", "Codex"),
     HarnessPattern("The conversation history before this point was compacted into", "</summary>", "pi"),

@@ -69,7 +69,7 @@ def sliding(
     return replace(policy, max_entries=turns)
 
 
-def _build_policy(  # noqa: PLR0913 - what the two presets differ in
+def _build_policy(
     name: str,
     stages: tuple[Stage, ...],
     counter: Counter,

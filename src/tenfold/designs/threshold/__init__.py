@@ -6,9 +6,7 @@ from tenfold.designs.threshold.context_guard import (
     DEFAULT_CONTEXT_WINDOW,
     DEFAULT_MAX_TOKENS,
     BuiltinRegistry,
-    Context,
     ContextGuard,
-    GuardState,
     Option,
     PluginConfig,
     Registry,
@@ -20,11 +18,8 @@ from tenfold.designs.threshold.context_guard import (
     compute_word_limit,
     estimate_request,
     estimate_tokens,
-    export_state,
     find_safe_split,
     find_split_index,
-    get_state,
-    load_state,
     new,
     render_host_todos,
     with_default_factor,
@@ -32,6 +27,8 @@ from tenfold.designs.threshold.context_guard import (
     with_max_tokens,
     with_sliding_window,
 )
+from tenfold.designs.threshold.guard_state import GuardState, export_state, get_state, load_state
+from tenfold.designs.threshold.host_objects import Context
 
 __all__ = [
     "DEFAULT_CONTEXT_WINDOW",

@@ -4,15 +4,16 @@
     plugin.before_model(context, request)     # shortens the message list of a provider's keyword arguments
     plugin.after_model(context, response)
 
-A guard keeps one `Session` for each agent and conversation, and the two hooks call its `before_model` and
-`after_model`. The functions at the end are the design's formulas; the settings themselves belong to the preset.
+A guard keeps one `Session` for each agent and conversation, and the hooks call its `before_model` and `after_model`.
+The functions at the end are the design's formulas; the settings themselves belong to the preset.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -21,41 +22,30 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.threshold import DEFAULT_FACTOR, MAX_ATTEMPTS, MAX_TURNS, sliding, threshold
+from tenfold.designs.threshold.guard_state import GuardState, export_state, load_state, restore_session
+from tenfold.designs.threshold.host_objects import Context, read_context, read_fields, write_fields, write_state
 from tenfold.engine.drive import Answerer
-from tenfold.errors import TenfoldError
 from tenfold.llm.model import Model
-from tenfold.meter.counters import Counter, choose_counter
+from tenfold.meter.counters import CharacterCounter, Counter
 from tenfold.meter.estimators import correct_by_ratio
 from tenfold.meter.windows import find_window_row
 from tenfold.plan.budgets import BufferBudgets
 from tenfold.plan.recent_tail import EntryKind, find_entry_split
 from tenfold.plan.stages.whole_conversation import KeepRecentStage
 from tenfold.record.ask import Answer, ConsultAsk
-from tenfold.record.entry import get_message
 from tenfold.record.message import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, get_tool_calls
-from tenfold.session import Session, SessionAddress
+from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.session.requests import read_request
 from tenfold.store.base import Store
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.briefing import WORDS_PER_TOKEN, render_todos
 from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.visible_text import get_narrative
 from tenfold.trigger.limits import get_buffer
-from tenfold.wire import WIRES, extract_summary_text
 
 _LOG = logging.getLogger("tenfold.contextguard")
 DEFAULT_CONTEXT_WINDOW = 128_000
 DEFAULT_MAX_TOKENS = 4_096
 """The published values for an unknown model."""
-_STATE_KEYS = {
-    "summary": "__context_guard_summary_",
-    "summarized_at": "__context_guard_summarized_at_",
-    "contents_at_compaction": "__context_guard_contents_at_compaction_",
-    "real_tokens": "__context_guard_real_tokens_",
-    "last_heuristic": "__context_guard_last_heuristic_",
-}
-ModelRequest = MutableMapping[str, Any]
-"""A provider's keyword arguments: `messages` (or `input`, `contents`), `model`, `system`, `tools` and the rest."""
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -94,7 +84,7 @@ class _Options(Struct, frozen=True):
     turns: int | None = None
     max_tokens: int = 0
     attempts: int = MAX_ATTEMPTS
-    factor: float = DEFAULT_FACTOR
+    factor: float | None = None
 
 
 Option = Callable[[_Options], _Options]
@@ -116,16 +106,11 @@ def with_max_compaction_attempts(attempts: int) -> Option:
 
 
 def with_default_factor(factor: float) -> Option:
-    """Sets the tokens per estimated token until usage is reported. Default 2.0; use 2.5 if none is ever reported."""
+    """Sets the tokens per counted token until usage is reported. Use 2.5 if none is ever reported.
+
+    The default is 2.0 for the guard's own counter, and for a model's vocabulary what is known of its family.
+    """
     return lambda options: replace(options, factor=factor)
-
-
-class Context(Struct, frozen=True):
-    """Identifies a model call: its agent, conversation and host state. Of the state only `todos` is read."""
-
-    agent: str
-    session: str = "default"
-    state: Mapping[str, Any] = {}
 
 
 class Strategy:
@@ -161,24 +146,51 @@ class Strategy:
         key = (context.agent, context.session)
         with self._lock:
             if key not in self._sessions:
-                todos = _TodoHook()
-                answerer = Answerer(model=self._llm, before_hooks=(todos,))
-                address = SessionAddress(self._store, f"{context.agent}/{context.session}")
-                self._sessions[key] = (Session.create(address, self.policy, answerer=answerer), todos)
+                self._sessions[key] = self._create_session(context, self._store)
             return self._sessions[key]
+
+    def _create_session(self, context: Context, store: Store) -> tuple[Session, _TodoHook]:
+        todos = _TodoHook()
+        answerer = Answerer(model=self._llm, before_hooks=(todos,))
+        address = SessionAddress(store, f"{context.agent}/{context.session}")
+        return Session.create(address, self.policy, answerer=answerer), todos
 
     def compact(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the request to send instead of this one. Raises what `Session.before_model` raises."""
-        session, todos = self._get_session_and_todos(context)
-        todos.text = render_host_todos(context.state.get("todos") or ())
-        return session.before_model(request, window=self.get_window(str(request.get("model") or "")))
+        session = self._open_session(context, request)
+        return session.before_model(request, window=self._find_window(request))
 
-    def rescue(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a shorter request without using the store, for when the store cannot be written."""
-        session = Session.create(
-            SessionAddress(SqliteStore(":memory:"), "rescue"), self.policy, answerer=Answerer(model=self._llm)
-        )
-        return session.before_model(request, window=self.get_window(str(request.get("model") or "")))
+    async def acompact(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Does the same as `compact` without blocking the event loop."""
+        session = await asyncio.to_thread(self._open_session, context, request)
+        window = await asyncio.to_thread(self._find_window, request)
+        return await AsyncSession(session).before_model(request, window=window)
+
+    def rescue(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Does the same as `compact` in memory, where the conversation then stays: its store cannot be used."""
+        made = self._create_session(context, SqliteStore(":memory:"))
+        self._prepare(made, context, request)
+        sent = made[0].before_model(request, window=self._find_window(request))
+        with self._lock:
+            self._sessions[context.agent, context.session] = made
+        return sent
+
+    def _open_session(self, context: Context, request: Mapping[str, Any]) -> Session:
+        found = self._get_session_and_todos(context)
+        self._prepare(found, context, request)
+        return found[0]
+
+    def _prepare(self, found: tuple[Session, _TodoHook], context: Context, request: Mapping[str, Any]) -> None:
+        """Takes what the host's state holds: its to-do list, and for a new session what an earlier one knew."""
+        session, todos = found
+        todos.text = render_host_todos(context.state.get("todos") or ())
+        with self._lock:
+            state = load_state(context.state, context.agent) if session.leaf is None else GuardState()
+            if state.summary or state.real_tokens:
+                restore_session(session, state, request, self._find_window(request))
+
+    def _find_window(self, request: Mapping[str, Any]) -> int:
+        return self.get_window(str(request.get("model") or ""))
 
 
 class _TodoHook:
@@ -195,10 +207,24 @@ class _TodoHook:
 
 
 class PluginConfig(Struct, frozen=True):
-    """The two hooks that a host calls around each model call. Both return None."""
+    """The hooks that a host calls around each model call. All of them return None, and none raises.
 
-    before_model: Callable[[Context, ModelRequest | None], None]
-    after_model: Callable[[Context, Any], None]
+    `before_model(context, request)` and `after_model(context, response)` are plain functions. The other two are their
+    coroutines with the names and keywords of ADK: `Agent(before_model_callback=config.before_model_callback, ...)`.
+    """
+
+    before_model: Callable[[Any, Any], None]
+    after_model: Callable[[Any, Any], None]
+    before_model_callback: Callable[..., Awaitable[None]]
+    after_model_callback: Callable[..., Awaitable[None]]
+
+
+class _ModelCall(Struct, frozen=True):
+    """A request as it was read, and the strategy of its agent."""
+
+    context: Context
+    strategy: Strategy
+    fields: dict[str, Any]
 
 
 class ContextGuard:
@@ -211,18 +237,24 @@ class ContextGuard:
         self.strategies: dict[str, Strategy] = {}
 
     def add(
-        self, agent: str, llm: Model | None, *options: Option, model: str = "summarizer", counter: Counter | None = None
+        self, agent: str, llm: Model | None, *options: Option, model: str = "", counter: Counter | None = None
     ) -> ContextGuard:
         """Registers an agent and the model that writes its summaries. Returns the guard.
 
         Without an option the strategy is `threshold`. Adding an agent again replaces its strategy. `model` names `llm`,
-        to look up its window; `counter` counts the agent's messages (default: the counter for an unknown model).
+        to look up its window in the registry (default: the name that `llm` has itself). Without a name its window is
+        that of the option `with_max_tokens`, or of the conversation. `counter` counts the agent's messages (default: by
+        characters, as published).
         """
         chosen = _Options()
         for option in options:
             chosen = option(chosen)
-        count = counter or choose_counter(None).counter
-        summary = SummarySettings(models=(model,) if llm is not None else ())
+        count = counter or CharacterCounter()
+        name = model or str(getattr(llm, "model", "") or "")
+        window = self._registry.context_window(name) if name else chosen.max_tokens
+        summary = SummarySettings(models=(name or "summarizer",) if llm is not None else ())
+        if window > 0:
+            summary = replace(summary, input_tokens=int(window * summary.input_share))
         if chosen.turns is None:
             policy = threshold(
                 count, summary=summary, max_compaction_attempts=chosen.attempts, default_factor=chosen.factor
@@ -241,37 +273,90 @@ class ContextGuard:
         return self
 
     def plugin_config(self) -> PluginConfig:
-        """Returns the two hooks."""
-        return PluginConfig(self._compact_request, self._record_usage)
+        """Returns the hooks."""
+        return PluginConfig(
+            self._compact_request, self._record_usage, self._compact_request_async, self._record_usage_async
+        )
 
-    def _compact_request(self, context: Context, request: ModelRequest | None) -> None:
+    def _compact_request(self, context: Any, request: Any) -> None:  # noqa: ANN401 - a framework's own objects too
         """Shortens the request's list in place. Does nothing for an empty request or an unknown agent."""
-        strategy = self.strategies.get(context.agent)
-        if strategy is None or not request or not _has_contents(request):
+        call = self._read_call(context, request)
+        if call is None:
+            return
+        sent: Mapping[str, Any] | None
+        try:
+            sent = call.strategy.compact(call.context, call.fields)
+        except Exception as exc:  # noqa: BLE001 - a store, a registry and a framework may raise anything
+            _report_failure(call.context, exc)
+            sent = _compact_in_memory(call)
+        self._finish_call(call, request, sent)
+
+    async def _compact_request_async(self, callback_context: Any, llm_request: Any) -> None:  # noqa: ANN401 - the same
+        """Does the same as `_compact_request` without blocking the event loop."""
+        call = self._read_call(callback_context, llm_request)
+        if call is None:
+            return
+        sent: Mapping[str, Any] | None
+        try:
+            sent = await call.strategy.acompact(call.context, call.fields)
+        except Exception as exc:  # noqa: BLE001 - the same
+            _report_failure(call.context, exc)
+            sent = await asyncio.to_thread(_compact_in_memory, call)
+        self._finish_call(call, llm_request, sent)
+
+    def _read_call(self, context: Any, request: Any) -> _ModelCall | None:  # noqa: ANN401 - the same
+        known = read_context(context)
+        strategy, fields = self.strategies.get(known.agent), None if request is None else read_fields(request)
+        return None if strategy is None or fields is None else _ModelCall(known, strategy, fields)
+
+    def _finish_call(self, call: _ModelCall, request: Any, sent: Mapping[str, Any] | None) -> None:  # noqa: ANN401 - the same
+        """Writes the list that is sent into the request, and the state into the host's."""
+        try:
+            if sent is not None:
+                write_fields(request, call.fields, sent)
+            _keep_state(call.strategy, call.context)
+        except Exception as exc:  # noqa: BLE001 - the same
+            _report_failure(call.context, exc)
+
+    def _record_usage(self, context: Any, response: Any) -> None:  # noqa: ANN401 - the same
+        """Records the reported prompt tokens of a response, unless it is partial."""
+        known = read_context(context)
+        strategy = self.strategies.get(known.agent)
+        if strategy is None or response is None or _is_partial(response):
             return
         try:
-            request.update(strategy.compact(context, request))
-        except (TenfoldError, OSError) as exc:
-            _LOG.warning("context guard of %s: %s; the request is compacted without the store", context.agent, exc)
-            try:
-                request.update(strategy.rescue(request))
-            except TenfoldError as again:
-                _LOG.warning("context guard of %s: the request is none that can be read: %s", context.agent, again)
+            strategy.get_session(known).after_model(response)
+            _keep_state(strategy, known)
+        except Exception as exc:  # noqa: BLE001 - the same
+            _report_failure(known, exc)
 
-    def _record_usage(self, context: Context, response: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
-        """Records the reported prompt tokens of a response, unless it is partial."""
-        strategy = self.strategies.get(context.agent)
-        if strategy is not None and response is not None and not _is_partial(response):
-            strategy.get_session(context).after_model(response)
+    async def _record_usage_async(self, callback_context: Any, llm_response: Any) -> None:  # noqa: ANN401 - the same
+        """Does the same as `_record_usage` without blocking the event loop."""
+        await asyncio.to_thread(self._record_usage, callback_context, llm_response)
+
+
+def _compact_in_memory(call: _ModelCall) -> dict[str, Any] | None:
+    """Goes on with a conversation in memory, for when its store cannot be used. None if that fails as well."""
+    try:
+        sent = call.strategy.rescue(call.context, call.fields)
+    except Exception as exc:  # noqa: BLE001 - the same
+        _LOG.warning("context guard of %s: the request is sent as it is: %s", call.context.agent, exc)
+        return None
+    _LOG.warning("context guard of %s: conversation %s goes on in memory", call.context.agent, call.context.session)
+    return sent
+
+
+def _keep_state(strategy: Strategy, context: Context) -> None:
+    write_state(context.state, export_state(strategy.get_session(context), context.agent))
+
+
+def _report_failure(context: Context, exc: Exception) -> None:
+    _LOG.warning("context guard of %s: %s: %s", context.agent, type(exc).__name__, exc)
 
 
 def new(registry: Registry | None = None, *, store: Store | None = None) -> ContextGuard:
     """Creates a guard without agents."""
     return ContextGuard(registry, store=store)
-
-
-def _has_contents(request: Mapping[str, Any]) -> bool:
-    return any(request.get(wire.profile.request.list_field) for wire in WIRES.values())
 
 
 def _is_partial(response: Any) -> bool:  # noqa: ANN401 - the same
@@ -384,53 +469,3 @@ def render_host_todos(todos: Sequence[Any]) -> str:
         content = str(get("content") or "").strip()
         lines.extend([f"- [{get('status') or 'pending'}] {content}"] if content else [])
     return render_todos(lines)
-
-
-# -- the published state keys ------------------------------------------------------------------------------------------
-
-
-class GuardState(Struct, frozen=True):
-    """What the design stores in a host's state dictionary. Here it is derived from the log.
-
-    `summarized_at` is the size in tokens before the newest summary, and `contents_at_compaction` the number of messages
-    that it covers. `real_tokens` and `last_heuristic` are of the last request; both are 0 after a compaction.
-    """
-
-    summary: str = ""
-    summarized_at: int = 0
-    contents_at_compaction: int = 0
-    real_tokens: int = 0
-    last_heuristic: int = 0
-
-
-def get_state(session: Session) -> GuardState:
-    """Derives the current state from a session."""
-    view = session.view
-    row = session.build_call().calibration.find_model(session.model, session.policy.counter.name)
-    real, last = (row.last_reported, row.last_estimate + row.last_overhead) if row and row.fresh else (0, 0)
-    block = view.find_newest_block()
-    if block is None:
-        return GuardState(real_tokens=real, last_heuristic=last)
-    texts = (
-        extract_summary_text(t.text)
-        for m in view.get_messages()
-        for t in m.parts
-        if m.origin == "tenfold" and isinstance(t, Text)
-    )
-    summary = next((text for text in texts if text is not None), "")
-    last_covered = max(r.last for r in block.replacements if r.kind == "summary")
-    covered = sum(1 for e in view.path.get_entries(0, last_covered) if get_message(e) is not None)
-    return GuardState(get_narrative(summary, session.policy.summary), block.tokens_before, covered, real, last)
-
-
-def export_state(session: Session, agent: str) -> dict[str, str | int]:
-    """Exports the state under the published keys, for hosts with a state dictionary. No session reads it back."""
-    state = get_state(session)
-    return {key + agent: getattr(state, name) for name, key in _STATE_KEYS.items()}
-
-
-def load_state(state: Mapping[str, Any], agent: str) -> GuardState:
-    """Loads the state from a host's dictionary. Numbers may be floats, as JSON can make them."""
-    values = {name: state[key + agent] for name, key in _STATE_KEYS.items() if key + agent in state}
-    numbers = {name: int(value) for name, value in values.items() if name != "summary"}
-    return msgspec.convert({**numbers, "summary": str(values.get("summary", ""))}, GuardState)

@@ -1,0 +1,129 @@
+"""What the design keeps in a host's state dictionary, under its published keys: written after each hook, and read back.
+
+The log has all of it. The dictionary is for hosts whose store does not outlive the process: a new session takes the
+summary and the newest report from it, instead of beginning with the whole conversation and no idea of its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.record.ask import Answer
+from tenfold.record.entry import Usage, get_message
+from tenfold.record.message import Message, Text
+from tenfold.session import Session
+from tenfold.session.requests import read_request
+from tenfold.summarize.visible_text import get_narrative
+from tenfold.wire import extract_summary_text
+
+_STATE_KEYS = {
+    "summary": "__context_guard_summary_",
+    "summarized_at": "__context_guard_summarized_at_",
+    "contents_at_compaction": "__context_guard_contents_at_compaction_",
+    "real_tokens": "__context_guard_real_tokens_",
+    "last_heuristic": "__context_guard_last_heuristic_",
+}
+
+
+class GuardState(Struct, frozen=True):
+    """What the design stores in a host's state dictionary. Here it is derived from the log.
+
+    `summarized_at` is the size in tokens before the newest summary, and `contents_at_compaction` the number of messages
+    that it covers. `real_tokens` is the provider's report for the last request, 0 if there is none since the newest
+    summary. `last_heuristic` is our own count of the last request as it was sent.
+    """
+
+    summary: str = ""
+    summarized_at: int = 0
+    contents_at_compaction: int = 0
+    real_tokens: int = 0
+    last_heuristic: int = 0
+
+
+def get_state(session: Session) -> GuardState:
+    """Derives the current state from a session."""
+    view = session.view
+    state = GuardState(
+        real_tokens=_find_real_tokens(session),
+        last_heuristic=session.take_reading(floor=session.sent_overhead).estimate if view.length else 0,
+    )
+    block = view.find_newest_block()
+    if block is None:
+        return state
+    texts = (
+        extract_summary_text(t.text)
+        for m in view.get_messages()
+        for t in m.parts
+        if m.origin == "tenfold" and isinstance(t, Text)
+    )
+    summary = next((text for text in texts if text is not None), "")
+    last_covered = max(r.last for r in block.replacements if r.kind == "summary")
+    return replace(
+        state,
+        summary=get_narrative(summary, session.policy.summary),
+        summarized_at=block.tokens_before,
+        contents_at_compaction=sum(1 for e in view.path.get_entries(0, last_covered) if get_message(e) is not None),
+    )
+
+
+def _find_real_tokens(session: Session) -> int:
+    if session.pending_usage is not None:
+        return session.pending_usage.prompt
+    row = session.calibration.find_model(session.model, session.policy.counter.name)
+    return row.last_reported if row is not None and row.fresh else 0
+
+
+def export_state(session: Session, agent: str) -> dict[str, str | int]:
+    """Exports the state under the published keys, each with the agent's name behind it."""
+    state = get_state(session)
+    return {key + agent: getattr(state, name) for name, key in _STATE_KEYS.items()}
+
+
+def load_state(state: Any, agent: str) -> GuardState:  # noqa: ANN401 - a dictionary, or what a framework has
+    """Loads the state from a host's dictionary. Numbers may be floats, as JSON can make them."""
+    found = {name: state.get(key + agent) for name, key in _STATE_KEYS.items()}
+    values = {name: value for name, value in found.items() if value is not None}
+    numbers = {name: int(value) for name, value in values.items() if name != "summary"}
+    return msgspec.convert({**numbers, "summary": str(values.get("summary", ""))}, GuardState)
+
+
+def restore_session(session: Session, state: GuardState, request: Mapping[str, Any], window: int) -> None:
+    """Brings a session without entries to where the state says that an earlier one was.
+
+    The messages that the stored summary covers are appended and shown as that summary, without asking a model. The
+    stored report is filed with the newest answer, for whose request it was. A list that begins with a summary already
+    needs none.
+    """
+    read = read_request(request)
+    messages, covered = read.messages, state.contents_at_compaction
+    session.use_model(read.model or session.model)
+    first = next((m for m in messages if m.role != "system"), None)
+    if not state.summary or covered > len(messages) or first is None or first.origin == "harness":
+        covered = 0
+    if covered > 0:
+        session.sync(messages[:covered])
+        _show_summary(session, state.summary, window)
+    answer = _find_last_answer(messages)
+    if state.real_tokens > 0 and answer > covered:
+        session.sync(messages[:answer])
+        overhead = sum(session.policy.counter.count(list(read.overhead_texts))) if read.overhead_texts else 0
+        session.record_usage(Usage(state.real_tokens, model=session.model, overhead=overhead))
+
+
+def _find_last_answer(messages: list[Message]) -> int:
+    return next((at for at in reversed(range(len(messages))) if messages[at].role == "assistant"), -1)
+
+
+def _show_summary(session: Session, summary: str, window: int) -> None:
+    """Compacts what the session holds, with a text that is there already."""
+    answerer = session.answerer
+    session.use_answerer(replace(answerer, before_hooks=(lambda _: Answer(text=summary),)))
+    try:
+        session.compact(replace(session.build_call(window=window), demand="manual"))
+    finally:
+        session.use_answerer(answerer)
