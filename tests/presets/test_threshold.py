@@ -440,9 +440,9 @@ def test_a_summary_is_always_produced(reply: ScriptedReply) -> None:
     assert outcome.notes
     assert "user: " + ("Start. " + make_text(300, 1))[:FALLBACK_CHARACTERS].rstrip() in get_newest_summary(made)
     assert "assistant: Part 0 is done.\n" in get_newest_summary(made)
-    assert (
-        "nothing else of interest" not in get_newest_summary(made).partition("# Facts")[0].partition("Part 0")[0][220:]
-    )
+    narrative = get_newest_summary(made).partition("# Facts")[0]
+    assert narrative.count("[called tool: edit]") == 12, "every message has its line"
+    assert all(len(line) <= 220 for line in narrative.split("\n"))
 
 
 @pytest.mark.spec("threshold.15")
@@ -454,9 +454,33 @@ def test_the_mechanical_text_has_the_published_form() -> None:
         (3, make_result("c", "secret treasure", name="look")),
     ]
     made = write_fallback("Earlier.", items, budget=10_000, count=COUNTER.count)
-    assert made == f"Earlier.{DIVIDER}user: {'a' * 200}\nuser: {'b' * 200}...\nassistant: I look."
+    lines = [
+        f"user: {'a' * 200}",
+        f"user: {'b' * 200}...",
+        "assistant: I look. [called tool: look]",
+        "tool: [tool look returned] secret treasure",
+    ]
+    assert made == f"Earlier.{DIVIDER}" + "\n".join(lines)
     assert DIVIDER == "\n\n---\n\n"
-    assert write_fallback("", items[2:3], budget=10_000, count=COUNTER.count) == "assistant: I look."
+    assert write_fallback("", items[2:3], budget=10_000, count=COUNTER.count) == lines[2]
+
+
+@pytest.mark.spec("threshold.15")
+@pytest.mark.parametrize("budget", [9_000, 4_000, 2_000, 1_000, 500])
+def test_every_message_has_its_line_as_long_as_there_is_room_for_one(budget: int) -> None:
+    """Each line gets shorter before any is left out. The published form drops none, whatever it takes."""
+    talk = [m for n in range(40) for m in (make_user_message(f"Q{n} " + make_text(400, n)), make_reply(f"A{n} yes"))]
+    made = write_fallback("", list(enumerate(talk)), budget=budget, count=COUNTER.count)
+    lines = made.split("\n")
+    assert COUNTER.count([made])[0] <= budget
+    if budget < 1_000:
+        assert "earlier messages are left out here" in lines[0]
+        assert lines[-1] == "assistant: A39 yes"
+        return
+    assert [line.partition(": ")[2].split()[0] for line in lines] == [f"{who}{n}" for n in range(40) for who in "QA"]
+    shown = {len(line.partition(": ")[2]) for line in lines if line.startswith("user")}
+    assert max(shown) - min(shown) <= 1, "all are cut alike, and the room is used"
+    assert COUNTER.count([made])[0] >= min(budget * 9 // 10, 2_100)
 
 
 @pytest.mark.spec("threshold.W7", "threshold.15")
@@ -464,12 +488,12 @@ def test_the_mechanical_text_is_bounded_over_generations_and_cuts_no_character()
     """The original carries the whole summary before it, so it grows each time, and cuts within characters."""
     before = ""
     for generation in range(12):
-        items = [(n, make_user_message(f"{generation}-{n} " + "编译器🙂" * 80)) for n in range(30)]
+        items = [(n, make_user_message(f"{generation}-{n} " + "编译器🙂" * 80)) for n in range(60)]
         before = write_fallback(before, items, budget=600, count=COUNTER.count)
         assert COUNTER.count([before])[0] <= 600
         assert "\ufffd" not in before
-        assert f"{generation}-29" in before, "the newest stay"
-        assert "earlier texts are left out here" in before
+        assert f"{generation}-59" in before, "the newest stay"
+        assert "earlier messages are left out here" in before
     assert write_fallback("x" * 9_000, [], budget=50, count=COUNTER.count) == ""
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tenfold.plan.continuation import extract_request, is_continuation
 from tenfold.record.ask import SummaryAsk
 from tenfold.record.block import ModelCost, Rung, Substitute, add_costs
-from tenfold.record.message import Message, Text, get_text
+from tenfold.record.message import Message, Part, Text, ToolCall, ToolResult, get_text
 from tenfold.summarize.asking import (
     NO_ROOM,
     AskedText,
@@ -38,7 +38,9 @@ from tenfold.text.redaction import redact
 WORDS_PER_TOKEN = 0.75
 """Words to ask for per token of the answer, as published."""
 FALLBACK_CHARACTERS = 200
-"""Characters of each text in the mechanical summary, as published (there: bytes)."""
+"""Characters of each message in the mechanical summary, as published (there: bytes)."""
+_LEAST_FALLBACK_CHARACTERS = 20
+"""Fewer than these say nothing: then the oldest messages have no line."""
 DIVIDER = "\n\n---\n\n"
 END_MARK = "[End of the conversation]"
 TODO_ORDER = (
@@ -180,17 +182,17 @@ def render_todos(lines: Sequence[str]) -> str:
 
 
 def write_fallback(previous: str, items: Items, *, budget: int, count: Count) -> str:
-    """Writes the mechanical summary in at most `budget` tokens: the earlier one, then how each text begins.
+    """Writes the mechanical summary in at most `budget` tokens: the earlier one, then how each message begins.
 
-    Each text has its role. The earlier summary takes at most half, as beginning and end; of the texts the newest stay.
-    Tool calls and results have no lines here, since what matters of them is in the facts.
+    Each message has a line with its role and its first 200 characters, or fewer where that is too much: of what tools
+    returned first, since what matters of it is in the facts. The earlier summary takes at most half, as beginning and
+    end. Where the shortest lines are too much as well, the newest stay.
     """
     before = trim_lines(previous.strip(), budget // 2, count, Keep.ENDS) if previous.strip() else ""
     head = before + DIVIDER if before else ""
-    lines = [line for _, message in items for line in _list_beginnings(message)]
     available = budget - (count([head])[0] + 1 if head else 0)
-    sizes = count([line + "\n" for line in lines]) if lines else []
-    gap = "({} earlier texts are left out here)"
+    lines, sizes = _fit_lines([line for _, message in items if (line := _render_line(message)).words], available, count)
+    gap = "({} earlier messages are left out here)"
     first, total = 0, sum(sizes)
     reserve = count([gap.format(len(lines)) + "\n"])[0] + 1
     while first < len(lines) and total + (reserve if first else 0) > available:
@@ -201,10 +203,56 @@ def write_fallback(previous: str, items: Items, *, budget: int, count: Count) ->
     return text if count([text])[0] <= budget else trim_lines(text, budget, count)
 
 
-def _list_beginnings(message: Message) -> list[str]:
-    """Returns the first characters of each text with its role, on one line so that it cannot look like another."""
-    if message.origin == "tool":
-        return []
-    texts = [flatten(redact(part.text)) for part in message.parts if isinstance(part, Text) and part.text.strip()]
-    speaker, cut = get_speaker(message, "roles"), FALLBACK_CHARACTERS
-    return [f"{speaker}: {text[:cut]}{'...' if len(text) > cut else ''}" for text in texts]
+class _FallbackLine(Struct, frozen=True):
+    """A message on one line, so that it cannot look like another."""
+
+    speaker: str
+    words: str
+    is_tool: bool
+
+    def cut(self, room: int) -> str:
+        """Returns the line with as many characters as it has in this room: see `_fit_lines`."""
+        least, most = _LEAST_FALLBACK_CHARACTERS, FALLBACK_CHARACTERS
+        limit = max(least, room - most) if self.is_tool else min(most, room - least)
+        return f"{self.speaker}: {self.words[:limit]}{'...' if len(self.words) > limit else ''}"
+
+
+def _fit_lines(lines: Sequence[_FallbackLine], budget: int, count: Count) -> tuple[list[str], list[int]]:
+    """Cuts the lines so that all fit, if they can, and returns them with their tokens.
+
+    The room is what a tool's line and another one have together: it comes out of the tool's line first.
+    """
+
+    def cut_all(room: int) -> tuple[list[str], list[int]]:
+        texts = [line.cut(room) for line in lines]
+        return texts, count([text + "\n" for text in texts]) if texts else []
+
+    low, high = 2 * _LEAST_FALLBACK_CHARACTERS, 2 * FALLBACK_CHARACTERS
+    best = cut_all(high)
+    if sum(best[1]) <= budget:
+        return best
+    best = cut_all(low)
+    while high - low > 1:
+        tried = cut_all(middle := (low + high) // 2)
+        if sum(tried[1]) <= budget:
+            low, best = middle, tried
+        else:
+            high = middle
+    return best
+
+
+def _render_line(message: Message) -> _FallbackLine:
+    words = " ".join(text for part in message.parts if (text := _render_part(part)))
+    return _FallbackLine(get_speaker(message, "roles"), flatten(redact(words)), message.origin == "tool")
+
+
+def _render_part(part: Part) -> str:
+    match part:
+        case Text(text=text):
+            return text.strip()
+        case ToolCall(name=name, arguments=arguments):
+            return f"[called tool: {name}] {arguments if arguments.strip('{} ') else ''}".strip()
+        case ToolResult(name=name):
+            return f"[tool {name or 'unknown'} returned] {get_text(Message('tool', (part,), 'tool'))}".strip()
+        case _:
+            return ""
