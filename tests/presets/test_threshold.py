@@ -198,7 +198,7 @@ def test_what_is_replaced_is_searched_and_expanded_and_the_earlier_summary_is_se
 
 @pytest.mark.spec("threshold.16", "threshold.20")
 def test_a_list_without_a_session_goes_on_from_its_own_compacted_form() -> None:
-    contents: list[dict[str, Any]] = [{"role": "user", "content": make_text(900, n)} for n in range(20)]
+    contents: list[dict[str, Any]] = [{"role": "user", "content": make_text(900, n)} for n in range(60)]
     contents.append({"role": "user", "content": REQUEST})
     first = compact(contents, window=8_000, model="gpt-4", policy="threshold")
     assert len(first.messages) == 2
@@ -297,7 +297,7 @@ CHATS = {
 }
 
 
-@pytest.mark.spec("threshold.12", "threshold.7")
+@pytest.mark.spec("threshold.12", "threshold.7", "threshold.D5")
 @pytest.mark.parametrize("name", CHATS)
 def test_only_what_is_beyond_four_fifths_of_the_summary_models_window_is_left_out(name: str) -> None:
     """A correction that is known is taken, and a count with a real vocabulary is not doubled."""
@@ -465,7 +465,7 @@ def test_the_mechanical_text_has_the_published_form() -> None:
     assert write_fallback("", items[2:3], budget=10_000, count=COUNTER.count) == lines[2]
 
 
-@pytest.mark.spec("threshold.15")
+@pytest.mark.spec("threshold.15", "threshold.D8")
 @pytest.mark.parametrize("budget", [9_000, 4_000, 2_000, 1_000, 500])
 def test_every_message_has_its_line_as_long_as_there_is_room_for_one(budget: int) -> None:
     """Each line gets shorter before any is left out. The published form drops none, whatever it takes."""
@@ -592,7 +592,7 @@ def test_a_floor_over_the_window_is_one_event_and_an_overflow_still_compacts() -
     assert outcome.status == "compacted", "a provider that refused is another matter"
 
 
-@pytest.mark.spec("threshold.W3", "threshold.1")
+@pytest.mark.spec("threshold.W3", "threshold.1", "threshold.D9")
 def test_a_floor_between_threshold_and_window_is_compacted_to_the_least_without_a_model() -> None:
     """The bloated conversation is never sent as it is, also where no summary brings it under the threshold."""
     model = ScriptedModel([SUMMARY], repeat=True)

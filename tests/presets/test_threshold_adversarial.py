@@ -47,7 +47,7 @@ def count_calls_after_futility(ran: Ran) -> int:
     return sum(1 for step in ran.called if step >= futile)
 
 
-@pytest.mark.spec("threshold.27", "threshold.W3", "threshold.18")
+@pytest.mark.spec("threshold.27", "threshold.W3", "threshold.D4")
 @pytest.mark.parametrize("name", SETUPS)
 def test_no_avoidable_overflow_no_loop_and_no_call_after_futility(name: str) -> None:
     """With 8,900 hidden tokens of 8,000 the summariser was called 97 times in 100 turns."""

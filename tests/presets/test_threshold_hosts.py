@@ -33,7 +33,7 @@ def make_summariser() -> ScriptedModel:
 # -- state that outlives the process -----------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("threshold.22", "threshold.20", "threshold.11")
+@pytest.mark.spec("threshold.22", "threshold.20", "threshold.D6")
 def test_after_a_restart_the_stored_summary_stands_for_what_it_covers() -> None:
     """The host resends everything, and the guard's own store is gone."""
     state: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def test_after_a_restart_the_stored_summary_stands_for_what_it_covers() -> None:
     assert kept["__context_guard_contents_at_compaction_agent"] == len(contents) - 2
 
 
-@pytest.mark.spec("threshold.22", "threshold.6")
+@pytest.mark.spec("threshold.22", "threshold.6", "threshold.D6")
 def test_after_a_restart_the_stored_report_corrects_the_next_estimate() -> None:
     state: dict[str, Any] = {}
     contents = make_talk(3)
@@ -84,7 +84,7 @@ ORIGINAL = [
 ]
 
 
-@pytest.mark.spec("threshold.16", "threshold.20")
+@pytest.mark.spec("threshold.16", "threshold.20", "threshold.D6")
 @pytest.mark.parametrize("form", ["ours", "the original's"])
 def test_a_summary_from_before_a_restart_is_not_what_the_user_says(form: str) -> None:
     """A host that keeps the compacted list, and no state: whose words the summary holds cannot be told any more."""
@@ -128,7 +128,7 @@ class Broken(SqliteStore):
         return super().__getattribute__(name)
 
 
-@pytest.mark.spec("threshold.1", "threshold.W3")
+@pytest.mark.spec("threshold.1", "threshold.W3", "threshold.D7")
 @pytest.mark.parametrize("first", [0, 1, 2, 3, 5, 8])
 @pytest.mark.parametrize("error", [OSError("no space"), KeyError("row"), RuntimeError("closed"), ValueError("odd")])
 def test_no_hook_raises_whatever_a_store_does(error: Exception, first: int, caplog: pytest.LogCaptureFixture) -> None:
@@ -225,7 +225,7 @@ def make_request(contents: list[types.Content]) -> LlmRequest:
     return LlmRequest(model="gemini-2.5-flash", contents=contents, config=config)
 
 
-@pytest.mark.spec("threshold.1", "threshold.16")
+@pytest.mark.spec("threshold.1", "threshold.16", "threshold.D7")
 def test_the_callbacks_take_adks_own_objects_by_its_keywords() -> None:
     model = make_summariser()
     plugin = make_guard(model=model).plugin_config()
@@ -300,7 +300,7 @@ def run_beside(work: Callable[[ContextGuard], Any]) -> tuple[float, int]:
     return max(pauses), len(pauses)
 
 
-@pytest.mark.spec("threshold.1", "threshold.W9")
+@pytest.mark.spec("threshold.1", "threshold.W9", "threshold.D7")
 def test_the_coroutines_do_not_hold_the_loop_while_a_model_writes() -> None:
     requests = [{"messages": make_talk(10)} for _ in range(3)]
 
@@ -349,7 +349,7 @@ class Sizes(Struct, frozen=True):
         return 0
 
 
-@pytest.mark.spec("threshold.12", "threshold.26")
+@pytest.mark.spec("threshold.12", "threshold.26", "threshold.D5")
 @pytest.mark.parametrize(("name", "given", "limit"), [("small", "", 3_200), ("", "small", 3_200), ("", "", 25_600)])
 def test_the_summarisers_window_is_that_of_its_name_in_the_registry(name: str, given: str, limit: int) -> None:
     """Without a name it is the window of the conversation."""

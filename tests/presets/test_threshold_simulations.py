@@ -13,11 +13,13 @@ def get_name(made: Simulation) -> str:
     return made.name
 
 
-def test_the_summariser_answers_with_the_published_size() -> None:
+@pytest.mark.spec("threshold.D10")
+def test_every_row_of_the_published_table_is_run_with_a_summary_of_the_published_size() -> None:
     assert len(SUMMARY) == 120
+    assert len({row.name.partition(":")[0] for row in (*SIMULATIONS, *FUTILE)}) == 27
 
 
-@pytest.mark.spec("threshold.9", "threshold.18", "threshold.21")
+@pytest.mark.spec("threshold.9", "threshold.18", "threshold.D10")
 @pytest.mark.parametrize("row", SIMULATIONS, ids=get_name)
 def test_a_row_stays_within_its_window(row: Simulation) -> None:
     ran = run(row.setup)
@@ -55,7 +57,7 @@ def test_what_does_not_fit_the_window_is_said_once() -> None:
     assert "nothing can bring the view under 8,000 tokens" in attempt.reason
 
 
-@pytest.mark.spec("threshold.1", "threshold.W3")
+@pytest.mark.spec("threshold.1", "threshold.W3", "threshold.D9")
 def test_a_floor_between_threshold_and_window_is_compacted_to_the_least() -> None:
     ran = run(replace(FUTILE[1].setup, turns=40))
     assert ran.calls == 0

@@ -90,8 +90,10 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
 
         It is what the smallest request took beyond what the growth from it to the newest explains. Where the reports do
         not follow that growth, or there is too little of it and they are more than the largest correction explains,
-        `factor` is taken for it.
+        `factor` is taken for it. Reports that contradicted each other say nothing.
         """
+        if self.diverged:
+            return 0
         lowest, last = self.smallest_estimate + self.last_overhead, self.last_estimate + self.last_overhead
         growth = self._measure_growth()
         slope = factor if growth < MIN_SLOPE else min(max(growth, MIN_RATIO), MAX_RATIO)
