@@ -143,9 +143,10 @@ ROWS: tuple[Row, ...] = (
         ("threshold.12", "threshold.W1", "threshold.D5"),
         "truncate for the summarizer",
         "tenfold.summarize.transcript.fit_messages",
-        "what is sent fits four fifths of the summary model's window: long texts get shorter, just as much as is needed, "
-        "then the oldest messages go, down to 2; what goes is listed in `Outcome.notes` and still yields facts. The window "
-        "is that of the model's name in the registry, else `with_max_tokens`, else the conversation's",
+        "what is sent fits four fifths of the summary model's window: long texts get shorter, just as much as is "
+        "needed, then the oldest messages go, down to 2; what goes is listed in `Outcome.notes` and still yields "
+        "facts. The window is that of the model's name in the registry, else `with_max_tokens`, else the "
+        "conversation's",
         "it([], budget=10, count=lambda texts: [1] * len(texts)).text == ''",
     ),
     Row(
@@ -189,9 +190,9 @@ ROWS: tuple[Row, ...] = (
         ("threshold.15", "threshold.W7", "threshold.D8"),
         "mechanical fallback",
         "tenfold.summarize.briefing.write_fallback",
-        "the earlier summary, `---`, then a line for each message with its first 200 characters, fewer where there is no "
-        "room, those of tools first. It is bounded: with no room for 20 characters each, the oldest have no line (the "
-        "document sets no bound)",
+        "the earlier summary, `---`, then a line for each message with its first 200 characters, fewer where there "
+        "is no room, those of tools first. It is bounded: with no room for 20 characters each, the oldest have no "
+        "line (the document sets no bound)",
         "it('', [], budget=10, count=lambda texts: [0] * len(texts)) == ''",
     ),
     Row(
@@ -234,9 +235,9 @@ ROWS: tuple[Row, ...] = (
         ("threshold.22", "threshold.D6"),
         "state keys as floats",
         _D + "load_state",
-        "reads such a dictionary; numbers that JSON made floats are whole again. A new session begins with the summary and "
-        "the report in `Context.state`; a list that begins with a summary, ours or the original's, holds no words of the "
-        "user there (law of trust)",
+        "reads such a dictionary; numbers that JSON made floats are whole again. A new session begins with the "
+        "summary and the report in `Context.state`; a list that begins with a summary, ours or the original's, "
+        "holds no words of the user there (law of trust)",
         "it({'__context_guard_real_tokens_a': 700.0}, 'a').real_tokens == 700",
     ),
     Row(
@@ -280,9 +281,9 @@ ROWS: tuple[Row, ...] = (
         ("threshold.27", "threshold.W3", "threshold.D4"),
         "loop guard",
         "tenfold.trigger.guard.decide",
-        "one estimator decides and accepts; after a Block nothing happens until the view has grown. What the reports hold "
-        "beside our count is learned; where no summary can help, code writes it, and a floor over the window is "
-        "`unsatisfiable`, said once",
+        "one estimator decides and accepts; after a Block nothing happens until the view has grown. What the "
+        "reports hold beside our count is learned; where no summary can help, code writes it, and a floor over the "
+        "window is `unsatisfiable`, said once",
         "callable(it)",
     ),
     Row(
@@ -318,7 +319,7 @@ ROWS: tuple[Row, ...] = (
         "tenfold.designs.threshold.context_guard",
         "`docs/designs/threshold.md` maps the files. All 27 rows of the simulations run in "
         "`tests/presets/test_threshold_simulations.py`, worse ones in `test_threshold_adversarial.py`",
-        "callable(it)",
+        "it.__name__.endswith('context_guard')",
     ),
     Row(
         ("threshold.W8",),

@@ -16,7 +16,7 @@ from tenfold.engine.drive import Answerer
 from tenfold.events import CompactionSkip, CompactionWarning, Event
 from tenfold.formats import ParsedSession
 from tenfold.llm import ScriptedModel, ScriptedReply
-from tenfold.meter.counters import BytePairCounter, CharacterCounter
+from tenfold.meter.counters import BytePairCounter, CharacterCounter, Counter
 from tenfold.plan.continuation import extract_request, is_continuation
 from tenfold.plan.draft import RecallMode
 from tenfold.record.entry import Attempt, Usage
@@ -289,7 +289,7 @@ def test_what_the_summary_model_has_no_room_for_is_left_out_oldest_first_and_sai
     assert "Never touch the audit table." in get_newest_summary(made), "what is dropped still yields facts"
 
 
-CHATS = {
+CHATS: dict[str, tuple[Counter, float]] = {
     "by characters, before any report": (COUNTER, 0.0),
     "by characters, reported": (COUNTER, 1.1),
     "with the model's vocabulary": (BytePairCounter("o200k"), 0.0),

@@ -220,7 +220,9 @@ def make_contents(turns: int) -> list[types.Content]:
 
 
 def make_request(contents: list[types.Content]) -> LlmRequest:
-    tools = [types.Tool(function_declarations=[types.FunctionDeclaration(name="look", description="Looks.")])]
+    tools: list[Any] = [
+        types.Tool(function_declarations=[types.FunctionDeclaration(name="look", description="Looks.")])
+    ]
     config = types.GenerateContentConfig(system_instruction=make_text(400, 1), tools=tools)
     return LlmRequest(model="gemini-2.5-flash", contents=contents, config=config)
 

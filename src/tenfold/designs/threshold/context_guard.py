@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -215,8 +215,8 @@ class PluginConfig(Struct, frozen=True):
 
     before_model: Callable[[Any, Any], None]
     after_model: Callable[[Any, Any], None]
-    before_model_callback: Callable[..., Awaitable[None]]
-    after_model_callback: Callable[..., Awaitable[None]]
+    before_model_callback: Callable[..., Coroutine[Any, Any, None]]
+    after_model_callback: Callable[..., Coroutine[Any, Any, None]]
 
 
 class _ModelCall(Struct, frozen=True):
