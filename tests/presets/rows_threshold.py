@@ -309,7 +309,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.D3",),
         "a single unusual turn does not distort all subsequent turns",
-        "tenfold.meter.estimators.ModelCalibration.learn_hidden",
+        "tenfold.meter.estimators.ModelCalibration.measure_hidden",
         "reports that contradict each other count no more; until the next compaction the default factor does",
         "callable(it)",
     ),

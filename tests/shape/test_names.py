@@ -58,6 +58,7 @@ FUNCTIONS_ALLOWED: dict[str, str] = {
     "arun_engine": "the async form of run_engine, with the prefix that asyncio libraries use",
     "aanswer": "the same, of answer",
     "acompress": "the same, of a published design's compress",
+    "acompact": "the same, of a published strategy's compact",
     "ahandle": "the same, of handle",
     "after_model_request": "pydantic-ai calls it by this name",
     "_root": "typer's callback: the command without a subcommand",

@@ -85,8 +85,8 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
         follows = self._measure_growth() >= MIN_SLOPE
         return follows and self.last_reported >= MIN_SLOPE * (self.last_estimate + self.last_overhead)
 
-    def learn_hidden(self, factor: float) -> int:
-        """Learns how many tokens the reports hold beside all that we count, for the estimator `ratio`.
+    def measure_hidden(self, factor: float) -> int:
+        """Measures how many tokens the reports hold beside all that we count, for the estimator `ratio`.
 
         It is what the smallest request took beyond what the growth from it to the newest explains. Where the reports do
         not follow that growth, or there is too little of it and they are more than the largest correction explains,
