@@ -75,6 +75,16 @@ class CompactionCase(Struct, frozen=True):
         return {**itemize_least(self.draft), **overhead}
 
     @property
+    def _is_known_unsatisfiable(self) -> bool:
+        """Whether it was reported before that nothing fits the limit by the Reading.
+
+        Only the estimator `ratio` keeps that over its Blocks, since only there it follows from what reports hold beside
+        the view. The others report it again after each Block.
+        """
+        is_known = bool(self.decision.doubt) and self.decision.already_recorded
+        return is_known and self.policy.estimator.kind == "ratio"
+
+    @property
     def request_budget(self) -> int:
         """The tokens that the current request may take; of a longer one, head and tail are shown.
 
@@ -181,7 +191,7 @@ class CompactionCase(Struct, frozen=True):
             batches=filled.batches,
             top_batches=filled.top_batches,
             receipt=receipt,
-            is_unsatisfiable=bool(self.decision.doubt) and self.decision.already_recorded,
+            is_unsatisfiable=self._is_known_unsatisfiable,
         )
         missed = after > self.target or self.decision.target_missed
         outcome = Outcome(
