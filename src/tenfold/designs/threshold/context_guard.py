@@ -283,24 +283,20 @@ class ContextGuard:
         call = self._read_call(context, request)
         if call is None:
             return
-        sent: Mapping[str, Any] | None
-        try:
+        sent: Mapping[str, Any] | None = None
+        with _FailureLog(call.context):
             sent = call.strategy.compact(call.context, call.fields)
-        except Exception as exc:  # noqa: BLE001 - a store, a registry and a framework may raise anything
-            _report_failure(call.context, exc)
-            sent = _compact_in_memory(call)
-        self._finish_call(call, request, sent)
+        self._finish_call(call, request, _compact_in_memory(call) if sent is None else sent)
 
     async def _compact_request_async(self, callback_context: Any, llm_request: Any) -> None:  # noqa: ANN401 - the same
         """Does the same as `_compact_request` without blocking the event loop."""
         call = self._read_call(callback_context, llm_request)
         if call is None:
             return
-        sent: Mapping[str, Any] | None
-        try:
+        sent: Mapping[str, Any] | None = None
+        with _FailureLog(call.context):
             sent = await call.strategy.acompact(call.context, call.fields)
-        except Exception as exc:  # noqa: BLE001 - the same
-            _report_failure(call.context, exc)
+        if sent is None:
             sent = await asyncio.to_thread(_compact_in_memory, call)
         self._finish_call(call, llm_request, sent)
 
@@ -311,12 +307,10 @@ class ContextGuard:
 
     def _finish_call(self, call: _ModelCall, request: Any, sent: Mapping[str, Any] | None) -> None:  # noqa: ANN401 - the same
         """Writes the list that is sent into the request, and the state into the host's."""
-        try:
+        with _FailureLog(call.context):
             if sent is not None:
                 write_fields(request, call.fields, sent)
             _keep_state(call.strategy, call.context)
-        except Exception as exc:  # noqa: BLE001 - the same
-            _report_failure(call.context, exc)
 
     def _record_usage(self, context: Any, response: Any) -> None:  # noqa: ANN401 - the same
         """Records the reported prompt tokens of a response, unless it is partial."""
@@ -324,34 +318,42 @@ class ContextGuard:
         strategy = self.strategies.get(known.agent)
         if strategy is None or response is None or _is_partial(response):
             return
-        try:
+        with _FailureLog(known):
             strategy.get_session(known).after_model(response)
             _keep_state(strategy, known)
-        except Exception as exc:  # noqa: BLE001 - the same
-            _report_failure(known, exc)
 
     async def _record_usage_async(self, callback_context: Any, llm_response: Any) -> None:  # noqa: ANN401 - the same
         """Does the same as `_record_usage` without blocking the event loop."""
         await asyncio.to_thread(self._record_usage, callback_context, llm_response)
 
 
-def _compact_in_memory(call: _ModelCall) -> dict[str, Any] | None:
+def _compact_in_memory(call: _ModelCall) -> Mapping[str, Any] | None:
     """Goes on with a conversation in memory, for when its store cannot be used. None if that fails as well."""
-    try:
+    with _FailureLog(call.context):
         sent = call.strategy.rescue(call.context, call.fields)
-    except Exception as exc:  # noqa: BLE001 - the same
-        _LOG.warning("context guard of %s: the request is sent as it is: %s", call.context.agent, exc)
-        return None
-    _LOG.warning("context guard of %s: conversation %s goes on in memory", call.context.agent, call.context.session)
-    return sent
+        _LOG.warning("context guard of %s: conversation %s goes on in memory", call.context.agent, call.context.session)
+        return sent
+    _LOG.warning("context guard of %s: the request is sent as it is", call.context.agent)
+    return None
 
 
 def _keep_state(strategy: Strategy, context: Context) -> None:
     write_state(context.state, export_state(strategy.get_session(context), context.agent))
 
 
-def _report_failure(context: Context, exc: Exception) -> None:
-    _LOG.warning("context guard of %s: %s: %s", context.agent, type(exc).__name__, exc)
+class _FailureLog(Struct, frozen=True):
+    """Logs what a store, a registry or a framework raises in its block, and goes on: no hook raises into the host."""
+
+    context: Context
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, exc: BaseException | None, _traceback: object) -> bool:
+        if not isinstance(exc, Exception):
+            return False
+        _LOG.warning("context guard of %s: %s: %s", self.context.agent, type(exc).__name__, exc)
+        return True
 
 
 def new(registry: Registry | None = None, *, store: Store | None = None) -> ContextGuard:
