@@ -19,8 +19,9 @@ ROWS: tuple[Row, ...] = (
         "`CompactionBlock`",
         "CompactionBlock",
         "what the Blocks in force show of one loop; the log's own entry is `tenfold.record.block.Block`",
-        "it().keep_first is None",
+        'it(created_at=__import__("datetime").datetime(2026, 1, 2)).keep_first is None',
     ),
+    _make_row("D2", "`created_at`", "CompactionBlock", "always set; JSON without it is refused"),
     _make_row(
         "C1 C26 Y2 Y10", "`LoopRecord`", "LoopRecord", "a run of the log with its untouched messages and its block"
     ),
@@ -67,6 +68,7 @@ ROWS: tuple[Row, ...] = (
         "half-open; None where there is no such turn",
         'it(it.__globals__["TurnMap"](((0, 2), (2, 3))), 1) == (2, 3)',
     ),
+    _make_row("D1", "messages without `turn_id`", "TurnMap.from_messages", "a group each, tool results too"),
     _make_row("C3", "turn ids of a run", "assign_turns", "a step with the user messages before it", "it([]) == ()"),
     _make_row(
         "C4 C27 Y11",
@@ -239,6 +241,18 @@ ROWS: tuple[Row, ...] = (
     _make_row(
         "C15 C18 Y3 Y4", "`compact`", "DefaultBlockCompaction.compact", "the sections together, none overlapping"
     ),
+    _make_row(
+        "D3",
+        "`compact` of a strategy",
+        "BlockCompactionStrategy.compact",
+        "the default: it assembles the three methods' sections (`combine_sections`), plain, awaited or by steps",
+    ),
+    _make_row(
+        "D4",
+        "a `compact` of one's own",
+        "BlockCompactionStrategy",
+        "is what a session asks, for the ranges and then for the text",
+    ),
     Row(
         ("blocks.C18", "blocks.Y4", "blocks.Y5"),
         "sections of 20 turns, 2/5",
@@ -253,14 +267,35 @@ ROWS: tuple[Row, ...] = (
         "one Block over the current loop and the earlier ones in scope",
     ),
     _make_row(
+        "D8",
+        "an explicit call",
+        "compact_session_loops",
+        "the arguments in the published order; compacts whatever the trigger says, and says `nothing` where the loops "
+        "are as compact as they are to be: a Block that saves no token would break law 4",
+    ),
+    _make_row(
         "C21 Y1 Y3",
         "`build_context_from_session`",
         "build_context_from_session",
-        "the session's view: what is measured and sent",
+        "of the session's view, which is measured and sent, the loops in scope",
     ),
     _make_row(
-        "C22 Y9", "`resolve_scope`", "resolve_scope", "by what each loop takes in view, the current one charged first"
+        "D7",
+        "scope and loading",
+        "build_context_from_session",
+        "`config` and `max_context_tokens` as published; the scope holds before any compaction too. Requests of "
+        "`Session.before_model` hold the whole view until the next Block: hiding a loop without one would break law 2",
     ),
+    _make_row(
+        "C22 Y9", "`resolve_scope`", "resolve_scope", "by what each loop takes compacted, the current one charged first"
+    ),
+    _make_row(
+        "D5",
+        "the note on `TokenBudget`",
+        "resolve_scope",
+        "a loop whose messages exceed the window is in scope if what stands for it fits; the plan goes by the same walk",
+    ),
+    _make_row("D6", "loops beyond the scope", "resolve_scope", "hidden by a Block, they are not counted as in scope"),
     _make_row("C22 Y9", "loaded sizes", "count_loop_tokens", "tokens that each loop takes in view"),
     _make_row("C23", "the invariants", "find_violations", "which of them the blocks of a chain break", "it([]) == []"),
     _make_row(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -317,17 +318,20 @@ def test_a_fixed_scope_is_capped_by_the_chain() -> None:
 @pytest.mark.spec("blocks.C22", "blocks.Y9")
 def test_a_token_budget_counts_what_is_loaded_and_the_current_loop() -> None:
     """The original counts raw sizes and leaves the current loop out, so a large loop ends the walk for good."""
-    session = make_session([make_loop(2), make_loop(30, start=10, lines=100), make_loop(2, start=50)])
+    session = make_session([make_loop(2), make_loop(30, start=10, lines=100), make_loop(12, start=50)])
     names = [r.loop_id for r in get_loop_records(session)]
     taken = count_loop_tokens(session)
     assert sum(taken.values()) == count_view_tokens(session)
-    whole = sum(taken.values())
-    assert resolve_scope(session, names, TokenBudget(), whole) == 2
-    assert resolve_scope(session, names, TokenBudget(), whole - 1) == 1, "the current loop is charged"
-    assert resolve_scope(session, names, TokenBudget(), taken["run-3"] + taken["run-2"] - 1) == 0
     window = taken["run-2"] // 2
-    session.compact(to=window // 2)
     assert resolve_scope(session, names, TokenBudget(), window) == 2, "its originals alone are twice the window"
+    assert resolve_scope(session, names[:2], TokenBudget(), window) == 1
+    session.compact(to=window // 2)
+    assert resolve_scope(session, names, TokenBudget(), window) == 2
+    least = [
+        next(w for w in range(1, 5_000) if resolve_scope(each, ["run-1", "run-2"], TokenBudget(), w))
+        for each in (make_session([make_loop(8), last]) for last in ([make_user_message("go")], make_loop(8, start=50)))
+    ]
+    assert least[0] < 0.7 * least[1], "the current loop is charged, with what later stages leave of it at most"
     with pytest.raises(UsageError):
         resolve_scope(session, names, TokenBudget(), 0)
 
@@ -335,16 +339,14 @@ def test_a_token_budget_counts_what_is_loaded_and_the_current_loop() -> None:
 @pytest.mark.spec("blocks.Y9")
 def test_the_preset_uses_the_same_scope() -> None:
     """The original's walk and its loading disagree; here the plan hides exactly what the scope leaves out."""
-    runs = [make_loop(12, start=n * 20) for n in range(4)]
+    runs = [make_loop(60, start=n * 100) for n in range(4)]
     session = make_session(runs, blocks(COUNTER, compaction_scope="token_budget"))
     names = [r.loop_id for r in get_loop_records(session)]
-    window = count_view_tokens(session) * 6 // 10
-    many = resolve_scope(session, names, TokenBudget(), window)
-    assert 0 < many < 3
+    window = next(w for w in range(500, 20_000, 100) if resolve_scope(session, names, TokenBudget(), w) == 2)
     session.compact(replace(session.build_call(window=window), demand="manual"))
     hidden = [r for r in get_newest_block(session).replacements if r.kind == "beyond-scope"]
     assert len(hidden) == 1
-    assert hidden[0].last == sum(len(r) for r in runs[: 3 - many]) - 1
+    assert hidden[0].last == len(runs[0]) - 1
 
 
 @pytest.mark.spec("blocks.Y2")
@@ -401,7 +403,8 @@ def test_the_invariants_hold_after_any_compaction(turns: list[int], percent: int
 def test_broken_invariants_are_named() -> None:
     one, _ = make_record(4)
     recent = CompactedSection(TurnRange(2, 5), ())
-    broken = replace(one, compaction_block=CompactionBlock(TurnRange(0, 2), None, recent))
+    made = CompactionBlock(keep_first=TurnRange(0, 2), keep_recent=recent, created_at=datetime(2026, 1, 2, tzinfo=UTC))
+    broken = replace(one, compaction_block=made)
     found = find_violations([broken, one])
     assert len(found) == 4
     assert any("overlap" in f for f in found)

@@ -13,6 +13,18 @@ messages are never overwritten: a `LoopRecord` holds them, and its block says wh
 
 from __future__ import annotations
 
+from tenfold.designs.blocks.compaction_config import (
+    BlockCompactionStrategy,
+    CompactionConfig,
+    CompactionScope,
+    CompactionStrategy,
+    ContextConfig,
+    FixedCount,
+    SectionStrategy,
+    TokenBudget,
+    combine_sections,
+    should_compact,
+)
 from tenfold.designs.blocks.context_tracker import ContextTracker, TokenCounter, estimate_image
 from tenfold.designs.blocks.loop_events import (
     AgentEnd,
@@ -28,7 +40,6 @@ from tenfold.designs.blocks.loop_events import (
 from tenfold.designs.blocks.orchestration import (
     DefaultCompaction,
     build_context_from_session,
-    build_policy,
     compact_context,
     compact_in_memory,
     compact_messages,
@@ -40,25 +51,18 @@ from tenfold.designs.blocks.orchestration import (
     resolve_scope,
     walk_chain,
 )
-from tenfold.designs.blocks.strategy import DefaultBlockCompaction, build_strategy_policy, with_strategy
+from tenfold.designs.blocks.strategy import DefaultBlockCompaction, build_policy, build_strategy_policy, with_strategy
 from tenfold.designs.blocks.strategy_runner import ask_model
 from tenfold.designs.blocks.turn_records import (
-    BlockCompactionStrategy,
     CompactedSection,
     CompactionBlock,
-    CompactionConfig,
-    CompactionStrategy,
-    ContextConfig,
-    FixedCount,
     LoopRecord,
-    TokenBudget,
     TurnId,
     TurnMap,
     TurnMessage,
     TurnRange,
     assign_turns,
     from_json,
-    should_compact,
     to_json,
 )
 
@@ -70,6 +74,7 @@ __all__ = [
     "CompactionBlock",
     "CompactionConfig",
     "CompactionEnded",
+    "CompactionScope",
     "CompactionStarted",
     "CompactionStrategy",
     "ContextConfig",
@@ -79,6 +84,7 @@ __all__ = [
     "FixedCount",
     "LoopRecord",
     "MessageDelta",
+    "SectionStrategy",
     "SessionRecorder",
     "TokenBudget",
     "TokenCounter",
@@ -91,6 +97,7 @@ __all__ = [
     "build_context_from_session",
     "build_policy",
     "build_strategy_policy",
+    "combine_sections",
     "compact_context",
     "compact_context_with_sender",
     "compact_in_memory",

@@ -12,9 +12,10 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.designs.blocks.compaction_config import ContextConfig
 from tenfold.designs.blocks.orchestration import compact_context, count_compacted_loops, find_loops, get_loop_records
 from tenfold.designs.blocks.strategy_runner import run_without_model
-from tenfold.designs.blocks.turn_records import ContextConfig, LoopRecord
+from tenfold.designs.blocks.turn_records import LoopRecord
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionStart, Event

@@ -14,36 +14,55 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
+from tenfold.config.presets.blocks import OVERLAY
 from tenfold.config.settings import suggest_nearest
-from tenfold.designs.blocks.strategy import with_strategy
-from tenfold.designs.blocks.turn_records import (
-    BlockCompactionStrategy,
-    CompactedSection,
-    CompactionBlock,
+from tenfold.designs.blocks.compaction_config import (
     CompactionConfig,
     CompactionScope,
     CompactionStrategy,
     ContextConfig,
+    FixedCount,
+    SectionStrategy,
+    TokenBudget,
+    to_scope,
+)
+from tenfold.designs.blocks.strategy import StrategyStage, build_policy
+from tenfold.designs.blocks.turn_records import (
+    CompactedSection,
+    CompactionBlock,
     LoopRecord,
     TurnMessage,
     TurnRange,
     assign_turns,
-    to_scope,
 )
-from tenfold.engine.call import Call
+from tenfold.engine.compact import build_draft
+from tenfold.engine.fit import build_goal
 from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.meter.counters import Counter, choose_counter, measure_messages
-from tenfold.plan.stages.overlay import CUT_OUTPUTS, count_runs_in_scope, find_run_starts
+from tenfold.plan.draft import Draft, Goal
+from tenfold.plan.stages.overlay import (
+    CUT_OUTPUTS,
+    OverlayStage,
+    RunOverlay,
+    RunPieces,
+    count_runs_in_scope,
+    find_run_starts,
+    find_runs,
+    is_beyond_scope,
+    measure_compacted,
+)
 from tenfold.record.ask import Outcome
 from tenfold.record.block import Block
 from tenfold.record.entry import get_message
-from tenfold.record.message import Message
+from tenfold.record.message import Message, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.ids import IDS
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.visible_text import is_shown_again
+from tenfold.trigger.limits import DEFAULT_WINDOW
 from tenfold.view.fold import View
-from tenfold.view.units import Unit, get_step_messages, scan_entries
+from tenfold.view.units import Unit, VisibleMessage, get_step_messages, scan_entries
+from tenfold.wire.marks import extract_summary_text
 
 # -- lists -------------------------------------------------------------------------------------------------------------
 
@@ -54,7 +73,7 @@ def compact_messages(messages: Sequence[Message], config: ContextConfig) -> list
     A list that fits is returned unchanged. Otherwise tool outputs are cut; if that is not enough, each earlier step
     becomes one line; then the middle is dropped. A facts section keeps what must not be lost.
     """
-    policy = config.build_policy(choose_counter(None).counter)
+    policy = build_policy(config, choose_counter(None).counter)
     budget = max(0, config.max_context_tokens - config.system_prompt_tokens)
     if sum(measure_messages(messages, policy.counter)) <= budget:
         return list(messages)
@@ -149,7 +168,7 @@ def _build_block(
         return None
     newest = max(u.block_part.block for u in replaced if u.block_part is not None)
     block = view.path.get_entry(newest)
-    when = datetime.fromtimestamp(block.time / 1_000_000, UTC) if block.time is not None else None
+    assert isinstance(block, Block), "only Blocks replace units"
     inner = [n for u in replaced if _get_kind(view, u) != CUT_OUTPUTS for n in _get_turns(u, turn)]
     low, high = (min(inner), max(inner)) if inner and latest else (0, count - 1)
 
@@ -161,7 +180,7 @@ def _build_block(
         keep_first=TurnRange(0, low - 1) if low else None,
         keep_compacted=build_section(low, high),
         keep_recent=build_section(high + 1, count - 1) if high < count - 1 else None,
-        created_at=when,
+        created_at=datetime.fromtimestamp(block.time / 1_000_000, UTC),
     )
 
 
@@ -201,16 +220,50 @@ def find_violations(loops: Sequence[LoopRecord]) -> list[str]:
 def resolve_scope(session: Session, chain: Sequence[str], scope: CompactionScope, max_context_tokens: int) -> int:
     """Counts the earlier loops in scope. `chain` holds loop ids, the current one last; unknown ids are not counted.
 
-    For a token budget each loop counts with its size in view, starting with the current one. So a compacted loop counts
-    with its compacted size, however large its originals are. Raises `UsageError` for a window below 1.
+    For a token budget each loop counts with what it takes compacted, starting with the current one. So a loop is in
+    scope if what stands for it fits, however large its messages are. Loops that a Block has hidden are never in scope.
+    Raises `UsageError` for a window below 1.
     """
     if max_context_tokens < 1:
         raise UsageError(f"max_context_tokens is {max_context_tokens}; give the model's context window")
-    tokens = count_loop_tokens(session)
-    known = [loop for loop in chain if loop in tokens]
-    current = tokens[known[-1]] if known else 0
-    earlier = [tokens[loop] for loop in known[:-1]]
-    return count_runs_in_scope(to_scope(scope), earlier, current=current, window=max_context_tokens)
+    loops = {loop.loop_id: loop for loop in find_loops(session.view)}
+    known = [loops[loop] for loop in chain if loop in loops]
+    draft, goal = _start_plan(session, max_context_tokens)
+    runs = find_runs(draft)
+    hidden_end = max((draft.pieces[run.last - 1].last for run in runs if is_beyond_scope(draft, run)), default=-1)
+    shown = [loop for loop in known if loop.positions[-1] > hidden_end]
+    overlay, overlay_run = _find_overlay(session.policy)
+
+    def measure_loop(number: int) -> int:
+        own = [run for run in runs if _find_owner(shown, draft, run) == shown[-1 - number].loop_id]
+        return sum(measure_compacted(draft, goal, run, overlay.max_summary_tokens, overlay_run) for run in own)
+
+    earlier = max(0, len(shown) - 1)
+    return count_runs_in_scope(to_scope(scope), earlier, window=max_context_tokens, measure_run=measure_loop)
+
+
+def _start_plan(session: Session, window: int) -> tuple[Draft, Goal]:
+    """Returns the view as a draft that changes nothing, and the goal of an automatic check in a window."""
+    policy, call = session.policy, session.build_call(window=window)
+    draft = build_draft(session.view, policy, call, session.get_measures())
+    limits = policy.get_limits(window, floor=session.take_reading(window=window).floor)
+    return draft, build_goal(draft, policy, limits.target, recall=call.recall, window=window)
+
+
+def _find_owner(loops: Sequence[LoopPositions], draft: Draft, run: RunPieces) -> str:
+    """Returns the id of the loop that a run of a draft begins in, "" for one of none of these loops."""
+    first, last = draft.pieces[run.first].first, draft.pieces[run.last - 1].last
+    return next((loop.loop_id for loop in loops if any(first <= p <= last for p in loop.positions)), "")
+
+
+def _find_overlay(policy: Policy) -> tuple[OverlayStage, RunOverlay]:
+    """Returns the overlay of a policy and how it overlays a run; the preset's own where the policy has none."""
+    for stage in policy.stages:
+        if isinstance(stage, OverlayStage):
+            return stage, stage.overlay_run
+        if isinstance(stage, StrategyStage):
+            return stage.overlay, stage.overlay_run
+    return OVERLAY, OVERLAY.overlay_run
 
 
 def count_loop_tokens(session: Session) -> dict[str, int]:
@@ -229,17 +282,52 @@ def count_loop_tokens(session: Session) -> dict[str, int]:
     return tokens
 
 
-def build_context_from_session(session: Session, current_loop_id: str) -> list[Message]:
-    """Returns the messages of the view up to the end of a loop. The same view is measured and sent.
+def build_context_from_session(
+    session: Session,
+    current_loop_id: str,
+    config: CompactionConfig | None = None,
+    max_context_tokens: int | None = None,
+) -> list[Message]:
+    """Returns what is loaded for a loop: of the view, that loop and the earlier ones in scope.
 
-    Raises `NotFoundError` for a loop that is not on the path.
+    A loop that a Block has compacted is loaded as the Block shows it, any other with its own messages. System prompts,
+    pinned messages and summaries are loaded whatever the scope is. Without `config`, the scope is that of the session's
+    policy. The window is the argument, else the model's, else 100,000. A request of `Session.before_model` holds the
+    whole view: there, loops leave the scope at a compaction. Raises `NotFoundError` for a loop that is not on the path.
     """
-    last = _find_loop(session, current_loop_id).positions[-1]
+    current = _find_loop(session, current_loop_id)
     view = session.view
-    shown = [s for unit in view.units if unit.first <= last for s in unit.visible_messages]
+    loops = find_loops(view)
+    chain = loops[: loops.index(current) + 1]
+    if config is not None:
+        scope = config.compaction_scope
+    else:
+        own = _find_overlay(session.policy)[0].scope
+        scope = TokenBudget() if own == "token_budget" else FixedCount(own)
+    window = _choose_window(session, max_context_tokens)
+    many = resolve_scope(session, [loop.loop_id for loop in chain], scope, window)
+    first, last = chain[-1 - many].positions[0], current.positions[-1]
+    shown = [s for unit in view.units if unit.first <= last for s in _load_unit(view, unit, first)]
     if view.open_step is not None and view.open_step.first <= last:
         shown += get_step_messages(view.open_step, closing=False)
     return [s.message for s in shown]
+
+
+def _load_unit(view: View, unit: Unit, first: int) -> Sequence[VisibleMessage]:
+    """Returns what is loaded of a unit where loading begins at `first`: of an older one, what no scope leaves out."""
+    if unit.last >= first:
+        return unit.visible_messages
+    pinned = view.state.pins
+    return [s for s in unit.visible_messages if _is_always_loaded(s) or s.position in pinned]
+
+
+def _is_always_loaded(shown: VisibleMessage) -> bool:
+    is_summary = shown.is_from_block and extract_summary_text(get_text(shown.message)) is not None
+    return is_summary or (shown.is_original and shown.message.role == "system")
+
+
+def _choose_window(session: Session, window: int | None) -> int:
+    return window if window is not None else session.build_call().window or DEFAULT_WINDOW
 
 
 def _find_loop(session: Session, loop_id: str) -> LoopPositions:
@@ -258,44 +346,42 @@ def _find_loop(session: Session, loop_id: str) -> LoopPositions:
 def compact_session_loops(
     session: Session,
     current_loop_id: str,
-    strategy: BlockCompactionStrategy | None = None,
+    strategy: SectionStrategy | None = None,
     config: CompactionConfig | None = None,
-    *,
     max_context_tokens: int | None = None,
+    *,
     counter: Counter | None = None,
 ) -> Outcome:
     """Compacts the current loop and the earlier ones in scope, whatever the trigger says. It appends one Block.
 
     The window is the argument, else the model's, else 100,000. The strategy is the argument, else the configured one,
-    else the preset's own. Raises `NotFoundError` for an unknown loop and `UsageError` for one that is not the current
-    one.
+    else the preset's own. The Outcome is `nothing` where the loops are as compact as they are to be. Raises
+    `NotFoundError` for an unknown loop and `UsageError` for one that is not the current one.
     """
     last = find_loops(session.view)[-1:]
     if _find_loop(session, current_loop_id) != last[0]:
         raise UsageError(f"{current_loop_id!r} is not the current loop: that is {last[0].loop_id!r}; fork to go back")
     config = config or CompactionConfig()
-    window = max_context_tokens if max_context_tokens is not None else session.build_call().window
-    context = ContextConfig(compaction=config, token_counter=counter)
-    context = context if window is None else replace(context, max_context_tokens=window)
-    policy = build_policy(context, session.policy, strategy)
-    return _compact_with(
-        session, policy, replace(session.build_call(window=context.max_context_tokens), demand="manual")
-    )
+    compaction = config if strategy is None else replace(config, block_strategy=strategy)
+    window = _choose_window(session, max_context_tokens)
+    return _compact_now(session, ContextConfig(max_context_tokens=window, compaction=compaction, token_counter=counter))
 
 
-def build_policy(config: ContextConfig, base: Policy, strategy: BlockCompactionStrategy | None = None) -> Policy:
-    """Builds the policy of a configuration. It writes summaries with the summary settings of `base`."""
-    chosen = strategy or config.compaction.block_strategy
-    counter = config.token_counter or base.counter
-    if chosen is not None:
-        return with_strategy(chosen, counter, config=config, summary=base.summary)
-    return config.build_policy(counter, summary=base.summary)
-
-
-def _compact_with(session: Session, policy: Policy, call: Call) -> Outcome:
-    other = Session(session.address, policy, model=session.model, answerer=session.answerer, archive=session.archive)
-    outcome = other.compact(call)
-    session.refresh()
+def _compact_now(session: Session, config: ContextConfig) -> Outcome:
+    """Compacts down to the target of the trigger; a view that is smaller by the overlay alone, as far as that goes."""
+    policy = build_policy(config, session.policy.counter, summary=session.policy.summary)
+    window = config.max_context_tokens
+    with session.compactor.lock:
+        other = Session(
+            session.address, policy, model=session.model, answerer=session.answerer, archive=session.archive
+        )
+        reading = other.take_reading(window=window)
+        target = int((policy.get_limits(window, floor=reading.floor).target - reading.floor) / reading.slope)
+        if reading.estimate <= target:
+            other.use_policy(replace(policy, stages=policy.stages[:1]))
+            target = reading.estimate - 1
+        outcome = other.compact(to=max(1, target), window=window)
+        session.refresh()
     return outcome
 
 
@@ -315,7 +401,5 @@ def compact_context(session: Session | None, config: ContextConfig | None) -> in
     """Compacts a session on request and returns how many loops changed; 0 without a session or a configuration."""
     if session is None or config is None or not find_loops(session.view):
         return 0
-    policy = build_policy(config, session.policy)
     window = session.build_call().window or config.max_context_tokens
-    outcome = _compact_with(session, policy, replace(session.build_call(window=window), demand="manual"))
-    return count_compacted_loops(session, outcome)
+    return count_compacted_loops(session, _compact_now(session, replace(config, max_context_tokens=window)))

@@ -7,29 +7,36 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, cast
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.plugins import load_plugin
 from tenfold.config.policy import Policy
-from tenfold.designs.blocks.strategy_runner import run_with_asks, run_without_model
-from tenfold.designs.blocks.turn_records import (
+from tenfold.config.presets.blocks import blocks
+from tenfold.designs.blocks.compaction_config import (
     BlockCompactionStrategy,
-    CompactedSection,
-    CompactionBlock,
     CompactionConfig,
     ContextConfig,
+    SectionStrategy,
+    combine_sections,
+    to_scope,
+)
+from tenfold.designs.blocks.strategy_runner import StrategyReturn, combine_results, run_with_asks, run_without_model
+from tenfold.designs.blocks.turn_records import (
+    CompactedSection,
+    CompactionBlock,
     LoopRecord,
-    StrategyReturn,
     TurnMap,
     TurnRange,
     assign_turns,
 )
+from tenfold.errors import UsageError
 from tenfold.meter.counters import Counter, choose_counter, measure_messages
 from tenfold.plan.draft import Draft, DraftPiece, Goal, start_draft, to_shown_item
+from tenfold.plan.stages.levels import CutOutputsStage
 from tenfold.plan.stages.overlay import (
     OverlayStage,
     RunPieces,
@@ -54,6 +61,8 @@ from tenfold.summarize.line_writer import LineWriter, render_lines, write_lines
 from tenfold.summarize.write import clean_text
 from tenfold.summarize.writer import WritingJob
 from tenfold.wire import can_take_text
+
+T = TypeVar("T")
 
 
 class DefaultBlockCompaction(Struct, frozen=True):
@@ -109,19 +118,8 @@ class DefaultBlockCompaction(Struct, frozen=True):
         return CompactedSection(covered, tuple(out))
 
     def compact(self, record: LoopRecord, config: CompactionConfig, is_most_recent: bool) -> CompactionBlock:  # noqa: FBT001 - the published signature
-        """Builds all sections. If no turn lies between first and recent, all turns go into the compacted section.
-
-        So a block never has a first or recent section without a compacted one, and no turn is in two sections.
-        """
-        turn_map = TurnMap.from_messages(record.messages)
-        compacted = self.keep_compacted(record, turn_map, config, is_most_recent)
-        if not is_most_recent:
-            return CompactionBlock(keep_compacted=compacted)
-        first, recent = self.keep_first(record, turn_map, config), self.keep_recent(record, turn_map, config)
-        if compacted is None:
-            section = self._cut_section(record, turn_map, config, range(turn_map.turn_count()))
-            return CompactionBlock(keep_compacted=section)
-        return CompactionBlock(first, compacted, recent)
+        """Builds all sections: see `combine_sections`. No turn is in two of them."""
+        return cast("CompactionBlock", combine_sections(self, record, config, is_most_recent=is_most_recent))
 
     def _cut_section(
         self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig, turns: range
@@ -149,8 +147,39 @@ def _as_range(turns: range) -> TurnRange | None:
 # -- a user's own ------------------------------------------------------------------------------------------------------
 
 
+def build_policy(config: ContextConfig, counter: Counter, *, summary: SummarySettings | None = None) -> Policy:
+    """Builds the policy of a configuration: the preset `blocks` with its values, its strategies and its counter.
+
+    `counter` is used if the configuration has no `token_counter`.
+    """
+    compaction = config.compaction
+    policy = blocks(
+        config.token_counter or counter,
+        summary=summary,
+        compact_at_pct=compaction.compact_at_pct,
+        compact_budget_threshold_pct=compaction.compact_budget_threshold_pct,
+        system_prompt_tokens=config.system_prompt_tokens,
+        compaction_scope=to_scope(compaction.compaction_scope),
+        keep_first_turns=compaction.keep_first_turns,
+        keep_recent_turns=compaction.keep_recent_turns,
+        max_summary_tokens=compaction.max_summary_tokens,
+        tool_output_max_lines=compaction.tool_output_max_lines,
+        keep_first=config.keep_first,
+        keep_recent=config.keep_recent,
+        focus_message=compaction.focus_message or "",
+    )
+    levels = (CutOutputsStage(config.tool_output_max_lines), *policy.in_memory_stages[1:])
+    policy = replace(policy, in_memory_stages=levels)
+    if compaction.block_strategy is None:
+        return policy
+    overlay = next(stage for stage in policy.stages if isinstance(stage, OverlayStage))
+    own = UserStrategy(_as_sections(compaction.block_strategy), replace(compaction, block_strategy=None))
+    stages = tuple(StrategyStage(own, overlay) if stage is overlay else stage for stage in policy.stages)
+    return replace(policy, stages=stages, writer=StrategyWriter(own))
+
+
 def with_strategy(
-    strategy: BlockCompactionStrategy,
+    strategy: SectionStrategy,
     counter: Counter,
     *,
     config: ContextConfig | None = None,
@@ -161,11 +190,9 @@ def with_strategy(
     If the strategy does not reach the target, the preset's later stages run, as they do after its own overlay.
     """
     config = config or ContextConfig()
-    base = config.build_policy(counter, summary=summary)
-    overlay = next(stage for stage in base.stages if isinstance(stage, OverlayStage))
-    own = UserStrategy(strategy, replace(config.compaction, block_strategy=None))
-    stages = tuple(StrategyStage(own, overlay) if stage is overlay else stage for stage in base.stages)
-    return replace(base, stages=stages, writer=StrategyWriter(own))
+    return build_policy(
+        replace(config, compaction=replace(config.compaction, block_strategy=strategy)), counter, summary=summary
+    )
 
 
 def build_strategy_policy(  # noqa: PLR0913 - the design's own settings, one each
@@ -194,6 +221,63 @@ def build_strategy_policy(  # noqa: PLR0913 - the design's own settings, one eac
     return with_strategy(strategy, counter, config=ContextConfig(compaction=config), summary=summary)
 
 
+class WholeBlockStrategy(Struct, frozen=True):
+    """A user's own `compact` as the three methods: each returns its section of the block."""
+
+    strategy: BlockCompactionStrategy
+
+    def keep_first(
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
+        config: CompactionConfig,
+    ) -> StrategyReturn[TurnRange | None]:
+        """Returns the block's first turns."""
+        return self._build(record, config, lambda block: block.keep_first)
+
+    def keep_recent(
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
+        config: CompactionConfig,
+    ) -> StrategyReturn[CompactedSection | None]:
+        """Returns the block's recent section."""
+        return self._build(record, config, lambda block: block.keep_recent)
+
+    def keep_compacted(
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001 - the published signature
+    ) -> StrategyReturn[CompactedSection | None]:
+        """Returns the block's compacted section."""
+        return self._build(record, config, lambda block: block.keep_compacted, is_most_recent=is_most_recent)
+
+    def _build(
+        self,
+        record: LoopRecord,
+        config: CompactionConfig,
+        read_section: Callable[[CompactionBlock], T],
+        *,
+        is_most_recent: bool = True,
+    ) -> StrategyReturn[T]:
+        def read(block: object) -> T:
+            if not isinstance(block, CompactionBlock):
+                raise UsageError(f"compact gave a {type(block).__name__}, not a CompactionBlock")
+            return read_section(block)
+
+        return combine_results([self.strategy.compact(record, config, is_most_recent)], read)
+
+
+def _as_sections(strategy: SectionStrategy) -> SectionStrategy:
+    """Returns the strategy whose three methods are asked: itself, unless it has a `compact` of its own."""
+    own = getattr(type(strategy), "compact", None)
+    if own in (None, BlockCompactionStrategy.compact, DefaultBlockCompaction.compact):
+        return strategy
+    return WholeBlockStrategy(cast("BlockCompactionStrategy", strategy))
+
+
 class StrategyInput(Struct, frozen=True):
     """What a strategy is given of a run: the original messages as a record, and the turn of each position."""
 
@@ -205,7 +289,7 @@ class StrategyInput(Struct, frozen=True):
 class UserStrategy(Struct, frozen=True):
     """A user's strategy with its configuration."""
 
-    strategy: BlockCompactionStrategy
+    strategy: SectionStrategy
     config: CompactionConfig
 
     def collect_input(self, draft: Draft, run: RunPieces) -> StrategyInput:
@@ -229,9 +313,10 @@ class StrategyStage(Struct, frozen=True):
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """See `Stage.apply`."""
-        return overlay_runs(draft, goal, self.overlay.scope, self.overlay.max_summary_tokens, self._plan_loop)
+        return overlay_runs(draft, goal, self.overlay.scope, self.overlay.max_summary_tokens, self.overlay_run)
 
-    def _plan_loop(self, draft: Draft, goal: Goal, run: RunPieces, budget: int, latest: bool) -> Draft:  # noqa: FBT001 - see `RunOverlay`
+    def overlay_run(self, draft: Draft, goal: Goal, run: RunPieces, budget: int, latest: bool) -> Draft:  # noqa: FBT001 - see `RunOverlay`
+        """Overlays one run with the strategy's sections, or one text in place of an earlier run."""
         inputs = self.user_strategy.collect_input(draft, run)
         count = inputs.turn_map.turn_count()
         parts = divide_steps(count, self.overlay.keep_first_steps, self.overlay.keep_recent_steps, latest=latest)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from queue import SimpleQueue
-from typing import cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
 from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import ModelCost, add_costs
 
+T = TypeVar("T")
+StrategyReturn: TypeAlias = T | Awaitable[T] | Generator[Ask, Answer, T]
+"""What a strategy's method may return: the value, a coroutine, or a generator that yields Asks and returns it."""
 AskGenerator = Generator[Ask, Answer, object]
 PendingAsk = tuple[Ask, Future[Answer]]
 _ASK_QUEUE: ContextVar[SimpleQueue[PendingAsk | None]] = ContextVar("tenfold-asking")
@@ -38,6 +41,31 @@ async def ask_model(ask: Ask) -> Answer:
     reply: Future[Answer] = Future()
     _ASK_QUEUE.get().put((ask, reply))
     return await asyncio.wrap_future(reply)
+
+
+def combine_results(results: Sequence[StrategyReturn[Any]], combine: Callable[..., T]) -> StrategyReturn[T]:
+    """Returns `combine` of what several methods returned, in the form in which they did.
+
+    That is the value where all are plain. It is a generator where one is, which also runs the coroutines among them,
+    and else a coroutine.
+    """
+    if any(inspect.isgenerator(each) for each in results):
+        return _combine_steps(results, combine)
+    if any(isinstance(each, Awaitable) for each in results):
+        return _combine_awaited(results, combine)
+    return combine(*results)
+
+
+def _combine_steps(results: Sequence[StrategyReturn[Any]], combine: Callable[..., T]) -> Generator[Ask, Answer, T]:
+    values: list[object] = []
+    for each in results:
+        work = _as_generator(each)
+        values.append(each if work is None else (yield from work))
+    return combine(*values)
+
+
+async def _combine_awaited(results: Sequence[StrategyReturn[Any]], combine: Callable[..., T]) -> T:
+    return combine(*[await each if isinstance(each, Awaitable) else each for each in results])
 
 
 def run_without_model(method: Callable[[], object]) -> StrategyResult:

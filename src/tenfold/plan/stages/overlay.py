@@ -86,40 +86,61 @@ def find_runs(draft: Draft) -> tuple[RunPieces, ...]:
     return tuple(RunPieces(run, first, last) for (run, _), first, last in zip(starts, begins, ends, strict=False))
 
 
-def count_runs_in_scope(scope: Scope, sizes: Sequence[int], *, current: int, window: int) -> int:
-    """Counts the earlier runs in scope, given the sizes of all runs in view (oldest first) and of the current one.
+def count_runs_in_scope(scope: Scope, earlier: int, *, window: int, measure_run: Callable[[int], int]) -> int:
+    """Counts how many of so many earlier runs are in scope.
 
-    With a token budget, it walks back from the current run, which is charged first, and stops at the first run that
-    exceeds what is left of the window. A compacted run counts with its compacted size.
+    With a token budget, it walks back from the current run and stops at the first run that exceeds what is left of the
+    window. `measure_run(n)` is what the n-th run before the current one takes compacted, and that one itself for 0. So
+    a run whose messages exceed the window is in scope if what stands for it fits.
     """
     if scope != "token_budget":
-        return min(max(0, scope), len(sizes))
-    budget = window - current
-    count = 0
-    for size in reversed(sizes):
-        if size > budget:
-            break
-        budget -= size
-        count += 1
-    return count
+        return min(max(0, scope), earlier)
+    budget = window - measure_run(0)
+    for count in range(earlier):
+        budget -= measure_run(count + 1)
+        if budget < 0:
+            return count
+    return earlier
 
 
 RunOverlay = Callable[[Draft, Goal, RunPieces, int, bool], Draft]
 """Overlays one run: takes the draft, the goal, the run, the budget for its text, and whether it is the latest."""
 
 
+def measure_compacted(draft: Draft, goal: Goal, run: RunPieces, max_tokens: int, overlay_run: RunOverlay) -> int:
+    """Measures what a run takes compacted, with at most `max_tokens` tokens of text.
+
+    The current run is charged with the open step and what is sent besides the view, and with no more than the target:
+    that is where later stages bring it.
+    """
+    latest = run.last == len(draft.pieces)
+    own = replace(draft, pieces=draft.pieces[run.first : run.last], fixed_tokens=draft.fixed_tokens if latest else 0)
+    compacted = overlay_run(
+        own, replace(goal, facts_budget=0), RunPieces(run.run_id, 0, len(own.pieces)), max_tokens, latest
+    )
+    return min(compacted.tokens, goal.stage_target) if latest else compacted.tokens
+
+
+def is_beyond_scope(draft: Draft, run: RunPieces) -> bool:
+    """Tells whether a Block has hidden a run because it is older than the scope."""
+    return any(get_replacement_kind(draft, piece) == BEYOND_SCOPE for piece in draft.pieces[run.first : run.last])
+
+
 def overlay_runs(draft: Draft, goal: Goal, scope: Scope, max_tokens: int, overlay_run: RunOverlay) -> Draft:
     """Overlays every run in scope, with at most `max_tokens` tokens of text each, and hides those beyond the scope.
 
     Goes from the newest run back, so that the indexes of earlier ones stay valid. All texts together take at most half
-    the target.
+    the target. Runs that are hidden already are not in scope.
     """
-    every = find_runs(draft)
+    every = [run for run in find_runs(draft) if not is_beyond_scope(draft, run)]
     if not every:
         return draft
-    sizes = [sum(p.tokens for p in draft.pieces[r.first : r.last]) for r in every]
-    window = goal.window or DEFAULT_WINDOW
-    many = count_runs_in_scope(scope, sizes[:-1], current=sizes[-1] + draft.fixed_tokens, window=window)
+    whole = draft
+
+    def measure_run(number: int) -> int:
+        return measure_compacted(whole, goal, every[-1 - number], max_tokens, overlay_run)
+
+    many = count_runs_in_scope(scope, len(every) - 1, window=goal.window or DEFAULT_WINDOW, measure_run=measure_run)
     shown = every[len(every) - 1 - many :]
     budget = min(max_tokens, goal.stage_target // (2 * len(shown)))
     for run in reversed(shown):
@@ -145,9 +166,10 @@ class OverlayStage(Struct, frozen=True):
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Overlays each run in view, the newest first."""
-        return overlay_runs(draft, goal, self.scope, self.max_summary_tokens, self._overlay_run)
+        return overlay_runs(draft, goal, self.scope, self.max_summary_tokens, self.overlay_run)
 
-    def _overlay_run(self, draft: Draft, goal: Goal, run: RunPieces, budget: int, latest: bool) -> Draft:  # noqa: FBT001 - see `RunOverlay`
+    def overlay_run(self, draft: Draft, goal: Goal, run: RunPieces, budget: int, latest: bool) -> Draft:  # noqa: FBT001 - see `RunOverlay`
+        """Overlays one run: its sections if it is the latest, else lines throughout."""
         steps = find_steps(draft, run)
         parts = divide_steps(len(steps), self.keep_first_steps, self.keep_recent_steps, latest=latest)
         for index in (index for number in parts.recent for index in steps[number]):

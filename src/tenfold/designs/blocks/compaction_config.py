@@ -1,0 +1,187 @@
+"""The configuration of the design behind the preset `blocks`, and the strategies that it may name.
+
+`tenfold.designs.blocks.build_policy` turns a configuration into a policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from tenfold.config.presets.blocks import HEADROOM, LEVELS, OVERLAY
+from tenfold.designs.blocks.strategy_runner import StrategyReturn, combine_results
+from tenfold.designs.blocks.turn_records import CompactedSection, CompactionBlock, LoopRecord, TurnMap, TurnRange
+from tenfold.errors import UsageError
+from tenfold.meter.counters import Counter
+from tenfold.plan.stages.overlay import Scope
+from tenfold.record.message import Message
+from tenfold.trigger.limits import DEFAULT_WINDOW, HeadroomTrigger
+
+
+class FixedCount(Struct, frozen=True, tag="fixed_count", forbid_unknown_fields=True):
+    """A fixed number of earlier loops."""
+
+    count: int = 3
+
+
+class TokenBudget(Struct, frozen=True, tag="token_budget", forbid_unknown_fields=True):
+    """As many earlier loops as fit the window together with the current one."""
+
+
+CompactionScope = FixedCount | TokenBudget
+
+
+def to_scope(scope: CompactionScope) -> Scope:
+    """Converts to the value of the preset's setting `compaction_scope`."""
+    return scope.count if isinstance(scope, FixedCount) else "token_budget"
+
+
+class CompactionStrategy(Protocol):
+    """Compacts a list that belongs to no session."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> Sequence[Message]:
+        """Returns the shorter list and leaves the argument unchanged."""
+        ...
+
+
+class SectionStrategy(Protocol):
+    """The three methods that say what stays of a loop. `BlockCompactionStrategy` adds `compact` to them.
+
+    Each may be plain, a coroutine, or a generator that yields Asks. A plan may be made more than once. So `keep_first`
+    and `keep_recent` must be deterministic and may not ask a model; `keep_compacted` may (see `ask_model`). If a method
+    raises, the Outcome notes it and the default strategy is used.
+    """
+
+    def keep_first(
+        self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig
+    ) -> StrategyReturn[TurnRange | None]:
+        """Returns the turns that stay at the beginning of the latest loop."""
+        ...
+
+    def keep_recent(
+        self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig
+    ) -> StrategyReturn[CompactedSection | None]:
+        """Returns the turns that stay at the end of the latest loop, with their tool outputs cut."""
+        ...
+
+    def keep_compacted(
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001 - the published signature
+    ) -> StrategyReturn[CompactedSection | None]:
+        """Returns what replaces the turns between those, or all turns of an earlier loop."""
+        ...
+
+
+class BlockCompactionStrategy(SectionStrategy, Protocol):
+    """Decides what becomes of a loop. Subclass it and write the three methods, or `compact` alone.
+
+    A `compact` of one's own decides by itself: the three methods are not called then. It is called once for the ranges,
+    where every Ask is answered with an error, and once for the text.
+    """
+
+    def compact(
+        self,
+        record: LoopRecord,
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001 - the published signature
+    ) -> StrategyReturn[CompactionBlock]:
+        """Assembles the sections of the three methods: see `combine_sections`."""
+        return combine_sections(self, record, config, is_most_recent=is_most_recent)
+
+
+def combine_sections(
+    strategy: SectionStrategy, record: LoopRecord, config: CompactionConfig, *, is_most_recent: bool
+) -> StrategyReturn[CompactionBlock]:
+    """Builds the block of a loop from a strategy's three methods; of an earlier loop from `keep_compacted` alone.
+
+    Where no compacted section is given for the latest loop, all turns go into it, as they would be shown. So a block
+    never has a first or recent section without a compacted one. Returns a coroutine or a generator where a method does.
+    """
+    turn_map = TurnMap.from_messages(record.messages)
+
+    def build(
+        compacted: CompactedSection | None, first: TurnRange | None = None, recent: CompactedSection | None = None
+    ) -> CompactionBlock:
+        now = datetime.now(UTC)
+        if compacted is None and is_most_recent and record.messages:
+            return CompactionBlock(keep_compacted=_join_sections(record, turn_map, recent), created_at=now)
+        return CompactionBlock(keep_first=first, keep_compacted=compacted, keep_recent=recent, created_at=now)
+
+    results: list[StrategyReturn[object]] = [strategy.keep_compacted(record, turn_map, config, is_most_recent)]
+    if is_most_recent:
+        results.append(strategy.keep_first(record, turn_map, config))
+        results.append(strategy.keep_recent(record, turn_map, config))
+    return combine_results(results, build)
+
+
+def _join_sections(record: LoopRecord, turn_map: TurnMap, recent: CompactedSection | None) -> CompactedSection:
+    """Returns all turns as one section: those before the recent ones as they are, then these."""
+    count = turn_map.turn_count()
+    start = count if recent is None else recent.range.start_turn
+    earlier = turn_map.messages_for_range(TurnRange(0, start - 1), record.messages) if start else ()
+    shown = (*(m.message for m in earlier), *(recent.messages if recent is not None else ()))
+    return CompactedSection(TurnRange(0, count - 1), shown)
+
+
+class CompactionConfig(Struct, frozen=True, kw_only=True):
+    """When and how to compact. The defaults are those of the preset `blocks`, under the design's names.
+
+    If `in_memory_strategy` or `block_strategy` is None, the design's own is used, as the preset does. A block strategy
+    may be any object with the methods of `SectionStrategy`; one with a `compact` of its own is asked that alone.
+    """
+
+    compact_at_pct: float = HEADROOM.compact_at
+    compact_budget_threshold_pct: float = HEADROOM.least_headroom
+    compaction_scope: CompactionScope = FixedCount()
+    keep_first_turns: int = OVERLAY.keep_first_steps
+    keep_recent_turns: int = OVERLAY.keep_recent_steps
+    max_summary_tokens: int = OVERLAY.max_summary_tokens
+    tool_output_max_lines: int = OVERLAY.tool_output_max_lines
+    in_memory_strategy: CompactionStrategy | None = None
+    block_strategy: SectionStrategy | None = None
+    focus_message: str | None = None
+
+
+class ContextConfig(Struct, frozen=True, kw_only=True):
+    """A window and what to do when it fills. Without a `ContextConfig` compaction is off.
+
+    `max_context_tokens` is the model's window; keep the default only if that is unknown. The last three fields are for
+    lists that belong to no session; `keep_recent` and `keep_first` count messages. Raises `UsageError` for a window
+    below 1.
+    """
+
+    max_context_tokens: int = DEFAULT_WINDOW
+    system_prompt_tokens: int = HEADROOM.system_prompt_tokens
+    compaction: CompactionConfig = CompactionConfig()
+    token_counter: Counter | None = None
+    keep_recent: int = LEVELS.keep_recent_messages
+    keep_first: int = LEVELS.keep_first_messages
+    tool_output_max_lines: int = OVERLAY.tool_output_max_lines
+
+    def __post_init__(self) -> None:
+        """Raises `UsageError` for a window below 1, of which no share can be taken."""
+        if self.max_context_tokens < 1:
+            raise UsageError(
+                f"max_context_tokens is {self.max_context_tokens}: shares of a window need one of at least 1 token; "
+                "give the model's context window"
+            )
+
+    @property
+    def trigger(self) -> HeadroomTrigger:
+        """The trigger with these values."""
+        config = self.compaction
+        return HeadroomTrigger(config.compact_at_pct, config.compact_budget_threshold_pct, self.system_prompt_tokens)
+
+
+def should_compact(estimated_tokens: int, config: ContextConfig | None) -> bool:
+    """Whether messages of this size leave too little headroom; False without a configuration."""
+    if config is None:
+        return False
+    limits = config.trigger.get_limits(config.max_context_tokens, output_reserve=0, floor=0)
+    return limits.get_need(estimated_tokens) in ("soft", "hard")

@@ -1,0 +1,254 @@
+"""What the published page of `blocks` says beside its names: an own `compact`, the two strategy fields, and turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from datetime import UTC, datetime
+
+import pytest
+from msgspec.structs import replace
+
+from tenfold.designs.blocks import (
+    BlockCompactionStrategy,
+    CompactedSection,
+    CompactionBlock,
+    CompactionConfig,
+    ContextConfig,
+    DefaultBlockCompaction,
+    LoopRecord,
+    TurnId,
+    TurnMap,
+    TurnMessage,
+    TurnRange,
+    ask_model,
+    assign_turns,
+    build_policy,
+    find_violations,
+    from_json,
+    get_loop_records,
+)
+from tenfold.engine.drive import Answerer
+from tenfold.errors import BadInput
+from tenfold.llm.scripted_model import ScriptedModel
+from tenfold.record.ask import Answer, Ask, SummaryAsk
+from tenfold.record.message import Message, Text, get_text
+from tests.presets.making_blocks import (
+    COUNTER,
+    count_view_tokens,
+    make_call,
+    make_loop,
+    make_reply,
+    make_result,
+    make_session,
+    make_user_message,
+)
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def make_line(text: str) -> Message:
+    return Message("user", (Text(text),), "tenfold")
+
+
+@pytest.mark.spec("blocks.D1")
+def test_messages_without_a_turn_are_a_group_each() -> None:
+    plain = [make_user_message("go"), make_call("1"), make_result("1", "ok"), make_reply("done"), make_reply("bye")]
+    assert TurnMap.from_messages(plain).groups == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5))
+    mixed = [TurnMessage(m, TurnId("a", 0) if n in (1, 2) else None) for n, m in enumerate(plain)]
+    assert TurnMap.from_messages(mixed).groups == ((0, 1), (1, 3), (3, 4), (4, 5))
+
+
+@pytest.mark.spec("blocks.D2")
+def test_a_block_always_says_when_it_was_made() -> None:
+    before = datetime.now(UTC)
+    record = LoopRecord("r", assign_turns(make_loop(20), "r"))
+    own = DefaultBlockCompaction(COUNTER)
+    for latest in (True, False):
+        made = own.compact(record, CompactionConfig(), latest)
+        assert isinstance(made, CompactionBlock)
+        assert before <= made.created_at <= datetime.now(UTC)
+    with pytest.raises(BadInput, match="createdAt"):
+        from_json(CompactionBlock, "{}")
+    with pytest.raises(TypeError, match="created_at"):
+        CompactionBlock()  # type: ignore[call-arg]
+
+
+class Three(BlockCompactionStrategy):
+    """Has the three methods and takes the default of the fourth."""
+
+    def keep_first(self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig) -> TurnRange | None:  # noqa: ARG002
+        return TurnRange(0, 0) if turn_map.turn_count() > 4 else None
+
+    def keep_recent(self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig) -> CompactedSection | None:  # noqa: ARG002
+        last = turn_map.turn_count() - 1
+        covered = TurnRange(max(0, last - 2), last)
+        messages = turn_map.messages_for_range(covered, record.messages)
+        return CompactedSection(covered, tuple(m.message for m in messages))
+
+    def keep_compacted(
+        self,
+        record: LoopRecord,  # noqa: ARG002
+        turn_map: TurnMap,
+        config: CompactionConfig,  # noqa: ARG002
+        is_most_recent: bool,  # noqa: FBT001
+    ) -> CompactedSection | None:
+        last = turn_map.turn_count() - 1
+        covered = (1, last - 3) if is_most_recent else (0, last)
+        return CompactedSection(TurnRange(*covered), (make_line("Told."),)) if covered[0] <= covered[1] else None
+
+
+class ThreeAsync(Three):
+    """The same as coroutines."""
+
+    async def keep_compacted(  # type: ignore[override]
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001
+    ) -> CompactedSection | None:
+        await asyncio.sleep(0)
+        return super().keep_compacted(record, turn_map, config, is_most_recent)
+
+
+class ThreeByGenerator(Three):
+    """The same as a generator."""
+
+    def keep_compacted(  # type: ignore[override]
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001
+    ) -> Generator[Ask, Answer, CompactedSection | None]:
+        yield SummaryAsk("s", "p", 100)
+        return super().keep_compacted(record, turn_map, config, is_most_recent)
+
+
+@pytest.mark.spec("blocks.D3")
+def test_the_default_compact_assembles_the_three_sections() -> None:
+    record = LoopRecord("r", assign_turns(make_loop(20), "r"))
+    made = Three().compact(record, CompactionConfig(), True)
+    assert isinstance(made, CompactionBlock)
+    assert (made.keep_first, made.keep_compacted and made.keep_compacted.range) == (TurnRange(0, 0), TurnRange(1, 16))
+    assert made.keep_recent is not None
+    assert made.keep_recent.range == TurnRange(17, 19)
+    older = Three().compact(record, CompactionConfig(), False)
+    assert isinstance(older, CompactionBlock)
+    assert (older.keep_first, older.keep_recent) == (None, None)
+    assert older.keep_compacted is not None
+    assert older.keep_compacted.range == TurnRange(0, 19)
+
+
+@pytest.mark.spec("blocks.D3")
+def test_the_default_compact_takes_coroutines_and_generators() -> None:
+    record = LoopRecord("r", assign_turns(make_loop(20), "r"))
+    plain = Three().compact(record, CompactionConfig(), True)
+    awaited = ThreeAsync().compact(record, CompactionConfig(), True)
+    assert asyncio.iscoroutine(awaited)
+    made = asyncio.run(awaited)
+    assert isinstance(plain, CompactionBlock)
+    assert replace(made, created_at=NOW) == replace(plain, created_at=NOW)
+    stepped = ThreeByGenerator().compact(record, CompactionConfig(), True)
+    assert isinstance(stepped, Generator)
+    assert isinstance(next(stepped), SummaryAsk)
+    with pytest.raises(StopIteration) as stop:
+        stepped.send(Answer(text="x"))
+    assert replace(stop.value.value, created_at=NOW) == replace(plain, created_at=NOW)
+
+
+@pytest.mark.spec("blocks.D3")
+@pytest.mark.parametrize("turns", [1, 2, 3, 4])
+def test_a_loop_without_a_middle_is_one_compacted_section(turns: int) -> None:
+    record = LoopRecord("r", assign_turns(make_loop(turns), "r"))
+    made = Three().compact(record, CompactionConfig(), True)
+    assert isinstance(made, CompactionBlock)
+    assert find_violations([replace(record, compaction_block=made)]) == []
+    assert made.keep_compacted is not None
+    assert made.keep_compacted.range == TurnRange(0, turns - 1)
+    assert made.keep_compacted.messages == tuple(m.message for m in record.messages)
+
+
+class Whole(Three):
+    """Says with `compact` alone what becomes of a loop."""
+
+    def compact(self, record: LoopRecord, config: CompactionConfig, is_most_recent: bool) -> CompactionBlock:  # noqa: ARG002, FBT001
+        turn_map = TurnMap.from_messages(record.messages)
+        last = turn_map.turn_count() - 1
+        told = (make_line("Told as a whole."),)
+        if not is_most_recent:
+            return CompactionBlock(keep_compacted=CompactedSection(TurnRange(0, last), told), created_at=NOW)
+        recent = TurnRange(last - 4, last)
+        kept = tuple(m.message for m in turn_map.messages_for_range(recent, record.messages))
+        return CompactionBlock(
+            keep_first=TurnRange(0, 2),
+            keep_compacted=CompactedSection(TurnRange(3, last - 5), told),
+            keep_recent=CompactedSection(recent, kept),
+            created_at=NOW,
+        )
+
+
+class WholeAsync(Three):
+    """The same as a coroutine that asks a model."""
+
+    async def compact(self, record: LoopRecord, config: CompactionConfig, is_most_recent: bool) -> CompactionBlock:  # noqa: FBT001
+        made = Whole().compact(record, config, is_most_recent)
+        answer = await ask_model(SummaryAsk("s", "p", 100))
+        assert made.keep_compacted is not None
+        said = (make_line(answer.text or "nothing was answered"),)
+        return replace(made, keep_compacted=replace(made.keep_compacted, messages=said))
+
+
+@pytest.mark.spec("blocks.D4")
+def test_an_own_compact_is_the_one_that_runs() -> None:
+    policy = build_policy(ContextConfig(compaction=CompactionConfig(block_strategy=Whole())), COUNTER)
+    session = make_session([make_loop(30)], policy)
+    outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
+    assert (outcome.status, outcome.notes) == ("compacted", ())
+    made = get_loop_records(session)[0].compaction_block
+    assert made is not None
+    assert made.keep_first == TurnRange(0, 2)
+    assert made.keep_recent is not None
+    assert made.keep_recent.range == TurnRange(25, 29)
+    assert made.keep_compacted is not None
+    assert "Told as a whole." in "\n".join(map(get_text, made.keep_compacted.messages))
+    assert not any("[Summary]" in get_text(m) for m in session.view.get_messages())
+
+
+@pytest.mark.spec("blocks.D4")
+def test_an_own_compact_may_be_a_coroutine_that_asks_a_model() -> None:
+    model = ScriptedModel(["The parts were read, one after the other."], repeat=True)
+    policy = build_policy(ContextConfig(compaction=CompactionConfig(block_strategy=WholeAsync())), COUNTER)
+    session = make_session([make_loop(30)], policy, answerer=Answerer(model=model))
+    outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
+    assert (outcome.status, outcome.spent.calls) == ("compacted", 1)
+    shown = "\n".join(map(get_text, session.view.get_messages()))
+    assert "one after the other" in shown
+    made = get_loop_records(session)[0].compaction_block
+    assert made is not None
+    assert made.keep_first == TurnRange(0, 2)
+
+
+class Nothing(Three):
+    """Returns no block."""
+
+    def compact(self, record: LoopRecord, config: CompactionConfig, is_most_recent: bool) -> CompactionBlock:  # noqa: ARG002, FBT001
+        return None  # type: ignore[return-value]
+
+
+@pytest.mark.spec("blocks.D4")
+def test_an_own_compact_that_gives_no_block_is_reported() -> None:
+    policy = build_policy(ContextConfig(compaction=CompactionConfig(block_strategy=Nothing())), COUNTER)
+    session = make_session([make_loop(30)], policy)
+    outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
+    assert outcome.status == "compacted"
+    assert any("compact gave a NoneType" in note for note in outcome.notes)
+    assert "[Summary] I look at part 5." in "\n".join(map(get_text, session.view.get_messages()))
+
+
+class Halves:
+    """An in-memory strategy of one's own."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:  # noqa: ARG002
+        return list(messages[len(messages) // 2 :])
