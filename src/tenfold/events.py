@@ -48,7 +48,7 @@ class CompactionWarning(Struct, frozen=True, tag="warning"):
 
 
 class CompactionStart(Struct, frozen=True, tag="started"):
-    """A view of `tokens` is about to be reduced to `target`. `plan` is the printed Plan."""
+    """A view of `tokens` is about to be reduced to `target`. `plan` is the printed Plan, and `run` that of the call."""
 
     session: str
     policy: str
@@ -56,6 +56,7 @@ class CompactionStart(Struct, frozen=True, tag="started"):
     target: int
     plan: str
     time: int
+    run: str = ""
 
 
 class CompactionEnd(Struct, frozen=True, tag="ended"):

@@ -124,6 +124,13 @@ ROWS: tuple[Row, ...] = (
         "the trigger `tenfold.trigger.limits.Headroom`; its target is a share of the window",
         '[it(n, it.__globals__["ContextConfig"]()) for n in (80000, 80999, 81000, 82000)] == [0, 0, 1, 1]',
     ),
+    Row(
+        ("blocks.D16",),
+        "the trigger with a counter of one's own",
+        "tenfold.meter.counters.get_family_factor",
+        "it counts as it says, without the factor of a model's family, and fires at 81,000",
+        'it("claude-opus-4-7", "bytes4") == 1.0',
+    ),
     _make_row(
         "C7 Y1",
         "the check before each LLM call",
@@ -173,6 +180,18 @@ ROWS: tuple[Row, ...] = (
     ),
     _make_row(
         "C10", "no session present", "compact_in_memory", "the configured in-memory strategy, or the design's own"
+    ),
+    _make_row(
+        "D15",
+        "hooks and events, no session present",
+        "compact_in_memory",
+        "`before_compaction_start=`, `after_compaction_end=` and `sender=`, in the published order",
+    ),
+    _make_row(
+        "D9",
+        "`in_memory_strategy`, `block_strategy` (fields)",
+        "build_policy",
+        "of `CompactionConfig`; the policy of a configuration runs both, for lists and for sessions",
     ),
     Row(
         ("blocks.C12",),
@@ -293,7 +312,7 @@ ROWS: tuple[Row, ...] = (
         "D5",
         "the note on `TokenBudget`",
         "resolve_scope",
-        "a loop whose messages exceed the window is in scope if what stands for it fits; the plan goes by the same walk",
+        "a loop larger than the window is in scope if what stands for it fits; the plan goes by the same walk",
     ),
     _make_row("D6", "loops beyond the scope", "resolve_scope", "hidden by a Block, they are not counted as in scope"),
     _make_row("C22 Y9", "loaded sizes", "count_loop_tokens", "tokens that each loop takes in view"),
@@ -338,7 +357,25 @@ ROWS: tuple[Row, ...] = (
         "C26 Y10",
         "`SessionRecorder`",
         "SessionRecorder",
-        "messages into the log with the loop as their run, events numbered beside them",
+        "messages into the log with the loop as their run, and its events, numbered",
+    ),
+    _make_row(
+        "D11 D12",
+        "`SessionRecorder` and compactions",
+        "SessionRecorder",
+        "hears both events by itself; all events are custom entries of the log, which no model is shown",
+    ),
+    _make_row(
+        "D13",
+        "`AgentEnd` and messages",
+        "SessionRecorder.record",
+        "only those are appended that neither a request nor a list has brought",
+    ),
+    Row(
+        ("blocks.D10", "blocks.D14"),
+        "the loop of a request",
+        "tenfold.session.Session.before_model",
+        "`run=`, as `Session.sync` and `append` take it; a compaction before the loop's first message is filed with it",
     ),
     _make_row("C26", "streaming deltas", "MessageDelta", "left out unless the recorder is told otherwise"),
     _make_row(

@@ -250,7 +250,7 @@ def test_the_recorder_numbers_events_and_writes_messages_at_the_end() -> None:
     recorder.record(AgentStart("a"))
     recorder.record(MessageDelta("a", "I loo"))
     recorder.record(CompactionStarted("a", 10, 2, 1))
-    assert session.view.length == 0, "messages come with the end"
+    assert session.view.get_messages() == [], "messages come with the end"
     recorder.record(AgentEnd("a", tuple(make_loop(2))))
     recorder.record(CompactionStarted("a", 10, 2, 1))
     recorder.record(AgentStart("b"))

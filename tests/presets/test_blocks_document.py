@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from datetime import UTC, datetime
 
 import pytest
@@ -245,10 +245,3 @@ def test_an_own_compact_that_gives_no_block_is_reported() -> None:
     assert outcome.status == "compacted"
     assert any("compact gave a NoneType" in note for note in outcome.notes)
     assert "[Summary] I look at part 5." in "\n".join(map(get_text, session.view.get_messages()))
-
-
-class Halves:
-    """An in-memory strategy of one's own."""
-
-    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:  # noqa: ARG002
-        return list(messages[len(messages) // 2 :])

@@ -195,9 +195,17 @@ def choose_counter(model: str | None) -> CounterChoice:
 def get_family_factor(model: str | None, counter: str) -> float:
     """Returns what a count is multiplied by until usage is reported.
 
-    It is the factor of the model's family, or for `chars4` one factor for all models.
+    It is the factor of the model's family, or for `chars4` one factor for all models. What a counter of the caller
+    counts is taken as it is.
     """
-    return CHARACTERS_FACTOR if counter == "chars4" else find_family(model).factor
+    if counter == "chars4":
+        return CHARACTERS_FACTOR
+    return find_family(model).factor if is_own_vocabulary(counter) else 1.0
+
+
+def is_own_vocabulary(counter: str) -> bool:
+    """Whether a name is that of a vocabulary that `BytePairCounter` counts with, or "" for whichever one is used."""
+    return counter in ("o200k", "cl100k", "")
 
 
 class MessageSize(NamedTuple):

@@ -15,6 +15,7 @@ from tenfold.meter.counters import (
     find_family,
     get_family_factor,
     has_media,
+    is_own_vocabulary,
     measure_messages,
     measure_with_media,
 )
@@ -140,6 +141,8 @@ def _add_family_bounds(reading: Reading, model: str, counter: str, media: MediaT
     )
     if counter == "chars4":
         evidence = "characters / 4"
+    elif not is_own_vocabulary(counter):
+        evidence = "counter of the caller"
     factor = get_family_factor(model, counter)
     return _with_bounds(reading, factor, _find_bounds(model, counter), media, (evidence,))
 

@@ -14,11 +14,13 @@ Evidence = Literal[
     "tokenizer of the family",
     "tokenizer of another family",
     "characters / 4",
+    "counter of the caller",
     "media of unknown size",
 ]
 """What a Reading rests on: the provider's count of the last request, our count of what came since, what was learned
-from earlier requests, the vocabulary of the model's family or of another one times a factor, or characters alone. Media
-of unknown size (an image by URL, a recording) count as their provider's ceiling or as an assumption.
+from earlier requests, the vocabulary of the model's family or of another one times a factor, characters alone, or a
+counter that the caller brought, which is not corrected. Media of unknown size (an image by URL, a recording) count as
+their provider's ceiling or as an assumption.
 """
 
 

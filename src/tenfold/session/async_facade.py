@@ -95,9 +95,9 @@ class AsyncSession:
         """See `Session.append`. The messages are appended even if the call is cancelled."""
         return await run_uninterrupted(lambda: self.session.append(*messages, usage=usage, run=run, origin=origin))
 
-    async def sync(self, messages: Sequence[Message]) -> View:
+    async def sync(self, messages: Sequence[Message], *, run: str = "") -> View:
         """See `Session.sync`."""
-        return await asyncio.to_thread(self.session.sync, messages)
+        return await asyncio.to_thread(self.session.sync, messages, run=run)
 
     async def take_reading(self, *, window: int | None = None, floor: int = 0) -> Reading:
         """See `Session.take_reading`."""
@@ -153,7 +153,7 @@ class AsyncSession:
         session, compactor, answerer = self.session, self.session.compactor, self._answerer
         with trace_compaction(session.address.session, session.policy.name) as record:
             effects, view = await asyncio.to_thread(compactor.get_effects, call, answerer)
-            notice = compactor.build_start_notice(answerer)
+            notice = compactor.build_start_notice(answerer, run=call.run)
             try:
                 result = await arun_engine(effects, notice.answerer)
             except asyncio.CancelledError:
@@ -186,12 +186,13 @@ class AsyncSession:
         recall: RecallMode = "none",
         wire: str = "",
         origin: OriginCallback | None = None,
+        run: str = "",
     ) -> dict[str, Any]:
         """See `Session.before_model`. Cancelling it leaves no Block."""
         session = self.session
         async with session.compactor.lock:
             host_request, host_list, call = await asyncio.to_thread(
-                lambda: session.sync_request(request, window=window, recall=recall, wire=wire, origin=origin)
+                lambda: session.sync_request(request, window=window, recall=recall, wire=wire, origin=origin, run=run)
             )
             await self._run_check(call)
             return await asyncio.to_thread(session.build_request, request, host_request, host_list)

@@ -188,7 +188,7 @@ class CompactionRunner:
             return prepared
         with trace_compaction(self._conversation.address.session, self.policy.name) as record:
             effects, view = self.get_effects(call)
-            outcome = self.apply_result(run_engine(effects, self.build_start_notice().answerer), view, call)
+            outcome = self.apply_result(run_engine(effects, self.build_start_notice(run=call.run).answerer), view, call)
             record(outcome)
             return outcome
 
@@ -262,9 +262,9 @@ class CompactionRunner:
             return answerer
         return replace(answerer, entry_reader=self._conversation.read_entries)
 
-    def build_start_notice(self, answerer: Answerer | None = None) -> StartNotice:
+    def build_start_notice(self, answerer: Answerer | None = None, *, run: str = "") -> StartNotice:
         """Returns the notice of a compaction's start. Its `answerer` is the one to run the compaction with."""
-        return StartNotice(answerer or self.answerer, self._build_started_event)
+        return StartNotice(answerer or self.answerer, lambda consult: self._build_started_event(consult, run))
 
     # -- ahead of time -------------------------------------------------------------------------------------------------
 
@@ -355,7 +355,8 @@ class CompactionRunner:
             if reading.tokens - saved * reading.slope > most:
                 return None
             plan = f"prepared ahead: Block {result.entry.id}, {saved:,} tokens less"
-            self.answerer.notify(self._build_started_event(ConsultAsk(plan, reading.estimate, result.outcome.target)))
+            consult = ConsultAsk(plan, reading.estimate, result.outcome.target)
+            self.answerer.notify(self._build_started_event(consult, call.run))
         outcome = self.apply_result(result, view, call)
         return outcome if outcome.status == "compacted" else None
 
@@ -420,10 +421,10 @@ class CompactionRunner:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def _build_started_event(self, consult: ConsultAsk) -> CompactionStart:
+    def _build_started_event(self, consult: ConsultAsk, run: str) -> CompactionStart:
         conversation = self._conversation
         session, policy, time = conversation.address.session, self.policy.name, conversation.stamps.now()
-        return CompactionStart(session, policy, consult.tokens_before, consult.target, consult.plan, time)
+        return CompactionStart(session, policy, consult.tokens_before, consult.target, consult.plan, time, run)
 
     def _notify_warning(self, call: Call) -> None:
         """Notifies the listeners if a check finds the view in the warning zone."""

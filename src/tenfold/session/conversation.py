@@ -21,8 +21,8 @@ from tenfold.meter.estimators import Calibration
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
 from tenfold.record.block import Block
-from tenfold.record.entry import RULE_ADDED, RULE_DROPPED, Entry, Usage, get_message
-from tenfold.record.message import Message, get_text
+from tenfold.record.entry import RULE_ADDED, RULE_DROPPED, CustomEntry, Entry, Usage, get_message
+from tenfold.record.message import Message, NativeBytes, get_text
 from tenfold.session.host_sync import HostSync
 from tenfold.session.log_cursor import LogCursor, SessionAddress, Stamps
 from tenfold.store.base import HIT_LIMIT, Hit
@@ -181,15 +181,28 @@ class Conversation:
             said = messages if origin is None else [_with_origin(message, origin) for message in messages]
             return self._cursor.append_messages(said, usage=usage, run=run)
 
-    def sync(self, messages: Sequence[Message]) -> View:
+    def sync(self, messages: Sequence[Message], *, run: str = "") -> View:
         """Syncs the log with a host's whole message list, which hosts resend on every request, and returns the view.
 
         The list may be the raw history, or begin with an earlier view. Known messages are matched by content and new
         ones are appended, so nothing is duplicated. If a known message was changed, a branch begins before it.
+        `run` is the id of the run that new messages belong to.
         """
         with self.lock:
-            self._host.sync([replace_surrogates(message) for message in messages])
+            self._host.sync([replace_surrogates(message) for message in messages], run=run)
             return self.view
+
+    def append_custom(self, kind: str, body: bytes, *, run: str = "") -> str:
+        """Appends data of the host's own to the log, and returns the entry's id. No model is shown it.
+
+        `kind` names what it is, and `run` the run it belongs to. Raises `LostRace` if another writer was first; nothing
+        is written then.
+        """
+        with self.lock:
+            native = NativeBytes("json", body)
+            entry = CustomEntry(self.stamps.new_id(), self.leaf, run, self.stamps.now(), kind, native)
+            self._cursor.append([entry])
+            return entry.id
 
     def record_usage(self, usage: Usage) -> None:
         """Keeps the usage the provider reported for the last request; the next appended answer is stored with it.

@@ -117,6 +117,7 @@ class Session(Conversation):
         recall: RecallMode = "none",
         wire: str = "",
         origin: OriginCallback | None = None,
+        run: str = "",
     ) -> dict[str, Any]:
         """Returns the request to send in place of this one, with its message list compacted if it is too long.
 
@@ -125,11 +126,12 @@ class Session(Conversation):
         passed in, so a message that was edited in place is sent as edited. In a list of more than 64 messages, the
         log may notice an edit far from the end some requests later, but always before a compaction. Without a known
         window nothing is compacted. `origin` says whose words a user text is where its form does not: see
-        `tenfold.compact`. Raises `UsageError` for a request that does not hold the whole conversation.
+        `tenfold.compact`. `run` is the id of the run that new messages and a compaction belong to. Raises `UsageError`
+        for a request that does not hold the whole conversation.
         """
         with self.compactor.lock:
             host_request, host_list, call = self.sync_request(
-                request, window=window, recall=recall, wire=wire, origin=origin
+                request, window=window, recall=recall, wire=wire, origin=origin, run=run
             )
             if call is not None:
                 self.compactor.run_check(call)
@@ -145,7 +147,7 @@ class Session(Conversation):
         if usage is not None:
             self.record_usage(usage)
 
-    def sync_request(
+    def sync_request(  # noqa: PLR0913 - those of `before_model`, and `thorough`
         self,
         request: Mapping[str, Any],
         *,
@@ -153,6 +155,7 @@ class Session(Conversation):
         recall: RecallMode,
         wire: str,
         origin: OriginCallback | None = None,
+        run: str = "",
         thorough: bool = False,
     ) -> tuple[HostRequest, HostList, Call | None]:
         """Does the first half of `before_model`: reads the request and syncs its list with the log.
@@ -168,7 +171,7 @@ class Session(Conversation):
             )
             self.use_model(read.model or self.model)
             floor = sum(self.policy.counter.count(list(read.overhead_texts))) if read.overhead_texts else 0
-            call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall)
+            call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall, run=run)
             if not thorough and self._is_near_trigger(read.history, previous, call):
                 again = {**request, read.field: read.items}
                 read = read_request(
@@ -199,16 +202,16 @@ class Session(Conversation):
     ) -> tuple[HostList, Call | None]:
         """Syncs the log with a host's whole message list. Returns the synced list and the check to run, if one is due.
 
-        Nobody may change `messages` afterwards. Four fields of `call` are used: the window, the floor (tokens sent
-        besides the list), the output reserve and `recall`. `has_run_end_check` says that the host runs the check at
-        the end of a run itself. Leading system prompts may change between requests: the newest are sent, and the log
-        keeps the first.
+        Nobody may change `messages` afterwards. Five fields of `call` are used: the window, the floor (tokens sent
+        besides the list), the output reserve, `recall` and the run that new messages belong to. `has_run_end_check`
+        says that the host runs the check at the end of a run itself. Leading system prompts may change between
+        requests: the newest are sent, and the log keeps the first.
         """
         with self.lock:
-            host_list = self._host.sync(messages, is_floor_ignored=True)
+            host_list = self._host.sync(messages, is_floor_ignored=True, run=call.run)
             self._host.keep_overhead(call.floor)
         complete = self.build_call(window=call.window, floor=call.floor)
-        check = replace(complete, demand="check", output_reserve=call.output_reserve, recall=call.recall)
+        check = replace(complete, demand="check", output_reserve=call.output_reserve, recall=call.recall, run=call.run)
         return host_list, check if self.is_check_due(check, has_run_end_check=has_run_end_check) else None
 
     def is_check_due(self, call: Call, *, has_run_end_check: bool = False) -> bool:

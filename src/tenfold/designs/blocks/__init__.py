@@ -26,23 +26,20 @@ from tenfold.designs.blocks.compaction_config import (
     should_compact,
 )
 from tenfold.designs.blocks.context_tracker import ContextTracker, TokenCounter, estimate_image
+from tenfold.designs.blocks.in_memory import DefaultCompaction, compact_in_memory, compact_messages
 from tenfold.designs.blocks.loop_events import (
     AgentEnd,
     AgentStart,
     CompactionEnded,
     CompactionStarted,
     MessageDelta,
-    SessionRecorder,
     compact_context_with_sender,
     get_current_loop_id,
     with_hooks,
 )
 from tenfold.designs.blocks.orchestration import (
-    DefaultCompaction,
     build_context_from_session,
     compact_context,
-    compact_in_memory,
-    compact_messages,
     compact_session_loops,
     count_compacted_loops,
     count_loop_tokens,
@@ -51,6 +48,7 @@ from tenfold.designs.blocks.orchestration import (
     resolve_scope,
     walk_chain,
 )
+from tenfold.designs.blocks.session_recorder import SessionRecorder
 from tenfold.designs.blocks.strategy import DefaultBlockCompaction, build_policy, build_strategy_policy, with_strategy
 from tenfold.designs.blocks.strategy_runner import ask_model
 from tenfold.designs.blocks.turn_records import (

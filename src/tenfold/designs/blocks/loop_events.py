@@ -1,4 +1,4 @@
-"""The hooks, events and recorder of the design behind the preset `blocks`, built on those of a session.
+"""The hooks and events of the design behind the preset `blocks`, built on those of a session.
 
 The order of a compaction: `before_compaction_start`, `CompactionStarted`, the work, `CompactionEnded`,
 `after_compaction_end`. If the before-hook returns False, this compaction is skipped and no event is sent.
@@ -6,16 +6,15 @@ The order of a compaction: `before_compaction_start`, `CompactionStarted`, the w
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.designs.blocks.compaction_config import ContextConfig
-from tenfold.designs.blocks.orchestration import compact_context, count_compacted_loops, find_loops, get_loop_records
+from tenfold.designs.blocks.orchestration import compact_context, count_compacted_loops, find_loops
 from tenfold.designs.blocks.strategy_runner import run_without_model
-from tenfold.designs.blocks.turn_records import LoopRecord
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionStart, Event
@@ -54,11 +53,12 @@ class AgentStart(Struct, frozen=True, tag="agent_start"):
 
 
 class AgentEnd(Struct, frozen=True, tag="agent_end"):
-    """A loop ended, with its messages."""
+    """A loop ended, with its messages. `status` says whether it came to its end."""
 
     loop_id: str
     messages: tuple[Message, ...] = ()
     kind: Literal["run", "compaction"] = "run"
+    status: Literal["completed", "aborted"] = "completed"
 
 
 class MessageDelta(Struct, frozen=True, tag="message_delta"):
@@ -91,17 +91,14 @@ def with_hooks(
 
     def run_before_hook(consult: ConsultAsk) -> Answer | None:
         assert before_compaction_start is not None
-        result = run_without_model(lambda: before_compaction_start(consult.tokens_before, _count_messages(session)))
-        if result.error:
-            raise UsageError(f"before_compaction_start: {result.error}")
-        return Answer(cancel=True, error="before_compaction_start said False") if result.value is False else None
+        tokens, messages = consult.tokens_before, _count_messages(session)
+        is_refused = _call_hook("before_compaction_start", before_compaction_start, tokens, messages) is False
+        return Answer(cancel=True, error="before_compaction_start said False") if is_refused else None
 
     def run_after_hook(outcome: Outcome, _block: Block) -> None:
         assert after_compaction_end is not None
         figures = (outcome.messages_before, outcome.messages_after, outcome.tokens_before, outcome.tokens_after)
-        result = run_without_model(lambda: after_compaction_end(*figures))
-        if result.error:
-            raise UsageError(f"after_compaction_end: {result.error}")
+        _call_hook("after_compaction_end", after_compaction_end, *figures)
 
     return replace(
         answerer,
@@ -109,20 +106,33 @@ def with_hooks(
         after_hooks=(*answerer.after_hooks, *([run_after_hook] if after_compaction_end is not None else [])),
         listeners=(
             *answerer.listeners,
-            *([_EventTranslator(session, sender).handle_event] if sender is not None else []),
+            *([EventTranslator(session, sender).handle_event] if sender is not None else []),
         ),
     )
+
+
+def _call_hook(name: str, hook: Callable[..., object], *figures: int) -> object:
+    """Calls a hook, plain or a coroutine, and returns its value. Raises `UsageError` with the hook's name if it fails.
+
+    A session's answerer reports that and goes on.
+    """
+    result = run_without_model(lambda: hook(*figures))
+    if result.error:
+        raise UsageError(f"{name}: {result.error}")
+    return result.value
 
 
 def _count_messages(session: Session) -> int:
     return sum(1 for _ in session.view.get_visible_messages())
 
 
-class _EventTranslator:
+class EventTranslator:
     """Translates a session's events into the design's. A `CompactionEnded` follows each `CompactionStarted`."""
 
-    def __init__(self, session: Session, sender: Sender) -> None:
+    def __init__(self, session: Session, sender: Sender, find_loop: Callable[[], str] | None = None) -> None:
+        """`find_loop` says which loop a compaction without a run belongs to, by default the last one on the path."""
         self._session, self._sender = session, sender
+        self._find_loop = find_loop or (lambda: get_current_loop_id(session))
         self._open_loop = ""
 
     def handle_event(self, event: Event) -> None:
@@ -130,7 +140,7 @@ class _EventTranslator:
         match event:
             case CompactionStart():
                 self._session.refresh()
-                self._open_loop = get_current_loop_id(self._session)
+                self._open_loop = event.run or self._find_loop()
                 self._sender(
                     CompactionStarted(self._open_loop, event.tokens, _count_messages(self._session), event.time)
                 )
@@ -173,52 +183,3 @@ def compact_context_with_sender(session: Session | None, config: ContextConfig |
     finally:
         session.use_answerer(before)
         sender(AgentEnd(loop, (), "compaction"))
-
-
-class SessionRecorder:
-    """Appends the messages of loops to a session and keeps their events, numbered from 1 in each loop.
-
-    Messages arrive with `AgentEnd` and are appended with the loop's id as their run. Compactions need no recording: the
-    log has them as Blocks. Streamed pieces are left out unless `deltas` is set.
-    """
-
-    def __init__(self, session: Session, *, deltas: bool = False) -> None:
-        """Records into `session`, which is open already."""
-        self._session, self._has_deltas = session, deltas
-        self._open_loops: set[str] = set()
-        self._events: dict[str, list[tuple[int, LoopEvent]]] = {}
-        self._aborted_loops: set[str] = set()
-
-    def record(self, event: LoopEvent) -> None:
-        """Records an event. It is dropped if its loop is not open, unless it opens one."""
-        loop = event.loop_id
-        if isinstance(event, MessageDelta) and not self._has_deltas:
-            return
-        if isinstance(event, AgentStart) and event.kind == "run":
-            self._open_loops.add(loop)
-        if loop in self._open_loops:
-            events = self._events.setdefault(loop, [])
-            events.append((len(events) + 1, event))
-        if isinstance(event, AgentEnd) and event.kind == "run" and loop in self._open_loops:
-            self._open_loops.discard(loop)
-            self._session.append(*event.messages, run=loop)
-
-    def flush(self) -> None:
-        """Marks the loops that are still open as aborted."""
-        self._aborted_loops |= self._open_loops
-        self._open_loops.clear()
-
-    def get_events(self, loop_id: str) -> Sequence[tuple[int, LoopEvent]]:
-        """Returns the events of a loop, numbered from 1."""
-        return tuple(self._events.get(loop_id, ()))
-
-    def get_loops(self) -> tuple[LoopRecord, ...]:
-        """Returns the loops of the session with their events, and those that were aborted before any message."""
-        known = {loop.loop_id: loop for loop in get_loop_records(self._session)}
-        ids = [*known, *(loop for loop in self._events if loop not in known)]
-        return tuple(self._with_events(known.get(loop) or LoopRecord(loop, ())) for loop in ids)
-
-    def _with_events(self, loop: LoopRecord) -> LoopRecord:
-        events = tuple((n, type(e).__name__) for n, e in self._events.get(loop.loop_id, ()))
-        aborted, running = loop.loop_id in self._aborted_loops, loop.loop_id in self._open_loops
-        return replace(loop, events=events, status="aborted" if aborted else "running" if running else loop.status)

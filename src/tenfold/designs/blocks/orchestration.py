@@ -19,7 +19,6 @@ from tenfold.config.settings import suggest_nearest
 from tenfold.designs.blocks.compaction_config import (
     CompactionConfig,
     CompactionScope,
-    CompactionStrategy,
     ContextConfig,
     FixedCount,
     SectionStrategy,
@@ -38,7 +37,7 @@ from tenfold.designs.blocks.turn_records import (
 from tenfold.engine.compact import build_draft
 from tenfold.engine.fit import build_goal
 from tenfold.errors import BadInput, NotFoundError, UsageError
-from tenfold.meter.counters import Counter, choose_counter, measure_messages
+from tenfold.meter.counters import Counter
 from tenfold.plan.draft import Draft, Goal
 from tenfold.plan.stages.overlay import (
     CUT_OUTPUTS,
@@ -55,49 +54,12 @@ from tenfold.record.ask import Outcome
 from tenfold.record.block import Block
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text
-from tenfold.session import Session, SessionAddress
-from tenfold.store.ids import IDS
-from tenfold.store.sqlite import SqliteStore
+from tenfold.session import Session
 from tenfold.summarize.visible_text import is_shown_again
 from tenfold.trigger.limits import DEFAULT_WINDOW
 from tenfold.view.fold import View
 from tenfold.view.units import Unit, VisibleMessage, get_step_messages, scan_entries
 from tenfold.wire.marks import extract_summary_text
-
-# -- lists -------------------------------------------------------------------------------------------------------------
-
-
-def compact_messages(messages: Sequence[Message], config: ContextConfig) -> list[Message]:
-    """Shortens a list to at most `max_context_tokens` - `system_prompt_tokens`, in three levels.
-
-    A list that fits is returned unchanged. Otherwise tool outputs are cut; if that is not enough, each earlier step
-    becomes one line; then the middle is dropped. A facts section keeps what must not be lost.
-    """
-    policy = build_policy(config, choose_counter(None).counter)
-    budget = max(0, config.max_context_tokens - config.system_prompt_tokens)
-    if sum(measure_messages(messages, policy.counter)) <= budget:
-        return list(messages)
-    session = Session.create(
-        SessionAddress(SqliteStore(":memory:"), IDS.generate()), replace(policy, stages=policy.in_memory_stages)
-    )
-    session.append(*messages)
-    session.compact(to=max(1, budget))
-    return session.view.get_messages()
-
-
-class DefaultCompaction(Struct, frozen=True):
-    """The design's own strategy for lists that belong to no session."""
-
-    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
-        """Calls `compact_messages`."""
-        return compact_messages(messages, config)
-
-
-def compact_in_memory(messages: Sequence[Message], config: ContextConfig) -> list[Message]:
-    """Compacts a list that belongs to no session, with the configured in-memory strategy or the design's own."""
-    strategy: CompactionStrategy = config.compaction.in_memory_strategy or DefaultCompaction()
-    return list(strategy.compact(messages, config))
-
 
 # -- records -----------------------------------------------------------------------------------------------------------
 
@@ -380,9 +342,16 @@ def _compact_now(session: Session, config: ContextConfig) -> Outcome:
         if reading.estimate <= target:
             other.use_policy(replace(policy, stages=policy.stages[:1]))
             target = reading.estimate - 1
-        outcome = other.compact(to=max(1, target), window=window)
+        call = other.build_call(to=max(1, target), window=window)
+        outcome = other.compact(replace(call, run=_find_newest_run(session.view)))
         session.refresh()
     return outcome
+
+
+def _find_newest_run(view: View) -> str:
+    """Returns the run id of the last message on the path, "" if it has none."""
+    messages = (view.path.get_entry(p) for p in range(view.length - 1, -1, -1))
+    return next((entry.run for entry in messages if get_message(entry) is not None), "")
 
 
 def count_compacted_loops(session: Session, outcome: Outcome) -> int:

@@ -24,6 +24,7 @@ from tenfold.designs.blocks.compaction_config import (
     combine_sections,
     to_scope,
 )
+from tenfold.designs.blocks.in_memory_stage import InMemoryStage
 from tenfold.designs.blocks.strategy_runner import StrategyReturn, combine_results, run_with_asks, run_without_model
 from tenfold.designs.blocks.turn_records import (
     CompactedSection,
@@ -36,6 +37,7 @@ from tenfold.designs.blocks.turn_records import (
 from tenfold.errors import UsageError
 from tenfold.meter.counters import Counter, choose_counter, measure_messages
 from tenfold.plan.draft import Draft, DraftPiece, Goal, start_draft, to_shown_item
+from tenfold.plan.pipeline import Stage
 from tenfold.plan.stages.levels import CutOutputsStage
 from tenfold.plan.stages.overlay import (
     OverlayStage,
@@ -150,7 +152,8 @@ def _as_range(turns: range) -> TurnRange | None:
 def build_policy(config: ContextConfig, counter: Counter, *, summary: SummarySettings | None = None) -> Policy:
     """Builds the policy of a configuration: the preset `blocks` with its values, its strategies and its counter.
 
-    `counter` is used if the configuration has no `token_counter`.
+    `counter` is used if the configuration has no `token_counter`. The block strategy is for sessions, the in-memory
+    strategy for plain lists; where they do not reach the target, the preset's later stages go on.
     """
     compaction = config.compaction
     policy = blocks(
@@ -168,7 +171,9 @@ def build_policy(config: ContextConfig, counter: Counter, *, summary: SummarySet
         keep_recent=config.keep_recent,
         focus_message=compaction.focus_message or "",
     )
-    levels = (CutOutputsStage(config.tool_output_max_lines), *policy.in_memory_stages[1:])
+    levels: tuple[Stage, ...] = (CutOutputsStage(config.tool_output_max_lines), *policy.in_memory_stages[1:])
+    if compaction.in_memory_strategy is not None:
+        levels = (InMemoryStage(compaction.in_memory_strategy, config), *levels)
     policy = replace(policy, in_memory_stages=levels)
     if compaction.block_strategy is None:
         return policy

@@ -1,0 +1,166 @@
+"""The recorder of the design behind the preset `blocks`: the events of loops, kept in the log of their session.
+
+An event is a custom entry of the log. No model is shown it, and whoever opens the session again finds it there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from tenfold.designs.blocks.loop_events import (
+    AgentEnd,
+    AgentStart,
+    CompactionEnded,
+    CompactionStarted,
+    EventTranslator,
+    LoopEvent,
+    MessageDelta,
+    get_current_loop_id,
+)
+from tenfold.designs.blocks.orchestration import find_loops, get_loop_records
+from tenfold.designs.blocks.turn_records import LoopRecord
+from tenfold.errors import LostRace
+from tenfold.facts.redacted_messages import redact_message
+from tenfold.record.entry import CustomEntry, get_message
+from tenfold.record.message import Message
+from tenfold.session import Session
+from tenfold.text.surrogates import replace_surrogates
+from tenfold.wire.fingerprint import fingerprint_message
+
+LOOP_EVENT = "tenfold loop event"
+"""The kind of the log's entries that hold an event, as JSON."""
+_APPEND_TRIES = 5
+
+
+class SessionRecorder:
+    """Records the events of loops in their session, numbered from 1 in each loop, and the messages of loops that end.
+
+    It hears `CompactionStarted` and `CompactionEnded` by itself, whatever compacts the session: a request, a coroutine,
+    a demand by hand. They are filed with the run that the compaction was made for, else with the loop opened last, also
+    before its first message. The other events are given to `record`. Streamed pieces are left out unless `deltas` is
+    set.
+    """
+
+    def __init__(self, session: Session, *, deltas: bool = False) -> None:
+        """Records into an open session and adds a listener to its answerer, so set another answerer before this.
+
+        Loops that the log says were opened and not ended are open.
+        """
+        self._session, self._has_deltas = session, deltas
+        self._open_loops = dict.fromkeys(loop for loop, status in self._read_statuses().items() if status == "running")
+        translator = EventTranslator(session, self._append_event, self._find_loop)
+        answerer = session.answerer
+        session.use_answerer(replace(answerer, listeners=(*answerer.listeners, translator.handle_event)))
+
+    def record(self, event: LoopEvent) -> None:
+        """Records an event, and with the end of a loop those of its messages that the log does not have yet.
+
+        An event is dropped if its loop is not open, unless it opens one or brackets a demand by hand.
+        """
+        loop = event.loop_id
+        if isinstance(event, MessageDelta) and not self._has_deltas:
+            return
+        is_bracket = isinstance(event, AgentStart | AgentEnd) and event.kind == "compaction"
+        if isinstance(event, AgentStart) and not is_bracket:
+            self._open_loops[loop] = None
+        if loop not in self._open_loops and not is_bracket:
+            return
+        if isinstance(event, AgentEnd) and not is_bracket:
+            self._retry(lambda: self._append_missing(loop, event.messages))
+            del self._open_loops[loop]
+        self._append_event(event)
+
+    def flush(self) -> None:
+        """Marks the loops that are still open as aborted."""
+        for loop in tuple(self._open_loops):
+            self.record(AgentEnd(loop, status="aborted"))
+
+    def get_events(self, loop_id: str) -> Sequence[tuple[int, LoopEvent]]:
+        """Returns the events of a loop, numbered from 1. An `AgentEnd` comes without messages: the log has them."""
+        own = (event for _, event in self._read_events() if event.loop_id == loop_id)
+        return tuple(enumerate(own, start=1))
+
+    def get_loops(self) -> tuple[LoopRecord, ...]:
+        """Returns the loops of the session with their events, oldest first, also those without any message yet."""
+        names: dict[str, list[str]] = {}
+        starts = {loop.loop_id: loop.positions[0] for loop in find_loops(self._session.view)}
+        for position, event in self._read_events():
+            names.setdefault(event.loop_id, []).append(type(event).__name__)
+            starts[event.loop_id] = min(position, starts.get(event.loop_id, position))
+        known = {loop.loop_id: loop for loop in get_loop_records(self._session)}
+        statuses = self._read_statuses()
+        return tuple(
+            replace(
+                known.get(loop) or LoopRecord(loop, ()),
+                events=tuple(enumerate(names.get(loop, ()), start=1)),
+                status=statuses.get(loop, "completed"),
+            )
+            for loop in sorted(starts, key=lambda loop: starts[loop])
+        )
+
+    def _find_loop(self) -> str:
+        """Returns the loop opened last, else the last one on the path."""
+        return next(reversed(self._open_loops), "") or get_current_loop_id(self._session)
+
+    def _read_events(self) -> Iterator[tuple[int, LoopEvent]]:
+        """Reads the events on the path, oldest first, with their positions."""
+        path = self._session.view.path
+        for position, entry in enumerate(path.get_entries(0, path.length - 1) if path.length else ()):
+            if isinstance(entry, CustomEntry) and entry.kind == LOOP_EVENT:
+                event: LoopEvent = msgspec.json.decode(entry.native.body, type=LoopEvent)
+                yield position, event
+
+    def _read_statuses(self) -> dict[str, str]:
+        """Reads how each loop with a start ended: "running" where it did not."""
+        out: dict[str, str] = {}
+        for _, event in self._read_events():
+            if isinstance(event, AgentStart | AgentEnd) and event.kind == "run":
+                out[event.loop_id] = "running" if isinstance(event, AgentStart) else event.status
+        return out
+
+    def _append_event(self, event: LoopEvent) -> None:
+        """Appends an event. A compaction that is in the log already, heard or sent, is not appended again."""
+        if isinstance(event, CompactionStarted | CompactionEnded) and any(
+            replace(known, loop_id=event.loop_id) == event for _, known in self._read_events()
+        ):
+            return
+        body = msgspec.json.encode(replace(event, messages=()) if isinstance(event, AgentEnd) else event)
+        self._retry(lambda: self._session.append_custom(LOOP_EVENT, body, run=event.loop_id))
+
+    def _append_missing(self, loop: str, messages: Sequence[Message]) -> None:
+        """Appends those of a loop's messages that neither a request, a list nor the host has appended."""
+        session = self._session
+        known = Counter(fingerprint_message(message) for message in self._find_messages(loop))
+        missing: list[Message] = []
+        for message in messages:
+            clean = replace_surrogates(message)
+            key = fingerprint_message(redact_message(clean) if session.address.store.redact_at_rest else clean)
+            known[key] -= 1
+            if known[key] < 0:
+                missing.append(message)
+        session.append(*missing, run=loop)
+
+    def _find_messages(self, loop: str) -> Iterator[Message]:
+        """Finds a loop's messages on the path: those of its run, and those without one that came after its start."""
+        own = ((p, e) for p, e in self._read_events() if e.loop_id == loop)
+        start = max((p for p, e in own if isinstance(e, AgentStart) and e.kind == "run"), default=0)
+        path = self._session.view.path
+        for position, entry in enumerate(path.get_entries(0, path.length - 1) if path.length else ()):
+            message = get_message(entry)
+            if message is not None and (entry.run == loop or (not entry.run and position > start)):
+                yield message
+
+    def _retry(self, write: Callable[[], object]) -> None:
+        """Writes to the log, again where another writer was first. Raises `LostRace` after five tries."""
+        for _ in range(_APPEND_TRIES - 1):
+            try:
+                write()
+            except LostRace:
+                self._session.refresh()
+            else:
+                return
+        write()
