@@ -26,7 +26,7 @@ def _build_ids(preset: str, *series: tuple[str, int]) -> tuple[str, ...]:
 NUMBERS: dict[str, tuple[str, ...]] = {
     "tail": _build_ids("tail", ("A", 46), ("W", 14)),
     "tiers": _build_ids("tiers", ("B", 20), ("X", 10), ("D", 11)),
-    "blocks": _build_ids("blocks", ("C", 27), ("Y", 13), ("D", 16)),
+    "blocks": _build_ids("blocks", ("C", 27), ("Y", 13), ("D", 21)),
     "threshold": _build_ids("threshold", ("", 27), ("W", 9), ("D", 10)),
     "clip": _build_ids("clip", ("", 22), ("X", 9)),
 }

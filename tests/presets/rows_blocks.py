@@ -143,6 +143,13 @@ ROWS: tuple[Row, ...] = (
         "with_hooks",
         "plain or coroutines, set on a session",
     ),
+    _make_row("D19", "blank-by-default callbacks", "with_hooks", "without arguments it changes nothing"),
+    _make_row(
+        "D20",
+        "indexing before, verification after",
+        "with_hooks",
+        "the before-hook finds the originals in view, the after-hook the Block in the log",
+    ),
     _make_row(
         "C8",
         "`before_compaction_start`",
@@ -171,13 +178,8 @@ ROWS: tuple[Row, ...] = (
         'it([], it.__globals__["ContextConfig"]()) == []',
     ),
     _make_row("C10", "`CompactionStrategy`", "CompactionStrategy", "an in-memory strategy of one's own"),
-    _make_row(
-        "C10",
-        "`DefaultCompaction`",
-        "DefaultCompaction",
-        "the design's own, which is `compact_messages`",
-        "hasattr(it(), 'compact')",
-    ),
+    _make_row("C10", "`DefaultCompaction`", "DefaultCompaction", "the design's own", "hasattr(it(), 'compact')"),
+    _make_row("D17", "`DefaultCompaction.compact`", "DefaultCompaction.compact", "is `compact_messages`"),
     _make_row(
         "C10", "no session present", "compact_in_memory", "the configured in-memory strategy, or the design's own"
     ),
@@ -241,6 +243,18 @@ ROWS: tuple[Row, ...] = (
         "DefaultBlockCompaction",
         "what the stage `OverlayStage` does, section by section",
         "hasattr(it(), 'keep_compacted')",
+    ),
+    _make_row(
+        "D18",
+        "a stateless implementation",
+        "DefaultBlockCompaction",
+        "all its numbers are those of the `CompactionConfig` it is given",
+    ),
+    _make_row(
+        "D21",
+        "the turn boundary of `keep_recent_turns`",
+        "DefaultBlockCompaction.keep_recent",
+        "turns are whole: a request comes with the step that answers it",
     ),
     _make_row(
         "C16 Y5", "`keep_first`", "DefaultBlockCompaction.keep_first", "turns 0 to keep_first_turns - 1; none for 0"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -16,6 +16,7 @@ from tenfold.designs.blocks import (
     CompactionConfig,
     ContextConfig,
     DefaultBlockCompaction,
+    DefaultCompaction,
     LoopRecord,
     TurnId,
     TurnMap,
@@ -24,13 +25,17 @@ from tenfold.designs.blocks import (
     ask_model,
     assign_turns,
     build_policy,
+    compact_in_memory,
+    compact_messages,
     find_violations,
     from_json,
     get_loop_records,
+    with_hooks,
 )
 from tenfold.engine.drive import Answerer
 from tenfold.errors import BadInput
 from tenfold.llm.scripted_model import ScriptedModel
+from tenfold.meter.counters import measure_messages
 from tenfold.record.ask import Answer, Ask, SummaryAsk
 from tenfold.record.message import Message, Text, get_text
 from tests.presets.making_blocks import (
@@ -245,3 +250,105 @@ def test_an_own_compact_that_gives_no_block_is_reported() -> None:
     assert outcome.status == "compacted"
     assert any("compact gave a NoneType" in note for note in outcome.notes)
     assert "[Summary] I look at part 5." in "\n".join(map(get_text, session.view.get_messages()))
+
+
+@pytest.mark.spec("blocks.D17")
+def test_the_default_strategy_for_lists_is_the_function() -> None:
+    messages = make_loop(30)
+    for window in (10**6, 6_000):
+        config = ContextConfig(max_context_tokens=window, system_prompt_tokens=0, token_counter=COUNTER)
+        by_function = compact_messages(messages, config)
+        by_strategy = DefaultCompaction().compact(messages, config)
+        assert [m.role for m in by_strategy] == [m.role for m in by_function]
+        assert count_tokens(by_strategy) == count_tokens(by_function) <= window
+        assert messages == make_loop(30), "the list that was given stays as it is"
+
+
+def count_tokens(messages: Sequence[Message]) -> int:
+    return sum(measure_messages(messages, COUNTER))
+
+
+@pytest.mark.spec("blocks.D18")
+def test_the_default_block_strategy_has_no_state_and_takes_all_from_the_configuration() -> None:
+    record = LoopRecord("r", assign_turns(make_loop(20, lines=60), "r"))
+    own, base = DefaultBlockCompaction(COUNTER), CompactionConfig()
+
+    def build(config: CompactionConfig) -> CompactionBlock:
+        return replace(own.compact(record, config, True), created_at=NOW)
+
+    changes: list[dict[str, int]] = [
+        {"keep_first_turns": 3},
+        {"keep_recent_turns": 4},
+        {"max_summary_tokens": 60},
+        {"tool_output_max_lines": 8},
+    ]
+    made = [build(replace(base, **change)) for change in changes]
+    assert all(block != build(base) for block in made)
+    assert [build(replace(base, **change)) for change in reversed(changes)] == made[::-1]
+    assert build(base) == build(base)
+
+
+@pytest.mark.spec("blocks.D18")
+def test_naming_the_default_strategy_is_naming_none() -> None:
+    named = CompactionConfig(block_strategy=DefaultBlockCompaction(COUNTER))
+    assert build_policy(ContextConfig(compaction=named), COUNTER) == build_policy(ContextConfig(), COUNTER)
+
+
+class CutRecent(DefaultBlockCompaction, frozen=True):
+    """The default but for its type: it cuts the outputs of recent turns."""
+
+
+@pytest.mark.spec("blocks.D4")
+def test_the_record_knows_the_recent_section_of_a_strategy_that_cuts_outputs() -> None:
+    own = CompactionConfig(block_strategy=CutRecent(COUNTER))
+    session = make_session([make_loop(20, lines=60)], build_policy(ContextConfig(compaction=own), COUNTER))
+    assert session.compact(to=count_view_tokens(session) * 3 // 4).status == "compacted"
+    block = get_loop_records(session)[0].compaction_block
+    assert block is not None
+    assert block.keep_recent is not None
+    assert block.keep_recent.range == TurnRange(10, 19)
+    assert any("lines removed" in get_text(m) for m in block.keep_recent.messages)
+
+
+@pytest.mark.spec("blocks.D19")
+def test_hooks_are_blank_by_default() -> None:
+    session = make_session([make_loop(20)])
+    before = session.answerer
+    assert with_hooks(session) == before
+    session.use_answerer(with_hooks(session))
+    assert session.compact(window=9_000).status == "compacted"
+    config = ContextConfig(max_context_tokens=9_000, token_counter=COUNTER)
+    assert count_tokens(compact_in_memory(make_loop(20), config)) < count_tokens(make_loop(20))
+
+
+@pytest.mark.spec("blocks.D20")
+def test_the_before_hook_sees_the_originals_and_the_after_hook_the_block() -> None:
+    history = make_loop(20)
+    session = make_session([history])
+    seen: list[object] = []
+
+    def extract_memories(_tokens: int, _messages: int) -> bool:
+        seen.append(session.view.get_messages())
+        return True
+
+    def verify_block(*_figures: int) -> None:
+        seen.append(get_loop_records(session)[0].compaction_block)
+
+    session.use_answerer(
+        with_hooks(session, before_compaction_start=extract_memories, after_compaction_end=verify_block)
+    )
+    assert session.compact(window=9_000).status == "compacted"
+    assert seen == [history, get_loop_records(session)[0].compaction_block]
+    assert seen[1] is not None
+
+
+@pytest.mark.spec("blocks.D21")
+@pytest.mark.parametrize("kept", [1, 3, 7])
+def test_the_recent_turns_begin_with_a_whole_turn(kept: int) -> None:
+    history = [m for n in range(12) for m in (make_user_message(f"Do {n}."), make_reply("Done."))]
+    record = LoopRecord("r", assign_turns(history, "r"))
+    config = CompactionConfig(keep_recent_turns=kept)
+    section = DefaultBlockCompaction(COUNTER).keep_recent(record, TurnMap.from_messages(record.messages), config)
+    assert section is not None
+    assert get_text(section.messages[0]) == f"Do {12 - kept}."
+    assert len(section.messages) == 2 * kept

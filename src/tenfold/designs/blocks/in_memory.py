@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.designs.blocks.compaction_config import ContextConfig, should_compact
+from tenfold.designs.blocks.compaction_config import CompactionStrategy, ContextConfig, should_compact
 from tenfold.designs.blocks.loop_events import (
     AfterHook,
     BeforeHook,
@@ -60,8 +60,8 @@ def compact_in_memory(
     before-hook returns False, the list is returned unchanged, without events. `loop_id` is the id in the events, whose
     `loops_compacted` is 0. A hook, sender or strategy that raises is logged; for the strategy the levels stand in.
     """
-    count, before, own = len(messages), _count_tokens(messages, config), config.compaction.in_memory_strategy
-    if own is None and not should_compact(before, config):
+    count, before = len(messages), _count_tokens(messages, config)
+    if _find_own_strategy(config) is None and not should_compact(before, config):
         return list(messages)
     if before_compaction_start is not None:
         hook = before_compaction_start
@@ -81,13 +81,19 @@ def compact_in_memory(
 
 
 def _shorten_list(messages: Sequence[Message], config: ContextConfig) -> list[Message]:
-    own = config.compaction.in_memory_strategy
+    own = _find_own_strategy(config)
     if own is not None:
         made = _run_reported("in_memory_strategy", lambda: own.compact(messages, config))
         if isinstance(made, Sequence):
             return list(made)
     target = config.trigger.get_limits(config.max_context_tokens, output_reserve=0, floor=0).target
     return _run_levels(messages, config, min(target, _get_budget(config)))
+
+
+def _find_own_strategy(config: ContextConfig) -> CompactionStrategy | None:
+    """Returns the configured strategy, None for the design's own."""
+    own = config.compaction.in_memory_strategy
+    return None if isinstance(own, DefaultCompaction) else own
 
 
 def _run_levels(messages: Sequence[Message], config: ContextConfig, to: int) -> list[Message]:

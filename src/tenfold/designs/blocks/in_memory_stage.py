@@ -88,7 +88,7 @@ def _join_changed(draft: Draft, pieces: Sequence[DraftPiece], messages: Sequence
 
     Words that the strategy wrote itself are never shown as the user's.
     """
-    if not _are_calls_answered(messages):
+    if not _has_whole_pairs(messages):
         return None
     originals = {id(s.message): s for p in pieces for s in p.get_visible_messages()}
     items: list[SizedItem] = []
@@ -105,7 +105,7 @@ def _join_changed(draft: Draft, pieces: Sequence[DraftPiece], messages: Sequence
     return join_pieces(pieces, items, IN_MEMORY, why)
 
 
-def _are_calls_answered(messages: Sequence[Message]) -> bool:
+def _has_whole_pairs(messages: Sequence[Message]) -> bool:
     """Tells whether each call is followed by its results at once, and each result follows its call."""
     waiting: set[str] = set()
     for message in messages:

@@ -25,7 +25,7 @@ from tenfold.designs.blocks.compaction_config import (
     TokenBudget,
     to_scope,
 )
-from tenfold.designs.blocks.strategy import StrategyStage, build_policy
+from tenfold.designs.blocks.strategy import STRATEGY_CUT, StrategyStage, build_policy
 from tenfold.designs.blocks.turn_records import (
     CompactedSection,
     CompactionBlock,
@@ -131,7 +131,7 @@ def _build_block(
     newest = max(u.block_part.block for u in replaced if u.block_part is not None)
     block = view.path.get_entry(newest)
     assert isinstance(block, Block), "only Blocks replace units"
-    inner = [n for u in replaced if _get_kind(view, u) != CUT_OUTPUTS for n in _get_turns(u, turn)]
+    inner = [n for u in replaced if _get_kind(view, u) not in (CUT_OUTPUTS, STRATEGY_CUT) for n in _get_turns(u, turn)]
     low, high = (min(inner), max(inner)) if inner and latest else (0, count - 1)
 
     def build_section(first: int, last: int) -> CompactedSection:
@@ -186,27 +186,32 @@ def resolve_scope(session: Session, chain: Sequence[str], scope: CompactionScope
     scope if what stands for it fits, however large its messages are. Loops that a Block has hidden are never in scope.
     Raises `UsageError` for a window below 1.
     """
-    if max_context_tokens < 1:
-        raise UsageError(f"max_context_tokens is {max_context_tokens}; give the model's context window")
+    return _count_in_scope(session, chain, scope, max_context_tokens, session.policy)
+
+
+def _count_in_scope(session: Session, chain: Sequence[str], scope: CompactionScope, window: int, policy: Policy) -> int:
+    """Counts the earlier loops in scope where they are compacted by this policy: see `resolve_scope`."""
+    if window < 1:
+        raise UsageError(f"max_context_tokens is {window}; give the model's context window")
     loops = {loop.loop_id: loop for loop in find_loops(session.view)}
     known = [loops[loop] for loop in chain if loop in loops]
-    draft, goal = _start_plan(session, max_context_tokens)
+    draft, goal = _start_plan(session, window, policy)
     runs = find_runs(draft)
     hidden_end = max((draft.pieces[run.last - 1].last for run in runs if is_beyond_scope(draft, run)), default=-1)
     shown = [loop for loop in known if loop.positions[-1] > hidden_end]
-    overlay, overlay_run = _find_overlay(session.policy)
+    overlay, overlay_run = _find_overlay(policy)
 
     def measure_loop(number: int) -> int:
         own = [run for run in runs if _find_owner(shown, draft, run) == shown[-1 - number].loop_id]
         return sum(measure_compacted(draft, goal, run, overlay.max_summary_tokens, overlay_run) for run in own)
 
     earlier = max(0, len(shown) - 1)
-    return count_runs_in_scope(to_scope(scope), earlier, window=max_context_tokens, measure_run=measure_loop)
+    return count_runs_in_scope(to_scope(scope), earlier, window=window, measure_run=measure_loop)
 
 
-def _start_plan(session: Session, window: int) -> tuple[Draft, Goal]:
+def _start_plan(session: Session, window: int, policy: Policy) -> tuple[Draft, Goal]:
     """Returns the view as a draft that changes nothing, and the goal of an automatic check in a window."""
-    policy, call = session.policy, session.build_call(window=window)
+    call = session.build_call(window=window)
     draft = build_draft(session.view, policy, call, session.get_measures())
     limits = policy.get_limits(window, floor=session.take_reading(window=window).floor)
     return draft, build_goal(draft, policy, limits.target, recall=call.recall, window=window)
@@ -261,13 +266,13 @@ def build_context_from_session(
     view = session.view
     loops = find_loops(view)
     chain = loops[: loops.index(current) + 1]
+    policy = session.policy
     if config is not None:
-        scope = config.compaction_scope
-    else:
-        own = _find_overlay(session.policy)[0].scope
-        scope = TokenBudget() if own == "token_budget" else FixedCount(own)
+        policy = build_policy(ContextConfig(compaction=config), policy.counter, summary=policy.summary)
+    own = _find_overlay(policy)[0].scope
+    scope = TokenBudget() if own == "token_budget" else FixedCount(own)
     window = _choose_window(session, max_context_tokens)
-    many = resolve_scope(session, [loop.loop_id for loop in chain], scope, window)
+    many = _count_in_scope(session, [loop.loop_id for loop in chain], scope, window, policy)
     first, last = chain[-1 - many].positions[0], current.positions[-1]
     shown = [s for unit in view.units if unit.first <= last for s in _load_unit(view, unit, first)]
     if view.open_step is not None and view.open_step.first <= last:

@@ -70,7 +70,7 @@ class SessionRecorder:
         if loop not in self._open_loops and not is_bracket:
             return
         if isinstance(event, AgentEnd) and not is_bracket:
-            self._retry(lambda: self._append_missing(loop, event.messages))
+            self._write(lambda: self._append_missing(loop, event.messages))
             del self._open_loops[loop]
         self._append_event(event)
 
@@ -129,7 +129,7 @@ class SessionRecorder:
         ):
             return
         body = msgspec.json.encode(replace(event, messages=()) if isinstance(event, AgentEnd) else event)
-        self._retry(lambda: self._session.append_custom(LOOP_EVENT, body, run=event.loop_id))
+        self._write(lambda: self._session.append_custom(LOOP_EVENT, body, run=event.loop_id))
 
     def _append_missing(self, loop: str, messages: Sequence[Message]) -> None:
         """Appends those of a loop's messages that neither a request, a list nor the host has appended."""
@@ -154,7 +154,7 @@ class SessionRecorder:
             if message is not None and (entry.run == loop or (not entry.run and position > start)):
                 yield message
 
-    def _retry(self, write: Callable[[], object]) -> None:
+    def _write(self, write: Callable[[], object]) -> None:
         """Writes to the log, again where another writer was first. Raises `LostRace` after five tries."""
         for _ in range(_APPEND_TRIES - 1):
             try:

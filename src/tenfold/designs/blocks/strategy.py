@@ -65,6 +65,8 @@ from tenfold.summarize.writer import WritingJob
 from tenfold.wire import can_take_text
 
 T = TypeVar("T")
+STRATEGY_CUT = "strategy"
+"""The kind of the replacement of a recent step whose messages a user's strategy shortened."""
 
 
 class DefaultBlockCompaction(Struct, frozen=True):
@@ -175,7 +177,7 @@ def build_policy(config: ContextConfig, counter: Counter, *, summary: SummarySet
     if compaction.in_memory_strategy is not None:
         levels = (InMemoryStage(compaction.in_memory_strategy, config), *levels)
     policy = replace(policy, in_memory_stages=levels)
-    if compaction.block_strategy is None:
+    if compaction.block_strategy is None or type(compaction.block_strategy) is DefaultBlockCompaction:
         return policy
     overlay = next(stage for stage in policy.stages if isinstance(stage, OverlayStage))
     own = UserStrategy(_as_sections(compaction.block_strategy), replace(compaction, block_strategy=None))
@@ -377,7 +379,7 @@ class StrategyStage(Struct, frozen=True):
             return piece
         why = "as the strategy keeps it"
         return replace(
-            piece, kind="strategy", shown_items=tuple(show), sizes=tuple(tokens), tokens=sum(tokens), reason=why
+            piece, kind=STRATEGY_CUT, shown_items=tuple(show), sizes=tuple(tokens), tokens=sum(tokens), reason=why
         )
 
     def _build_middle(self, draft: Draft, goal: Goal, span: range, budget: int) -> Draft:
