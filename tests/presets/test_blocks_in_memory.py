@@ -20,6 +20,7 @@ from tenfold.designs.blocks import (
     CompactionStarted,
     CompactionStrategy,
     ContextConfig,
+    DefaultCompaction,
     TokenCounter,
     build_policy,
     compact_in_memory,
@@ -53,6 +54,13 @@ class Halves:
 
     def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:  # noqa: ARG002 - the protocol's
         return list(messages[len(messages) // 2 :])
+
+
+class Empty:
+    """Returns no list."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:  # noqa: ARG002 - the protocol's
+        return None  # type: ignore[return-value]
 
 
 class Raises:
@@ -153,6 +161,20 @@ def test_what_raises_in_memory_is_logged_and_the_levels_stand_in(caplog: pytest.
     assert "in_memory_strategy: it raised RuntimeError: no room for" in said
 
 
+@pytest.mark.spec("blocks.D9")
+@pytest.mark.parametrize(
+    ("strategy", "problem"), [(Raises(), "it raised RuntimeError: no room for"), (Empty(), "it gave a NoneType")]
+)
+def test_a_strategy_of_no_use_in_a_plan_is_logged(
+    strategy: CompactionStrategy, problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=strategy))
+    with caplog.at_level(logging.WARNING, logger="tenfold"):
+        made = tenfold.compact(make_rows(FULL), to=count(FULL) // 10, policy=build_policy(config, COUNTER))
+    assert made.outcome.status == "compacted"
+    assert f"in_memory_strategy: {problem}" in " ".join(caplog.messages)
+
+
 def make_rows(messages: Sequence[Message]) -> list[dict[str, str]]:
     return [{"role": m.role, "content": get_text(m)} for m in messages]
 
@@ -178,6 +200,8 @@ def test_both_strategies_of_a_configuration_are_in_its_policy() -> None:
     policy = build_policy(ContextConfig(compaction=own), COUNTER)
     assert [s.name for s in policy.in_memory_stages] == ["in-memory", "cut-outputs", "earlier-lines", "drop-between"]
     assert policy.stages == blocks(COUNTER).stages
+    named = ContextConfig(compaction=CompactionConfig(in_memory_strategy=DefaultCompaction()))
+    assert build_policy(named, COUNTER) == build_policy(ContextConfig(), COUNTER), "naming the default is naming none"
 
 
 class Cuts:

@@ -26,7 +26,8 @@ from tenfold.designs.blocks.compaction_config import (
     should_compact,
 )
 from tenfold.designs.blocks.context_tracker import ContextTracker, TokenCounter, estimate_image
-from tenfold.designs.blocks.in_memory import DefaultCompaction, compact_in_memory, compact_messages
+from tenfold.designs.blocks.in_memory import compact_in_memory
+from tenfold.designs.blocks.list_levels import DefaultCompaction, compact_messages
 from tenfold.designs.blocks.loop_events import (
     AgentEnd,
     AgentStart,

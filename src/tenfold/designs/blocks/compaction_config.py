@@ -10,14 +10,18 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tenfold.config.presets.blocks import HEADROOM, LEVELS, OVERLAY
+from tenfold.config.policy import Policy
+from tenfold.config.presets.blocks import HEADROOM, LEVELS, OVERLAY, blocks
 from tenfold.designs.blocks.strategy_runner import StrategyReturn, combine_results
 from tenfold.designs.blocks.turn_records import CompactedSection, CompactionBlock, LoopRecord, TurnMap, TurnRange
 from tenfold.errors import UsageError
 from tenfold.meter.counters import Counter
+from tenfold.plan.stages.levels import CutOutputsStage
 from tenfold.plan.stages.overlay import Scope
 from tenfold.record.message import Message
+from tenfold.summarize.ladder import SummarySettings
 from tenfold.trigger.limits import DEFAULT_WINDOW, HeadroomTrigger
 
 
@@ -185,3 +189,25 @@ def should_compact(estimated_tokens: int, config: ContextConfig | None) -> bool:
         return False
     limits = config.trigger.get_limits(config.max_context_tokens, output_reserve=0, floor=0)
     return limits.get_need(estimated_tokens) in ("soft", "hard")
+
+
+def build_preset(config: ContextConfig, counter: Counter, *, summary: SummarySettings | None = None) -> Policy:
+    """Builds the preset `blocks` with the values of a configuration, without its strategies: see `build_policy`."""
+    compaction = config.compaction
+    policy = blocks(
+        config.token_counter or counter,
+        summary=summary,
+        compact_at_pct=compaction.compact_at_pct,
+        compact_budget_threshold_pct=compaction.compact_budget_threshold_pct,
+        system_prompt_tokens=config.system_prompt_tokens,
+        compaction_scope=to_scope(compaction.compaction_scope),
+        keep_first_turns=compaction.keep_first_turns,
+        keep_recent_turns=compaction.keep_recent_turns,
+        max_summary_tokens=compaction.max_summary_tokens,
+        tool_output_max_lines=compaction.tool_output_max_lines,
+        keep_first=config.keep_first,
+        keep_recent=config.keep_recent,
+        focus_message=compaction.focus_message or "",
+    )
+    levels = (CutOutputsStage(config.tool_output_max_lines), *policy.in_memory_stages[1:])
+    return replace(policy, in_memory_stages=levels)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tenfold.designs.blocks.compaction_config import CompactionStrategy, ContextConfig
 from tenfold.designs.blocks.strategy_runner import run_without_model
+from tenfold.engine.drive import Answerer
 from tenfold.plan.draft import Draft, DraftPiece, Goal, SizedItem, join_pieces
 from tenfold.record.block import KeptOriginal
 from tenfold.record.message import Message, get_tool_calls, get_tool_result
@@ -23,7 +24,7 @@ IN_MEMORY = "in-memory"
 
 
 class InMemoryStage(Struct, frozen=True):
-    """Shows a list as the strategy shortens it. If the strategy raises, the view stays as it is for later stages."""
+    """Shows a list as the strategy shortens it. If the strategy raises, that is logged, and later stages go on."""
 
     strategy: CompactionStrategy
     config: ContextConfig
@@ -33,14 +34,26 @@ class InMemoryStage(Struct, frozen=True):
     def apply(self, draft: Draft, goal: Goal) -> Draft:  # noqa: ARG002 - the strategy has its own goal
         """See `Stage.apply`. The strategy must return the same for the same list, as every plan must."""
         shown = [s.message for s in draft.view.get_visible_messages()]
-        result = run_without_model(lambda: self.strategy.compact(shown, self.config)).value
-        if not isinstance(result, Sequence):
+        result = run_strategy(self.strategy, shown, self.config)
+        if result is None:
             return draft
         pieces = list(draft.pieces)
-        for first, last, messages in reversed(_find_changes(draft, list(result))):
+        for first, last, messages in reversed(_find_changes(draft, result)):
             joined = _join_changed(draft, draft.pieces[first:last], messages)
             pieces[first:last] = [joined] if joined is not None else pieces[first:last]
         return replace(draft, pieces=tuple(pieces))
+
+
+def run_strategy(
+    strategy: CompactionStrategy, messages: Sequence[Message], config: ContextConfig
+) -> list[Message] | None:
+    """Returns the list as a strategy shortens it. None, and a line in the log, where it raises or returns no list."""
+    result = run_without_model(lambda: strategy.compact(messages, config))
+    if isinstance(result.value, Sequence):
+        return list(result.value)
+    problem = result.error or f"it gave a {type(result.value).__name__}, not a list"
+    Answerer().report_problem(f"in_memory_strategy: {problem}; it was ignored")
+    return None
 
 
 def _find_changes(draft: Draft, result: Sequence[Message]) -> list[tuple[int, int, list[Message]]]:

@@ -15,16 +15,16 @@ from msgspec.structs import replace
 
 from tenfold.config.plugins import load_plugin
 from tenfold.config.policy import Policy
-from tenfold.config.presets.blocks import blocks
 from tenfold.designs.blocks.compaction_config import (
     BlockCompactionStrategy,
     CompactionConfig,
     ContextConfig,
     SectionStrategy,
+    build_preset,
     combine_sections,
-    to_scope,
 )
 from tenfold.designs.blocks.in_memory_stage import InMemoryStage
+from tenfold.designs.blocks.list_levels import DefaultCompaction
 from tenfold.designs.blocks.strategy_runner import StrategyReturn, combine_results, run_with_asks, run_without_model
 from tenfold.designs.blocks.turn_records import (
     CompactedSection,
@@ -37,8 +37,6 @@ from tenfold.designs.blocks.turn_records import (
 from tenfold.errors import UsageError
 from tenfold.meter.counters import Counter, choose_counter, measure_messages
 from tenfold.plan.draft import Draft, DraftPiece, Goal, start_draft, to_shown_item
-from tenfold.plan.pipeline import Stage
-from tenfold.plan.stages.levels import CutOutputsStage
 from tenfold.plan.stages.overlay import (
     OverlayStage,
     RunPieces,
@@ -158,25 +156,10 @@ def build_policy(config: ContextConfig, counter: Counter, *, summary: SummarySet
     strategy for plain lists; where they do not reach the target, the preset's later stages go on.
     """
     compaction = config.compaction
-    policy = blocks(
-        config.token_counter or counter,
-        summary=summary,
-        compact_at_pct=compaction.compact_at_pct,
-        compact_budget_threshold_pct=compaction.compact_budget_threshold_pct,
-        system_prompt_tokens=config.system_prompt_tokens,
-        compaction_scope=to_scope(compaction.compaction_scope),
-        keep_first_turns=compaction.keep_first_turns,
-        keep_recent_turns=compaction.keep_recent_turns,
-        max_summary_tokens=compaction.max_summary_tokens,
-        tool_output_max_lines=compaction.tool_output_max_lines,
-        keep_first=config.keep_first,
-        keep_recent=config.keep_recent,
-        focus_message=compaction.focus_message or "",
-    )
-    levels: tuple[Stage, ...] = (CutOutputsStage(config.tool_output_max_lines), *policy.in_memory_stages[1:])
-    if compaction.in_memory_strategy is not None:
-        levels = (InMemoryStage(compaction.in_memory_strategy, config), *levels)
-    policy = replace(policy, in_memory_stages=levels)
+    policy = build_preset(config, counter, summary=summary)
+    if compaction.in_memory_strategy is not None and type(compaction.in_memory_strategy) is not DefaultCompaction:
+        stage = InMemoryStage(compaction.in_memory_strategy, config)
+        policy = replace(policy, in_memory_stages=(stage, *policy.in_memory_stages))
     if compaction.block_strategy is None or type(compaction.block_strategy) is DefaultBlockCompaction:
         return policy
     overlay = next(stage for stage in policy.stages if isinstance(stage, OverlayStage))

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
+from tenfold.engine.drive import Answerer
 from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import ModelCost, add_costs
 
@@ -78,6 +79,14 @@ def run_without_model(method: Callable[[], object]) -> StrategyResult:
     except StopIteration as stop:
         result: StrategyResult = stop.value
         return result
+
+
+def run_reported(name: str, work: Callable[[], object]) -> object:
+    """Runs a user's code, plain or a coroutine, and returns its value. What it raises is logged; it is None then."""
+    result = run_without_model(work)
+    if result.error:
+        Answerer().report_problem(f"{name}: {result.error}; it was ignored")
+    return result.value
 
 
 def run_with_asks(method: Callable[[], object]) -> Generator[tuple[Ask, ...], tuple[Answer, ...], StrategyResult]:
