@@ -17,7 +17,7 @@ from tenfold.record.block import BlockPart, KeptOriginal, Replacement, ShownItem
 from tenfold.record.message import Message, Text, get_text
 from tenfold.view.fold import View
 from tenfold.view.units import MessageKey, Unit, VisibleMessage, build_original_key
-from tenfold.wire.marks import extract_summary_text
+from tenfold.wire.marks import get_summary_text, is_system_prompt
 
 RecallMode = Literal["none", "tool", "cli"]
 VisibleMeasure = Callable[[Sequence[VisibleMessage]], list[int]]
@@ -117,10 +117,7 @@ class DraftPiece(Struct, frozen=True):
     @property
     def has_summary_text(self) -> bool:
         """Whether a message in it carries a summary, of a Block or from a host's list. Such a text is updated."""
-        return any(
-            s.message.origin == "tenfold" and extract_summary_text(get_text(s.message)) is not None
-            for s in self.get_visible_messages()
-        )
+        return any(get_summary_text(s.message) is not None for s in self.get_visible_messages())
 
     @property
     def stands_for_range(self) -> bool:
@@ -187,7 +184,7 @@ class Draft(Struct, frozen=True):
         """The index of the first piece after the leading system messages and silent pieces among them."""
         for index, piece in enumerate(self.pieces):
             if any(
-                s.message.role != "system" or not s.is_original or s.message.origin == "tenfold"
+                s.message.role != "system" or not s.is_original or not is_system_prompt(s.message)
                 for s in piece.get_visible_messages()
             ):
                 return index

@@ -7,6 +7,7 @@ from tenfold.plan.continuation import extract_request
 from tenfold.record.message import find_native_compaction
 from tenfold.view.fold import View
 from tenfold.view.units import MessageKey, Unit, VisibleMessage
+from tenfold.wire.marks import is_system_prompt
 
 CURRENT_REQUEST = "current request"
 """The reason for protecting the current request."""
@@ -31,7 +32,7 @@ def find_protected(view: View) -> dict[MessageKey, str]:
             if compaction is not None:
                 compacted[compaction.bound_wire] = group
         for shown in unit.visible_messages:
-            if shown.is_original and shown.message.role == "system" and shown.message.origin != "tenfold":
+            if shown.is_original and is_system_prompt(shown.message):
                 protected[shown.key] = "system prompt"
     request = find_request(view)
     if request is not None and get_user_words(request.message):

@@ -35,7 +35,7 @@ from tenfold.wire import (
     take_request_summaries,
 )
 from tenfold.wire.fingerprint import fingerprint_message
-from tenfold.wire.marks import OPENING_STUB
+from tenfold.wire.marks import OPENING_STUB, is_system_prompt
 from tenfold.wire.registry import choose_wire, find_list_field, find_only_wire
 from tenfold.wire.sdk_values import get_set_fields
 
@@ -141,10 +141,10 @@ def match_list(
 
 def _match_prompts(messages: Sequence[Message], path: Path, get_key: KeyLookup) -> list[bytes]:
     """Returns the fingerprints of the system prompts at the beginning of the path, if the list begins with as many."""
-    prompts = list(takewhile(lambda m: m.role == "system" and m.origin != "tenfold", messages))
+    prompts = list(takewhile(is_system_prompt, messages))
     path_messages = ((at, m) for at in range(path.length) if (m := get_message(path.get_entry(at))) is not None)
     fingerprints = (
-        [get_key(at, m) for at, m in takewhile(lambda pair: pair[1].role == "system", path_messages)] if prompts else []
+        [get_key(at, m) for at, m in takewhile(lambda pair: is_system_prompt(pair[1]), path_messages)] if prompts else []
     )
     return fingerprints if len(fingerprints) == len(prompts) else []
 

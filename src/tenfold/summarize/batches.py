@@ -16,9 +16,8 @@ from tenfold.errors import BadInput
 from tenfold.record.block import OWN_BLOCK, Batch, Block, Slot
 from tenfold.text.excerpts import Count, Keep, excerpt
 from tenfold.view.path import Path
+from tenfold.wire.marks import ARCHIVE_START
 
-ARCHIVE_PREFIX = "[Context Summary"
-"""What every clip-archive begins with."""
 EARLIEST_HEADING, RECENT_HEADING = "## Earliest context", "## Recent context"
 UNKNOWN_TIME = "unknown"
 """Stands for a time that the log does not hold. Times are never made up."""
@@ -111,11 +110,11 @@ def render_archive(batches: Sequence[Batch], *, first: int, last: int) -> str:
     The first line states the number of messages of all batches together, and the number of compactions that made them.
     """
     if not batches:
-        return f"{ARCHIVE_PREFIX} — 0 messages compressed]"
+        return f"{ARCHIVE_START} — 0 messages compressed]"
     cycles = max(b.cycle for b in batches)
     total = sum(b.count for b in batches)
     head = (
-        f"{ARCHIVE_PREFIX} — {total} messages compressed across {cycles} compaction cycle{'' if cycles == 1 else 's'}]"
+        f"{ARCHIVE_START} — {total} messages compressed across {cycles} compaction cycle{'' if cycles == 1 else 's'}]"
     )
     numbered = [
         f"[Batch {n} — depth {b.depth}, {format_time(b.start)} to {format_time(b.end)}]\n{b.text}"

@@ -16,14 +16,14 @@ from tenfold.facts.redacted_messages import redact_message
 from tenfold.plan.draft import DraftPiece, Goal
 from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import Fact
-from tenfold.record.message import Message, get_text
+from tenfold.record.message import Message
 from tenfold.summarize.ladder import Asking, SummaryResult, SummarySettings, SummaryTask, WritingGenerator
 from tenfold.summarize.visible_text import get_shown_positions
 from tenfold.summarize.write import write_summary
 from tenfold.text.excerpts import Count
 from tenfold.view.fold import View
 from tenfold.view.units import Unit
-from tenfold.wire.marks import extract_summary_text
+from tenfold.wire.marks import get_summary_text
 
 
 class WritingJob(Struct, frozen=True):
@@ -86,7 +86,7 @@ def read_unit(piece: DraftPiece, unit: Unit) -> Iterator[SourceMessage]:
     kept_positions = get_shown_positions(piece.shown_items)
     shortened = dict(piece.shortened_messages)
     for shown in unit.visible_messages:
-        text = extract_summary_text(get_text(shown.message)) if shown.message.origin == "tenfold" else None
+        text = get_summary_text(shown.message)
         position = shown.position if shown.original_position is None else shown.original_position
         is_kept = shown.original_position is not None and shown.original_position in kept_positions
         message = redact_message(shortened.get(shown.key, shown.message))

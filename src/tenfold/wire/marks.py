@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tenfold.record.message import Origin, Role
+from tenfold.record.message import Message, Origin, Role, get_text
 
 SummaryConfirmer = Callable[[str, str, bool], bool]
 """A function that says whether the store wrote a summary.
@@ -31,6 +31,14 @@ _SUMMARY = re.compile(
 
 
 _SUMMARY_START, _SUMMARY_END = '<tenfold-summary block="', "</tenfold-summary>"
+ARCHIVE_START = "[Context Summary"
+"""How a clip-archive begins. Our delimiter stands after such a text, and around any other summary."""
+_ARCHIVE = re.compile(
+    rf'\s*({re.escape(ARCHIVE_START)}.*)\n<tenfold-summary block="([^"<>\s]+)" hash="([0-9a-f]{{16}})">\n</tenfold-summary>\s*',
+    re.DOTALL,
+)
+_ARCHIVE_LINE = re.compile(rf"{re.escape(ARCHIVE_START)} — \d+ messages compressed[^\]\n]*\](?=\s|$)")
+"""The first line of a clip-archive, whoever wrote it: the original design puts no delimiter anywhere."""
 _FACTS_START = re.compile(
     re.escape("# Facts (") + "(?:carried word for word; lines marked|found by code in the messages, long)"
 )
@@ -122,6 +130,7 @@ SUMMARY_PATTERNS: tuple[HarnessPattern, ...] = (
     HarnessPattern("This session is being continued from a previous conversation", "", "Claude Code"),
     HarnessPattern("Another language model started to solve this problem and produced a summary", "", "Codex"),
     HarnessPattern("The conversation history before this point was compacted into", "</summary>", "pi"),
+    HarnessPattern(f"{ARCHIVE_START} — ", "", "the design behind the preset clip: a clip-archive"),
     HarnessPattern("The following is a summary of a branch that this conversation came back from", "</summary>", "pi"),
 )
 """How other tools begin the user message in which they summarize a conversation. opencode asks "What did we do so far?"
@@ -230,8 +239,8 @@ def find_text_origin(text: str, confirm: SummaryConfirmer | None = None, *, is_w
     in our form, `tool` for tool output that an agent without tool calls received as a user message, and else `human`.
     """
     start = text.lstrip()
-    if start.startswith(_SUMMARY_START):
-        mark = find_summary_mark(text)
+    if start.startswith(_SUMMARY_START) or _ARCHIVE_LINE.match(start):
+        mark = find_summary_mark(text) or _build_foreign_mark(text)
         if mark is not None and confirm is not None and confirm(*mark, is_whole):
             return "tenfold"
         has_own_words = _SUMMARY_END in start and not start.rstrip().endswith(_SUMMARY_END)
@@ -318,8 +327,36 @@ def hash_summary(text: str) -> str:
 
 
 def render_summary(block: str, text: str) -> str:
-    """Puts a summary into its delimiter, as a complete user text. `block` is the id of the Block that shows it."""
-    return f'<tenfold-summary block="{block}" hash="{hash_summary(text)}">\n{text}\n</tenfold-summary>'
+    """Puts a summary into its delimiter, as a complete user text. `block` is the id of the Block that shows it.
+
+    A clip-archive begins with its own first line, as published, so there the delimiter follows the text.
+    """
+    opening = f'<tenfold-summary block="{block}" hash="{hash_summary(text)}">'
+    parts = (text, opening) if text.startswith(ARCHIVE_START) else (opening, text)
+    return "\n".join((*parts, _SUMMARY_END))
+
+
+class _FramedSummary(NamedTuple):
+    block: str
+    hash: str
+    text: str
+
+
+def _find_framed_summary(text: str) -> _FramedSummary | None:
+    """Finds the block, the hash and the inner text of a text that is exactly one summary with the right hash."""
+    if (match := _SUMMARY.fullmatch(text)) is not None:
+        found = _FramedSummary(match.group(1), match.group(2), match.group(3))
+    elif (match := _ARCHIVE.fullmatch(text)) is not None:
+        found = _FramedSummary(match.group(2), match.group(3), match.group(1))
+    else:
+        return None
+    return found if hash_summary(found.text) == found.hash else None
+
+
+def _build_foreign_mark(text: str) -> SummaryMark | None:
+    """Returns the mark of a clip-archive that carries none: no Block, so that no store confirms it."""
+    inner = extract_summary_text(text)
+    return SummaryMark("", hash_summary(inner)) if inner is not None else None
 
 
 def find_summary_mark(text: str) -> SummaryMark | None:
@@ -327,23 +364,38 @@ def find_summary_mark(text: str) -> SummaryMark | None:
 
     The right hash does not prove that the summary is ours, since anyone can compute it. Only the store knows.
     """
-    match = _SUMMARY.fullmatch(text)
-    if match is None or hash_summary(match.group(3)) != match.group(2):
-        return None
-    return SummaryMark(match.group(1), match.group(2))
+    found = _find_framed_summary(text)
+    return SummaryMark(found.block, found.hash) if found is not None else None
 
 
 def extract_summary_text(text: str) -> str | None:
-    """Returns the inner text of a summary that `find_summary_mark` accepts, else None."""
-    match = _SUMMARY.fullmatch(text)
-    return match.group(3) if match is not None and hash_summary(match.group(3)) == match.group(2) else None
+    """Returns the inner text of a summary that `find_summary_mark` accepts, or of a clip-archive without a mark."""
+    found = _find_framed_summary(text)
+    if found is not None:
+        return found.text
+    start = text.strip()
+    return start if _ARCHIVE_LINE.match(start) and _SUMMARY_START not in start else None
+
+
+def get_summary_text(message: Message) -> str | None:
+    """Returns the text of the summary that a message is: our own, or one of unknown source that a system message holds.
+
+    None for any other message. What stands in a message of the user is a summary only if the store confirms it.
+    """
+    is_hosts = message.origin == "harness" and message.role == "system"
+    return extract_summary_text(get_text(message)) if message.origin == "tenfold" or is_hosts else None
+
+
+def is_system_prompt(message: Message) -> bool:
+    """Tells whether a system message is the host's own, and no summary."""
+    return message.role == "system" and message.origin != "tenfold" and get_summary_text(message) is None
 
 
 _TAGS = tuple(
     (start, end)
     for start, end, *_ in [*HARNESS_PATTERNS, *SUMMARY_PATTERNS, *TOOL_OUTPUT_PATTERNS]
     if start.startswith("<") and end
-)
+) + ((f"{ARCHIVE_START} — ", _SUMMARY_END),)
 """The tags in which programs put something beside the user's words."""
 
 

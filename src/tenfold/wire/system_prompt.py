@@ -11,11 +11,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tenfold.wire.marks import SummaryConfirmer, find_summary_mark
+from tenfold.wire.marks import ARCHIVE_START, SummaryConfirmer, find_summary_mark
 from tenfold.wire.profiles import Profile
 from tenfold.wire.sdk_values import get_set_fields
 
-_SUMMARY = re.compile(r"\s*(<tenfold-summary block=.*?</tenfold-summary>)\s*", re.DOTALL)
+_SUMMARY = re.compile(
+    rf"\s*((?:{re.escape(ARCHIVE_START)} — .*?)?<tenfold-summary block=.*?</tenfold-summary>)\s*", re.DOTALL
+)
 _TEXT_FIELDS = ("parts", "text")
 """The fields of a system prompt, or of a block of it, that may hold its text."""
 
