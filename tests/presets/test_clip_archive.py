@@ -61,6 +61,12 @@ class Shelf:
     def search(self, words: str, *, limit: int = 20) -> list[ArchiveRecord]:
         return [r for r in self.kept.values() if words in r.content][:limit]
 
+    def list_records(self, conversation: str) -> list[ArchiveRecord]:
+        return [r for r in self.kept.values() if r.conversation == conversation]
+
+    def delete(self, id: str) -> None:
+        self.kept.pop(id, None)
+
 
 class SlowShelf:
     """The same as coroutines."""
@@ -77,6 +83,12 @@ class SlowShelf:
 
     async def search(self, words: str, *, limit: int = 20) -> list[ArchiveRecord]:
         return self.shelf.search(words, limit=limit)
+
+    async def list_records(self, conversation: str) -> list[ArchiveRecord]:
+        return self.shelf.list_records(conversation)
+
+    async def delete(self, id: str) -> None:
+        self.shelf.delete(id)
 
 
 def make_batch(text: str, depth: int = 0, *, start: int | None = None, count: int = 1, cycle: int = 1) -> Batch:

@@ -32,7 +32,7 @@ from tenfold.summarize.visible_text import get_narrative, is_shown_again
 from tenfold.summarize.writer import WritingJob
 from tenfold.view.fold import View
 from tenfold.view.path import Path
-from tenfold.wire.marks import extract_summary_text
+from tenfold.wire.marks import extract_summary_text, find_summary_mark
 
 
 class RedoRequest(Struct, frozen=True):
@@ -139,8 +139,8 @@ def _find_summaries(view: View, position: int, block: Block, settings: SummarySe
             continue
         for text_index, show in enumerate(replacement.shown_items):
             text = extract_summary_text(get_text(show.message)) if isinstance(show, Substitute) else None
-            mark = f'block="{block.id}"'
-            if text is not None and isinstance(show, Substitute) and mark in get_text(show.message)[:200]:
+            mark = find_summary_mark(get_text(show.message)) if isinstance(show, Substitute) else None
+            if text is not None and mark is not None and mark.block == block.id:
                 halves = split_at_title(text.removesuffix(settings.closing))
                 facts = f"{TITLE}\n{halves[1].strip()}" if halves is not None else ""
                 out.append(_OldSummary(ref.index, replacement, text_index, get_narrative(text, settings), facts))

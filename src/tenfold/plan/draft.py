@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tenfold.plan.protected import PROVIDER_COMPACTED, find_protected
 from tenfold.record.block import BlockPart, KeptOriginal, Replacement, ShownItem, Substitute
-from tenfold.record.message import Message, Text, get_text
+from tenfold.record.message import Message, Text
 from tenfold.view.fold import View
 from tenfold.view.units import MessageKey, Unit, VisibleMessage, build_original_key
 from tenfold.wire.marks import get_summary_text, is_system_prompt

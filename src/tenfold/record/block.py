@@ -171,6 +171,8 @@ class Batch(Struct, frozen=True, omit_defaults=True):
     `depth` is 0 if it summarizes messages. If it merges other batches, its `sources`, it is one more than the deepest
     of them; the sources stay stored. `start` and `end` are the times of its first and last message (microseconds UTC),
     None if unknown. `count` is the number of messages in it. `cycle` numbers the compaction that made it, from 1.
+    `serial` tells it from the earlier batches of the archive that end at the same time, from 1. `archive_id` is the id
+    under which a user's archive holds it already; such a batch covers no positions of this log.
     """
 
     text: str
@@ -182,6 +184,8 @@ class Batch(Struct, frozen=True, omit_defaults=True):
     count: int = 0
     sources: tuple[Slot, ...] = ()
     cycle: int = 1
+    serial: int = 1
+    archive_id: str = ""
 
 
 class Receipt(Struct, frozen=True, omit_defaults=True):

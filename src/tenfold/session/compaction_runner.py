@@ -31,7 +31,7 @@ from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.record.block import Block
 from tenfold.session.compaction_lock import CompactionLock
 from tenfold.session.conversation import Conversation
-from tenfold.store.archive import Archive, archive_result
+from tenfold.store.archive import Archive, archive_result, delete_batches
 from tenfold.trigger.economy import MIN_CONTENT, adjust_limits
 from tenfold.trigger.limits import Decision, Limits, Need, check_window
 from tenfold.view.fold import View
@@ -387,6 +387,26 @@ class CompactionRunner:
         return outcome
 
     def _append_result(self, result: EngineResult, planned_view: View) -> Outcome:
+        """Writes the batches of an engine result to the archive, if there is one, and appends its entry.
+
+        Where the Block is not appended, its batches are deleted again.
+        """
+        conversation, block = self._conversation, result.entry
+        archive = self.archive
+        if archive is None or not isinstance(block, Block) or not conversation.can_append_block(block):
+            return self._append_entry(result, planned_view)
+        is_appended = False
+        result = archive_result(result, archive, conversation.address.session)
+        try:
+            outcome = self._append_entry(result, planned_view)
+            is_appended = outcome.status == "compacted" or result.entry is not block
+        finally:
+            left = "" if is_appended else delete_batches(archive, block, conversation.address.session)
+            if left:
+                self.answerer.report_problem(left)
+        return outcome
+
+    def _append_entry(self, result: EngineResult, planned_view: View) -> Outcome:
         """Appends the entry of an engine result and returns its Outcome with the message counts filled in.
 
         If the log has grown meanwhile, a Block whose ranges are still in view is appended at the new leaf. Otherwise,
@@ -394,9 +414,6 @@ class CompactionRunner:
         """
         conversation = self._conversation
         before = conversation.count_messages(planned_view)
-        is_fitting = isinstance(result.entry, Block) and conversation.can_append_block(result.entry)
-        if self.archive is not None and is_fitting:
-            result = archive_result(result, self.archive, conversation.address.session)
         counted = replace(result.outcome, messages_before=before, messages_after=before)
         if result.entry is None:
             return counted

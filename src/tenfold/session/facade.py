@@ -198,17 +198,23 @@ class Session(Conversation):
         )
 
     def sync_and_check(
-        self, messages: list[Message], call: Call, *, has_run_end_check: bool = False
+        self,
+        messages: list[Message],
+        call: Call,
+        *,
+        has_run_end_check: bool = False,
+        times: Sequence[int | None] | None = None,
     ) -> tuple[HostList, Call | None]:
         """Syncs the log with a host's whole message list. Returns the synced list and the check to run, if one is due.
 
         Nobody may change `messages` afterwards. Five fields of `call` are used: the window, the floor (tokens sent
         besides the list), the output reserve, `recall` and the run that new messages belong to. `has_run_end_check`
-        says that the host runs the check at the end of a run itself. Leading system prompts may change between
+        says that the host runs the check at the end of a run itself. `times` says when each message was written
+        (microseconds UTC, None if unknown); without it the new ones came now. Leading system prompts may change between
         requests: the newest are sent, and the log keeps the first.
         """
         with self.lock:
-            host_list = self._host.sync(messages, is_floor_ignored=True, run=call.run)
+            host_list = self._host.sync(messages, is_floor_ignored=True, run=call.run, times=times)
             self._host.keep_overhead(call.floor)
         complete = self.build_call(window=call.window, floor=call.floor)
         check = replace(complete, demand="check", output_reserve=call.output_reserve, recall=call.recall, run=call.run)

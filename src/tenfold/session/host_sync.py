@@ -40,24 +40,32 @@ class HostSync:
         """Keeps how many tokens the last request held besides its list, for the usage report that follows."""
         self.overhead = tokens
 
-    def sync(self, messages: list[Message], *, is_floor_ignored: bool = False, run: str = "") -> HostList:
+    def sync(
+        self,
+        messages: list[Message],
+        *,
+        is_floor_ignored: bool = False,
+        run: str = "",
+        times: Sequence[int | None] | None = None,
+    ) -> HostList:
         """Appends what of a list the log does not have yet, on a new branch if a known message was changed.
 
         Nobody may change `messages` afterwards. With `is_floor_ignored`, leading system prompts count as equal
-        whatever their text. `run` is the id of the run that new messages belong to.
+        whatever their text. `run` is the id of the run that new messages belong to. `times` says when each message was
+        written; without, the new ones came now.
         """
         if self._cursor.address.store.redact_at_rest:  # it is compared with what the log holds
             messages = [redact_message(message) for message in messages]
         last, view = self._last_list, self._cursor.view
         is_comparable = last is not None and last.view is view and last.is_floor_ignored == is_floor_ignored
         if last is not None and is_comparable and last.is_extended_by(messages, self._get_fingerprint):
-            return self._append_new(messages, last, run)
+            return self._append_new(messages, last, run, times)
         match = match_list(messages, view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
         changed = find_next_message(view.path, match.position)
         if changed is not None and self._branch_before(changed):
             match = match_list(messages, self._cursor.view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
         matched = HostList(self._cursor.view, messages, list(match.keys), match.count, is_floor_ignored)
-        return self._append_new(messages, matched, run)
+        return self._append_new(messages, matched, run, times)
 
     def add_summaries(self, messages: list[Message], summaries: Sequence[Message]) -> list[Message]:
         """Returns a list with the summaries of the system prompt before it, where other wires have them.
@@ -86,11 +94,13 @@ class HostSync:
         cursor.append_copies(kept)
         return bool(kept)
 
-    def _append_new(self, messages: list[Message], matched: HostList, run: str) -> HostList:
+    def _append_new(
+        self, messages: list[Message], matched: HostList, run: str, times: Sequence[int | None] | None
+    ) -> HostList:
         """Appends the messages after the matched ones, and keeps the list for the next request."""
         cursor, start, count = self._cursor, self._cursor.view.length, matched.count
         if count < len(messages):
-            cursor.append_messages(messages[count:], usage=None, run=run)
+            cursor.append_messages(messages[count:], usage=None, run=run, times=times and times[count:])
         self._last_list = matched.extend(messages, cursor.view, first_position=start)
         return self._last_list
 

@@ -206,8 +206,10 @@ class LogCursor:
             raise
         self.leaf = self._stored_leaf = entries[-1].id
 
-    def append_messages(self, messages: Sequence[Message], *, usage: Usage | None, run: str) -> list[str]:
-        """Appends messages at the leaf, atomically, and returns their ids.
+    def append_messages(
+        self, messages: Sequence[Message], *, usage: Usage | None, run: str, times: Sequence[int | None] | None = None
+    ) -> list[str]:
+        """Appends messages at the leaf, atomically, and returns their ids. `times` are theirs; without, they came now.
 
         `usage` is stored with the last assistant message, the usage from `keep_usage` with the first. Raises whatever
         the store raises, and nothing is changed then.
@@ -221,7 +223,8 @@ class LogCursor:
         entries: list[Entry] = []
         parent, stamps = self.leaf, self.stamps
         for index, message in enumerate(messages):
-            entry = MessageEntry(stamps.new_id(), parent, run, stamps.message_time(), message, usages.get(index))
+            time = stamps.message_time() if times is None else times[index]
+            entry = MessageEntry(stamps.new_id(), parent, run, time, message, usages.get(index))
             entries.append(entry)
             parent = entry.id
         if entries:

@@ -144,7 +144,9 @@ def _match_prompts(messages: Sequence[Message], path: Path, get_key: KeyLookup) 
     prompts = list(takewhile(is_system_prompt, messages))
     path_messages = ((at, m) for at in range(path.length) if (m := get_message(path.get_entry(at))) is not None)
     fingerprints = (
-        [get_key(at, m) for at, m in takewhile(lambda pair: is_system_prompt(pair[1]), path_messages)] if prompts else []
+        [get_key(at, m) for at, m in takewhile(lambda pair: is_system_prompt(pair[1]), path_messages)]
+        if prompts
+        else []
     )
     return fingerprints if len(fingerprints) == len(prompts) else []
 

@@ -1,7 +1,8 @@
 """Keeps the batches of the `clip` preset in an archive, where they can be read and searched.
 
 By default the archive is the log itself, which holds every batch. A user's own memory store can receive each batch as
-well, before its Block is appended. Nothing here removes anything from an archive.
+well, before its Block is appended. If the Block is not appended after all, they are deleted there again; nothing else
+removes anything from an archive.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from tenfold.errors import NotFoundError
 from tenfold.record.ask import EngineResult
 from tenfold.record.block import Batch, Block
 from tenfold.record.entry import Attempt
-from tenfold.store.base import Store
+from tenfold.store.base import MAIN, Store
 from tenfold.store.ids import IDS, get_current_time
 from tenfold.store.word_search import match_words, parse_query
-from tenfold.summarize.batches import format_batch, format_label
+from tenfold.summarize.batches import format_batch, format_label, parse_stored_batch
+from tenfold.view.fold import View
+from tenfold.view.path import Path
 
 MEMORY_TIER = "archival"
 """The memory tier of all batches."""
@@ -48,7 +51,10 @@ class ArchiveRecord(Struct, frozen=True):
 
 @runtime_checkable
 class Archive(Protocol):
-    """A store of batches. Each method may be a coroutine function. `write` may be called twice with the same id."""
+    """A store of batches. Each method may be a coroutine function. `write` may be called twice with the same id.
+
+    A store that keeps nothing but labels and contents gives records back with `parse_record`.
+    """
 
     def write(self, record: ArchiveRecord) -> bool | Awaitable[bool]:
         """Stores a batch and returns True. Any other result, or an exception, makes the whole compaction fail."""
@@ -61,6 +67,20 @@ class Archive(Protocol):
     def search(self, words: str, *, limit: int = 20) -> Sequence[ArchiveRecord] | Awaitable[Sequence[ArchiveRecord]]:
         """Returns the batches that hold all the words, best first."""
         ...
+
+    def list_records(self, conversation: str) -> Sequence[ArchiveRecord] | Awaitable[Sequence[ArchiveRecord]]:
+        """Returns all batches of a conversation in the order in which they were written."""
+        ...
+
+    def delete(self, id: str) -> object:
+        """Removes a batch that was written by a compaction that failed afterwards, so that it never took effect."""
+        ...
+
+
+def parse_record(id: str, label: str, content: str, conversation: str) -> ArchiveRecord:
+    """Builds the record of a batch from its label and content alone. Raises `BadInput` for a malformed header."""
+    batch = parse_stored_batch(content)
+    return ArchiveRecord(id, label, content, conversation, batch, MERGE_REASON if batch.depth else ARCHIVE_REASON)
 
 
 class LogArchive(Struct, frozen=True):
@@ -97,6 +117,21 @@ class LogArchive(Struct, frozen=True):
                 out.extend(a for a in build_records(entry, self.session) if match_words(a.content, terms))
         return out[:limit]
 
+    def list_records(self, conversation: str) -> list[ArchiveRecord]:
+        """Returns the batches of all Blocks in force, those under a merged one too. Other sessions have none here."""
+        if conversation != self.session:
+            return []
+        leaf = self.store.read_heads(self.namespace, self.session).get(MAIN)
+        if leaf is None:
+            return []
+        length = self.store.locate(self.namespace, leaf).position + 1
+        view = View.from_path(Path(self.store.read_range(self.namespace, self.session, leaf, 0, length - 1)))
+        blocks = (view.path.get_block(position) for position in view.state.live_blocks)
+        return [record for block in blocks for record in build_records(block, self.session)]
+
+    def delete(self, id: str) -> None:
+        """Does nothing, since the Block of a failed compaction was never appended."""
+
 
 def build_records(block: Block, conversation: str) -> Iterator[ArchiveRecord]:
     """Yields the archive records of the batches that a Block adds."""
@@ -108,15 +143,42 @@ def build_records(block: Block, conversation: str) -> Iterator[ArchiveRecord]:
 
 
 def write_batches(archive: Archive, block: Block, conversation: str) -> str:
-    """Writes a Block's batches to the archive. Returns why it refused one of them, "" if it took them all."""
-    for record in build_records(block, conversation):
+    """Writes a Block's batches to the archive. Returns why it refused one of them, "" if it took them all.
+
+    After a refusal none of them stays. Batches that came from the archive are not written again.
+    """
+    records = _list_own_records(block, conversation)
+    for number, record in enumerate(records, 1):
         try:
             answer: object = await_value(archive.write(record))
         except Exception as exc:  # noqa: BLE001 - an archive is a user's code, and no run may fail for one
-            return f"the archive did not take batch {record.label}: {type(exc).__name__}: {exc}"
-        if answer is not True:
-            return f"the archive did not take batch {record.label}: its write gave {answer!r}, and True says it is kept"
+            problem = f"{type(exc).__name__}: {exc}"
+        else:
+            if answer is True:
+                continue
+            problem = f"its write gave {answer!r}, and True says it is kept"
+        left = _delete_records(archive, records[:number])
+        return f"the archive did not take batch {record.label}: {problem}{left and '; '}{left}"
     return ""
+
+
+def delete_batches(archive: Archive, block: Block, conversation: str) -> str:
+    """Deletes a Block's batches, since the Block was not appended. Returns what could not be deleted, "" if all was."""
+    return _delete_records(archive, _list_own_records(block, conversation))
+
+
+def _list_own_records(block: Block, conversation: str) -> list[ArchiveRecord]:
+    return [record for record in build_records(block, conversation) if not record.batch.archive_id]
+
+
+def _delete_records(archive: Archive, records: Sequence[ArchiveRecord]) -> str:
+    problems: list[str] = []
+    for record in records:
+        try:
+            await_value(archive.delete(record.id))
+        except Exception as exc:  # noqa: BLE001 - an archive is a user's code, and no run may fail for one
+            problems.append(f"batch {record.id} of no compaction is left in the archive: {type(exc).__name__}: {exc}")
+    return "; ".join(problems)
 
 
 def archive_result(result: EngineResult, archive: Archive, conversation: str) -> EngineResult:

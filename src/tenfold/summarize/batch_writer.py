@@ -1,13 +1,15 @@
 """The writer of the preset `clip`: it writes a range as batches, which are added to those of earlier compactions.
 
-Each chunk becomes one batch. Earlier batches are given to the model as context only and are never written again. If a
-level of the omitted middle holds more than `MAX_LEVEL_BATCHES` batches, a parent batch replaces them in the archive;
+Each chunk becomes one batch. Earlier batches are given to the model as context only and are never written again. If
+more batches stand than are shown and `MERGE_BUFFER`, one parent takes the place of the omitted middle in the archive;
 the sources stay in the log. The resulting text is the clip-archive: the earliest and the latest batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,14 +19,26 @@ from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import OWN_BLOCK, Batch, ModelCost, Rung, Slot, add_costs
 from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.summarize.asking import clean_text
-from tenfold.summarize.batches import escape_archive_marks, fit_archive, list_top_batches, parse_archive, render_archive
+from tenfold.summarize.batches import (
+    escape_archive_marks,
+    fit_archive,
+    format_time,
+    get_batch,
+    list_top_batches,
+    parse_archive,
+    render_archive,
+    resolve_slot,
+)
 from tenfold.summarize.ladder import RUNGS, Asking, SummaryResult, SummaryTask, WritingGenerator
 from tenfold.summarize.write import write_summary
 from tenfold.summarize.writer import WritingJob, read_unit
 from tenfold.view.units import Unit
+from tenfold.wire.marks import ARCHIVE_START
 
+MERGE_BUFFER = 2
+"""Batches that may stand besides those that are shown. One more, and the middle is merged, as published."""
 MAX_LEVEL_BATCHES = 2
-"""Batches that a level of the middle may hold. With those shown, this is the published `clip_first + clip_last + 2`."""
+"""Batches of equal depth that a parent over the middle has as sources. One more, and they get a parent of their own."""
 MIN_BATCH_TOKENS = 150
 """Tokens of the smallest useful batch. If the shown batches cannot have as many each, fewer are shown."""
 MIN_CHUNK_MESSAGES, MIN_CHUNK_TOKENS = 2, 1_000
@@ -49,12 +63,21 @@ class EarlierSummary(Struct, frozen=True):
     text: str
 
 
+class _MergedBatches(Struct, frozen=True):
+    """A parent, in place of the batches `first` to `last` (exclusive) of a middle."""
+
+    first: int
+    last: int
+    parent: SlotBatch
+
+
 class BatchWriter(Struct, frozen=True):
     """The writer of `clip`.
 
     A chunk has at most `chunk_size` messages or, if it is set, `max_chunk_tokens`; a unit is never split. A batch takes
     at most `max_summary_tokens`. The archive shows the earliest `clip_first` and the latest `clip_last` batches. After
-    a call that timed out, the rest is written in chunks half as large, up to `max_retries` times.
+    a call that timed out, the rest is written in chunks half as large, up to `max_retries` times. `restored` are the
+    batches of a user's archive, of which this log knows nothing: its first archive begins with them.
     """
 
     chunk_size: int = 20
@@ -63,14 +86,16 @@ class BatchWriter(Struct, frozen=True):
     clip_last: int = 2
     max_chunk_tokens: int = 0
     max_retries: int = 2
+    restored: tuple[Batch, ...] = ()
 
     def write(self, job: WritingJob) -> WritingGenerator:
         """See `Writer.write`. A failed merge is noted and left for later; a failed chunk fails the whole text."""
-        builder = _ArchiveBuilder(self, job, list_earlier_batches(job))
-        yield from builder.write_parts(split_parts(job))
+        parts = split_parts(job)
+        builder = _ArchiveBuilder(self, job, parts)
+        yield from builder.write_parts(parts)
         if builder.failure:
             return SummaryResult("", builder.rung, tuple(builder.notes), builder.spent, builder.failure)
-        yield from builder.merge_levels()
+        yield from builder.merge_middle()
         archive = [batch for _, batch in builder.batches]
         text = fit_archive(archive, first=self.clip_first, last=self.clip_last, budget=job.budget, count=job.count)
         return SummaryResult(
@@ -86,22 +111,46 @@ class BatchWriter(Struct, frozen=True):
 class _ArchiveBuilder:
     """Builds one archive: its batches so far, those that are new, and what they cost."""
 
-    def __init__(self, writer: BatchWriter, job: WritingJob, batches: Sequence[SlotBatch]) -> None:
+    def __init__(
+        self, writer: BatchWriter, job: WritingJob, parts: Sequence[list[UnitMessages] | EarlierSummary]
+    ) -> None:
         self.writer, self.job = writer, job
-        self.batches = list(batches)
+        self.batches = list_earlier_batches(job)
         self.new_batches: list[Batch] = []
         self.notes: list[str] = []
         self.rung: Rung = "none"
         self.spent = ModelCost()
         self.failure = ""
-        self.cycle = max((b.cycle for _, b in batches), default=0) + 1
+        parsed = [parse_archive(part.text) for part in parts if isinstance(part, EarlierSummary)]
+        self.restored = writer.restored if not self.batches else ()
+        earlier = [*(batch for _, batch in self.batches), *self.restored, *chain.from_iterable(parsed)]
+        self.cycle = max((batch.cycle for batch in earlier), default=0) + 1
         shown_count = writer.clip_first + writer.clip_last
         share = (job.budget - 40 - 60 * shown_count) // shown_count if shown_count else writer.max_summary_tokens
         self.allotment = max(MIN_BATCH_TOKENS, min(writer.max_summary_tokens, share))
-        self.next_position = max((b.last for _, b in batches), default=job.piece.first - 1) + 1
+        self.next_position = max((b.last for _, b in self.batches), default=job.piece.first - 1) + 1
+        self.ends = Counter(self._list_ends(self.batches))
+        for batch in self.restored:
+            place = replace(batch, first=self.next_position, last=self.next_position - 1)
+            self.batches.append(self.add_batch(place))
+
+    def _list_ends(self, batches: Iterable[SlotBatch]) -> list[str]:
+        """Lists when each batch of an archive ends, with those under a parent, as their labels have it."""
+        ends: list[str] = []
+        waiting, seen = list(batches), set[Slot]()
+        while waiting:
+            slot, batch = waiting.pop()
+            if slot not in seen:
+                seen.add(slot)
+                ends.append(format_time(batch.end))
+                waiting.extend(self._get_source(slot, source) for source in batch.sources)
+        return ends
 
     def add_batch(self, batch: Batch) -> SlotBatch:
         """Adds a new batch and returns it with the slot it will have."""
+        end = format_time(batch.end)
+        self.ends[end] += 1
+        batch = replace(batch, serial=self.ends[end])
         self.new_batches.append(batch)
         return Slot(OWN_BLOCK, len(self.new_batches) - 1), batch
 
@@ -174,9 +223,13 @@ class _ArchiveBuilder:
         self.next_position = last + 1
 
     def _import_summary(self, text: str, until: int) -> None:
-        """Takes over batches from a summary left in view by another policy, or by a log that is not at hand."""
+        """Takes over batches from a summary left in view by another policy, or by a log that is not at hand.
+
+        What an archive shows is not taken twice: restored batches hold it.
+        """
         parsed = parse_archive(text)
-        self.cycle = max((self.cycle, *(batch.cycle + 1 for batch in parsed)))
+        if self.restored and text.startswith(ARCHIVE_START):
+            return
         own = Batch(
             escape_archive_marks(text),
             0,
@@ -196,31 +249,59 @@ class _ArchiveBuilder:
 
     # -- merging -------------------------------------------------------------------------------------------------------
 
-    def merge_levels(self) -> Asking[None]:
-        """Puts parents over full levels of the middle, the lowest level first, until none is full."""
-        while (level := find_full_level([b for _, b in self.batches], self.writer)) is not None:
-            first, last = level
-            last = self._limit_to_input(first, last)
-            retries = self.writer.max_retries
-            while True:
-                sources = self.batches[first:last]
-                written, is_late = yield from _watch_timeouts(self._write_parent([b for _, b in sources]))
-                self._add_cost(written)
-                if not (written.failure and is_late and retries and last - first > MIN_CHUNK_MESSAGES):
-                    break
-                retries, last = retries - 1, first + max(MIN_CHUNK_MESSAGES, (last - first) // 2)
-            if written.failure:
-                self.notes.append(f"{last - first} batches are merged another time: {written.failure}")
-                return
-            self.rung = max(self.rung, written.rung, key=RUNGS.index)
-            self.batches[first:last] = [
-                self.add_batch(build_parent(sources, escape_archive_marks(written.text), self.cycle))
-            ]
+    def merge_middle(self) -> Asking[None]:
+        """Puts one parent over the omitted middle if more batches stand than are shown and `MERGE_BUFFER`.
 
-    def _limit_to_input(self, first: int, last: int) -> int:
+        The parent of the last time is not merged again but opened: the new one is written from its sources. Of those,
+        three of equal depth get a parent of their own first, so depth grows with the logarithm of what was said.
+        """
+        first, last = self.writer.clip_first, len(self.batches) - self.writer.clip_last
+        if last - first <= MERGE_BUFFER:
+            return
+        middle = self._open_parent(self.batches[first:last])
+        while len(middle) > 1:
+            level = find_full_level([batch for _, batch in middle]) or (0, len(middle))
+            merged = yield from self._merge(middle, *level)
+            if not merged:
+                return
+            middle[merged.first : merged.last] = [merged.parent]
+            self.batches[first : len(self.batches) - self.writer.clip_last] = middle
+
+    def _open_parent(self, middle: list[SlotBatch]) -> list[SlotBatch]:
+        """Returns a middle with the sources of its first batch in place of it, unless they are a level of their own."""
+        (slot, oldest), later = middle[0], middle[1:]
+        sources = [self._get_source(slot, source) for source in oldest.sources]
+        is_closed = not sources or find_full_level([batch for _, batch in sources]) is not None
+        return middle if is_closed else [*sources, *later]
+
+    def _get_source(self, parent: Slot, source: Slot) -> SlotBatch:
+        if parent.block == OWN_BLOCK:
+            return source, self.new_batches[source.index]
+        slot = resolve_slot(source, parent.block)
+        return slot, get_batch(self.job.view.path, slot)
+
+    def _merge(self, middle: Sequence[SlotBatch], first: int, last: int) -> Asking[_MergedBatches | None]:
+        """Writes a parent over a slice of the middle, or over its beginning. Returns None if no model could."""
+        last = self._limit_to_input(middle, first, last)
+        retries = self.writer.max_retries
+        while True:
+            sources = middle[first:last]
+            written, is_late = yield from _watch_timeouts(self._write_parent([b for _, b in sources]))
+            self._add_cost(written)
+            if not (written.failure and is_late and retries and last - first > MIN_CHUNK_MESSAGES):
+                break
+            retries, last = retries - 1, first + max(MIN_CHUNK_MESSAGES, (last - first) // 2)
+        if written.failure:
+            self.notes.append(f"{last - first} batches are merged another time: {written.failure}")
+            return None
+        self.rung = max(self.rung, written.rung, key=RUNGS.index)
+        parent = self.add_batch(build_parent(sources, escape_archive_marks(written.text), self.cycle))
+        return _MergedBatches(first, last, parent)
+
+    def _limit_to_input(self, middle: Sequence[SlotBatch], first: int, last: int) -> int:
         """Returns the end of the slice that the model can be sent; it holds at least two batches."""
         bound = self._get_input_limit() * 3 // 4
-        sizes = self.job.count([b.text for _, b in self.batches[first:last]])
+        sizes = self.job.count([b.text for _, b in middle[first:last]])
         while bound and last - first > MIN_CHUNK_MESSAGES and sum(sizes[: last - first]) > bound:
             last -= 1
         return last
@@ -255,21 +336,17 @@ def build_parent(sources: Sequence[SlotBatch], text: str, cycle: int) -> Batch:
     )
 
 
-def find_full_level(archive: Sequence[Batch], writer: BatchWriter) -> tuple[int, int] | None:
-    """Returns the lowest full level of the omitted middle, as a slice of neighbouring batches; None if none is full.
-
-    A level holds batches of equal depth, so the depth grows with the logarithm of the number of messages.
-    """
-    first, last = writer.clip_first, len(archive) - writer.clip_last
+def find_full_level(batches: Sequence[Batch]) -> tuple[int, int] | None:
+    """Returns the lowest full level among batches, as a slice of neighbours of equal depth; None if none is full."""
     runs: list[tuple[int, int]] = []
-    start = first
-    for index in range(first, last):
-        if archive[index].depth != archive[start].depth:
+    start = 0
+    for index, batch in enumerate(batches):
+        if batch.depth != batches[start].depth:
             start = index
-        if index + 1 == last or archive[index + 1].depth != archive[start].depth:
+        if index + 1 == len(batches) or batches[index + 1].depth != batch.depth:
             runs.append((start, index + 1))
     full = [run for run in runs if run[1] - run[0] > MAX_LEVEL_BATCHES]
-    return min(full, key=lambda run: archive[run[0]].depth, default=None)
+    return min(full, key=lambda run: batches[run[0]].depth, default=None)
 
 
 def list_earlier_batches(job: WritingJob) -> list[SlotBatch]:

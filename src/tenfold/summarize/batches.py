@@ -7,7 +7,7 @@ them. They are parsed only where no log is at hand: on import.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from msgspec.structs import replace
@@ -72,8 +72,12 @@ def parse_time(text: str) -> int | None:
 
 
 def format_label(conversation: str, batch: Batch) -> str:
-    """Returns the label of a batch. It need not be unique: two batches may end in the same millisecond."""
-    return _LABEL.format(conversation, format_time(batch.end))
+    """Returns the label of a batch.
+
+    Of batches that end in the same millisecond, or at no known time, the later ones have their serial number in it.
+    """
+    label = _LABEL.format(conversation, format_time(batch.end))
+    return label if batch.serial == 1 else f"{label}-{batch.serial}"
 
 
 def format_header(batch: Batch) -> str:
@@ -97,6 +101,40 @@ def parse_stored_batch(content: str) -> Batch:
         )
     depth, start, end, count, text = found.groups()
     return Batch(text, int(depth), -1, -1, parse_time(start), parse_time(end), int(count))
+
+
+def select_stored_batches(batches: Iterable[Batch]) -> list[Batch]:
+    """Selects the batches that tell each message once, in order, from all that an archive kept of a conversation.
+
+    Those that summarize messages come first. A merged one is taken only where its sources were deleted, which its times
+    say: nothing else lies within them.
+    """
+    listed = list({format_batch(batch): batch for batch in batches}.values())
+    kept: list[Batch] = []
+    for batch in sorted(listed, key=lambda each: each.depth):
+        if not batch.depth or _is_alone(batch, kept):
+            kept.append(batch)
+    order = {id(batch): place for place, batch in enumerate(listed)}
+    starts = [batch.start for batch in kept if batch.start is not None]
+    if len(starts) == len(kept):
+        return sorted(kept, key=lambda each: (each.start or 0, order[id(each)]))
+    return sorted(kept, key=lambda each: order[id(each)])
+
+
+def _is_alone(batch: Batch, others: Iterable[Batch]) -> bool:
+    """Tells whether a batch has known times and no other one lies within them."""
+    if batch.start is None or batch.end is None:
+        return False
+    return not any(
+        other.start is not None and other.end is not None and batch.start <= other.start and other.end <= batch.end
+        for other in others
+    )
+
+
+def list_fresh_batches(block: Block) -> list[Batch]:
+    """Returns the batches that a Block made of messages: neither merged ones nor such as it took over."""
+    cycle = max((batch.cycle for batch in block.batches), default=0)
+    return [batch for batch in block.batches if not batch.sources and batch.cycle == cycle and not batch.archive_id]
 
 
 def escape_archive_marks(text: str) -> str:

@@ -237,7 +237,8 @@ def _write_text(
     largest = plan.goal.facts_budget if plan.goal.text_limit is not None else max(plan.goal.facts_budget, firm.tokens)
     if with_story and request.settings.models:  # its text tells the facts too, and what it leaves out is added
         largest, names = min(largest, max(room // 4, firm.tokens)), build((), budget=0)
-    needed = build(first, budget=min(largest, room))
+    own_line = MIN_NARRATIVE_TOKENS if piece.kind == BATCHES else 0  # an archive begins with its first line
+    needed = build(first, budget=max(0, min(largest, room - own_line)))
     written = yield from _write_narrative(plan, piece, room - needed.tokens - names.tokens, request, needed.text)
     left = room - sum(request.count([written.text]))
     shown = request.facts

@@ -34,7 +34,8 @@ _SUMMARY_START, _SUMMARY_END = '<tenfold-summary block="', "</tenfold-summary>"
 ARCHIVE_START = "[Context Summary"
 """How a clip-archive begins. Our delimiter stands after such a text, and around any other summary."""
 _ARCHIVE = re.compile(
-    rf'\s*({re.escape(ARCHIVE_START)}.*)\n<tenfold-summary block="([^"<>\s]+)" hash="([0-9a-f]{{16}})">\n</tenfold-summary>\s*',
+    rf"\s*({re.escape(ARCHIVE_START)}.*)\n"
+    r'<tenfold-summary block="([^"<>\s]+)" hash="([0-9a-f]{16})">\n</tenfold-summary>\s*',
     re.DOTALL,
 )
 _ARCHIVE_LINE = re.compile(rf"{re.escape(ARCHIVE_START)} — \d+ messages compressed[^\]\n]*\](?=\s|$)")
@@ -391,11 +392,14 @@ def is_system_prompt(message: Message) -> bool:
     return message.role == "system" and message.origin != "tenfold" and get_summary_text(message) is None
 
 
-_TAGS = tuple(
-    (start, end)
-    for start, end, *_ in [*HARNESS_PATTERNS, *SUMMARY_PATTERNS, *TOOL_OUTPUT_PATTERNS]
-    if start.startswith("<") and end
-) + ((f"{ARCHIVE_START} — ", _SUMMARY_END),)
+_TAGS = (
+    *(
+        (start, end)
+        for start, end, *_ in [*HARNESS_PATTERNS, *SUMMARY_PATTERNS, *TOOL_OUTPUT_PATTERNS]
+        if start.startswith("<") and end
+    ),
+    (f"{ARCHIVE_START} — ", _SUMMARY_END),
+)
 """The tags in which programs put something beside the user's words."""
 
 

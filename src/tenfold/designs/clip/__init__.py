@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenfold.designs.clip.compactor import (
+from tenfold.designs.clip.archive_tools import CompactContextTool, MemoryReadTool, get_memory
+from tenfold.designs.clip.compaction_records import (
     DEFAULT_DIRECTIVE,
     DEFAULT_SCORING_CONFIG,
     DEFAULT_SUMMARIZATION_PROMPT,
     DEFAULT_SYSTEM_PROMPT,
     DEFAULT_WINDOW,
-    CompactContextTool,
     CompactionConfig,
     CompactionResult,
-    Compactor,
-    MemoryReadTool,
     SummaryBatch,
     build_resummarization_request,
     build_summarization_request,
     chunk_messages,
     chunk_messages_by_token_budget,
     count_content_tokens,
-    create_compactor,
     estimate_tokens,
     format_batch_content,
     format_batch_label,
-    get_memory,
     interpolate_prompt,
     parse_batch,
     render_clip_archive,
     score_message,
     should_compress,
 )
+from tenfold.designs.clip.compactor import Compactor, create_compactor, create_from_options
 from tenfold.plan.stages.batch_archive import ImportanceScoringConfig
 
 __all__ = [
@@ -53,6 +50,7 @@ __all__ = [
     "chunk_messages_by_token_budget",
     "count_content_tokens",
     "create_compactor",
+    "create_from_options",
     "estimate_tokens",
     "format_batch_content",
     "format_batch_label",
@@ -65,7 +63,7 @@ __all__ = [
 ]
 
 _PUBLISHED_SPELLINGS = {
-    "createCompactor": create_compactor,
+    "createCompactor": create_from_options,
     "interpolatePrompt": interpolate_prompt,
     "buildSummarizationRequest": build_summarization_request,
     "buildResummarizationRequest": build_resummarization_request,

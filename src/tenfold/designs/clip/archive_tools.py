@@ -1,0 +1,105 @@
+"""The two tools of the design behind the preset `clip`: one makes room, the other reads what was put away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from tenfold.designs.clip.compaction_records import count_content_tokens
+from tenfold.engine.call import Call
+from tenfold.errors import UsageError
+from tenfold.session import Session
+from tenfold.store.archive import Archive, ArchiveRecord, LogArchive, await_value
+from tenfold.summarize.batches import list_fresh_batches
+
+FAILURES = ("failed", "unsatisfiable", "superseded")
+"""The statuses of an Outcome that the design calls a failure."""
+
+
+def build_full_call(session: Session, *, window: int | None) -> Call:
+    """Builds the call that compacts whatever the budget: down to the policy's target, or by a token if that is reached.
+
+    Raises `UsageError` if no window is known.
+    """
+    call = session.compactor.validate_call(session.build_call(window=window))
+    assert call.window is not None
+    estimate = session.take_reading(window=call.window).estimate
+    target = session.policy.get_limits(call.window, output_reserve=0, floor=0).target
+    return session.build_call(to=max(1, min(target, estimate - 1)), window=call.window)
+
+
+class CompactContextTool:
+    """The tool `compact_context` of a session. Without a session it answers that compaction is not configured."""
+
+    name = "compact_context"
+    description = "Summarise the older part of this conversation to make room. Takes no parameters."
+    parameters: Mapping[str, Any] = {"type": "object", "properties": {}, "required": []}
+
+    def __init__(self, session: Session | None = None, *, window: int | None = None) -> None:
+        """`window` is the model's, in tokens, if the session does not know it."""
+        self._session, self._window = session, window
+
+    def handle(self, arguments: Mapping[str, Any] | None = None) -> str:  # noqa: ARG002 - it takes none
+        """Compacts whatever the budget, and returns the four counters as JSON. The next request sends the new view.
+
+        `reason` is there if nothing was compacted, and `failed` if that is a failure.
+        """
+        session = self._session
+        if session is None:
+            return msgspec.json.encode({"success": False, "output": "Compaction not configured"}).decode()
+        before = count_content_tokens(session.view.get_messages())
+        try:
+            outcome = session.compact(replace(build_full_call(session, window=self._window), demand="tool"))
+        except UsageError as exc:
+            return msgspec.json.encode({"success": False, "output": str(exc)}).decode()
+        block = session.view.find_newest_block() if outcome.status == "compacted" else None
+        fresh = list_fresh_batches(block) if block else []
+        counters = {
+            "messagesCompressed": sum(b.count for b in fresh),
+            "batchesCreated": len(fresh),
+            "tokensEstimateBefore": before,
+            "tokensEstimateAfter": count_content_tokens(session.view.get_messages()),
+        }
+        reason = {} if outcome.status == "compacted" else {"reason": outcome.reason}
+        failed = {"failed": True} if outcome.status in FAILURES else {}
+        return msgspec.json.encode({**counters, **failed, **reason}).decode()
+
+
+class MemoryReadTool:
+    """The tool `memory_read`, which the archive's omission line names. It searches batches or reads one by its id."""
+
+    name = "memory_read"
+    description = "Read archived summaries of earlier parts of this conversation that hold the given words."
+    parameters: Mapping[str, Any] = {
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": "Words that must occur, or the id of a summary."}},
+        "required": ["query"],
+    }
+
+    def __init__(self, archive: Archive, *, limit: int = 5) -> None:
+        """`archive` is a user's own, or `get_memory` of a session. `limit` is the most batches that are returned."""
+        self._archive, self._limit = archive, limit
+
+    def handle(self, arguments: object) -> str:
+        """Returns the matching batches, each with id, label and header. A failure is part of the text, not raised."""
+        query = arguments.get("query") if isinstance(arguments, Mapping) else None
+        if not isinstance(query, str) or not query.strip():
+            return "memory_read needs the argument 'query', a string: words that must occur, or the id of a summary"
+        try:
+            texts = [f"{each.id} {each.label}\n{each.content}" for each in self._find_records(query.strip())]
+        except Exception as exc:  # noqa: BLE001 - an archive is a user's code, and the answer goes to a model
+            return f"memory_read could not read the archive: {type(exc).__name__}: {exc}"
+        return "\n\n".join(texts) if texts else f"no archived summary holds {query!r}"
+
+    def _find_records(self, query: str) -> list[ArchiveRecord]:
+        record: Any = await_value(self._archive.read(query))
+        found: Any = [record] if record is not None else await_value(self._archive.search(query, limit=self._limit))
+        return list(found)
+
+
+def get_memory(session: Session) -> LogArchive:
+    """Returns a session's own log as an archive."""
+    return LogArchive(session.address.store, session.address.namespace, session.address.session)
