@@ -8,7 +8,7 @@ the sources stay in the log. The resulting text is the clip-archive: the earlies
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from msgspec import Struct
@@ -129,22 +129,12 @@ class _ArchiveBuilder:
         share = (job.budget - 40 - 60 * shown_count) // shown_count if shown_count else writer.max_summary_tokens
         self.allotment = max(MIN_BATCH_TOKENS, min(writer.max_summary_tokens, share))
         self.next_position = max((b.last for _, b in self.batches), default=job.piece.first - 1) + 1
-        self.ends = Counter(self._list_ends(self.batches))
+        path = job.view.path
+        blocks = (path.get_block(position) for position in job.view.state.live_blocks)
+        self.ends = Counter(format_time(batch.end) for block in blocks for batch in block.batches)
         for batch in self.restored:
             place = replace(batch, first=self.next_position, last=self.next_position - 1)
             self.batches.append(self.add_batch(place))
-
-    def _list_ends(self, batches: Iterable[SlotBatch]) -> list[str]:
-        """Lists when each batch of an archive ends, with those under a parent, as their labels have it."""
-        ends: list[str] = []
-        waiting, seen = list(batches), set[Slot]()
-        while waiting:
-            slot, batch = waiting.pop()
-            if slot not in seen:
-                seen.add(slot)
-                ends.append(format_time(batch.end))
-                waiting.extend(self._get_source(slot, source) for source in batch.sources)
-        return ends
 
     def add_batch(self, batch: Batch) -> SlotBatch:
         """Adds a new batch and returns it with the slot it will have."""

@@ -11,12 +11,37 @@ from msgspec.structs import replace
 from tenfold.designs.clip.compaction_records import count_content_tokens
 from tenfold.engine.call import Call
 from tenfold.errors import UsageError
+from tenfold.plan.stages.batch_archive import FoldStage
 from tenfold.session import Session
 from tenfold.store.archive import Archive, ArchiveRecord, LogArchive, await_value
 from tenfold.summarize.batches import list_fresh_batches
+from tenfold.wire.marks import get_summary_text
 
 FAILURES = ("failed", "unsatisfiable", "superseded")
 """The statuses of an Outcome that the design calls a failure."""
+
+
+NOTHING = "nothing to compress"
+"""The reason where only recent messages follow the archive."""
+
+
+def has_only_recent(session: Session, *, window: int) -> bool:
+    """Tells whether all messages after the archive are recent and the view is within the policy's target."""
+    stages = session.policy.stages
+    most = next((stage.keep_recent_messages for stage in stages if isinstance(stage, FoldStage)), 0)
+    units = session.view.units
+    since = next((i for i in range(len(units), 0, -1) if units[i - 1].block_part is not None), 0)
+    shown = [s.message for unit in units[since:] for s in unit.visible_messages]
+    after = [m for m in shown if m.role != "system" and get_summary_text(m) is None]
+    in_units = sum(len(unit.visible_messages) for unit in units)
+    open_count = len(list(session.view.get_visible_messages())) - in_units
+    return len(after) + open_count <= most and session.take_reading(window=window).estimate <= _get_target(
+        session, window
+    )
+
+
+def _get_target(session: Session, window: int) -> int:
+    return session.policy.get_limits(window, output_reserve=0, floor=0).target
 
 
 def build_full_call(session: Session, *, window: int | None) -> Call:
@@ -26,8 +51,7 @@ def build_full_call(session: Session, *, window: int | None) -> Call:
     """
     call = session.compactor.validate_call(session.build_call(window=window))
     assert call.window is not None
-    estimate = session.take_reading(window=call.window).estimate
-    target = session.policy.get_limits(call.window, output_reserve=0, floor=0).target
+    estimate, target = session.take_reading(window=call.window).estimate, _get_target(session, call.window)
     return session.build_call(to=max(1, min(target, estimate - 1)), window=call.window)
 
 
@@ -52,10 +76,12 @@ class CompactContextTool:
             return msgspec.json.encode({"success": False, "output": "Compaction not configured"}).decode()
         before = count_content_tokens(session.view.get_messages())
         try:
-            outcome = session.compact(replace(build_full_call(session, window=self._window), demand="tool"))
+            call = replace(build_full_call(session, window=self._window), demand="tool")
         except UsageError as exc:
             return msgspec.json.encode({"success": False, "output": str(exc)}).decode()
-        block = session.view.find_newest_block() if outcome.status == "compacted" else None
+        assert call.window is not None
+        outcome = None if has_only_recent(session, window=call.window) else session.compact(call)
+        block = session.view.find_newest_block() if outcome and outcome.status == "compacted" else None
         fresh = list_fresh_batches(block) if block else []
         counters = {
             "messagesCompressed": sum(b.count for b in fresh),
@@ -63,8 +89,8 @@ class CompactContextTool:
             "tokensEstimateBefore": before,
             "tokensEstimateAfter": count_content_tokens(session.view.get_messages()),
         }
-        reason = {} if outcome.status == "compacted" else {"reason": outcome.reason}
-        failed = {"failed": True} if outcome.status in FAILURES else {}
+        failed = {"failed": True} if outcome and outcome.status in FAILURES else {}
+        reason = {} if block else {"reason": outcome.reason if outcome else NOTHING}
         return msgspec.json.encode({**counters, **failed, **reason}).decode()
 
 

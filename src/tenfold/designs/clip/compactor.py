@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
-from tenfold.designs.clip.archive_tools import FAILURES, build_full_call, get_memory
+from tenfold.designs.clip.archive_tools import FAILURES, NOTHING, build_full_call, get_memory, has_only_recent
 from tenfold.designs.clip.compaction_records import (
     DEFAULT_WINDOW,
     CompactionConfig,
@@ -71,7 +71,6 @@ class Compactor:
         self.config, self.store, self.archive, self.window, self.wire = config, store, archive, window, wire
         self._answerer = answerer
         self._policy = config.build_policy()
-        self._target = self._policy.get_limits(window, output_reserve=0, floor=0).target
         self._lock = Lock()
         self._open_sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._recent_sessions: OrderedDict[str, Session] = OrderedDict()
@@ -135,8 +134,8 @@ class Compactor:
                 after = before if same else count_content_tokens(session.view.get_messages())
                 return CompactionResult(history if same else view, 0, 0, before, after, reason=reason)
 
-            if self._has_only_recent(session):
-                return build_unchanged_result("nothing to compress")
+            if has_only_recent(session, window=self.window):
+                return build_unchanged_result(NOTHING)
             reason = self._get_skip_reason(session)
             if reason:
                 return CompactionResult(history, 0, 0, before, before, failed=True, reason=reason)
@@ -188,19 +187,6 @@ class Compactor:
         if get_wire(wire).profile.has_separate_system:
             policy = replace(policy, summary=replace(policy.summary, role="user"))
         return policy
-
-    def _has_only_recent(self, session: Session) -> bool:
-        """Whether all messages after the archive are recent and the view is within the target."""
-        units = session.view.units
-        since = next((i for i in range(len(units), 0, -1) if units[i - 1].block_part is not None), 0)
-        shown = [s.message for unit in units[since:] for s in unit.visible_messages]
-        after = [m for m in shown if m.role != "system" and get_summary_text(m) is None]
-        count = (
-            len(after)
-            + len(list(session.view.get_visible_messages()))
-            - sum(len(unit.visible_messages) for unit in units)
-        )
-        return count <= self.config.keep_recent and session.take_reading(window=self.window).estimate <= self._target
 
     def _get_skip_reason(self, session: Session) -> str:
         failures = self.consecutive_failures(session.address.session)

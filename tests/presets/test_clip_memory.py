@@ -1,0 +1,408 @@
+"""The preset `clip` and its archive: times, labels, merging, lists, rebuilding, failed passes, tools and options."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenfold.designs import clip as design
+from tenfold.designs.clip import CompactContextTool, CompactionConfig, Compactor, MemoryReadTool, get_memory
+from tenfold.designs.clip.compactor import IDLE_SESSIONS
+from tenfold.errors import StoreError, UsageError
+from tenfold.llm.scripted_model import ScriptedModel
+from tenfold.record.block import Batch
+from tenfold.session import Session
+from tenfold.store.archive import ArchiveRecord, LogArchive, parse_record
+from tenfold.store.sqlite import SqliteStore
+from tenfold.summarize.batches import format_batch, format_time, select_stored_batches
+from tests.laws.conversations import Echo
+from tests.presets.clipping import (
+    WINDOW,
+    build_policy,
+    get_archive,
+    get_archive_text,
+    get_newest_block,
+    make_session,
+    make_talk,
+    run_rounds,
+)
+from tests.presets.test_clip_document import find_archives, make_items
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Cabinet:
+    """A user's memory that keeps nothing but labels and contents, and can be broken."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[str, str, str]] = {}
+        self.most = 10_000
+        self.problem: Exception | None = None
+
+    def write(self, record: ArchiveRecord) -> bool:
+        if len(self.kept) >= self.most:
+            return False
+        self.kept[record.id] = (record.label, record.content, record.conversation)
+        return True
+
+    def _open(self, id: str) -> ArchiveRecord:
+        label, content, conversation = self.kept[id]
+        return parse_record(id, label, content, conversation)
+
+    def read(self, id: str) -> ArchiveRecord | None:
+        if self.problem is not None:
+            raise self.problem
+        return self._open(id) if id in self.kept else None
+
+    def search(self, words: str, *, limit: int = 20) -> list[ArchiveRecord]:
+        return [self._open(each) for each, (_, content, _) in self.kept.items() if words in content][:limit]
+
+    def list_records(self, conversation: str) -> list[ArchiveRecord]:
+        return [self._open(each) for each, kept in self.kept.items() if kept[2].startswith(conversation)]
+
+    def delete(self, id: str) -> None:
+        del self.kept[id]
+
+
+def list_times(count: int) -> list[datetime]:
+    """A time for each of so many messages, a minute apart."""
+    return [START + timedelta(minutes=n) for n in range(count)]
+
+
+# -- times and labels --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("clip.10", "clip.13", "clip.X4")
+def test_batches_of_one_pass_have_distinct_labels_and_the_times_of_their_messages() -> None:
+    """Would catch the time of the pass in place of the messages' own, which all batches then share."""
+    cabinet = Cabinet()
+    made = design.create_compactor(CompactionConfig(chunk_size=4, keep_recent=4), model=Echo(), archive=cabinet)
+    items, times = make_items(0, 10), list_times(20)
+    made.compress(items, "conv", times=times)
+    batches = made.list_batches("conv")
+    assert [b.message_count for b in batches] == [4, 4, 4, 4]
+    for number, batch in enumerate(batches):
+        first, last = times[number * 4], times[number * 4 + 3]
+        assert batch.start_time == first.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        assert batch.end_time == last.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    labels = [label for label, _, _ in cabinet.kept.values()]
+    assert labels == [f"compaction-batch-conv-{b.end_time}" for b in batches]
+    more = made.compress([*items, *make_items(10, 16)], "conv", times=list_times(32))
+    assert not more.failed
+    assert made.list_batches("conv")[-1].end_time == times[0].replace(hour=12, minute=27).strftime(
+        "%Y-%m-%dT%H:%M:%S.000Z"
+    )
+
+
+@pytest.mark.spec("clip.13", "clip.X4")
+@pytest.mark.parametrize("known", [True, False])
+def test_labels_are_distinct_where_times_are_equal_or_unknown(known: bool) -> None:  # noqa: FBT001 - a parameter
+    """Would catch a store that keeps by label and loses a batch, and a time that is made up to tell them apart."""
+    cabinet = Cabinet()
+    made = design.create_compactor(CompactionConfig(chunk_size=2), model=Echo(), archive=cabinet)
+    items: list[Any] = []
+    for number in range(4):
+        items += make_items(number * 10, number * 10 + 10)
+        done = made.compress(items, "conv", times=[START] * len(items) if known else ())
+        assert not done.failed, done.reason
+    labels = [label for label, _, _ in cabinet.kept.values()]
+    assert len(labels) == len(set(labels)) > 30
+    end = format_time(1_772_366_400_000_000) if known else "unknown"
+    assert labels[:2] == [f"compaction-batch-conv-{end}", f"compaction-batch-conv-{end}-2"]
+    assert {b.end_time for b in made.list_batches("conv")} == {end}
+
+
+@pytest.mark.spec("clip.10", "clip.19")
+def test_times_that_cannot_be_meant_are_a_failure_with_a_reason() -> None:
+    made = design.create_compactor(model=Echo())
+    items = make_items(0, 10)
+    few = made.compress(items, "conv", times=list_times(3))
+    assert (few.failed, few.history) == (True, items)
+    assert "3 values for 20 items" in few.reason
+    naive = made.compress(items, "conv", times=[datetime(2026, 3, 1)] * 20)  # noqa: DTZ001 - the point of the test
+    assert naive.failed
+    assert "time zone" in naive.reason
+    some = made.compress(items, "conv", times=[None, *list_times(19)])
+    assert not some.failed
+    (only,) = made.list_batches("conv")
+    assert (only.start_time, only.end_time) == ("unknown", "2026-03-01T12:13:00.000Z")
+
+
+# -- merging -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("clip.16")
+@pytest.mark.parametrize(("first", "last"), [(2, 2), (0, 0), (1, 3), (0, 2)])
+def test_never_more_batches_stand_than_the_window_and_its_buffer(first: int, last: int) -> None:
+    """Would catch seven and eight batches that stand unmerged since no three of them have the same depth."""
+    session = make_session(build_policy(chunk_size=6, clip_first=first, clip_last=last))
+    earlier: list[Batch] = []
+    sizes = set[int]()
+    for number in range(14):
+        run_rounds(session, 1, size=9)
+        standing = get_archive(session)
+        sizes.add(len(standing))
+        fresh = [b for b in get_newest_block(session).batches if not b.sources]
+        merged = [b for b in get_newest_block(session).batches if b.sources]
+        assert bool(merged) == (len(earlier) + len(fresh) > first + last + 2), f"pass {number}"
+        assert {b.depth for b in fresh} == {0}
+        assert all(b.depth > 0 for b in merged)
+        assert standing[:first] == earlier[:first] or len(earlier) < first
+        earlier = standing
+    assert max(sizes) <= first + last + 2
+    assert max(b.depth for b in earlier) <= 5
+
+
+@pytest.mark.spec("clip.16", "clip.X2")
+def test_the_parent_of_the_middle_is_written_from_its_sources_and_not_from_itself() -> None:
+    """Would catch a summary of a summary of a summary: each merge then loses more of the oldest details."""
+    session = make_session(build_policy(chunk_size=6))
+    run_rounds(session, 12, size=9)
+    memory = get_memory(session)
+    for record in memory.list_records("conv"):
+        for line in session.expand(record.id) if record.batch.sources else ():
+            source = memory.read(line.entry)
+            assert source is not None
+            assert source.batch.depth < record.batch.depth
+            assert record.batch.first <= source.batch.first
+            assert source.batch.last <= record.batch.last
+    (middle,) = [b for b in get_archive(session) if b.depth]
+    lines = session.expand(get_newest_block(session).id, deep=True)
+    assert len({line.position for line in lines}) == len(lines), "each original is found once"
+    assert middle.count == sum(1 for line in lines if middle.first <= line.position <= middle.last)
+
+
+# -- an archive that is listed -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("clip.15", "clip.D4")
+@pytest.mark.parametrize("with_times", [True, False])
+@pytest.mark.parametrize("shows_archive", [True, False])
+def test_a_new_compactor_begins_with_the_batches_of_the_archive(with_times: bool, shows_archive: bool) -> None:  # noqa: FBT001 - parameters
+    """Would catch a new process that knows only what the archive message shows, or nothing at all."""
+    cabinet = Cabinet()
+    config = CompactionConfig(chunk_size=2, keep_recent=2)
+    first = design.create_compactor(config, model=Echo(), archive=cabinet)
+    items = make_items(0, 20)
+    done = first.compress(items, "conv", times=list_times(40) if with_times else ())
+    leaves = [c for _, c, _ in cabinet.kept.values() if c.startswith("[depth:0|")]
+    assert len(leaves) == 19
+    second = design.create_compactor(config, model=Echo(), archive=cabinet)
+    listed = second.list_batches("conv")
+    assert [design.format_batch_content(b) for b in listed] == leaves, "each message is told once, in order"
+    kept = [*(done.history if shows_archive else done.history[1:]), *make_items(50, 54)]
+    more = second.compress(kept, "conv")
+    assert (more.failed, more.messages_compressed, more.batches_created) == (False, 8, 4)
+    (text,) = find_archives(more.history)
+    assert text.startswith("[Context Summary — 46 messages compressed across")
+    assert sum(b.message_count for b in second.list_batches("conv")) == 46
+    assert [c for _, c, _ in cabinet.kept.values() if c.startswith("[depth:0|")][:19] == leaves, "none is written twice"
+    assert len([c for _, c, _ in cabinet.kept.values() if c.startswith("[depth:0|")]) == 23
+    session = second.get_session("conv")
+    assert second.compress(more.history, "conv").history is more.history
+    assert session.redo().status in ("compacted", "nothing")
+    assert sum(b.message_count for b in second.list_batches("conv")) == 46
+    record = next(r for r in get_memory(session).list_records("conv") if r.batch.archive_id)
+    assert session.expand(record.id) == [], "its messages lie in another log"
+
+
+@pytest.mark.spec("clip.15", "clip.X4")
+def test_an_archive_of_another_conversation_is_none_of_this_one() -> None:
+    cabinet = Cabinet()
+    design.create_compactor(model=Echo(), archive=cabinet).compress(make_items(0, 12), "test-123")
+    assert len(cabinet.kept) == 1
+    made = design.create_compactor(model=Echo(), archive=cabinet)
+    assert made.list_batches("test") == []
+    assert made.compress(make_items(0, 12), "test").messages_compressed == 19
+    assert [b.message_count for b in made.list_batches("test")] == [19]
+
+
+@pytest.mark.spec("clip.15")
+def test_the_log_lists_its_own_batches_and_none_that_were_undone() -> None:
+    session = make_session(build_policy(chunk_size=4))
+    run_rounds(session, 3)
+    memory = get_memory(session)
+    records = memory.list_records("conv")
+    leaves = [r for r in records if not r.batch.sources]
+    assert [r.id for r in records] == [r.id for r in records if memory.read(r.id) == r]
+    assert len({r.label for r in records}) == len(records)
+    assert sum(r.batch.count for r in leaves) == sum(b.count for b in get_archive(session))
+    assert select_stored_batches([r.batch for r in records]) == [r.batch for r in leaves]
+    session.undo()
+    assert len(memory.list_records("conv")) < len(records)
+    assert memory.list_records("other") == []
+    assert LogArchive(SqliteStore(":memory:"), "default", "none").list_records("other") == []
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=12), st.randoms())
+def test_headers_alone_say_which_batches_tell_each_message_once(sizes: list[int], random: Any) -> None:  # noqa: ANN401 - a generator of Hypothesis
+    """Whatever order they are listed in, and whether the sources of a merged one were deleted or not."""
+    leaves, at = [], 0
+    for number, size in enumerate(sizes):
+        leaves.append(Batch(f"text {number}", 0, -1, -1, at * 10**6, (at + size - 1) * 10**6, size))
+        at += size
+    split = random.randint(0, len(leaves))
+    merged = leaves[:split]
+    parent = (
+        [Batch("merged", 1, -1, -1, merged[0].start, merged[-1].end, sum(b.count for b in merged))] if merged else []
+    )
+    everything = [*leaves, *parent]
+    random.shuffle(everything)
+    assert select_stored_batches(everything) == leaves
+    deleted = [*parent, *leaves[split:]]
+    random.shuffle(deleted)
+    assert select_stored_batches(deleted) == [*parent, *leaves[split:]]
+
+
+# -- failed passes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("clip.X3", "clip.19")
+def test_a_pass_that_the_archive_refuses_leaves_no_batch_there() -> None:
+    """Would catch batches of a pass that failed, which the next pass tells again."""
+    cabinet = Cabinet()
+    made = design.create_compactor(CompactionConfig(chunk_size=4), model=Echo(), archive=cabinet)
+    items = make_items(0, 12)
+    cabinet.most = 2
+    failed = made.compress(items, "conv")
+    assert (failed.failed, failed.history) == (True, items)
+    assert "its write gave False" in failed.reason
+    assert cabinet.kept == {}
+    cabinet.most = 10_000
+    assert not made.compress([*items, *make_items(12, 14)], "conv").failed
+    assert len(cabinet.kept) == len(made.list_batches("conv"))
+
+
+class Closes(SqliteStore):
+    """A store that takes no Block, as if another process had closed it meanwhile."""
+
+    def append(self, namespace: str, session: str, entries: Sequence[Any], **named: Any) -> None:  # noqa: ANN401 - see Store
+        if any(getattr(entry, "batches", ()) for entry in entries):
+            raise StoreError("the disk is full")
+        super().append(namespace, session, entries, **named)
+
+
+@pytest.mark.spec("clip.X3", "clip.19")
+def test_a_block_that_is_not_appended_leaves_no_batch_in_the_archive() -> None:
+    cabinet = Cabinet()
+    made = design.create_compactor(model=Echo(), archive=cabinet, store=Closes(":memory:"))
+    failed = made.compress(make_items(0, 12), "conv")
+    assert failed.failed
+    assert "the disk is full" in failed.reason
+    assert cabinet.kept == {}
+
+
+@pytest.mark.spec("clip.X3")
+def test_a_batch_that_cannot_be_deleted_again_is_reported() -> None:
+    class Sticky(Cabinet):
+        def delete(self, id: str) -> None:
+            raise PermissionError(f"{id} is read-only")
+
+    cabinet = Sticky()
+    cabinet.most = 1
+    session = make_session(build_policy(chunk_size=4), archive=cabinet)
+    session.append(*make_talk(0, 12))
+    outcome = session.compact(window=WINDOW)
+    assert outcome.status == "failed"
+    assert "is left in the archive: PermissionError" in outcome.reason
+
+
+# -- tools, options, idle conversations --------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("clip.5")
+def test_compact_context_compacts_when_it_is_called_and_says_why_not() -> None:
+    """Would catch a tool that does nothing below the trigger and answers with four zeros."""
+    session = make_session()
+    session.append(*make_talk(0, 12))
+    tool = CompactContextTool(session, window=200_000)
+    done = msgspec.json.decode(tool.handle({}))
+    assert (done["messagesCompressed"], done["batchesCreated"]) == (19, 1)
+    assert done["tokensEstimateAfter"] < done["tokensEstimateBefore"]
+    assert "reason" not in done
+    again = msgspec.json.decode(tool.handle())
+    assert (again["messagesCompressed"], again["batchesCreated"]) == (0, 0)
+    assert again["reason"]
+    assert "failed" not in again
+    unknown = msgspec.json.decode(CompactContextTool(session).handle())
+    assert unknown["success"] is False
+    assert "window" in unknown["output"]
+    broken = make_session(model=ScriptedModel([]), name="broken")
+    broken.append(*make_talk(0, 12))
+    failed = msgspec.json.decode(CompactContextTool(broken, window=200_000).handle())
+    assert failed["failed"] is True
+    assert failed["reason"]
+
+
+@pytest.mark.spec("clip.18", "clip.19")
+@pytest.mark.parametrize("arguments", [{}, {"query": " "}, {"query": 7}, None, [], "words", {"query": '"half'}])
+def test_memory_read_answers_with_a_text_whatever_it_is_asked(arguments: Any) -> None:  # noqa: ANN401 - the point
+    session = make_session()
+    run_rounds(session, 1)
+    answer = MemoryReadTool(get_memory(session)).handle(arguments)
+    assert "query" in answer or "no archived summary" in answer
+    cabinet = Cabinet()
+    cabinet.problem = ConnectionError("the memory is down")
+    answer = MemoryReadTool(cabinet).handle({"query": "anything"})
+    assert answer == "memory_read could not read the archive: ConnectionError: the memory is down"
+    cabinet.problem = None
+    cabinet.kept["x"] = ("label", "no header", "conv")
+    assert "no batch header" in MemoryReadTool(cabinet).handle({"query": "x"})
+
+
+@pytest.mark.spec("clip.1", "clip.D1")
+def test_create_compactor_takes_the_options_of_the_document() -> None:
+    cabinet, store, model = Cabinet(), SqliteStore(":memory:"), Echo()
+    config = {"chunkSize": 4, "keepRecent": 2, "clipFirst": 1, "clipLast": 1, "maxSummaryTokens": 300, "prompt": None}
+    made = design.createCompactor({"model": model, "memory": cabinet, "persistence": store, "config": config})
+    assert isinstance(made, Compactor)
+    assert made.config == CompactionConfig(
+        chunk_size=4, keep_recent=2, clip_first=1, clip_last=1, max_summary_tokens=300
+    )
+    done = made.compress(make_items(0, 5), "conv")
+    assert (done.batches_created, model.calls, len(cabinet.kept)) == (2, 2, 2)
+    assert [row.info.id for row in store.list_sessions("default")] == ["conv"]
+    assert design.createCompactor({"config": CompactionConfig(chunk_size=7)}).config.chunk_size == 7
+    for options, words in (
+        ({"modle": model}, "no option modle"),
+        ({"config": {"chunksize": 4}}, "no setting chunksize"),
+        ({"config": {"chunkSize": "four"}}, r"chunkSize"),
+        ({"config": {"chunkSize": 0}}, "chunk_size is 0"),
+        ({"model": "gpt-4o"}, "ProviderModel"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            design.createCompactor(options)
+
+
+@pytest.mark.spec("clip.D5")
+def test_idle_conversations_are_released_and_found_again() -> None:
+    """Would catch a server whose every conversation stays in memory."""
+    made = design.create_compactor(CompactionConfig(keep_recent=1), model=Echo())
+    held = made.get_session("held")
+    for number in range(IDLE_SESSIONS + 8):
+        made.compress(make_items(0, 4), f"conv-{number}")
+    gc.collect()
+    still_open = [each for each in gc.get_objects() if isinstance(each, Session) and each.address.store is made.store]
+    assert len(still_open) <= IDLE_SESSIONS + 1
+    assert made.get_session("held") is held
+    assert [b.message_count for b in made.list_batches("conv-0")] == [6], "the request and its answer stay"
+    assert made.compress(make_items(0, 8), "conv-0").messages_compressed == 8
+
+
+@pytest.mark.spec("clip.18")
+def test_an_archive_text_and_its_labels_name_the_same_times() -> None:
+    session = make_session(build_policy(chunk_size=4))
+    run_rounds(session, 2)
+    text = get_archive_text(session)
+    for record in get_memory(session).list_records("conv"):
+        assert record.content == format_batch(record.batch)
+        assert record.label.startswith(f"compaction-batch-conv-{format_time(record.batch.end)}")
+    assert text.count("[Batch ") == 4
