@@ -28,7 +28,7 @@ NUMBERS: dict[str, tuple[str, ...]] = {
     "tiers": _build_ids("tiers", ("B", 20), ("X", 10), ("D", 11)),
     "blocks": _build_ids("blocks", ("C", 27), ("Y", 13), ("D", 21)),
     "threshold": _build_ids("threshold", ("", 27), ("W", 9), ("D", 10)),
-    "clip": _build_ids("clip", ("", 22), ("X", 9)),
+    "clip": _build_ids("clip", ("", 22), ("X", 9), ("D", 5)),
 }
 """The numbers of each design's page: behaviours, the defects that must not be inherited, and what the document claims
 besides (D)."""

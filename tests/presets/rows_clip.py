@@ -17,7 +17,7 @@ ROWS: tuple[Row, ...] = (
         "1 6 8 19",
         "createCompactor(options)",
         "createCompactor",
-        "also `create_compactor`; its store is the log of the conversations",
+        "also `create_from_options`; with keywords `create_compactor`. Its store is the log of the conversations",
         "it().compress([], 'c').batches_created == 0",
     ),
     _make_row(
@@ -142,7 +142,8 @@ ROWS: tuple[Row, ...] = (
         "13",
         "compaction-batch-{conversationId}-{endTime}",
         "format_batch_label",
-        "a name; identity is the batch's id, `<block id>/<index>`",
+        "a name; identity is the batch's id, `<block id>/<index>`. Batches that end at the same time, or at none that "
+        "is known, get a serial number",
     ),
     _make_row(
         "13 X3 X4",
@@ -167,12 +168,19 @@ ROWS: tuple[Row, ...] = (
         "`format_batch_content` renders it; a malformed one is an error",
         "it('[depth:1|start:unknown|end:unknown|count:2]\\nx').message_count == 2",
     ),
-    _make_row("15", "list batches", "Compactor.list_batches", "those in force, in the order of the log"),
+    _make_row(
+        "15",
+        "list batches",
+        "Compactor.list_batches",
+        "those in force, in the order of the log; of a new log, those that the archive lists",
+    ),
     _make_row(
         "16 X2",
         "resummarise",
-        "tenfold.summarize.batch_writer.find_full_level",
-        "a parent over a full level of the middle; nothing is deleted",
+        "tenfold.summarize.batch_writer.MERGE_BUFFER",
+        "with one batch more than window and buffer, a parent stands for the middle; the earliest are not merged, and "
+        "nothing is deleted",
+        "it == 2",
     ),
     _make_row(
         "16",
@@ -224,5 +232,21 @@ ROWS: tuple[Row, ...] = (
         "22", "ImportanceScoringConfig", "ImportanceScoringConfig", "the setting `scoring`", "it().decay == 0.95"
     ),
     _make_row("22", "DEFAULT_SCORING_CONFIG", "DEFAULT_SCORING_CONFIG", "the published weights", "it.keyword == 1.5"),
+    _make_row(
+        "D1",
+        "ModelProvider, MemoryManager, PersistenceProvider",
+        "create_from_options",
+        "the options `model`, `memory`, `persistence`: a model, an `Archive`, a store",
+        "it({'config': {'chunkSize': 7}}).config.chunk_size == 7",
+    ),
+    _make_row("D2", "ModelProvider.complete", "tenfold.llm.model.Model", "`answer`, called for summaries only"),
+    _make_row("D3", "the boundary", "", "no part of Tenfold constructs a compactor; the user's code does"),
+    _make_row(
+        "D4",
+        "batch reconstruction",
+        "tenfold.store.archive.parse_record",
+        "from label and content alone; a compactor on a new store begins with what `Archive.list_records` gives",
+    ),
+    _make_row("D5", "index.ts", "tenfold.designs.clip", "exports all of it"),
     _make_row("X6", "keepRecent in tokens", "", "the kept tail ends where the target is used up"),
 )

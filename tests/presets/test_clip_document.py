@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from tenfold.designs import clip as design
-from tenfold.designs.clip import CompactionConfig
+from tenfold.designs.clip import CompactionConfig, MemoryReadTool, get_memory
 from tenfold.record.message import Message, get_text
 from tenfold.wire.marks import extract_summary_text, find_summary_mark
 from tests.laws.conversations import Echo
@@ -15,12 +16,14 @@ from tests.presets.clipping import (
     WINDOW,
     build_policy,
     get_archive,
+    get_newest_block,
     make_answer,
     make_session,
     make_talk,
     make_user,
     run_rounds,
 )
+from tests.shape.scan import ROOT
 
 ORIGINAL = """[Context Summary — 40 messages compressed across 2 compaction cycles]
 
@@ -137,3 +140,41 @@ def test_however_little_room_there_is_the_archive_has_its_first_line(to: int) ->
 def make_rule(text: str) -> list[Message]:
     """A rule of the user, and an answer."""
     return [make_user(text), make_answer("Understood.")]
+
+
+@pytest.mark.spec("clip.D2", "clip.18")
+def test_no_model_is_called_but_to_summarize() -> None:
+    model = Echo()
+    made = design.create_compactor(CompactionConfig(chunk_size=4), model=model)
+    done = made.compress(make_items(0, 16), "conv")
+    calls, session = model.calls, made.get_session("conv")
+    assert calls == done.batches_created + sum(1 for b in made.list_batches("conv") if b.depth)
+    made.list_batches("conv")
+    MemoryReadTool(get_memory(session)).handle({"query": "alpha"})
+    session.search("alpha")
+    session.expand(get_newest_block(session).id, deep=True)
+    session.preview(to=500)
+    assert made.compress(done.history, "conv").history is done.history
+    session.undo()
+    assert model.calls == calls
+
+
+@pytest.mark.spec("clip.D3")
+def test_nothing_but_its_own_package_constructs_a_compactor() -> None:
+    """Published: only the agent loop or the program that is composed does; here that is the user's code."""
+    folder = ROOT / "src" / "tenfold"
+    users = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        if re.search(r"\b(?:create_compactor|create_from_options|Compactor)\(", path.read_text("utf-8"))
+    }
+    assert users == {"designs/clip/compactor.py"}
+
+
+@pytest.mark.spec("clip.D5")
+def test_all_that_the_document_exposes_is_exported() -> None:
+    exposed = "Compactor createCompactor SummaryBatch CompactionResult CompactionConfig interpolatePrompt"
+    for name in (*exposed.split(), "DEFAULT_SUMMARIZATION_PROMPT", *design.__all__):
+        assert getattr(design, name) is not None
+    with pytest.raises(AttributeError, match="createCompacter"):
+        _ = design.createCompacter

@@ -382,7 +382,7 @@ def test_create_compactor_takes_the_options_of_the_document() -> None:
             design.createCompactor(options)
 
 
-@pytest.mark.spec("clip.D5")
+@pytest.mark.spec("clip.1")
 def test_idle_conversations_are_released_and_found_again() -> None:
     """Would catch a server whose every conversation stays in memory."""
     made = design.create_compactor(CompactionConfig(keep_recent=1), model=Echo())
