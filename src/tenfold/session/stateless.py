@@ -102,7 +102,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     stamps = Stamps(ids.generate, message_time=lambda: None)  # the list does not say when its messages were written
     answerer = Answerer(model=summarizer)
     session = Session.create(address, chosen, model=model or "", answerer=answerer, stamps=stamps)
-    decoded = WIRES[wire].decode(items, confirm=accept_whole_summary, origin=origin)
+    decoded = WIRES[wire].decode(items, confirm=is_whole_summary, origin=origin)
     system, decoded = _move_summaries(system, decoded, wire)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
@@ -130,9 +130,7 @@ def _move_summaries(
     system: ProviderMessage, decoded: list[Message], wire: str
 ) -> tuple[ProviderMessage, list[Message]]:
     """Moves our summaries from a separate system prompt to the beginning of the list, where other wires have them."""
-    rest, texts = (
-        take_summaries(system, accept_whole_summary) if WIRES[wire].profile.has_separate_system else (system, [])
-    )
+    rest, texts = take_summaries(system, is_whole_summary) if WIRES[wire].profile.has_separate_system else (system, [])
     summaries = [Message("system", (Text(text),), "tenfold") for text in texts]
     return (rest, [*summaries, *drop_opening_stub(decoded)]) if summaries else (system, decoded)
 
@@ -176,7 +174,7 @@ def _validate_arguments(model: object, policy: object, recall: object, summarize
         )
 
 
-def accept_whole_summary(_block: str, _hash: str, is_whole: bool) -> bool:  # noqa: FBT001 - called by position
+def is_whole_summary(_block: str, _hash: str, is_whole: bool) -> bool:  # noqa: FBT001 - called by position
     """Accepts every well-formed summary that is a whole message, because a plain list has no store to confirm it.
 
     This is safe: only a mark that makes up a whole user message gets here, and whoever can write a user message could

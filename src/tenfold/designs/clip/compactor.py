@@ -40,7 +40,7 @@ from tenfold.record.message import Message, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.session.log_cursor import Stamps
 from tenfold.session.requests import HostRequest, drop_opening_stub, read_request
-from tenfold.session.stateless import accept_whole_summary
+from tenfold.session.stateless import is_whole_summary
 from tenfold.store.archive import Archive, await_value
 from tenfold.store.base import Store
 from tenfold.store.sqlite import SqliteStore
@@ -119,7 +119,7 @@ class Compactor:
             session = self.get_session(conversation_id)
             field = get_wire(self.wire or DEFAULT_WIRE).profile.request.list_field
             request = {field: list(history)}
-            parsed = read_request(request, confirm=accept_whole_summary, wire=self.wire, thorough=True)
+            parsed = read_request(request, confirm=is_whole_summary, wire=self.wire, thorough=True)
             messages, known_times = _read_messages(session, parsed, times)
             session.use_policy(self._get_policy(parsed.wire, self._find_restored(session)))
             host_list, _ = session.sync_and_check(
