@@ -87,6 +87,8 @@ def render_page() -> str:
     for preset, numbers in NUMBERS.items():
         made = (POLICIES[preset].__doc__ or "").strip().split("\n")[0]
         parts.append(f"## `{preset}`: {_TITLES[preset]}\n\n{made}\n")
+        if (PAGE.parent / "designs" / f"{preset}.md").exists():
+            parts.append(f"[The design as code that runs](designs/{preset}.md)\n")
         parts.append("| number | the design's name | here | |\n|---|---|---|---|")
         for row in load_rows(preset):
             where = f"`{row.path}`" if row.path else ""

@@ -8,8 +8,9 @@ removes anything from an archive.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from inspect import isawaitable
 from typing import Protocol, runtime_checkable
 
@@ -149,14 +150,10 @@ def write_batches(archive: Archive, block: Block, conversation: str) -> str:
     """
     records = _list_own_records(block, conversation)
     for number, record in enumerate(records, 1):
-        try:
-            answer: object = await_value(archive.write(record))
-        except Exception as exc:  # noqa: BLE001 - an archive is a user's code, and no run may fail for one
-            problem = f"{type(exc).__name__}: {exc}"
-        else:
-            if answer is True:
-                continue
-            problem = f"its write gave {answer!r}, and True says it is kept"
+        reply = call_archive(partial(archive.write, record))
+        if reply.value is True:
+            continue
+        problem = reply.problem or f"its write gave {reply.value!r}, and True says it is kept"
         left = _delete_records(archive, records[:number])
         return f"the archive did not take batch {record.label}: {problem}{left and '; '}{left}"
     return ""
@@ -174,11 +171,25 @@ def _list_own_records(block: Block, conversation: str) -> list[ArchiveRecord]:
 def _delete_records(archive: Archive, records: Sequence[ArchiveRecord]) -> str:
     problems: list[str] = []
     for record in records:
-        try:
-            await_value(archive.delete(record.id))
-        except Exception as exc:  # noqa: BLE001 - an archive is a user's code, and no run may fail for one
-            problems.append(f"batch {record.id} of no compaction is left in the archive: {type(exc).__name__}: {exc}")
+        problem = call_archive(partial(archive.delete, record.id)).problem
+        if problem:
+            problems.append(f"batch {record.id} of no compaction is left in the archive: {problem}")
     return "; ".join(problems)
+
+
+class ArchiveReply(Struct, frozen=True):
+    """What a call to an archive returned, or the `problem` that it raised."""
+
+    value: object = None
+    problem: str = ""
+
+
+def call_archive(call: Callable[[], object]) -> ArchiveReply:
+    """Calls an archive, plain or of coroutines. What it raises is a problem of the reply."""
+    try:
+        return ArchiveReply(await_value(call()))
+    except Exception as exc:  # noqa: BLE001 - an archive is a user's code, and no run may fail for one
+        return ArchiveReply(problem=f"{type(exc).__name__}: {exc}")
 
 
 def archive_result(result: EngineResult, archive: Archive, conversation: str) -> EngineResult:

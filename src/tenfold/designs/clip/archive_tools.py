@@ -13,7 +13,7 @@ from tenfold.engine.call import Call
 from tenfold.errors import UsageError
 from tenfold.plan.stages.batch_archive import FoldStage
 from tenfold.session import Session
-from tenfold.store.archive import Archive, ArchiveRecord, LogArchive, await_value
+from tenfold.store.archive import Archive, LogArchive, await_value, call_archive
 from tenfold.summarize.batches import list_fresh_batches
 from tenfold.wire.marks import get_summary_text
 
@@ -114,16 +114,15 @@ class MemoryReadTool:
         query = arguments.get("query") if isinstance(arguments, Mapping) else None
         if not isinstance(query, str) or not query.strip():
             return "memory_read needs the argument 'query', a string: words that must occur, or the id of a summary"
-        try:
-            texts = [f"{each.id} {each.label}\n{each.content}" for each in self._find_records(query.strip())]
-        except Exception as exc:  # noqa: BLE001 - an archive is a user's code, and the answer goes to a model
-            return f"memory_read could not read the archive: {type(exc).__name__}: {exc}"
-        return "\n\n".join(texts) if texts else f"no archived summary holds {query!r}"
+        reply = call_archive(lambda: self._render_records(query.strip()))
+        if reply.problem:
+            return f"memory_read could not read the archive: {reply.problem}"
+        return str(reply.value) or f"no archived summary holds {query!r}"
 
-    def _find_records(self, query: str) -> list[ArchiveRecord]:
+    def _render_records(self, query: str) -> str:
         record: Any = await_value(self._archive.read(query))
         found: Any = [record] if record is not None else await_value(self._archive.search(query, limit=self._limit))
-        return list(found)
+        return "\n\n".join(f"{each.id} {each.label}\n{each.content}" for each in found)
 
 
 def get_memory(session: Session) -> LogArchive:
