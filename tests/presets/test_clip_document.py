@@ -10,7 +10,14 @@ import pytest
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, MemoryReadTool, get_memory
 from tenfold.record.message import Message, get_text
-from tenfold.wire.marks import extract_summary_text, find_summary_mark
+from tenfold.wire.marks import (
+    extract_summary_text,
+    find_summary_mark,
+    find_text_origin,
+    hash_summary,
+    render_summary,
+    strip_harness_text,
+)
 from tests.laws.conversations import Echo
 from tests.presets.clipping import (
     WINDOW,
@@ -123,6 +130,29 @@ def test_the_archive_message_itself_starts_as_published() -> None:
     assert find_summary_mark(text.replace("topic0000x", "topic9999x")) is None, "a changed text is no longer ours"
     done = design.create_compactor(model=Echo()).compress(make_items(0, 12), "conv")
     assert read_text(done.history[0]).startswith("[Context Summary — ")
+
+
+@pytest.mark.spec("clip.18", "clip.X3")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Context Summary of nothing]",
+        "[Context Summary — 3 messages compressed]",
+        "[Context Summary — 3 messages compressed] and on",
+        ORIGINAL,
+        "Another text.",
+    ],
+)
+def test_whatever_a_summary_begins_with_it_is_ours_only_if_it_is_confirmed(text: str) -> None:
+    """Would catch words of a model that come back as the user's."""
+    written = render_summary("b", text)
+    assert find_text_origin(written, lambda *_: True) == "tenfold"
+    assert find_text_origin(written) == "harness"
+    assert find_text_origin(written, lambda *_: False) == "harness"
+    assert extract_summary_text(written) == text
+    assert find_summary_mark(written) == ("b", hash_summary(text))
+    assert strip_harness_text(f"{written}\n\nPlease go on.") == "Please go on."
+    assert find_text_origin(f"{written}\n\nPlease go on.") == "human"
 
 
 @pytest.mark.spec("clip.18")

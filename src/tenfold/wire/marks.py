@@ -333,7 +333,7 @@ def render_summary(block: str, text: str) -> str:
     A clip-archive begins with its own first line, as published, so there the delimiter follows the text.
     """
     opening = f'<tenfold-summary block="{block}" hash="{hash_summary(text)}">'
-    parts = (text, opening) if text.startswith(ARCHIVE_START) else (opening, text)
+    parts = (text, opening) if _ARCHIVE_LINE.match(text) else (opening, text)
     return "\n".join((*parts, _SUMMARY_END))
 
 
