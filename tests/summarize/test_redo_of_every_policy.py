@@ -29,7 +29,7 @@ def find_summary_message(session: Session) -> Message:
 
 
 def get_facts_text(message: Message) -> str:
-    return get_text(message).partition(TITLE)[2].partition("</tenfold-summary>")[0].strip()
+    return (extract_summary_text(get_text(message)) or "").partition(TITLE)[2].strip()
 
 
 @pytest.mark.parametrize("name", POLICIES)
