@@ -8,7 +8,8 @@
     SummaryFailure       a summary model failed, and the compaction went on without it: a CompactionEnd follows
     BranchSwitch         the session went to another branch of its tree
     RunStart             an agent begins to work on a prompt
-    RunEnd               the agent has answered, failed, or was stopped
+    RunSave              the agent has answered and all of it is stored; the check at the end of the run follows
+    RunEnd               the agent has answered, failed, or was stopped; it is idle again
     RequestOverflow      a provider refused a request as too long
 
 A check that finds nothing to do sends no event. After a `CompactionStart` there is always a `CompactionEnd`,
@@ -17,7 +18,7 @@ A check that finds nothing to do sends no event. After a `CompactionStart` there
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -115,6 +116,13 @@ class RunStart(Struct, frozen=True, tag="run_started"):
     time: int
 
 
+class RunSave(Struct, frozen=True, tag="run_saved"):
+    """A run went well, and all its messages are stored. If the context is checked at the end of a run, that follows."""
+
+    session: str
+    time: int
+
+
 class RunEnd(Struct, frozen=True, tag="run_ended"):
     """A run has ended. `text` is the answer if it went well, `reason` the error if it failed."""
 
@@ -143,14 +151,15 @@ Event = (
     | SummaryFailure
     | BranchSwitch
     | RunStart
+    | RunSave
     | RunEnd
     | RequestOverflow
 )
-BeforeHook = Callable[[ConsultAsk], Answer | None]
+BeforeHook = Callable[[ConsultAsk], Awaitable[Answer | None] | Answer | None]
 """Runs before a compaction. Its Answer may cancel, supply a summary text, or add a focus. None changes nothing."""
-AfterHook = Callable[[Outcome, Block], None]
+AfterHook = Callable[[Outcome, Block], Awaitable[None] | None]
 """Is called with each Block once it is appended, and its Outcome."""
-Listener = Callable[[Event], None]
+Listener = Callable[[Event], Awaitable[None] | None]
 """Called with each event, in order, on the thread that compacts. If it raises, that is reported and ignored."""
 
 

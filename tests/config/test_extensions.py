@@ -27,6 +27,7 @@ from tenfold.events import (
     Event,
     RequestOverflow,
     RunEnd,
+    RunSave,
     RunStart,
 )
 from tenfold.llm.scripted_model import ScriptedModel
@@ -179,7 +180,7 @@ def test_settings_name_extensions(tmp_path: Path) -> None:
     made = Agent(TestModel(call_tools=[]), window=100_000, extensions=config.load_extensions())
     HEARD.clear()
     asyncio.run(made.invoke("Hello."))
-    assert [type(event) for event in HEARD] == [RunStart, RunEnd]
+    assert [type(event) for event in HEARD] == [RunStart, RunSave, RunEnd]
 
 
 def test_the_command_line_takes_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,12 +217,6 @@ def test_a_package_publishes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_no_hook_is_said() -> None:
     extension = Extension("mine")
-
-    async def await_consult(consult: ConsultAsk) -> None:
-        del consult
-
-    with pytest.raises(UsageError, match="await_consult is a coroutine"):
-        extension.before(await_consult)  # type: ignore[type-var]
     with pytest.raises(UsageError, match="mine: no type of event: int; there are CompactionWarning"):
         extension.on(int)  # type: ignore[arg-type]
     assert set(EVENT_TYPES) == set(get_args(Event))

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Sequence
 
 from msgspec.structs import replace
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
 
+from tenfold.agent import Agent, TailAgent
 from tenfold.config.policy import Policy
 from tenfold.config.presets.tail import tail
-from tenfold.designs.tail import CompactionSettings, TailHarness
+from tenfold.designs.tail import CompactionResult, CompactionSettings, SessionManager
+from tenfold.designs.tail.compaction import SettingsProvider
 from tenfold.designs.tail.hook_events import EventName, TailEvent
 from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer
 from tenfold.meter.counters import CharacterCounter
-from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.record.block import Block, ModelCost, Replacement
 from tenfold.record.entry import Attempt, Entry, MessageEntry, get_message
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
@@ -27,6 +36,7 @@ from tenfold.view.path import Path
 
 COUNTER = CharacterCounter()
 WINDOW = 15_000
+SMALL = CompactionSettings(reserve_tokens=2_000, keep_recent_tokens=3_000)
 FILLER = "nothing else of interest was found here and the work went on as it had been planned before. "
 
 
@@ -135,10 +145,54 @@ def make_session(
     return session
 
 
-def make_harness(messages: Sequence[Message] = (), *, window: int = WINDOW, model: object = None) -> TailHarness:
-    """The design's calls over such a session, with small sizes."""
-    session = make_session(messages, model=model)
-    return TailHarness(session, window, settings=CompactionSettings(reserve_tokens=2_000, keep_recent_tokens=3_000))
+class QuietModel(FunctionModel):
+    """A model that answers "Fine." and reports no usage. At its first request it calls `tool`, if it is given one.
+
+    The first `refusals` requests are refused with the text `refusal`. `requests` are the lists it was sent.
+    """
+
+    def __init__(self, tool: str = "", *, refusals: int = 0, refusal: str = "") -> None:
+        self.requests: list[list[ModelMessage]] = []
+        self._tool, self._refusals, self._refusal = tool, refusals, refusal
+        super().__init__(self._answer)
+
+    def _answer(self, messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        self.requests.append(list(messages))
+        if len(self.requests) <= self._refusals:
+            raise ModelHTTPError(400, "m", {"error": {"message": self._refusal}})
+        if self._tool and len(self.requests) == 1:
+            return ModelResponse([ToolCallPart(self._tool, {})])
+        return ModelResponse([TextPart("Fine.")])
+
+    async def request(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> ModelResponse:
+        response = await super().request(messages, settings, parameters)
+        return dataclasses.replace(response, usage=RequestUsage())  # a guess of it would calibrate the readings
+
+
+def make_agent(
+    messages: Sequence[Message] = (),
+    *,
+    window: int = WINDOW,
+    model: object = None,
+    settings: CompactionSettings | SettingsProvider | None = SMALL,
+    session: Session | None = None,
+) -> TailAgent:
+    """The design's agent over a session that holds these messages, with small sizes."""
+    session = session or make_session(messages, model=model)
+    agent = Agent(QuietModel(), session=session, window=window, settings=ModelSettings(max_tokens=1))
+    return TailAgent(agent, settings=settings)
+
+
+def append_result(session: Session, result: CompactionResult) -> Outcome:
+    """Appends what `Compaction.compact` gave, as the design's agent does."""
+    return SessionManager(session).append_compaction(
+        summary=result.summary,
+        first_kept_entry_id=result.retained_from_id,
+        tokens_before=result.tokens_before,
+        details=result.details,
+    )
 
 
 def build_manual_call(session: Session, window: int = WINDOW) -> Call:
@@ -181,7 +235,7 @@ NAMES: tuple[EventName, ...] = (
 )  # fmt: skip
 
 
-def record_events(agent: TailHarness) -> list[TailEvent]:
+def record_events(agent: TailAgent) -> list[TailEvent]:
     """Every event from here on, in order."""
     events: list[TailEvent] = []
     for name in NAMES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tenfold.designs.tail import (
@@ -29,10 +31,10 @@ from tests.presets.tail_making import (
     build_preset,
     get_entries,
     get_messages,
+    make_agent,
     make_answer,
     make_call,
     make_exchanges,
-    make_harness,
     make_harness_message,
     make_result,
     make_session,
@@ -255,11 +257,11 @@ def test_where_it_does_not_come_about_the_session_is_as_it_was(how: str) -> None
             return super().answer(ask)
 
     if how == "cancelled":
-        agent = make_harness(make_exchanges(3, each=1))
+        agent = make_agent(make_exchanges(3, each=1))
         session, ids = agent.session, [e.id for e in get_entries(agent.session)]
         agent.on("session_before_tree")(lambda _: SessionBeforeTreeResult(cancel=True))
         before = session.view.get_messages()
-        moved = agent.navigate_tree(ids[5], BranchOptions(has_summary=True))
+        moved = asyncio.run(agent.navigate_tree(ids[5], BranchOptions(has_summary=True)))
     else:
         model = Structured(failing=("branch",)) if how == "failed" else Interrupted()
         session.use_answerer(Answerer(model=model))
@@ -274,7 +276,7 @@ def test_where_it_does_not_come_about_the_session_is_as_it_was(how: str) -> None
 
 @pytest.mark.spec("tail.A46", "tail.A45")
 def test_handlers_may_give_the_summary_or_change_what_it_dwells_on() -> None:
-    agent = make_harness(make_exchanges(3, each=1))
+    agent = make_agent(make_exchanges(3, each=1))
     ids = [e.id for e in get_entries(agent.session)]
     seen: list[TailEvent] = []
     agent.on("session_tree")(seen.append)
@@ -282,18 +284,19 @@ def test_handlers_may_give_the_summary_or_change_what_it_dwells_on() -> None:
     @agent.on("session_before_tree")
     def change(event: TailEvent) -> SessionBeforeTreeResult:
         assert isinstance(event, SessionBeforeTree)
-        assert event.old_leaf_id == ids[-1]
+        assert (event.target_id, event.old_leaf_id) == (ids[5], ids[-1])
         assert [e.id for _, e in event.entries_to_summarize] == ids[6:]
         return SessionBeforeTreeResult(custom_instructions="the lexer")
 
-    moved = agent.navigate_tree(ids[5], BranchOptions(has_summary=True, focus="the parser"))
+    moved = asyncio.run(agent.navigate_tree(ids[5], BranchOptions(has_summary=True, focus="the parser")))
     model = agent.session.answerer.model
     assert isinstance(model, Structured)
     assert "the lexer" in model.asked[0].prompt
     assert seen == [SessionTree(moved.branch, ids[-1], moved.branch)]
-    other = make_harness(make_exchanges(3, each=1))
+    other = make_agent(make_exchanges(3, each=1))
     other.on("session_before_tree")(lambda _: SessionBeforeTreeResult(summary="It led nowhere."))
-    assert other.navigate_tree(get_entries(other.session)[5].id, BranchOptions(has_summary=True)).status == "moved"
+    target = get_entries(other.session)[5].id
+    assert navigate(other.session, target, BranchOptions(has_summary=True)).status == "moved", "without the face too"
     assert "It led nowhere." in get_text(other.session.view.get_messages()[-1])
     writer = other.session.answerer.model
     assert isinstance(writer, Structured)

@@ -12,13 +12,14 @@ from tenfold.designs.tail import (
     CompactionPreparation,
     CompactionResult,
     CompactionSettings,
-    append_compaction,
+    get_compaction_entry,
 )
 from tenfold.record.entry import BranchSummary, CustomEntry, Entry, Setting
 from tenfold.record.message import Message, NativeBytes, Text, ToolCall, get_text, get_tool_calls, get_tool_result
 from tests.laws.conversations import long_logs
 from tests.laws.strategies import Log
 from tests.presets.tail_making import (
+    append_result,
     build_manual_call,
     build_preset,
     build_view,
@@ -244,7 +245,7 @@ def test_a_preparation_has_the_design_s_fields() -> None:
     assert list(found.turn_prefix_messages) == get_messages(path[turn:cut])
     assert found.previous_summary is None
     assert found.settings.keep_recent_tokens == 900
-    assert found.file_ops.modified[0] == "src/part0.py"
+    assert found.file_ops["modified"][0] == "src/part0.py"
 
 
 @pytest.mark.spec("tail.A21")
@@ -252,12 +253,11 @@ def test_tokens_before_is_the_size_of_the_rebuilt_context() -> None:
     """The originals counted all entries, or those after the compaction only; the model sees neither."""
     session = make_session(make_exchanges(6))
     whole = prepare_or_fail(list(session.view.path.get_entries(0, session.view.length - 1))).tokens_before
-    assert session.compact(build_manual_call(session)).tokens_before == whole
+    assert session.compact(build_manual_call(session)).provider_tokens[0] == whole
     session.append(*make_exchanges(3, start=6))
     path = session.view.path
     second = prepare_or_fail(list(path.get_entries(0, path.length - 1)))
-    shown = sum(session.get_message_sizes().values())
-    assert second.tokens_before == shown < whole + 3_000
+    assert second.tokens_before == session.take_reading().tokens < whole + 3_000
 
 
 @pytest.mark.spec("tail.A22", "tail.W11")
@@ -281,24 +281,28 @@ def test_file_lists_grow_over_compactions_and_know_deletes_renames_and_shell_edi
     session.append(*make_exchanges(5, start=6))
     path = session.view.path
     files = prepare_or_fail(list(path.get_entries(0, path.length - 1))).file_ops
-    assert {"src/gone.py", "a.py", "b.py", "src/shell.py", "src/part0.py"} <= set(files.modified)
-    assert "docs/old.md" in files.read
-    assert list(files.read) == sorted(files.read)
-    assert not set(files.read) & set(files.modified), "what was changed is not listed as read"
+    assert {"src/gone.py", "a.py", "b.py", "src/shell.py", "src/part0.py"} <= set(files["modified"])
+    assert "docs/old.md" in files["read"]
+    assert list(files["read"]) == sorted(files["read"])
+    assert not set(files["read"]) & set(files["modified"]), "what was changed is not listed as read"
 
 
 @pytest.mark.spec("tail.A22", "tail.A37")
-def test_what_a_hook_says_of_files_replaces_nothing_that_the_calls_tell() -> None:
+def test_what_a_hook_says_of_files_goes_on_beside_what_the_calls_tell() -> None:
     session = make_session(make_exchanges(6))
     path = session.view.path
     found = prepare_or_fail(list(path.get_entries(0, path.length - 1)))
-    lie = CompactionResult("all is well", found.retained_from_id, 999, CompactionDetails((), ("no/such/file.py",)))
-    assert append_compaction(session, lie).status == "compacted"
+    told = CompactionResult("all is well", found.retained_from_id, 999, CompactionDetails((), ("its/own/file.py",)))
+    assert append_result(session, told).status == "compacted"
     session.append(*make_exchanges(5, start=6))
     path = session.view.path
     files = prepare_or_fail(list(path.get_entries(0, path.length - 1))).file_ops
-    assert "src/part0.py" in files.modified, "facts go on with the Block whoever wrote its text"
-    assert "no/such/file.py" not in files.modified
+    assert "src/part0.py" in files["modified"], "files go on with the Block whoever wrote its text"
+    assert "its/own/file.py" in files["modified"]
+    assert session.compact(build_manual_call(session)).status == "compacted"
+    assert "its/own/file.py" in get_summary(session)
+    (_, block) = get_blocks(session)
+    assert "its/own/file.py" in get_compaction_entry(session, block.id).details.modified_files
 
 
 @pytest.mark.spec("tail.A17", "tail.W10")

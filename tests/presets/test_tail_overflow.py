@@ -5,22 +5,26 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from tenfold.agent import Agent, TailAgent
 from tenfold.designs.tail import (
     AutoCompactionEnd,
+    AutoCompactionStart,
     CompactionResult,
     SessionBeforeCompact,
     SessionBeforeCompactResult,
     is_context_overflow,
 )
-from tenfold.designs.tail.hook_events import TailEvent
+from tenfold.errors import ContextOverflow
 from tenfold.record.entry import Usage
 from tests.presets.tail_making import (
+    SMALL,
     WINDOW,
+    QuietModel,
     get_blocks,
     get_kinds,
     make_answer,
     make_exchanges,
-    make_harness,
+    make_session,
     make_user,
     record_events,
 )
@@ -59,50 +63,69 @@ def test_a_rate_limit_is_no_overflow(text: str) -> None:
     assert not is_context_overflow(text)
 
 
+def make_refused_agent(times: int) -> TailAgent:
+    """An agent whose provider refuses that many requests as too long, and whose window seems large enough."""
+    model = QuietModel(refusals=times, refusal=OVERFLOWS[0])
+    session = make_session(make_exchanges(8))
+    return TailAgent(Agent(model, session=session, window=200_000), settings=SMALL)
+
+
 @pytest.mark.spec("tail.A40", "tail.A39")
 def test_an_overflow_is_compacted_once_and_the_request_is_sent_again() -> None:
-    agent = make_harness([*make_exchanges(8), make_user("go on")])
+    agent = make_refused_agent(1)
     events = record_events(agent)
-    failed = replace(make_answer(""), status="error")
-    agent.session.append(failed)
-    assert agent.recover(OVERFLOWS[0])
-    assert get_kinds(events)[0] == "auto_compaction_start"
-    end = events[-1]
+    assert agent.invoke_sync("Go on.") == "Fine."
+    assert get_kinds(events) == [
+        "auto_compaction_start", "session_before_compact", "session_compact", "auto_compaction_end", "save_point",
+        "agent_end", "settled",
+    ]  # fmt: skip
+    start, end = events[0], events[3]
+    assert isinstance(start, AutoCompactionStart)
     assert isinstance(end, AutoCompactionEnd)
+    assert start.reason == "overflow"
     assert end.will_retry
     assert all(m.status == "ok" for m in agent.session.view.get_messages()), "the error is in no request"
-    agent.session.append(failed)
-    assert not agent.recover(OVERFLOWS[0]), "one attempt only"
+    assert len(get_blocks(agent.session)) == 1
+
+
+@pytest.mark.spec("tail.A40")
+def test_a_second_overflow_ends_the_run_with_an_error_and_the_next_run_may_try_again() -> None:
+    agent = make_refused_agent(2)
+    events = record_events(agent)
+    with pytest.raises(ContextOverflow, match="on try 2 of 2"):
+        agent.invoke_sync("Go on.")
+    assert len(get_blocks(agent.session)) == 1, "one attempt only"
     last = events[-1]
     assert isinstance(last, AutoCompactionEnd)
-    assert "again after a compaction" in last.error_message
-    agent.session.append(make_answer("an answer"), *make_exchanges(8, start=20), make_user("once more"))
-    assert agent.recover(OVERFLOWS[0]), "an answer that came resets it"
+    assert "on try 2 of 2" in last.error_message
+    assert "settled" not in get_kinds(events)
+    agent.session.append(*make_exchanges(8, start=20))
+    again = TailAgent(Agent(QuietModel(refusals=1, refusal=OVERFLOWS[0]), session=agent.session, window=200_000))
+    assert again.invoke_sync("Once more.") == "Fine.", "a new message of the user resets it"
 
 
 @pytest.mark.spec("tail.A40", "tail.A36")
 def test_an_overflow_whose_summary_a_handler_gave_is_tried_once_as_well() -> None:
-    agent = make_harness([*make_exchanges(8), make_user("go on")])
+    agent = make_refused_agent(2)
 
     @agent.on("session_before_compact")
-    def supply(event: TailEvent) -> SessionBeforeCompactResult:
-        assert isinstance(event, SessionBeforeCompact)
+    def supply(event: SessionBeforeCompact) -> SessionBeforeCompactResult:
         return SessionBeforeCompactResult(compaction=CompactionResult("x", event.preparation.retained_from_id, 1))
 
-    failed = replace(make_answer(""), status="error")
-    agent.session.append(failed)
-    assert agent.recover(OVERFLOWS[0])
-    agent.session.append(failed)
-    assert not agent.recover(OVERFLOWS[0])
+    with pytest.raises(ContextOverflow):
+        agent.invoke_sync("Go on.")
     assert len(get_blocks(agent.session)) == 1
 
 
 @pytest.mark.spec("tail.A40", "tail.A41")
 def test_an_answer_over_the_window_is_an_overflow_if_this_model_gave_it() -> None:
-    agent = make_harness([*make_exchanges(8), make_user("go on")])
-    agent.session.use_model("m")
     over = Usage(WINDOW + 1, 5, cache_read=WINDOW, model="m")
-    assert not agent.recover(usage=Usage(WINDOW, 5, model="m"))
-    assert not agent.recover(usage=replace(over, model="another"))
-    assert not agent.recover(OVERFLOWS[0], usage=replace(over, model="another"))
-    assert agent.recover(usage=over)
+    for usage, is_over in ((over, True), (replace(over, model="another"), False)):
+        session = make_session([*make_exchanges(2), make_user("go on")])
+        session.use_model("m")
+        session.append(make_answer("so"), usage=usage)
+        reading = session.take_reading(window=WINDOW)
+        assert (reading.source == "reported") is is_over
+        if is_over:
+            assert reading.tokens > WINDOW
+            assert session.is_check_due(session.build_call(window=WINDOW)), "before the next call"

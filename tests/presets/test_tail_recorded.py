@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenfold.config.presets.tail import tail
-from tenfold.designs.tail import Compaction, CompactionSettings, TailHarness, estimate_context_tokens, find_last_usage
+from tenfold.designs.tail import Compaction, CompactionSettings, estimate_context_tokens, find_last_usage
 from tenfold.engine.drive import Answerer
 from tenfold.formats import ParsedSession
 from tenfold.record.entry import CustomEntry, MessageEntry, get_message
@@ -96,23 +96,20 @@ def test_the_recorded_pi_session_runs_on_with_its_own_usage() -> None:
     """Its reports come from before each compaction: none of them is counted after it."""
     log = read_pi_session()
     session = open_log(())
-    agent = TailHarness(session, 60_000)
     held: list[int] = []
     for entry in log:
         message = get_message(entry)
         if message is None:
             continue
-        with agent.invoke():
-            usage = entry.usage if isinstance(entry, MessageEntry) else None
-            session.append(message, usage=None if held else usage)  # later ones are of a context that was not compacted
-            session.use_model(
-                (entry.usage.model if isinstance(entry, MessageEntry) and entry.usage else "") or session.model
-            )
-        if agent.outcome is not None and agent.outcome.status == "compacted":
+        usage = entry.usage if isinstance(entry, MessageEntry) else None
+        session.append(message, usage=None if held else usage)  # later ones are of a context that was not compacted
+        session.use_model((usage.model if usage is not None else "") or session.model)
+        outcome = session.compact(session.build_call(window=60_000))
+        if outcome.status == "compacted":
             held.append(session.take_reading(window=60_000).tokens)
             path = list(session.view.path.get_entries(0, session.view.length - 1))
             index = find_last_usage(path)
-            assert index is None or index > max(p for p, e in enumerate(path) if e.id == agent.outcome.block)
+            assert index is None or index > max(p for p, e in enumerate(path) if e.id == outcome.block)
             assert estimate_context_tokens(path).tokens < 90_000
     assert len(get_blocks(session)) >= 2
     assert_paired_calls(session)

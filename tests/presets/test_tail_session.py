@@ -12,7 +12,6 @@ from tenfold.designs.tail import (
     CompactionDetails,
     CompactionResult,
     CompactionSettings,
-    append_compaction,
     build_session_context,
     get_compaction_entry,
 )
@@ -23,6 +22,7 @@ from tenfold.record.entry import Entry, Setting
 from tenfold.record.message import get_text
 from tests.presets.tail_making import (
     WINDOW,
+    append_result,
     build_manual_call,
     get_blocks,
     get_entries,
@@ -46,7 +46,7 @@ def test_a_result_is_appended_at_the_leaf_and_nothing_else_changes() -> None:
     made = Compaction(settings=CompactionSettings(keep_recent_tokens=1_000))
     found = made.prepare(session.view.path.get_entries(0, session.view.length - 1))
     assert found is not None
-    outcome = append_compaction(session, made.compact(found))
+    outcome = append_result(session, made.compact(found))
     assert outcome.status == "compacted"
     (block,) = get_blocks(session)
     assert (session.leaf, block.parent) == (block.id, leaf)
@@ -66,9 +66,9 @@ def test_a_tail_cannot_begin_inside_a_step() -> None:
     session = make_session([*make_exchanges(4), make_call("z"), make_result("z", make_words(900)), make_answer("ok")])
     result_id = get_entries(session)[-2].id
     with pytest.raises(NotFoundError, match="whole step"):
-        append_compaction(session, CompactionResult("short", result_id, 1))
+        append_result(session, CompactionResult("short", result_id, 1))
     with pytest.raises(NotFoundError):
-        append_compaction(session, CompactionResult("short", "no-such-id", 1))
+        append_result(session, CompactionResult("short", "no-such-id", 1))
     with pytest.raises(NotFoundError, match="no compaction"):
         get_compaction_entry(session, result_id)
     assert get_blocks(session) == []
@@ -175,7 +175,7 @@ def test_one_id_has_one_meaning_whatever_it_is_called() -> None:
     found = made.prepare(session.view.path.get_entries(0, session.view.length - 1))
     assert found is not None
     result = CompactionResult("short", found.retained_from_id, 7, CompactionDetails())
-    append_compaction(session, result)
+    append_result(session, result)
     (block,) = get_blocks(session)
     entry = get_compaction_entry(session, block.id)
     at = next(p for p in range(session.view.length) if session.view.path.get_entry(p).id == found.retained_from_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -11,7 +12,6 @@ from tenfold.config.presets import get_preset
 from tenfold.config.presets.tail import tail
 from tenfold.designs.tail import (
     CompactionSettings,
-    TailHarness,
     calculate_context_tokens,
     estimate_context_tokens,
     estimate_tokens,
@@ -29,6 +29,7 @@ from tests.presets.tail_making import (
     build_manual_call,
     build_preset,
     get_blocks,
+    make_agent,
     make_answer,
     make_call,
     make_exchanges,
@@ -57,10 +58,10 @@ def test_the_settings_have_the_published_defaults_once() -> None:
 @pytest.mark.spec("tail.A2")
 def test_settings_are_read_at_every_check() -> None:
     now = [CompactionSettings(enabled=False, reserve_tokens=2_000, keep_recent_tokens=3_000)]
-    agent = TailHarness(make_session(make_exchanges(9)), WINDOW, settings=lambda: now[0])
+    agent = make_agent(make_exchanges(9), settings=lambda: now[0])
     assert not agent.should_compact()
     assert agent.session.policy.auto is False
-    now[0] = replace(now[0], enabled=True)
+    now[0] = dataclasses.replace(now[0], enabled=True)
     assert agent.should_compact()
     assert agent.session.policy.auto
 
@@ -74,7 +75,7 @@ def test_the_check_is_strict_and_a_disabled_one_never_fires() -> None:
         False,
         False,
     ]
-    assert not should_compact(99_999, 100_000, replace(settings, enabled=False))
+    assert not should_compact(99_999, 100_000, dataclasses.replace(settings, enabled=False))
 
 
 @pytest.mark.parametrize("window", [4_000, 8_192, 32_000, 200_000])

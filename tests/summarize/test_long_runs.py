@@ -9,6 +9,7 @@ import json
 
 import pytest
 
+from tenfold.facts.file_footer import without_footer
 from tenfold.facts.parse import parse_facts
 from tenfold.facts.section_headings import TITLE
 from tenfold.facts.shell import inline_heredocs, split_pipelines
@@ -17,7 +18,6 @@ from tenfold.facts.tool_calls import interpret_call
 from tenfold.facts.tool_results import judge_result
 from tenfold.record.message import ToolCall
 from tenfold.summarize.claims import find_claims
-from tenfold.summarize.split_writer import without_footer
 from tenfold.text.excerpts import is_prose
 from tenfold.text.redaction import MASK, redact
 from tenfold.wire.marks import strip_harness_text

@@ -1,6 +1,7 @@
 """The agent runtime: pydantic-ai runs the agent, and a Tenfold session is its memory.
 
-`Agent` is a complete agent. `Memory` gives the same memory to a pydantic-ai agent that you already have.
+`Agent` is a complete agent. `Memory` gives the same memory to a pydantic-ai agent that you already have. `TailAgent` is
+an `Agent` with the methods and hooks of the design behind the preset `tail`.
 """
 
 from __future__ import annotations
@@ -14,5 +15,6 @@ except ImportError as exc:
 
 from tenfold.agent.capability import Memory
 from tenfold.agent.runtime import Agent, Phase
+from tenfold.agent.tail_agent import TailAgent
 
-__all__ = ["Agent", "Memory", "Phase"]
+__all__ = ["Agent", "Memory", "Phase", "TailAgent"]

@@ -261,7 +261,7 @@ class Memory(AbstractCapability[Any]):
         before = sum(session.get_message_sizes().values())
         if request_context.attempt == 1 and call.window is not None:
             tokens = before + call.floor
-            session.answerer.notify(RequestOverflow(session.address.session, name, tokens, get_current_time()))
+            await session.answerer.anotify(RequestOverflow(session.address.session, name, tokens, get_current_time()))
             demand = msgspec.structs.replace(
                 session.build_call(window=call.window, floor=call.floor),
                 demand="overflow",

@@ -27,7 +27,7 @@ from tenfold.config.settings import build_policy
 from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.events import RunEnd, RunStart
+from tenfold.events import RunEnd, RunSave, RunStart
 from tenfold.llm.provider import ProviderModel, open_client, resolve_window
 from tenfold.meter.counters import choose_counter
 from tenfold.record.ask import Outcome
@@ -112,7 +112,8 @@ class Agent:
     # -- runs ----------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _enter_phase(self, phase: Phase) -> Iterator[None]:
+    def enter_phase(self, phase: Phase) -> Iterator[None]:
+        """Holds the agent in a phase. Raises `RuntimeError` naming the phase unless it is idle."""
         if self.phase != "idle":
             raise RuntimeError(f"the agent is in phase {self.phase!r}; wait until it is idle, then try again")
         self.phase = phase
@@ -125,23 +126,27 @@ class Agent:
     async def _track_run(self, prompt: str, *, is_streaming: bool = False) -> AsyncIterator[dict[str, Any]]:
         """Wraps one run: yields the arguments for pydantic-ai, and reports the start and the end to listeners."""
         session_id, answerer = self.session.address.session, self.session.answerer
-        with self._enter_phase("running"):
-            answerer.notify(RunStart(session_id, prompt, get_current_time()))
-            self._memory.start_run(window=self.window, is_streaming=is_streaming)
-            status: Literal["ok", "failed", "stopped"] = "stopped"
-            reason = ""
-            try:
+        status: Literal["ok", "failed", "stopped"] = "stopped"
+        reason = ""
+        is_started = False
+        try:
+            with self.enter_phase("running"):
+                is_started = True
+                await answerer.anotify(RunStart(session_id, prompt, get_current_time()))
+                self._memory.start_run(window=self.window, is_streaming=is_streaming)
                 history = await self._build_history(prompt)
                 async with self.model:  # its connections belong to this event loop
                     yield {"message_history": history, "model": self.model, "usage_limits": NO_REQUEST_LIMIT}
+                await answerer.anotify(RunSave(session_id, get_current_time()))
                 await self._finish_run()
                 status = "ok"
-            except Exception as exc:
-                status, reason = "failed", redact(f"{type(exc).__name__}: {exc}")
-                raise
-            finally:
+        except Exception as exc:
+            status, reason = "failed", redact(f"{type(exc).__name__}: {exc}")
+            raise
+        finally:
+            if is_started:
                 text = self._memory.answer if status == "ok" else ""
-                answerer.notify(RunEnd(session_id, status, text, reason, get_current_time()))
+                await answerer.anotify(RunEnd(session_id, status, text, reason, get_current_time()))
 
     async def invoke(self, prompt: str = "") -> str:
         """Sends `prompt`, runs until the model has answered, and returns the answer's text.
@@ -212,11 +217,12 @@ class Agent:
         return replace(self.session.build_call(window=self.window), recall="tool", output_reserve=self.output_reserve)
 
     async def run_compaction(self, focus: str = "") -> Outcome:
-        """Compacts now.
+        """Compacts now. That also does what `compact` has requested; the focus of the request comes first.
 
         Raises `RuntimeError` naming the phase if the agent is not idle, and `UsageError` if the window is unknown.
         """
-        with self._enter_phase("compaction"):
+        with self.enter_phase("compaction"):
+            focus, self._requested_focus = self._requested_focus or focus, None
             return await self._memory.compact(replace(self.build_call(), demand="manual", focus=focus))
 
     def compact(self, focus: str = "") -> None:

@@ -14,9 +14,8 @@ exception in a hook or listener is reported and ignored.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from tenfold.errors import UsageError
 from tenfold.events import AfterHook, BeforeHook, Event, Listener
@@ -29,7 +28,7 @@ EVENT_TYPES: tuple[type[Event], ...] = get_args(Event)
 
 
 class Extension:
-    """Hooks and listeners under one name, registered by decorators. They are plain functions, not coroutines."""
+    """Hooks and listeners under one name, registered by decorators: plain functions or coroutine functions."""
 
     def __init__(self, name: str) -> None:
         """`name` identifies the extension in error messages."""
@@ -44,18 +43,18 @@ class Extension:
         The hook returns None if it has nothing to say, or an `Answer`: `cancel` with the reason in `error`, `text` to
         supply the summary, or `focus` to say what the summary should emphasize.
         """
-        self.before_hooks.append(self._check_hook(hook))
+        self.before_hooks.append(hook)
         return hook
 
     def after(self, hook: AfterT) -> AfterT:
         """Registers a hook that receives each appended Block and its Outcome."""
-        self.after_hooks.append(self._check_hook(hook))
+        self.after_hooks.append(hook)
         return hook
 
     def on(self, *kinds: type[Event]) -> Callable[[HookT], HookT]:
         """Registers a listener for events of these types, or of all types if none is given.
 
-        It runs on the thread where the event happens. Raises `UsageError` for an unknown type.
+        A plain function runs on the thread where the event happens. Raises `UsageError` for an unknown type.
         """
         unknown = [getattr(kind, "__name__", repr(kind)) for kind in kinds if kind not in EVENT_TYPES]
         if unknown:
@@ -63,18 +62,10 @@ class Extension:
             raise UsageError(f"{self.name}: no type of event: {', '.join(unknown)}; there are {names}")
 
         def register(hook: HookT) -> HookT:
-            callback = self._check_hook(hook)
-
-            def notify(event: Event) -> None:
-                if not kinds or isinstance(event, kinds):
-                    callback(event)
+            def notify(event: Event) -> Any:  # noqa: ANN401 - what a user's function returns, perhaps to be awaited
+                return hook(event) if not kinds or isinstance(event, kinds) else None
 
             self.listeners.append(notify)
             return hook
 
         return register
-
-    def _check_hook(self, hook: HookT) -> HookT:
-        if inspect.iscoroutinefunction(hook):
-            raise UsageError(f"{self.name}: {hook.__name__} is a coroutine; hooks and listeners are plain functions")
-        return hook

@@ -27,8 +27,9 @@ from tenfold.plan.draft import Draft, itemize_least, start_draft
 from tenfold.plan.long_messages import count_shortenable_tokens, shorten_newest_outputs, shorten_request
 from tenfold.plan.pipeline import Plan
 from tenfold.plan.recent_tail import count_entries_since
+from tenfold.plan.stages.cut import CutAtStage
 from tenfold.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome
-from tenfold.record.block import Block
+from tenfold.record.block import Block, Run
 from tenfold.record.entry import Attempt
 from tenfold.summarize.fill import FilledPlan, FillRequest, collect_facts, fill_plan
 from tenfold.summarize.writer import SingleTextWriter
@@ -60,9 +61,10 @@ def compact(
     case = without_vain_calls(view, case, plan)
     if case.waiting_for_model:
         return case.refuse(case.waiting_for_model)
-    request = yield from consult_hooks(case, plan)
-    if isinstance(request, EngineResult):
-        return request
+    decided = yield from consult_hooks(case, plan)
+    if isinstance(decided, EngineResult):
+        return decided
+    plan, request = decided
     plan, filled = yield from write_summaries(case, plan, request)
     filled = replace(filled, notes=(*case.notes, *filled.notes))
     return case.fail(filled) if filled.failure else case.succeed(plan, request.block, filled)
@@ -191,19 +193,48 @@ def is_due_again(case: CompactionCase, plan: Plan) -> bool:
 
 def consult_hooks(
     case: CompactionCase, plan: Plan
-) -> Generator[tuple[Ask, ...], tuple[Answer, ...], FillRequest | EngineResult]:
-    """Asks the before-hooks. Returns how to fill the plan, or the result if a hook cancels."""
+) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Plan, FillRequest] | EngineResult]:
+    """Asks the before-hooks. Returns the plan and how to fill it, or the result if a hook ends the compaction."""
     policy = case.policy
     request = FillRequest(
         case.new_id(), case.facts, policy.summary, policy.counter.count, case.call.focus, writer=policy.writer
     )
     if not case.call.has_before_hooks:
-        return request
-    (advice,) = yield (ConsultAsk(plan.explain(), plan.tokens_before, case.decision.target, request.focus),)
+        return plan, request
+    (advice,) = yield (build_consult_ask(case, plan),)
     if advice.cancel:
         return EngineResult(case.build_outcome("cancelled", advice.error or "a before-hook cancelled it"))
+    if advice.error:
+        return EngineResult(case.build_outcome("failed", advice.error))
+    if advice.retained_from is not None:
+        stages = (CutAtStage(advice.retained_from),)
+        plan = plan_case(replace(case, policy=replace(case.policy, stages=stages)))
+        if not case.is_worth_a_block(plan):
+            return case.refuse(case.explain_small_saving(plan))
     focus = advice.focus or request.focus
-    return replace(request, focus=focus, supplied_text=advice.text, supplied_details=advice.supplied_details)
+    request = replace(
+        request,
+        focus=focus,
+        supplied_text=advice.text,
+        supplied_details=advice.supplied_details,
+        supplied_files=advice.files,
+    )
+    return plan, request
+
+
+def build_consult_ask(case: CompactionCase, plan: Plan) -> ConsultAsk:
+    """Builds what the before-hooks are asked."""
+    changed = plan.changed_pieces
+    splits = [position for piece in changed for position in piece.cut_positions]
+    return ConsultAsk(
+        plan.explain(),
+        plan.tokens_before,
+        case.decision.target,
+        case.call.focus,
+        demand=case.call.demand,
+        covered=Run(changed[0].first, changed[-1].last),
+        exchange_start=splits[-1] if splits else None,
+    )
 
 
 Filling = Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Plan, FilledPlan]]

@@ -192,6 +192,7 @@ class CompactionCase(Struct, frozen=True):
             top_batches=filled.top_batches,
             receipt=receipt,
             is_unsatisfiable=self._is_known_unsatisfiable,
+            files=filled.files,
         )
         missed = after > self.target or self.decision.target_missed
         outcome = Outcome(

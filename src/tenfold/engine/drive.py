@@ -9,6 +9,7 @@ written here: the session appends the entry of the EngineResult.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 
 from tenfold.config.extensions import Extension
 from tenfold.engine.compact import Effects
+from tenfold.engine.hook_calls import register_host_loop, wait_for_result
 from tenfold.errors import TenfoldError
 from tenfold.events import AfterHook, BeforeHook, CompactionFailure, Event, Listener, SummaryFailure
 from tenfold.llm.model import AsyncModel, Model
@@ -42,9 +44,10 @@ AsyncModelCall = Callable[[SummaryAsk], Awaitable[Answer]]
 class Answerer(Struct, frozen=True):
     """Everything an Ask may need (a model, before-hooks in order, a reader of entries), and whom to notify.
 
-    `after_hooks` are called with each appended Block, `listeners` with every event. A hook or listener that raises is
-    ignored, and `problem_reporter` receives a message (without one, the logger "tenfold" does). `retry_rule` says how
-    long to wait before a model call that failed temporarily is repeated.
+    `after_hooks` are called with each appended Block, `listeners` with every event. Each may be a coroutine function,
+    which is awaited on the event loop of an asynchronous caller. A hook or listener that raises is ignored, and
+    `problem_reporter` receives a message (without one, the logger "tenfold" does). `retry_rule` says how long to wait
+    before a model call that failed temporarily is repeated.
     """
 
     model: Model | None = None
@@ -100,7 +103,7 @@ class Answerer(Struct, frozen=True):
         combined = Answer()
         for hook in self.before_hooks:
             try:
-                advice: object = hook(ask)  # a hook is a user's code, which may not be typed
+                advice = wait_for_result(hook(ask))
             except Exception as exc:  # noqa: BLE001 - a user's hook may raise anything; it is reported and ignored
                 self.report_problem(f"a before-hook raised {type(exc).__name__}: {exc}; it was ignored")
                 continue
@@ -114,10 +117,8 @@ class Answerer(Struct, frozen=True):
             advice = replace_surrogates(advice)
             if advice.cancel:
                 return advice
-            newest = advice if advice.text or advice.supplied_details else combined
-            combined = Answer(
-                text=newest.text, supplied_details=newest.supplied_details, focus=advice.focus or combined.focus
-            )
+            newest = advice if advice.text or advice.supplied_details or advice.error else combined
+            combined = replace(newest, focus=advice.focus or combined.focus)
         return combined
 
     def notify(self, event: Event) -> None:
@@ -129,7 +130,17 @@ class Answerer(Struct, frozen=True):
                 pass
         for listener in self.listeners:
             try:
-                listener(event)
+                wait_for_result(listener(event))
+            except Exception as exc:  # noqa: BLE001 - a listener is a user's code; it is reported and ignored
+                self.report_problem(f"a listener raised {type(exc).__name__}: {exc}; it was ignored")
+
+    async def anotify(self, event: Event) -> None:
+        """Calls every listener with the event, on the running loop. Awaits those that are coroutine functions."""
+        for listener in self.listeners:
+            try:
+                result = listener(event)
+                if inspect.isawaitable(result):
+                    await result
             except Exception as exc:  # noqa: BLE001 - a listener is a user's code; it is reported and ignored
                 self.report_problem(f"a listener raised {type(exc).__name__}: {exc}; it was ignored")
 
@@ -137,7 +148,7 @@ class Answerer(Struct, frozen=True):
         """Calls every after-hook with an appended Block."""
         for hook in self.after_hooks:
             try:
-                hook(outcome, block)
+                wait_for_result(hook(outcome, block))
             except Exception as exc:  # noqa: BLE001 - a hook is a user's code; it is reported and ignored
                 self.report_problem(f"an after-hook raised {type(exc).__name__}: {exc}; it was ignored")
 
@@ -246,6 +257,7 @@ async def arun_engine(effects: Effects, answerer: Answerer) -> EngineResult:
 
     Cancelling leaves no Block, and also cancels the call of a model that is an `AsyncModel`.
     """
+    register_host_loop()
     call = _as_async_call(answerer.model) if answerer.model is not None else None
 
     async def answer_one(ask: Ask) -> Answer:

@@ -19,6 +19,7 @@ from tenfold.config.policy import Policy
 from tenfold.config.presets import POLICIES
 from tenfold.engine.call import Measures
 from tenfold.engine.compact import Effects
+from tenfold.facts.file_footer import without_footer
 from tenfold.facts.section_headings import TITLE, split_at_title
 from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import BATCHES, SUMMARY, SUMMARY_OVERHEAD, UNWRITTEN_SUMMARY, DraftPiece
@@ -143,7 +144,11 @@ def _find_summaries(view: View, position: int, block: Block, settings: SummarySe
             if text is not None and mark is not None and mark.block == block.id:
                 halves = split_at_title(text.removesuffix(settings.closing))
                 facts = f"{TITLE}\n{halves[1].strip()}" if halves is not None else ""
-                out.append(_OldSummary(ref.index, replacement, text_index, get_narrative(text, settings), facts))
+                narrative = get_narrative(text, settings)
+                if halves is None and settings.has_file_lists:
+                    narrative = without_footer(narrative)
+                    facts = get_narrative(text, settings).removeprefix(narrative).strip()
+                out.append(_OldSummary(ref.index, replacement, text_index, narrative, facts))
     return out
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from tenfold.facts.file_footer import parse_footer
 from tenfold.facts.merge import WRITTEN_KINDS
 from tenfold.facts.section import ERROR_SEPARATOR, RETOLD_NOTE
 from tenfold.facts.section_headings import HEADING_BY_LINE, SectionHeading, split_at_title
@@ -22,13 +23,18 @@ _CAUSE_SUFFIX = re.compile(r' \(tool: "(?P<cause>[^\n]*)"\)$')
 
 
 def parse_facts(text: str, *, position: int = -1) -> tuple[Fact, ...]:
-    """Parses the facts of a rendered section, wherever it is in `text`, in order.
+    """Parses the facts of a rendered section, wherever it is in `text`, in order, and of lists of files at its end.
 
     All get `position` (default: before any message) and a `line` that gives their order.
     """
+    facts = [*_parse_section(text, position), *parse_footer(text, position=position)]
+    return tuple(replace(fact, line=number) for number, fact in enumerate(facts, 1))
+
+
+def _parse_section(text: str, position: int) -> list[Fact]:
     halves = split_at_title(text)
     if halves is None:
-        return ()
+        return []
     _, body = halves
     facts: list[Fact] = []
     heading: SectionHeading | None = None
@@ -46,7 +52,7 @@ def parse_facts(text: str, *, position: int = -1) -> tuple[Fact, ...]:
                 facts.extend(_parse_item(heading, "\n".join(item), position))
             if heading is not None:
                 break
-    return tuple(replace(fact, line=number) for number, fact in enumerate(facts, 1))
+    return facts
 
 
 _CLAIMED_KINDS: frozenset[FactKind] = frozenset({"rule", "correction", "remark", "request", "decision", "todo"})

@@ -43,12 +43,14 @@ class FactsSection(Struct, frozen=True):
     """A rendered section of `tokens` tokens.
 
     `visible` are the facts that this text or the rest of the view shows, `unshown` must-keep facts that did not fit.
+    `footer` are the lists of files of a policy that puts them at the end; its tokens are not in `tokens`.
     """
 
     text: str
     visible: tuple[Fact, ...]
     unshown: tuple[Fact, ...]
     tokens: int
+    footer: str = ""
 
 
 RETOLD_NOTE = " (see also the later rule about "

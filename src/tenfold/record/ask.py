@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.record.block import MUST_KEEP, ModelCost, Receipt
+from tenfold.record.block import MUST_KEEP, FileLists, ModelCost, Receipt, Run
 from tenfold.record.entry import Entry
 from tenfold.record.token_reading import Reading
 
@@ -47,7 +47,10 @@ class ConsultAsk(Struct, frozen=True, tag="consult"):
     """Asks the before-hooks. A hook may cancel the compaction, supply the summary text, or add a focus.
 
     `plan` is the printed Plan. `focus` is what the caller asked the summary to concentrate on. `purpose` says whether
-    a compaction is about to run or a branch is about to be left.
+    a compaction is about to run or a branch is about to be left. `demand` says who asks for a compaction. `covered` is
+    the range of positions in which the plan changes the view, or which is left with a branch, and `exchange_start` the
+    position of the exchange that the end of the range splits; None where there is none. `target_entry` is the id of the
+    entry that a session moves to when it leaves a branch.
     """
 
     plan: str
@@ -55,6 +58,10 @@ class ConsultAsk(Struct, frozen=True, tag="consult"):
     target: int
     focus: str = ""
     purpose: Literal["compaction", "branch"] = "compaction"
+    demand: Literal["check", "manual", "tool", "overflow"] = "manual"
+    covered: Run | None = None
+    exchange_start: int | None = None
+    target_entry: str = ""
 
 
 class ReadAsk(Struct, frozen=True, tag="read"):
@@ -72,6 +79,8 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     A `SummaryAsk` is answered with `text`, `finish_reason` ("stop", "length", "tool", "refusal") and `spent`.
     A `ConsultAsk` is answered with `cancel`, `focus` and `text` (the summary supplied by the hook, "" if none). If the
     hook also sets `supplied_details` (its own data as JSON), the text is used word for word and no facts are added.
+    With `retained_from`, a position, the text stands for all before it, whatever the plan was; `files` are then files
+    that it names, which later summaries list as well. With `error` the compaction fails for that reason.
     A `ReadAsk` is answered with `entries`, in the order of its positions.
     A failed call may be `retryable`, after `retry_after` seconds if the provider gave a delay. `timed_out` marks a call
     that gave no answer in time.
@@ -83,6 +92,8 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     cancel: bool = False
     focus: str = ""
     supplied_details: str = ""
+    retained_from: int | None = None
+    files: FileLists | None = None
     entries: tuple[Entry, ...] = ()
     error: str = ""
     retryable: bool = False
@@ -129,6 +140,18 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     receipt: Receipt | None = None
     reading_before: Reading | None = None
     reading_after: Reading | None = None
+
+    @property
+    def provider_tokens(self) -> tuple[int, int]:
+        """What the provider counts for the view before and after: the numbers to show beside a window.
+
+        By the policy's counter where no session has read the view.
+        """
+        before, after = self.reading_before, self.reading_after
+        return (
+            before.tokens if before is not None else self.tokens_before,
+            after.tokens if after is not None else self.tokens_after,
+        )
 
     @property
     def unclassified_count(self) -> int:

@@ -188,6 +188,13 @@ class Batch(Struct, frozen=True, omit_defaults=True):
     archive_id: str = ""
 
 
+class FileLists(Struct, frozen=True, omit_defaults=True):
+    """Sorted paths: files that were only read, and files created, changed, renamed (both names) or deleted."""
+
+    read: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+
+
 class Receipt(Struct, frozen=True, omit_defaults=True):
     """What a compaction costs and saves by the list prices of the model that reads the view, in US dollars.
 
@@ -225,7 +232,8 @@ class Block(
     `top_batches` the top level of the archive afterwards, oldest first; policies without batches leave both empty. The
     id of a batch is `<block id>/<index>`. `supplied_details` is set if a before-hook supplied the text: the hook's own
     data as JSON. `receipt` is None where the prices of the session's model were not known. `is_unsatisfiable` says that
-    by the provider's reports nothing fits the limit, which an attempt before this Block has recorded already.
+    by the provider's reports nothing fits the limit, which an attempt before this Block has recorded already. `files`
+    are those of all that is covered, also by the Blocks before; None for a policy that makes no lists of them.
     """
 
     id: str
@@ -250,3 +258,4 @@ class Block(
     supplied_details: str = ""
     receipt: Receipt | None = None
     is_unsatisfiable: bool = False
+    files: FileLists | None = None

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer, arun_engine
+from tenfold.engine.hook_calls import register_host_loop
 from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
 from tenfold.engine.tracing import trace_compaction
 from tenfold.events import CompactionSkip
@@ -132,6 +133,7 @@ class AsyncSession:
         return Outcome("cancelled", "it was aborted", tokens, tokens, 0)
 
     async def _run_compaction(self, call: Call, *, is_request: bool) -> Outcome:
+        register_host_loop()
         prepared = await self._use_preparation(call)
         if prepared is None and is_request:
             is_started = await asyncio.to_thread(self.session.compactor.start_instead, call, self._answerer)

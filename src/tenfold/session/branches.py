@@ -27,7 +27,7 @@ from tenfold.meter.counters import measure_messages
 from tenfold.plan.budgets import ReserveBudgets
 from tenfold.recall.expand import open_path
 from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
-from tenfold.record.block import Block, Fact, FactKind, Substitute
+from tenfold.record.block import Block, Fact, FactKind, Run, Substitute
 from tenfold.record.entry import BranchSummary, Entry, MessageEntry, Retraction, get_message
 from tenfold.record.message import Message, Text, get_text
 from tenfold.session.facade import Session
@@ -162,9 +162,15 @@ def extract_file_facts(entries: BranchEntries) -> tuple[Fact, ...]:
 
 
 def summarize_branch(
-    entries: BranchEntries, policy: Policy, options: BranchOptions, *, parent: str | None, consult: bool = False
+    entries: BranchEntries,
+    policy: Policy,
+    options: BranchOptions,
+    *,
+    parent: str | None,
+    consult: bool = False,
+    target: str = "",
 ) -> Effects:
-    """Writes the summary of a branch that is left, as a generator of Asks.
+    """Writes the summary of a branch that is left for the entry `target`, as a generator of Asks.
 
     The entry of the EngineResult is the BranchSummary, to be appended at `parent`. There is no entry if the Outcome is
     `nothing` (there is nothing to summarize), `cancelled` (by a before-hook) or `failed` (no usable text came).
@@ -179,7 +185,9 @@ def summarize_branch(
     written = SummaryResult("", "none")
     if consult:
         plan = f"leave a branch of {len(entries):,} entries: {'summarize it' if options.has_summary else 'no summary'}"
-        (advice,) = yield (ConsultAsk(plan, before, allotment, options.focus, "branch"),)
+        covered = Run(entries[0][0], entries[-1][0]) if entries else None
+        ask = ConsultAsk(plan, before, allotment, options.focus, "branch", covered=covered, target_entry=target)
+        (advice,) = yield (ask,)
         if advice.cancel:
             return build_result("cancelled", advice.error or "a before-hook cancelled it")
         written = SummaryResult(clean_text(advice.text), "none")
@@ -240,7 +248,10 @@ def navigate(session: Session, target: str, options: BranchOptions = NO_SUMMARY)
         consult = bool(session.answerer.before_hooks)
         if left and (options.has_summary or consult):
             result = run_engine(
-                summarize_branch(left, session.policy, options, parent=parent, consult=consult), session.answerer
+                summarize_branch(
+                    left, session.policy, options, parent=parent, consult=consult, target=located.entry.id
+                ),
+                session.answerer,
             )
             match result.outcome.status:
                 case "cancelled" | "failed" as status:

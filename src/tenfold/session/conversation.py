@@ -63,6 +63,11 @@ class Conversation:
     def _read_policy(self) -> Policy:
         return self.policy_source if isinstance(self.policy_source, Policy) else self.policy_source()
 
+    @property
+    def policy_provider(self) -> PolicyProvider:
+        """Returns the policy in force as it was given: called at every check, so it follows what it reads."""
+        return self._policy_provider
+
     def use_model(self, model: str) -> None:
         """Names another model of the agent: its window and its calibration are used from now on."""
         self.model = model

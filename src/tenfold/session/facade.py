@@ -267,6 +267,14 @@ class Session(Conversation):
         """
         return self.compactor.take_reading(self.build_call(window=window, floor=floor))
 
+    def estimate_provider_tokens(self, tokens: int) -> int:
+        """Estimates what the provider would count for a view of this many tokens by the policy's counter.
+
+        That is by what its reports have taught so far. Numbers that are shown to people are what the provider counts.
+        """
+        reading = self.take_reading()
+        return round(reading.floor + reading.slope * tokens)
+
     def build_call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a compaction call with this session's model, window and calibration filled in.
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.facts.extractor import extract_facts, merge_facts
+from tenfold.facts.file_footer import list_files, merge_file_lists
 from tenfold.facts.ledger import build_setting_facts
 from tenfold.facts.merge import WRITTEN_KINDS
 from tenfold.facts.parse import parse_claims, parse_facts
@@ -30,10 +31,22 @@ from tenfold.plan.draft import (
 )
 from tenfold.plan.pipeline import Plan
 from tenfold.plan.stubs import find_hidden_part, render_expand_hint
-from tenfold.record.block import Batch, Block, Fact, ModelCost, Replacement, Rung, Slot, Substitute, add_costs
+from tenfold.record.block import (
+    Batch,
+    Block,
+    Fact,
+    FileLists,
+    ModelCost,
+    Replacement,
+    Rung,
+    Slot,
+    Substitute,
+    add_costs,
+)
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text
 from tenfold.summarize.asking import clean_text
+from tenfold.summarize.file_lists import render_footer, split_at_footer
 from tenfold.summarize.ladder import Asking, SummaryResult, SummarySettings
 from tenfold.summarize.visible_text import NEW_BLOCK_ID, build_section, get_narrative, get_visible_text, is_fact_in
 from tenfold.summarize.writer import SingleTextWriter, Writer, WritingJob, read_unit
@@ -66,13 +79,14 @@ class FilledPlan(Struct, frozen=True):
     supplied_details: str = ""
     batches: tuple[Batch, ...] = ()
     top_batches: tuple[Slot, ...] = ()
+    files: FileLists | None = None
 
 
 class FillRequest(Struct, frozen=True):
     """What is needed to write the texts of one Block besides the Plan: its id, the facts, settings, texts from hooks.
 
     `supplied_details` is what a hook says about the text it supplied (`Answer.supplied_details`). That text is then
-    used word for word.
+    used word for word. `supplied_files` are the files that it names.
     """
 
     block: str
@@ -83,6 +97,7 @@ class FillRequest(Struct, frozen=True):
     supplied_text: str = ""
     writer: Writer = SingleTextWriter()
     supplied_details: str = ""
+    supplied_files: FileLists | None = None
 
 
 def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
@@ -97,6 +112,9 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
     )
     newest = max((p.first for p in plan.changed_pieces if p.summary_budget), default=-1)
     pieces = {p.first: p for p in plan.changed_pieces}
+    if newest >= 0 and (request.settings.has_file_lists or request.supplied_files is not None):
+        covered_files = collect_covered_files(plan.draft, pieces[newest].last)
+        filled = replace(filled, files=merge_file_lists((covered_files, request.supplied_files or FileLists())))
     out: list[Replacement] = []
     for planned in (
         _with_block_id(plan.draft, replacement, request.block) for replacement in build_replacements(plan.draft)
@@ -108,7 +126,10 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
                 section = _build_supplied_section(plan, filled.all_facts, request.supplied_text)
                 written = SummaryResult(text=clean_text(request.supplied_text), rung="none")
             else:
-                written, section = yield from _write_text(plan, piece, request, has_section=piece.first == newest)
+                files = filled.files if piece.first == newest else None
+                written, section = yield from _write_text(
+                    plan, piece, request, has_section=piece.first == newest, files=files
+                )
             replacement, written = _place_text(plan, piece, planned, section, request, written)
             filled = replace(
                 filled,
@@ -173,6 +194,16 @@ def parse_summary(message: Message, position: int) -> tuple[Fact, ...]:
     return parse(extract_summary_text(get_text(message)) or "", position=position)
 
 
+def _list_originals(draft: Draft, pieces: Sequence[DraftPiece]) -> list[tuple[int, Message]]:
+    """Lists the original messages of these pieces with their positions, also of results that came late."""
+    visible = [s for p in pieces if p.units[0].block_part is None for s in p.get_visible_messages()]
+    originals = [(s.position, s.message) for s in visible if s.is_original]
+    # tool results that arrived after their step was closed
+    late_positions = [s.position for s in visible if not s.is_original and s.message.origin == "tool"]
+    originals += [(at, m) for at in late_positions if (m := get_message(draft.view.path.get_entry(at))) is not None]
+    return sorted(originals, key=lambda item: item[0])
+
+
 def collect_facts(draft: Draft) -> tuple[Fact, ...]:
     """Collects the facts of everything in view: those of the newest live Block, and of the original messages since."""
     marks = draft.view.state
@@ -181,17 +212,33 @@ def collect_facts(draft: Draft) -> tuple[Fact, ...]:
     for shown in (s for p in draft.pieces for s in p.get_visible_messages() if s.is_original):
         found = parse_summary(shown.message, shown.position)
         older = merge_facts(older, found) if found else older
-    visible = [s for p in draft.pieces if p.units[0].block_part is None for s in p.get_visible_messages()]
-    originals = [(s.position, s.message) for s in visible if s.is_original]
-    # tool results that arrived after their step was closed
-    late_positions = [s.position for s in visible if not s.is_original and s.message.origin == "tool"]
-    originals += [(at, m) for at in late_positions if (m := get_message(draft.view.path.get_entry(at))) is not None]
-    originals.sort(key=lambda item: item[0])
+    originals = _list_originals(draft, draft.pieces)
     if draft.view.open_step is not None:
         originals += [(p, m) for p, e in draft.view.open_step.entries if (m := get_message(e)) is not None]
     settings = build_setting_facts((at, draft.view.path.get_entry(at)) for at in marks.rule_settings)
     known_lists = {fact.key: fact.position for fact in older if fact.kind == "todo" and fact.note != "part"}
     return merge_facts(older, (*extract_facts(originals, known_lists=known_lists), *settings))
+
+
+FOOTER_SHARE = 4
+"""The lists of files take at most a quarter of the summary's budget."""
+
+
+def collect_covered_files(draft: Draft, last: int) -> FileLists:
+    """Collects the files of everything up to position `last`: those of the newest live Block, and of what came since.
+
+    What comes after `last` does not count, although the facts of a file that it touches again stand there.
+    """
+    view = draft.view
+    newest = view.path.get_entry(view.state.live_blocks[-1]) if view.state.live_blocks else None
+    lists: list[FileLists] = []
+    if isinstance(newest, Block):
+        covered = max((r.last for r in newest.replacements), default=-1)
+        lists.append(newest.files if newest.files is not None else list_files(newest.facts, until=covered))
+    originals = _list_originals(draft, [p for p in draft.pieces if p.first <= last])
+    lists += [list_files(parse_summary(message, position)) for position, message in originals]
+    lists.append(list_files(extract_facts(originals)))
+    return merge_file_lists(lists)
 
 
 def count_visible_facts(plan: Plan, filled: FilledPlan) -> dict[str, tuple[int, int]]:
@@ -218,9 +265,9 @@ def _build_supplied_section(plan: Plan, facts: Sequence[Fact], text: str) -> Fac
 
 
 def _write_text(
-    plan: Plan, piece: DraftPiece, request: FillRequest, *, has_section: bool
+    plan: Plan, piece: DraftPiece, request: FillRequest, *, has_section: bool, files: FileLists | None = None
 ) -> Asking[tuple[SummaryResult, FactsSection | None]]:
-    """Writes the text of a summary, and the section of the facts.
+    """Writes the text of a summary, and the section of the facts. A file in the lists of `files` is not in the section.
 
     The text gets what the must-keep facts leave, and what it leaves goes to further facts. Must-keep facts always stand
     in the section, because it is what the next compaction of a plain list reads them from.
@@ -228,12 +275,15 @@ def _write_text(
     room = piece.summary_budget - plan.goal.summary_overhead
     if not has_section:
         return (yield from _write_narrative(plan, piece, room, request, "")), None
+    footer = render_footer(files or FileLists(), budget=room // FOOTER_SHARE, count=request.count)
+    listed, facts = split_at_footer(request.facts, footer) if footer.text else ((), request.facts)
+    room -= request.count([footer.text])[0] + 2 if footer.text else 0
     build = partial(build_section, plan, count=request.count)
     with_story = bool(plan.goal.names_budget)  # other policies give all kinds of facts their share before the text
-    first = tuple(f for f in request.facts if not with_story or is_must_keep(f) or (f.kind == "value" and f.was))
+    first = tuple(f for f in facts if not with_story or is_must_keep(f) or (f.kind == "value" and f.was))
     instructions = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
     firm = build(instructions, budget=room)  # they hold, so they come before the story
-    names = build(tuple(fact for fact in request.facts if fact.kind == "name"), budget=plan.goal.names_budget)
+    names = build(tuple(fact for fact in facts if fact.kind == "name"), budget=plan.goal.names_budget)
     largest = plan.goal.facts_budget if plan.goal.text_limit is not None else max(plan.goal.facts_budget, firm.tokens)
     if with_story and request.settings.models:  # its text tells the facts too, and what it leaves out is added
         largest, names = min(largest, max(room // 4, firm.tokens)), build((), budget=0)
@@ -241,13 +291,14 @@ def _write_text(
     needed = build(first, budget=max(0, min(largest, room - own_line)))
     written = yield from _write_narrative(plan, piece, room - needed.tokens - names.tokens, request, needed.text)
     left = room - sum(request.count([written.text]))
-    shown = request.facts
+    shown = facts
     if not with_story:  # the facts section keeps to its share
         left = min(left, max(plan.goal.facts_budget, needed.tokens))
     elif written.text:  # it has told what else there is
         shown = (*first, *(fact for fact in shown if fact.kind == "name"))
     section = build(shown, budget=left, told=written.text)
-    return written, section if len(section.unshown) <= len(needed.unshown) else needed
+    section = section if len(section.unshown) <= len(needed.unshown) else needed
+    return written, replace(section, visible=(*section.visible, *listed), footer=footer.text.strip())
 
 
 def _write_narrative(
@@ -285,7 +336,7 @@ def _place_text(
 ) -> tuple[Replacement, SummaryResult]:
     """Puts the text and the section into the replacement, within its allotment."""
     facts = section.text if section else ""
-    build = partial(_build_piece_message, plan, piece, request, facts)
+    build = partial(_build_piece_message, plan, piece, request, section)
     message, size = build(written.text)
     other_tokens = sum(replacement.sizes) - piece.summary_budget
     if request.supplied_details and (size + other_tokens >= piece.tokens_before or not written.text.strip()):
@@ -316,13 +367,16 @@ def _place_text(
 
 
 def _build_piece_message(
-    plan: Plan, piece: DraftPiece, request: FillRequest, facts: str, narrative_text: str
+    plan: Plan, piece: DraftPiece, request: FillRequest, section: FactsSection | None, narrative_text: str
 ) -> tuple[Message, int]:
     """Builds the message of a summary and counts its tokens."""
     settings = request.settings  # a facts section alone gets no opening and closing
     if piece.kind not in _NARRATIVE_KINDS:
         settings = replace(settings, opening="", closing="")
-    return _build_sized_message(plan.draft, (narrative_text, facts), request.block, plan.goal.recall, settings)
+    facts, footer = (section.text, section.footer) if section else ("", "")
+    texts = narrative_text, facts, render_expand_hint(plan.goal.recall, request.block), footer
+    message = build_summary_message(request.block, texts, settings)
+    return message, plan.draft.measure_messages([message])[0]
 
 
 def _with_item(replacement: Replacement, at: int, item: Substitute, size: int) -> Replacement:
@@ -349,15 +403,9 @@ def _with_block_id(draft: Draft, replacement: Replacement, block: str) -> Replac
 
 def count_frame(draft: Draft, recall: RecallMode, settings: SummarySettings) -> int:
     """Counts the tokens of a summary without any text, with a margin because ids and hashes vary."""
-    _, size = _build_sized_message(draft, ("", ""), NEW_BLOCK_ID, recall, settings)
+    message = build_summary_message(NEW_BLOCK_ID, (render_expand_hint(recall, NEW_BLOCK_ID),), settings)
+    size = draft.measure_messages([message])[0]
     return max(SUMMARY_OVERHEAD, size * 5 // 4)
-
-
-def _build_sized_message(
-    draft: Draft, texts: tuple[str, str], block: str, recall: RecallMode, settings: SummarySettings
-) -> tuple[Message, int]:
-    message = build_summary_message(block, (*texts, render_expand_hint(recall, block)), settings)
-    return message, draft.measure_messages([message])[0]
 
 
 def build_summary_message(block: str, texts: Sequence[str], settings: SummarySettings) -> Message:

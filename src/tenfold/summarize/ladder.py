@@ -44,7 +44,8 @@ class SummarySettings(Struct, frozen=True):
     leaves it to the model. `effort` is how hard a reasoning model thinks; "" turns thinking off where possible. `style`
     is how messages are rendered for the model.
 
-    The message that carries a summary has `role`, and `opening` and `closing` around the text.
+    The message that carries a summary has `role`, and `opening` and `closing` around the text. With `has_file_lists`,
+    the paths of all files that were read or modified stand at its end (`facts.file_footer`).
     """
 
     models: tuple[str, ...] = ()
@@ -67,6 +68,7 @@ class SummarySettings(Struct, frozen=True):
     sections: str = ""
     told: str = ""
     instructions: str = ""
+    has_file_lists: bool = False
     input_share: float = 0.8
     chunks: int = 8
     timeout: float = DEFAULT_TIMEOUT

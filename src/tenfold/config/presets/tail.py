@@ -28,6 +28,16 @@ DEFAULTS = ReserveBudgets()
 """The published sizes."""
 
 
+def resolve_keep_tokens(keep: int, retain: int | None) -> int:
+    """Returns the tokens to keep, which have two names. Raises `UsageError` if both are given and differ."""
+    if retain is None or keep in (retain, DEFAULTS.keep_recent_tokens):
+        return keep if retain is None else retain
+    raise UsageError(
+        f"keep_recent_tokens is {keep:,} and retain_recent_tokens {retain:,}, which are two names of one setting: give "
+        "one of them"
+    )
+
+
 def tail(
     counter: Counter,
     *,
@@ -35,12 +45,15 @@ def tail(
     enabled: bool = True,
     reserve_tokens: int = DEFAULTS.reserve_tokens,
     keep_recent_tokens: int = DEFAULTS.keep_recent_tokens,
+    retain_recent_tokens: int | None = None,
 ) -> Policy:
     """Above window - reserve, at the end of a run: everything before the newest tokens to keep becomes one summary.
 
-    With `enabled` False only explicit demands compact. A failed summary changes nothing. Raises `UsageError` for sizes
-    that are not positive.
+    With `enabled` False only explicit demands compact. `retain_recent_tokens` is another name for
+    `keep_recent_tokens`. A failed summary changes nothing. Raises `UsageError` for sizes that are not positive, and for
+    two different ones under both names.
     """
+    keep_recent_tokens = resolve_keep_tokens(keep_recent_tokens, retain_recent_tokens)
     if reserve_tokens < 1 or keep_recent_tokens < 1:
         raise UsageError(
             f"reserve_tokens is {reserve_tokens} and keep_recent_tokens {keep_recent_tokens}; both are tokens of the "
@@ -49,7 +62,12 @@ def tail(
     budgets = ReserveBudgets(reserve_tokens, keep_recent_tokens)
     narrative = int(0.8 * reserve_tokens)
     settings = replace(
-        summary or SummarySettings(), structure="six", on_failure="abort", opening=OPENING, closing=CLOSING
+        summary or SummarySettings(),
+        structure="six",
+        on_failure="abort",
+        opening=OPENING,
+        closing=CLOSING,
+        has_file_lists=True,
     )
     facts = Shares().facts
     return Policy(

@@ -9,14 +9,14 @@ The design's words, and what they are called in Tenfold:
 - *session file*, *leaf*: the log, and the entry where its head is. `fromId` of a branch summary: the design stores the
   new parent in it. Here that is `BranchSummary.parent`; `previous_leaf` is the end of the branch that was left.
 - `_refresh_context_tokens_from_session()`: `Session.reading`, in which usage from before a Block is never counted.
-- *phase*: `TailHarness.phase`. The host makes the model calls of the conversation itself.
+- *Agent*, with phases, hooks and `run_compaction`: `tenfold.agent.TailAgent`, a face of `tenfold.agent.Agent`.
 
-`Session` and the policy `tail` do the compaction; this package only gives it the design's interface.
+`Session` and the policy `tail` do the compaction; this package only gives it the design's interface. Its page is
+docs/designs/tail.md.
 """
 
 from __future__ import annotations
 
-from tenfold.designs.tail.agent_face import CompactOptions, TailHarness
 from tenfold.designs.tail.compaction import (
     Compaction,
     CompactionDetails,
@@ -35,6 +35,7 @@ from tenfold.designs.tail.context_tokens import (
 from tenfold.designs.tail.hook_events import (
     AutoCompactionEnd,
     AutoCompactionStart,
+    CompactOptions,
     SessionBeforeCompact,
     SessionBeforeCompactResult,
     SessionBeforeTree,
@@ -43,10 +44,11 @@ from tenfold.designs.tail.hook_events import (
     SessionTree,
     is_context_overflow,
 )
+from tenfold.designs.tail.hook_registry import TailHooks
 from tenfold.designs.tail.session_context import (
     BranchSummaryResult,
     CompactionEntry,
-    append_compaction,
+    SessionManager,
     build_session_context,
     collect_entries_for_branch_summary,
     generate_branch_summary,
@@ -70,9 +72,9 @@ __all__ = [
     "SessionBeforeTree",
     "SessionBeforeTreeResult",
     "SessionCompact",
+    "SessionManager",
     "SessionTree",
-    "TailHarness",
-    "append_compaction",
+    "TailHooks",
     "build_session_context",
     "calculate_context_tokens",
     "collect_entries_for_branch_summary",

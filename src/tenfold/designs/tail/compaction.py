@@ -8,49 +8,82 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
-from tenfold.config.presets.tail import DEFAULTS, tail
+from tenfold.config.presets.tail import DEFAULTS, resolve_keep_tokens, tail
+from tenfold.designs.tail.context_tokens import estimate_context_tokens
 from tenfold.engine.call import Call, Measures
 from tenfold.engine.compact import Effects, build_draft
-from tenfold.engine.drive import Answerer, run_engine
+from tenfold.engine.drive import Answerer, arun_engine, run_engine
+from tenfold.errors import UsageError
+from tenfold.facts.file_footer import without_footer
 from tenfold.facts.section import render_facts
 from tenfold.llm.model import Model
 from tenfold.meter.counters import CharacterCounter, Counter
-from tenfold.meter.reading import RunningTotal, TokenCache
+from tenfold.meter.estimators import Calibration
+from tenfold.meter.reading import RunningTotal, TokenCache, build_reading
 from tenfold.plan.budgets import ReserveBudgets
-from tenfold.plan.draft import DraftPiece
+from tenfold.plan.draft import Draft, DraftPiece, Goal, RecallMode
 from tenfold.plan.pipeline import Plan
+from tenfold.plan.stages.condense import build_summary
 from tenfold.plan.stages.cut import CutStage
+from tenfold.plan.stubs import render_expand_hint
 from tenfold.record.ask import EngineResult, Outcome
-from tenfold.record.block import Block, Fact, Substitute
+from tenfold.record.block import Block, FileLists, Run, Substitute
 from tenfold.record.entry import Entry
 from tenfold.record.message import Message, get_text
-from tenfold.summarize.fill import FilledPlan, FillRequest, collect_facts, count_frame, fill_plan
+from tenfold.session.conversation import SESSION_MODEL
+from tenfold.summarize.fill import FillRequest, collect_covered_files, collect_facts, count_frame, fill_plan
 from tenfold.summarize.prompt_files import with_prompts
-from tenfold.summarize.split_writer import FileLists, list_files, without_footer
 from tenfold.summarize.transcript import render_message
 from tenfold.summarize.visible_text import get_narrative
 from tenfold.summarize.write import SummarySettings
 from tenfold.trigger.limits import ReserveTrigger
 from tenfold.view.fold import View
 from tenfold.view.path import Path
-from tenfold.wire.marks import extract_summary_text
+from tenfold.wire.marks import extract_summary_text, find_summary_mark
 
 UNBOUNDED_TARGET = 1 << 40
 """A target that never limits: `prepare` knows no window."""
 _OWN_BLOCK = "0" * 8
+ENTRY_TYPES: tuple[type, ...] = get_args(Entry)
+"""All types of entries."""
 
 
-class CompactionSettings(Struct, frozen=True):
-    """The design's settings. The sizes, in tokens, are upper bounds for large windows; see `plan.budgets`."""
+@dataclass(frozen=True, init=False)
+class CompactionSettings:
+    """The design's settings. The sizes, in tokens, are upper bounds for large windows; see `plan.budgets`.
+
+    The design has two names for `keep_recent_tokens`. The other one, `retain_recent_tokens`, can be given and read too.
+    """
 
     enabled: bool = True
     reserve_tokens: int = DEFAULTS.reserve_tokens
     keep_recent_tokens: int = DEFAULTS.keep_recent_tokens
+
+    def __init__(
+        self,
+        enabled: bool = True,  # noqa: FBT001, FBT002 - published in this place
+        reserve_tokens: int = DEFAULTS.reserve_tokens,
+        keep_recent_tokens: int = DEFAULTS.keep_recent_tokens,
+        *,
+        retain_recent_tokens: int | None = None,
+    ) -> None:
+        """Raises `UsageError` if both names are given with different numbers."""
+        keep = resolve_keep_tokens(keep_recent_tokens, retain_recent_tokens)
+        for name, value in (("enabled", enabled), ("reserve_tokens", reserve_tokens), ("keep_recent_tokens", keep)):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_policy(cls, policy: Policy) -> CompactionSettings:
+        """Returns the settings that a policy has: its sizes if it is of the preset `tail`, else the published ones."""
+        sizes = policy.budgets if isinstance(policy.budgets, ReserveBudgets) else DEFAULTS
+        return cls(policy.auto, sizes.reserve_tokens, sizes.keep_recent_tokens)
 
     @property
     def retain_recent_tokens(self) -> int:
@@ -87,6 +120,37 @@ SettingsProvider = Callable[[], CompactionSettings]
 """Returns the current settings; called at every check."""
 
 
+def follow_settings(
+    settings: CompactionSettings | SettingsProvider, base: Callable[[], Policy], report: Callable[[str], None]
+) -> Callable[[], Policy]:
+    """Returns a provider of the policy `tail` with these settings, for `Session.use_policy`.
+
+    `base` is the provider before it: its summary settings go on, and where its automatic checks are off they stay off.
+    If the settings cannot be read or used, the last ones hold and `report` is told why. Raises what `settings` raises
+    if there are no last ones yet.
+    """
+    read = settings if callable(settings) else lambda: settings
+    last: list[tuple[Policy, CompactionSettings, Policy]] = []
+
+    def build(policy: Policy, found: CompactionSettings) -> Policy:
+        if last and last[0][0] is policy and last[0][1] == found:
+            return last[0][2]
+        built = found.build_policy(policy.counter, policy.summary)
+        last[:] = [(policy, found, replace(built, auto=built.auto and policy.auto))]
+        return last[0][2]
+
+    def provide() -> Policy:
+        policy = base()
+        try:
+            return build(policy, read())
+        except Exception as exc:  # noqa: BLE001 - a user's callable may raise anything; it is reported
+            report(f"the settings callable raised {type(exc).__name__}: {exc}; the last settings hold")
+            return build(policy, last[0][1])
+
+    build(base(), read())
+    return provide
+
+
 def should_compact(context_tokens: int, context_window: int, settings: CompactionSettings = DEFAULT_SETTINGS) -> bool:
     """Whether to compact; see `CompactionSettings.should_compact`."""
     return settings.should_compact(context_tokens, context_window)
@@ -99,8 +163,16 @@ class CompactionDetails(Struct, frozen=True):
     modified_files: tuple[str, ...] = ()
 
 
+NO_DETAILS = CompactionDetails()
+"""No files."""
+
+
 class CompactionPreparation(Struct, frozen=True):
-    """What would be summarised. `plan` is the same as Tenfold's Plan; `Compaction.compact` carries it out."""
+    """What would be summarised. `plan` is the same as Tenfold's Plan; `Compaction.compact` carries it out.
+
+    `file_ops` holds the paths that are "read" and those that are "modified" in all that would be summarised, and in
+    what the compaction before covers.
+    """
 
     retained_from_id: str
     messages_to_summarize: tuple[Message, ...]
@@ -108,7 +180,7 @@ class CompactionPreparation(Struct, frozen=True):
     is_split_turn: bool
     tokens_before: int
     previous_summary: str | None
-    file_ops: FileLists
+    file_ops: dict[str, tuple[str, ...]]
     settings: CompactionSettings
     plan: Plan
 
@@ -119,7 +191,7 @@ class CompactionResult(Struct, frozen=True):
     summary: str
     retained_from_id: str
     tokens_before: int
-    details: CompactionDetails = CompactionDetails()
+    details: CompactionDetails = NO_DETAILS
     failed: str = ""
 
 
@@ -134,7 +206,7 @@ class Compaction:
         counter: Counter | None = None,
         summary: SummarySettings | None = None,
     ) -> None:
-        """`settings` may be a callable, read at every use. Without `summary.models` code writes the summaries."""
+        """`model` writes the summaries; without one code does. `settings` may be a callable, read at every use."""
         self._model = model
         self._settings = settings
         self._counter = counter or CharacterCounter()
@@ -149,7 +221,7 @@ class Compaction:
     def policy(self) -> Policy:
         """The policy `tail` with the current settings."""
         policy = self.settings.build_policy(self._counter, self._summary)
-        return replace(policy, summary=with_prompts(policy.summary))
+        return complete_policy(policy, self._model)
 
     def should_compact(self, context_tokens: int, context_window: int) -> bool:
         """Whether to compact; see `CompactionSettings.should_compact`."""
@@ -160,13 +232,50 @@ class Compaction:
 
         There is nothing to do for an empty path, if the last entry is a compaction, or if all fits the tokens to keep.
         """
+        if not all(isinstance(entry, ENTRY_TYPES) for entry in path_entries):
+            raise UsageError(
+                "prepare takes the entries of a path, as `SessionManager.get_branch` returns them, and not messages: "
+                "the id of an entry says where the retained tail begins"
+            )
         if not path_entries or isinstance(path_entries[-1], Block):
             return None
-        policy, settings = self.policy, self.settings
-        view = View.from_path(Path(path_entries))
-        known = TokenCache(policy.counter)
+        draft, goal = self._start_plan(View.from_path(Path(path_entries)))
+        after = CutStage().apply(draft, goal)
+        plan = Plan(after, goal, (), self._estimate_context(draft, path_entries), after.tokens)
+        return build_preparation(plan, self.settings, self.policy.summary) if plan.changed_pieces else None
+
+    def _estimate_context(self, draft: Draft, path_entries: Sequence[Entry]) -> int:
+        """Estimates what the provider counts: by the last usage and what came since, else by our count, corrected."""
+        found = estimate_context_tokens(path_entries)
+        if found.last_usage_index is not None:
+            return found.tokens
+        estimator = self.policy.estimator
+        name = self._counter.name
+        return build_reading(draft.tokens, Calibration(), estimator, model="", window=None, counter=name).tokens
+
+    def prepare_range(
+        self, view: View, covered: Run, *, exchange_start: int | None, tokens_before: int
+    ) -> CompactionPreparation:
+        """Returns the preparation of a compaction that is already planned, as a hook is asked of it.
+
+        `covered` is the range of positions that it summarises, and `exchange_start` where the exchange begins that the
+        end of the range splits.
+        """
+        draft, goal = self._start_plan(view)
+        inside = [n for n, p in enumerate(draft.pieces) if covered.first <= p.first <= covered.last]
+        first, until = inside[0], inside[-1] + 1
+        budget = goal.summary_overhead + goal.facts_budget + goal.narrative_budget
+        piece = build_summary(draft, draft.pieces[first:until], draft.measure_kept(), budget)
+        piece = replace(piece, cut_positions=() if exchange_start is None else (exchange_start,))
+        after = draft.with_piece(first, piece, until=until)
+        plan = Plan(after, goal, (), tokens_before, after.tokens)
+        return build_preparation(plan, self.settings, self.policy.summary)
+
+    def _start_plan(self, view: View) -> tuple[Draft, Goal]:
+        """Returns the draft that changes nothing, and a goal that no window limits."""
+        policy, known = self.policy, TokenCache(self._counter)
         draft = build_draft(view, policy, Call(), Measures(known, RunningTotal(known)))
-        narrative = int(0.8 * settings.reserve_tokens)
+        narrative = int(0.8 * self.settings.reserve_tokens)
         section = render_facts(collect_facts(draft), budget=narrative, count=policy.counter.count)
         goal = replace(
             policy.derive_goal(UNBOUNDED_TARGET, recall="none"),
@@ -174,44 +283,54 @@ class Compaction:
             facts_budget=section.tokens,
             narrative_budget=narrative,
         )
-        after = CutStage().apply(draft, goal)
-        plan = Plan(after, goal, (), draft.tokens, after.tokens)
-        return build_preparation(plan, settings, policy.summary) if plan.changed_pieces else None
+        return draft, goal
 
     def compact(self, preparation: CompactionPreparation, custom_instructions: str | None = None) -> CompactionResult:
         """Writes the summary and appends nothing. A failure is stored in the result, not raised."""
-        policy, plan = self.policy, preparation.plan
-        facts = collect_facts(plan.draft)
-        focus = custom_instructions or ""
-        writing = FillRequest(_OWN_BLOCK, facts, policy.summary, policy.counter.count, focus, writer=policy.writer)
-        results: list[FilledPlan] = []
-        run_engine(_fill_plan(plan, writing, results), Answerer(model=self._model))
-        (filled,) = results
-        if filled.failure:
-            return CompactionResult("", preparation.retained_from_id, preparation.tokens_before, failed=filled.failure)
-        says = [s.message for r in filled.replacements for s in r.shown_items if isinstance(s, Substitute)]
-        return CompactionResult(
-            strip_summary_marks(says[-1], policy.summary),
-            preparation.retained_from_id,
-            preparation.tokens_before,
-            extract_details(facts, plan.changed_pieces[0].last),
+        results: list[CompactionResult] = []
+        run_engine(self._write(preparation, custom_instructions or "", results), Answerer(model=self._model))
+        return results[0]
+
+    async def acompact(
+        self, preparation: CompactionPreparation, custom_instructions: str | None = None
+    ) -> CompactionResult:
+        """Does the same as `compact` without blocking the event loop, for instance in a hook that is a coroutine."""
+        results: list[CompactionResult] = []
+        await arun_engine(self._write(preparation, custom_instructions or "", results), Answerer(model=self._model))
+        return results[0]
+
+    def _write(self, preparation: CompactionPreparation, focus: str, results: list[CompactionResult]) -> Effects:
+        policy, plan, before = self.policy, preparation.plan, preparation.tokens_before
+        writing = FillRequest(
+            _OWN_BLOCK, collect_facts(plan.draft), policy.summary, policy.counter.count, focus, writer=policy.writer
         )
+        filled = yield from fill_plan(plan, writing)
+        says = [s.message for r in filled.replacements for s in r.shown_items if isinstance(s, Substitute)]
+        summary = "" if filled.failure else strip_summary_marks(says[-1], policy.summary)
+        details = NO_DETAILS if filled.failure else to_details(filled.files)
+        results.append(CompactionResult(summary, preparation.retained_from_id, before, details, failed=filled.failure))
+        return EngineResult(Outcome("nothing", "written, not appended", before, before, 0))
 
 
-def _fill_plan(plan: Plan, writing: FillRequest, results: list[FilledPlan]) -> Effects:
-    results.append((yield from fill_plan(plan, writing)))
-    return EngineResult(Outcome("nothing", "written, not appended", plan.tokens_before, plan.tokens_before, 0))
+def complete_policy(policy: Policy, model: Model | None) -> Policy:
+    """Returns the policy with the packaged prompts. If it names no model, `model` (if any) writes the summaries."""
+    summary = with_prompts(policy.summary)
+    if model is not None and not summary.models:
+        summary = replace(summary, models=(SESSION_MODEL,))
+    return replace(policy, summary=summary)
 
 
-def extract_details(facts: Sequence[Fact], until: int | None = None) -> CompactionDetails:
-    """Extracts the files from facts, up to position `until`."""
-    files = list_files(facts, until=until)
-    return CompactionDetails(files.read, files.modified)
+def to_details(files: FileLists | None) -> CompactionDetails:
+    """Converts lists of files to the design's details."""
+    return NO_DETAILS if files is None else CompactionDetails(files.read, files.modified)
 
 
 def strip_summary_marks(message: Message, settings: SummarySettings) -> str:
     """Returns a summary's text without its tags and fixed sentences, but with its lists of files and facts."""
     text = extract_summary_text(get_text(message)) or get_text(message)
+    mark = find_summary_mark(get_text(message))
+    for recall in get_args(RecallMode) if mark is not None else ():
+        text = text.replace("\n\n" + (render_expand_hint(recall, mark.block) or "\0"), "")
     return text.removeprefix(settings.opening).removesuffix(settings.closing).strip()
 
 
@@ -219,6 +338,7 @@ def build_preparation(plan: Plan, settings: CompactionSettings, summary: Summary
     """Converts a plan of the policy `tail` to the design's fields. The plan must change something."""
     (piece,) = (p for p in plan.changed_pieces if p.summary_budget)
     turn = piece.cut_positions[0] if piece.cut_positions else None
+    files = collect_covered_files(plan.draft, piece.last)
     history: list[Message] = []
     prefix: list[Message] = []
     previous: list[str] = []
@@ -236,7 +356,7 @@ def build_preparation(plan: Plan, settings: CompactionSettings, summary: Summary
         turn is not None,
         plan.tokens_before,
         "\n\n".join(previous) or None,
-        list_files(collect_facts(plan.draft), until=piece.last),
+        {"read": files.read, "modified": files.modified},
         settings,
         plan,
     )

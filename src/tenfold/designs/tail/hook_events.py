@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal
+from collections.abc import Callable
+from typing import ClassVar, Literal, get_args
 
 from msgspec import Struct
 
@@ -14,16 +15,33 @@ from tenfold.record.entry import Entry
 from tenfold.session.branches import BranchEntries
 
 EventName = Literal[
-    "session_before_compact",
-    "session_compact",
-    "session_before_tree",
-    "session_tree",
-    "auto_compaction_start",
-    "auto_compaction_end",
     "save_point",
     "agent_end",
+    "auto_compaction_start",
+    "session_before_compact",
+    "session_compact",
+    "auto_compaction_end",
     "settled",
+    "session_before_tree",
+    "session_tree",
 ]
+
+EVENT_NAMES: tuple[EventName, ...] = get_args(EventName)
+"""The names of all events, in the order in which they first occur in a run."""
+
+
+class CompactOptions(Struct, frozen=True):
+    """Options of `TailAgent.compact`, the design's `ctx.compact(options)`.
+
+    `on_complete` is called with the result, only if there is one.
+    """
+
+    custom_instructions: str | None = None
+    on_complete: Callable[[CompactionResult], object] | None = None
+
+
+NO_OPTIONS = CompactOptions()
+"""No instructions, and nobody to tell."""
 
 
 class SessionBeforeCompact(Struct, frozen=True):

@@ -1,6 +1,6 @@
-"""The design's session functions: append a compaction, build the context at a leaf, summarise a branch.
+"""The design's session: append a compaction, build the context at a leaf, summarise a branch.
 
-They read and write a Tenfold session and return values with the design's names.
+They read and write a Tenfold session and return values with the design's names. `SessionManager` has them as methods.
 """
 
 from __future__ import annotations
@@ -14,17 +14,25 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.tail import tail
-from tenfold.designs.tail.compaction import CompactionDetails, CompactionResult, extract_details, strip_summary_marks
+from tenfold.designs.tail.compaction import (
+    NO_DETAILS,
+    CompactionDetails,
+    CompactionResult,
+    complete_policy,
+    strip_summary_marks,
+    to_details,
+)
 from tenfold.engine.call import Call
 from tenfold.engine.compact import compact
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.errors import NotFoundError, UsageError
+from tenfold.facts.file_footer import list_files
 from tenfold.facts.parse import get_text_before_facts
 from tenfold.meter.counters import CharacterCounter, measure_messages
 from tenfold.plan.stages.cut import CutAtStage
 from tenfold.recall.expand import open_path
 from tenfold.record.ask import Answer, Outcome
-from tenfold.record.block import Block, Substitute
+from tenfold.record.block import Block, FileLists, Substitute
 from tenfold.record.entry import BranchSummary, Entry, MessageEntry, Setting, get_message
 from tenfold.record.message import Message, get_text
 from tenfold.session import Session
@@ -41,7 +49,6 @@ from tenfold.session.branches import (
     summarize_branch,
 )
 from tenfold.store.ids import IDS, get_current_time
-from tenfold.trigger.limits import Demand
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.wire.marks import extract_summary_text
@@ -85,30 +92,30 @@ class SuppliedCompaction(Struct, frozen=True):
     modified_files: tuple[str, ...] = ()
 
 
-def append_compaction(session: Session, result: CompactionResult, *, demand: Demand = "manual") -> Outcome:
-    """Appends an existing summary unchanged, as a Block over everything before `result.retained_from_id`.
+def build_supplied_answer(session: Session, result: CompactionResult) -> Answer:
+    """Builds the answer of a before-hook that supplies a compaction. Raises `NotFoundError` for an unknown first entry.
 
-    The Block becomes the new leaf. It must cover whole steps and be smaller than what it replaces; otherwise nothing is
-    appended and the Outcome says why. Raises `NotFoundError` unless the id begins a message or a step in view.
+    Later summaries list the files of its details, and those that are known of the covered range.
     """
     path = session.view.path
-    ids = {path.get_entry(unit.first).id: unit.first for unit in session.view.units}
+    starts = [unit.first for unit in session.view.units]
     if session.view.open_step is not None:
-        ids[path.get_entry(session.view.open_step.first).id] = session.view.open_step.first
-    if result.retained_from_id not in ids:
+        starts.append(session.view.open_step.first)
+    position = next((at for at in starts if path.get_entry(at).id == result.retained_from_id), None)
+    if position is None:
         raise NotFoundError(
             f"{result.retained_from_id!r} opens nothing in view: the tail must begin with a message or a whole step"
         )
-    policy = replace(session.policy, stages=(CutAtStage(ids[result.retained_from_id]),))
     details = result.details
     supplied = SuppliedCompaction(
         result.retained_from_id, result.tokens_before, details.read_files, details.modified_files
     )
-    answer = Answer(text=result.summary, supplied_details=msgspec.json.encode(supplied).decode())
-    view = session.view
-    call = Call(demand, to=1, model=session.model, has_before_hooks=True)
-    effects = compact(view, policy, call, session.freeze_measures(view), now=get_current_time(), new_id=IDS.generate)
-    return session.compactor.apply_result(run_engine(effects, Answerer(before_hooks=(lambda _: answer,))), view)
+    return Answer(
+        text=result.summary,
+        supplied_details=msgspec.json.encode(supplied).decode(),
+        retained_from=position,
+        files=FileLists(tuple(details.read_files), tuple(details.modified_files)),
+    )
 
 
 def get_compaction_entry(session: Session, block: str) -> CompactionEntry:
@@ -128,8 +135,8 @@ def get_compaction_entry(session: Session, block: str) -> CompactionEntry:
         datetime.fromtimestamp(entry.time / 1e6, UTC).isoformat(),
         strip_summary_marks(says[-1], tail(session.policy.counter).summary) if says else "",
         kept,
-        entry.tokens_before,
-        extract_details(entry.facts),
+        session.estimate_provider_tokens(entry.tokens_before),
+        to_details(entry.files if entry.files is not None else list_files(entry.facts, until=last)),
     )
     if not entry.supplied_details:
         return compaction
@@ -147,6 +154,43 @@ def get_compaction_entry(session: Session, block: str) -> CompactionEntry:
         details=CompactionDetails(supplied.read_files, supplied.modified_files),
         from_hook=True,
     )
+
+
+class SessionManager:
+    """A session with the methods of the design's session. `session` is the session itself."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def get_branch(self) -> list[Entry]:
+        """Returns the entries from the root to the leaf: what `Compaction.prepare` takes."""
+        path = self.session.view.path
+        return path.get_entries(0, path.length - 1) if path.length else []
+
+    def append_compaction(
+        self, *, summary: str, first_kept_entry_id: str, tokens_before: int, details: CompactionDetails = NO_DETAILS
+    ) -> Outcome:
+        """Appends an existing summary unchanged, as a Block over everything before the first kept entry.
+
+        The Block becomes the new leaf. It must cover whole steps and be smaller than what it replaces; otherwise
+        nothing is appended and the Outcome says why. Raises `NotFoundError` unless the id begins a message or a step in
+        view. Hooks are not asked; listeners are told.
+        """
+        session = self.session
+        answer = build_supplied_answer(session, CompactionResult(summary, first_kept_entry_id, tokens_before, details))
+        assert answer.retained_from is not None
+        policy = replace(session.policy, stages=(CutAtStage(answer.retained_from),))
+        call = Call("manual", to=1, model=session.model, has_before_hooks=True)
+        with session.compactor.lock:
+            view = session.view
+            measures = session.freeze_measures(view)
+            effects = compact(view, policy, call, measures, now=get_current_time(), new_id=IDS.generate)
+            result = run_engine(effects, Answerer(before_hooks=(lambda _: answer,)))
+            return session.compactor.apply_result(result, view)
+
+    def build_session_context(self, leaf: str | None = None) -> SessionContext:
+        """Builds what the model sees at the session's leaf, or at the entry `leaf` of the current path."""
+        return build_session_context(self.get_branch(), leaf or self.session.leaf)
 
 
 _NEWEST_LEAF = "\0newest"
@@ -227,7 +271,7 @@ def prepare_branch_entries(
     items = select_messages(entries, budget=budget, policy=policy)
     messages = tuple(m for _, m in items)
     return BranchPreparation(
-        messages, extract_details(extract_file_facts(entries)), sum(measure_messages(messages, policy.counter))
+        messages, to_details(list_files(extract_file_facts(entries))), sum(measure_messages(messages, policy.counter))
     )
 
 
@@ -248,11 +292,12 @@ def generate_branch_summary(
         raise UsageError("replace_instructions without custom_instructions: give the prompt that is to stand instead")
     prompt, focus = (custom_instructions, "") if replace_instructions else ("", custom_instructions)
     options = BranchOptions(has_summary=True, focus=focus, prompt=prompt, window=window)
+    policy = complete_policy(policy, answerer.model)
     result = run_engine(
         summarize_branch(entries, policy, options, parent=None, consult=bool(answerer.before_hooks)), answerer
     )
     if isinstance(result.entry, BranchSummary):
-        files = extract_details(extract_file_facts(entries))
+        files = to_details(list_files(extract_file_facts(entries)))
         return BranchSummaryResult(get_branch_text(result.entry), files.read_files, files.modified_files)
     aborted = result.outcome.status == "cancelled"
     return BranchSummaryResult(aborted=aborted, error="" if aborted else result.outcome.reason or NO_CONTENT)
