@@ -49,7 +49,10 @@ class CompactionWarning(Struct, frozen=True, tag="warning"):
 
 
 class CompactionStart(Struct, frozen=True, tag="started"):
-    """A view of `tokens` is about to be reduced to `target`. `plan` is the printed Plan, and `run` that of the call."""
+    """A view of `tokens` is about to be reduced to `target`, both as the provider counts.
+
+    `plan` is the printed Plan, and `run` that of the call.
+    """
 
     session: str
     policy: str

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenfold.config.presets.tail import tail
-from tenfold.designs.tail import Compaction, CompactionSettings, estimate_context_tokens, find_last_usage
+from tenfold.designs.tail import (
+    Compaction,
+    CompactionSettings,
+    SessionManager,
+    estimate_context_tokens,
+    find_last_usage,
+    get_compaction_entry,
+)
 from tenfold.engine.drive import Answerer
 from tenfold.formats import ParsedSession
+from tenfold.formats.importer import import_sessions
 from tenfold.record.entry import CustomEntry, MessageEntry, get_message
 from tenfold.record.message import get_text, get_tool_calls, get_tool_result
-from tenfold.session import Session
+from tenfold.session import Session, SessionAddress
 from tenfold.session.branches import BranchOptions, navigate
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.structure import STRUCTURES
 from tests import sessions
 from tests.laws import conversations, recorded
 from tests.laws.conversations import Echo, long_logs
 from tests.laws.strategies import Log
-from tests.presets.tail_making import COUNTER, Structured, get_blocks, get_summary
+from tests.presets.tail_making import COUNTER, Structured, get_blocks, get_summary, make_answer, make_user
 
 POLICY = tail(COUNTER, summary=SummarySettings(models=("m",)))
 
@@ -151,6 +162,31 @@ def test_a_branch_of_the_recorded_pi_session_is_left_and_told_of() -> None:
     assert session.address.store.verify(session.address.namespace) == []
 
 
+@pytest.mark.spec("tail.A29", "tail.A22", "tail.W11")
+def test_no_modified_file_of_a_recorded_session_is_lost(session: ParsedSession) -> None:
+    log = recorded.get_path(session)
+    opened = conversations.open_session(log, tail(COUNTER), Answerer())
+    if opened.compact(to=max(2_000, opened.count_uncompacted() // 4)).status != "compacted":
+        pytest.skip("there is nothing to compact")
+    (block,) = get_blocks(opened)
+    entry = get_compaction_entry(opened, block.id)
+    last = max(r.last for r in block.replacements)
+    found = Compaction(settings=CompactionSettings(keep_recent_tokens=1)).prepare([*log[: last + 1]])
+    if found is not None:
+        assert set(found.file_ops["modified"]) <= set(entry.details.modified_files)
+    listed = _read_lists(entry.summary)
+    for paths, all_paths in zip(listed, (entry.details.read_files, entry.details.modified_files), strict=True):
+        more = [line for line in paths if line.endswith(" more)")]
+        hidden = int(more[0].strip("( more)").replace(",", "")) if more else 0
+        assert len(paths) - len(more) + hidden == len(all_paths), "nothing is cut in silence"
+
+
+def _read_lists(text: str) -> tuple[list[str], list[str]]:
+    lists = (text.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0] for tag in ("read-files", "modified-files"))
+    read, modified = (found.splitlines() for found in lists)
+    return read, modified
+
+
 @settings(max_examples=50, deadline=None)
 @given(long_logs(), st.integers(2_000, 9_000), st.integers(200, 4_000), st.booleans())
 @pytest.mark.spec("tail.W2", "tail.W3", "tail.W4")
@@ -179,3 +215,46 @@ def test_generated_sessions_are_whole_after_it_and_no_empty_work_is_asked_for(
         for ask in model.asked:
             body = ask.prompt.partition("<conversation>")[2].partition("</conversation>")[0]
             assert body.strip() or "<previous-summary>" in ask.prompt
+
+
+def _import_session(name: str) -> Session:
+    sessions.require_sessions()
+    store = SqliteStore(":memory:")
+    (only,) = sessions.read(sessions.FOLDER / name)
+    (session_id,) = import_sessions([only], store, "default", COUNTER)
+    return Session(SessionAddress(store, session_id), POLICY, answerer=Answerer(model=Structured()))
+
+
+@pytest.mark.spec("tail.A35", "tail.A33")
+def test_the_recorded_compaction_of_pi_is_restored_as_what_pi_sent() -> None:
+    """Nothing was hidden, and the earlier summary was lost to the next compaction."""
+    session = _import_session("pi/before-compaction.jsonl")
+    manager = SessionManager(session)
+    branch = manager.get_branch()
+    theirs = [json.loads(e.native.body) for e in branch if isinstance(e, CustomEntry) and e.kind == "compaction"][-1]
+    before = session.take_reading().tokens
+    outcome = manager.restore_compaction()
+    assert outcome is not None
+    assert outcome.status == "compacted"
+    entry = get_compaction_entry(session, outcome.block)
+    assert entry.summary == theirs["summary"].strip()
+    assert entry.tokens_before == theirs["tokensBefore"]
+    assert not entry.from_hook
+    assert session.take_reading().tokens < before
+    shown = [s for s in session.view.get_visible_messages() if s.is_original]
+    kept = next(n for n, e in enumerate(branch) if getattr(e, "source_id", "") == theirs["firstKeptEntryId"])
+    assert min(s.position for s in shown) == kept, "what pi kept, and nothing before it"
+    assert_paired_calls(session)
+    assert manager.restore_compaction() is None, "once"
+    found = Compaction(settings=CompactionSettings(keep_recent_tokens=2_000)).prepare(
+        [*manager.get_branch(), *make_path_after(session)]
+    )
+    assert found is not None
+    assert found.previous_summary is not None
+    assert found.previous_summary in theirs["summary"]
+
+
+def make_path_after(session: Session) -> list[MessageEntry]:
+    """Two entries that follow the session's leaf."""
+    first = MessageEntry("x-1", session.leaf, "", 1, make_user("and now " + "more " * 4_000))
+    return [first, MessageEntry("x-2", "x-1", "", 2, make_answer("done"))]

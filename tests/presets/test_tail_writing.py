@@ -215,7 +215,9 @@ def test_the_lists_of_files_stand_under_the_summary_as_published() -> None:
     assert both == "\n\n<read-files>\na.py\nb.py\n</read-files>\n\n<modified-files>\nc.py\n</modified-files>"
     assert render_footer(FileLists((), ("c.py",))).text == "\n\n<modified-files>\nc.py\n</modified-files>"
     _, summary = write_summary([make_user("u"), make_call("r", "docs/x.md"), make_result("r"), *make_exchanges(3)])
-    assert summary.index("<read-files>\ndocs/x.md\n</read-files>") < summary.index("<modified-files>\nsrc/part0.py")
+    assert summary.index("<read-files>\ndocs/x.md\nsrc/part9.py\n</read-files>") < summary.index(
+        "<modified-files>\nsrc/part0.py"
+    )
     assert "src/part11.py" not in summary.partition("<modified-files>")[2].partition("</modified-files>")[0]
     assert without_footer("text" + both) == "text"
 

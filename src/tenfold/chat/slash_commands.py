@@ -96,13 +96,14 @@ async def compact(agent: Agent, focus: str) -> CommandReply:
 
 
 def _describe_outcome(out: Outcome) -> str:
+    before, after = out.provider_tokens
     if out.status != "compacted":
-        return f"{out.status}: {out.reason} (the view takes {out.tokens_before:,} tokens)"
+        return f"{out.status}: {out.reason} (the view takes {before:,} tokens)"
     must_keep = out.must_keep
     facts = f"; must-keep facts in view {must_keep.kept} of {must_keep.total}" if must_keep.total else ""
     missed = " missed" if out.target_missed else ""
     return (
-        f"{out.tokens_before:,} -> {out.tokens_after:,} tokens, target {out.target:,}{missed}; messages "
+        f"{before:,} -> {after:,} tokens, target {out.provider_target:,}{missed}; messages "
         f"{out.messages_before:,} -> {out.messages_after:,}{facts}\nBlock {shorten_id(out.block)}: "
         "/expand shows what it replaced, /undo undoes it"
     )

@@ -62,7 +62,7 @@ def build_event_line(event: Event) -> TranscriptLine | None:
     """Builds the line for an event. Returns None if the event is shown in another way."""
     match event:
         case CompactionEnd(outcome=outcome):
-            return build_compaction_mark(outcome.tokens_before, outcome.tokens_after)
+            return build_compaction_mark(*outcome.provider_tokens)
         case CompactionWarning(limit=limit):
             return TranscriptLine(
                 "note", f"the context is {event.fill:.0%} full; it is compacted at {format_tokens(limit)} tokens"
@@ -124,7 +124,8 @@ def build_history(session: Session, *, last: int = HISTORY_ENTRIES) -> list[Tran
     for entry in entries:
         match entry:
             case Block():
-                lines.append(build_compaction_mark(entry.tokens_before, entry.tokens_after))
+                sizes = map(session.estimate_provider_tokens, (entry.tokens_before, entry.tokens_after))
+                lines.append(build_compaction_mark(*sizes))
             case Retraction():
                 lines.append(TranscriptLine("mark", "— the compaction was undone —"))
             case BranchSummary():

@@ -15,8 +15,6 @@ from tenfold.record.block import Fact, FactKind, FileLists
 FOOTER_TAGS: tuple[tuple[str, FactKind], ...] = (("read-files", "file_read"), ("modified-files", "file_modified"))
 """The tag of each list, and the kind of fact that it is parsed as."""
 _FOOTERS = tuple((f"\n</{tag}>", re.compile(rf"(?<!\n)\n*<{tag}>\n.*?\n</{tag}>", re.DOTALL)) for tag, _ in FOOTER_TAGS)
-_LAST_LISTS = (rf"(?:\n\n<{tag}>\n(?P<{kind}>(?:(?!<)[^\n]+\n)+)</{tag}>)?" for tag, kind in FOOTER_TAGS)
-_LAST_FOOTER = re.compile("".join(_LAST_LISTS) + r"(?:\n</summary>)?\s*\Z")
 _MORE = re.compile(r"\([\d,]+ more\)")
 
 
@@ -42,11 +40,15 @@ def list_paths(fact: Fact) -> tuple[str, ...]:
 
 def parse_footer(text: str, *, position: int = -1) -> tuple[Fact, ...]:
     """Parses the lists at the end of a summary's text as facts about files. A text without them has none."""
-    match = _LAST_FOOTER.search(text)
-    paths = {kind: (match[kind] or "").splitlines() if match else [] for _, kind in FOOTER_TAGS}
-    return tuple(
-        Fact(kind, path, path, position) for kind, lines in paths.items() for path in lines if not _MORE.fullmatch(path)
-    )
+    rest = text.rstrip().removesuffix("</summary>").rstrip()
+    found: list[Fact] = []
+    for tag, kind in reversed(FOOTER_TAGS):
+        start = rest.rfind(f"<{tag}>\n")
+        if start >= 0 and rest.endswith(f"\n</{tag}>"):
+            paths = rest[start:].splitlines()[1:-1]
+            found[:0] = [Fact(kind, path, path, position) for path in paths if not _MORE.fullmatch(path)]
+            rest = rest[:start].rstrip()
+    return tuple(found)
 
 
 def without_footer(text: str) -> str:

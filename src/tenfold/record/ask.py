@@ -154,6 +154,12 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
         )
 
     @property
+    def provider_target(self) -> int:
+        """The target as the provider would count it; as given where the size of the view is not corrected either."""
+        reading = self.reading_before
+        return round(reading.floor + reading.slope * self.target) if reading is not None else self.target
+
+    @property
     def unclassified_count(self) -> int:
         """How many of the user's messages are in a language without cues. They are kept, and not read for rules."""
         return self.facts.get("remark", (0, 0))[1]

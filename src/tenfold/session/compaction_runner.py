@@ -439,9 +439,12 @@ class CompactionRunner:
     # -- events --------------------------------------------------------------------------------------------------------
 
     def _build_started_event(self, consult: ConsultAsk, run: str) -> CompactionStart:
+        """Builds the event of a start. Its sizes are what the provider counts, like those of the warning."""
         conversation = self._conversation
         session, policy, time = conversation.address.session, self.policy.name, conversation.stamps.now()
-        return CompactionStart(session, policy, consult.tokens_before, consult.target, consult.plan, time, run)
+        reading = self.take_reading(self.build_call())
+        tokens, target = (round(reading.floor + reading.slope * n) for n in (consult.tokens_before, consult.target))
+        return CompactionStart(session, policy, tokens, target, consult.plan, time, run)
 
     def _notify_warning(self, call: Call) -> None:
         """Notifies the listeners if a check finds the view in the warning zone."""

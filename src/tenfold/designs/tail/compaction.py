@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.tail import DEFAULTS, resolve_keep_tokens, tail
-from tenfold.designs.tail.context_tokens import estimate_context_tokens
+from tenfold.designs.tail.context_tokens import ENTRY_TYPES, estimate_context_tokens
 from tenfold.engine.call import Call, Measures
 from tenfold.engine.compact import Effects, build_draft
 from tenfold.engine.drive import Answerer, arun_engine, run_engine
@@ -51,8 +51,6 @@ from tenfold.wire.marks import extract_summary_text, find_summary_mark
 UNBOUNDED_TARGET = 1 << 40
 """A target that never limits: `prepare` knows no window."""
 _OWN_BLOCK = "0" * 8
-ENTRY_TYPES: tuple[type, ...] = get_args(Entry)
-"""All types of entries."""
 
 
 @dataclass(frozen=True, init=False)
@@ -193,6 +191,46 @@ class CompactionResult(Struct, frozen=True):
     tokens_before: int
     details: CompactionDetails = NO_DETAILS
     failed: str = ""
+
+
+class CutPointResult(Struct, frozen=True):
+    """Where the retained tail begins, as indexes of entries. `turn_start_index` is -1 unless the cut splits a turn."""
+
+    first_kept_entry_index: int
+    turn_start_index: int
+    is_split_turn: bool
+
+
+def find_prev_compaction_index(path_entries: Sequence[Entry]) -> int:
+    """Finds the newest compaction in force on a path, and returns its index; -1 if there is none."""
+    live = View.from_path(Path(path_entries)).state.live_blocks
+    return live[-1] if live else -1
+
+
+def find_cut_point(
+    path_entries: Sequence[Entry],
+    start_index: int = 0,
+    end_index: int | None = None,
+    keep_recent_tokens: int = DEFAULTS.keep_recent_tokens,
+    *,
+    retain_recent_tokens: int | None = None,
+) -> CutPointResult:
+    """Finds where the newest tokens to keep begin, in the entries from `start_index` to before `end_index`.
+
+    The tail begins with a whole step, never with a tool result. If all fits, the cut is at the start.
+    """
+    end = len(path_entries) if end_index is None else end_index
+    keep = resolve_keep_tokens(keep_recent_tokens, retain_recent_tokens)
+    compaction = Compaction(settings=CompactionSettings(keep_recent_tokens=keep))
+    found = compaction.prepare(path_entries[:end]) if end else None
+    ids = [entry.id for entry in path_entries]
+    cut = ids.index(found.retained_from_id) if found is not None else start_index
+    if found is None or cut <= start_index:
+        return CutPointResult(start_index, -1, is_split_turn=False)
+    if not found.is_split_turn:
+        return CutPointResult(cut, -1, is_split_turn=False)
+    (piece,) = (p for p in found.plan.changed_pieces if p.cut_positions)
+    return CutPointResult(cut, max(start_index, piece.cut_positions[0]), is_split_turn=True)
 
 
 class Compaction:

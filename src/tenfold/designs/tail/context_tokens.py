@@ -6,15 +6,18 @@ Use them to compare numbers with the design. A session decides by its `Reading`,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import msgspec
 from msgspec import Struct
 
+from tenfold.errors import UsageError
 from tenfold.record.block import Block
 from tenfold.record.entry import Entry, MessageEntry, Retraction, Usage
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.view.fold import View
 from tenfold.view.path import Path
+from tenfold.wire import WIRES, detect_wire, to_json_bytes
 
 IMAGE_CHARACTERS = 4_800
 """Each image counts as this many characters (1,200 tokens), whatever the role of its message."""
@@ -24,6 +27,8 @@ _USAGE_FIELDS = (
     ("cacheRead", "cache_read", "cache_read_input_tokens"),
     ("cacheWrite", "cache_write", "cache_creation_input_tokens"),
 )
+ENTRY_TYPES: tuple[type, ...] = get_args(Entry)
+"""All types of entries."""
 _TOTAL_FIELDS = ("totalTokens", "total_tokens", "total")
 
 
@@ -101,18 +106,47 @@ def find_last_usage(path_entries: Sequence[Entry]) -> int | None:
     return None
 
 
-def estimate_context_tokens(path_entries: Sequence[Entry]) -> ContextEstimate:
-    """Estimates the size of the context after these entries (root to leaf).
+def estimate_context_tokens(messages: Sequence[Entry | Message | Mapping[str, object]]) -> ContextEstimate:
+    """Estimates the size of the context of these messages, oldest first.
 
-    Usage from before a compaction is never used; the messages in view are then estimated instead.
+    They are the entries of a path (root to leaf), `Message`s, or messages in the form of a provider. The newest usage
+    that an answer carries counts, and of what follows characters / 4. Usage from before a compaction is never used.
+    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds.
     """
+    entries = [each for each in messages if isinstance(each, ENTRY_TYPES)]
+    if entries and len(entries) == len(messages):
+        return _estimate_path(entries)
+    if entries or len({isinstance(each, Message) for each in messages}) > 1:
+        raise UsageError("the list holds entries beside messages, or messages in several forms: give one kind")
+    sizes = [sum(map(estimate_tokens, group)) for group in _decode_messages(messages)]
+    index = next((n for n in reversed(range(len(messages))) if _get_message_usage(messages[n])), None)
+    reported = calculate_context_tokens(_get_message_usage(messages[index])) if index is not None else 0
+    trailing = sum(sizes if index is None else sizes[index + 1 :])
+    return ContextEstimate(reported + trailing, reported, trailing, index)
+
+
+def _decode_messages(messages: Sequence[object]) -> list[list[Message]]:
+    """Returns the messages that each item of a list is."""
+    own = [each for each in messages if isinstance(each, Message)]
+    if own or not messages:
+        return [[each] for each in own]
+    items = [to_json_bytes(each) for each in messages]
+    wire = WIRES[detect_wire(items)]
+    return [list(wire.decode([item])) for item in items]
+
+
+def _get_message_usage(message: object) -> Mapping[str, object]:
+    """Returns the usage that a provider's message carries: of an answer that is complete, and not zero."""
+    match message:
+        case {"role": "assistant", "usage": dict(usage), **rest} if calculate_context_tokens(usage):
+            return usage if rest.get("stopReason") not in ("aborted", "error") else {}
+    return {}
+
+
+def _estimate_path(path_entries: Sequence[Entry]) -> ContextEstimate:
     index = find_last_usage(path_entries)
-    if index is None:
-        shown = View.from_path(Path(path_entries)).get_messages()
-        tokens = sum(estimate_tokens(m) for m in shown)
-        return ContextEstimate(tokens, 0, tokens, None)
-    entry = path_entries[index]
-    reported = calculate_context_tokens(entry.usage) if isinstance(entry, MessageEntry) and entry.usage else 0
     after = View.from_path(Path(path_entries)).get_visible_messages()
-    trailing = sum(estimate_tokens(s.message) for s in after if s.position > index)
+    trailing = sum(estimate_tokens(s.message) for s in after if index is None or s.position > index)
+    entry = path_entries[index] if index is not None else None
+    reported = calculate_context_tokens(entry.usage) if isinstance(entry, MessageEntry) and entry.usage else 0
     return ContextEstimate(reported + trailing, reported, trailing, index)

@@ -22,6 +22,7 @@ from tenfold.designs.tail.compaction import (
     strip_summary_marks,
     to_details,
 )
+from tenfold.designs.tail.recorded_compaction import build_recorded_block, find_recorded_compaction
 from tenfold.engine.call import Call
 from tenfold.engine.compact import compact
 from tenfold.engine.drive import Answerer, run_engine
@@ -84,12 +85,13 @@ class SessionContext(Struct, frozen=True):
 
 
 class SuppliedCompaction(Struct, frozen=True):
-    """What a hook states about a summary that it supplies. Stored on the Block as JSON."""
+    """What a hook, or another tool's file, states about a summary. Stored on the Block as JSON."""
 
     retained_from_id: str
     tokens_before: int
     read_files: tuple[str, ...] = ()
     modified_files: tuple[str, ...] = ()
+    from_hook: bool = True
 
 
 def build_supplied_answer(session: Session, result: CompactionResult) -> Answer:
@@ -152,7 +154,7 @@ def get_compaction_entry(session: Session, block: str) -> CompactionEntry:
         first_kept_entry_id=supplied.retained_from_id,
         tokens_before=supplied.tokens_before,
         details=CompactionDetails(supplied.read_files, supplied.modified_files),
-        from_hook=True,
+        from_hook=supplied.from_hook,
     )
 
 
@@ -187,6 +189,24 @@ class SessionManager:
             effects = compact(view, policy, call, measures, now=get_current_time(), new_id=IDS.generate)
             result = run_engine(effects, Answerer(before_hooks=(lambda _: answer,)))
             return session.compactor.apply_result(result, view)
+
+    def restore_compaction(self) -> Outcome | None:
+        """Appends the newest compaction that pi or Claude Code recorded in this session's file as a Block.
+
+        The view is then the context that the tool sent. Returns None if there is no such compaction on the path, if a
+        Block follows it already, or if nothing lies before what it kept.
+        """
+        session, branch = self.session, self.get_branch()
+        found = find_recorded_compaction(branch)
+        if found is None:
+            return None
+        kept = next((e.id for e in branch[found.first_kept :] if get_message(e) is not None), "")
+        files = found.files
+        stated = SuppliedCompaction(kept, found.tokens_before, files.read, files.modified, found.from_hook)
+        with session.compactor.lock:
+            view = session.view
+            result = build_recorded_block(session, found, msgspec.json.encode(stated).decode())
+            return session.compactor.apply_result(result, view) if result is not None else None
 
     def build_session_context(self, leaf: str | None = None) -> SessionContext:
         """Builds what the model sees at the session's leaf, or at the entry `leaf` of the current path."""
