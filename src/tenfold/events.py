@@ -49,9 +49,9 @@ class CompactionWarning(Struct, frozen=True, tag="warning"):
 
 
 class CompactionStart(Struct, frozen=True, tag="started"):
-    """A view of `tokens` is about to be reduced to `target`, both as the provider counts.
+    """A view of `tokens` is about to be reduced to `target`. `plan` is the printed Plan, and `run` that of the call.
 
-    `plan` is the printed Plan, and `run` that of the call.
+    The sizes are what the provider counts; with an explicit target, what the policy's counter counts.
     """
 
     session: str

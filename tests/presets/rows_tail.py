@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.presets.row import Row
 
 _D = "tenfold.designs.tail."
-_AGENT = _D + "TailHarness"
+_AGENT = "tenfold.agent.TailAgent"
+_SESSION = _D + "SessionManager"
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -20,15 +21,16 @@ ROWS: tuple[Row, ...] = (
         ("tail.A1", "tail.A3"),
         "compaction.reserveTokens, compaction.keepRecentTokens",
         "tenfold.config.presets.tail.tail",
-        "the keywords of the preset's function; sizes are clamped to the window",
+        "the keywords of the preset's function, `retain_recent_tokens` among them; sizes are clamped to the window: "
+        "with a reserve of the whole window the published formula acts at every check, which law 6 forbids",
         "it.__kwdefaults__['reserve_tokens'] == 8192 and it.__kwdefaults__['keep_recent_tokens'] == 16384",
     ),
     Row(
         ("tail.A2",),
         "settings provider callback",
         _AGENT + ".settings",
-        "`TailHarness(session, window, settings=callable)`, read at every check; of a session: a callable policy, or "
-        "`settings.Live`, which follows the file",
+        "read at every check: the session's policy, which follows its file (`settings.LivePolicy`); a callable of the "
+        "host: `TailAgent(agent, settings=callable)`. Summary settings and `auto` of the file go on under it",
     ),
     Row(
         ("tail.A3", "tail.W9"),
@@ -55,9 +57,9 @@ ROWS: tuple[Row, ...] = (
         ("tail.A4", "tail.W10"),
         "the check at the end of invoke()",
         _AGENT + ".invoke",
-        "a context for one run: `save_point`, `agent_end`, the check, `settled`; no check after an exception. The "
-        "limit of the window is checked before every call besides, by `Session.before_model`, and there the soft one "
-        "too at the user's next words: for hosts that only make calls, these end a run",
+        "one run of `tenfold.agent.Agent`: `save_point`, `agent_end`, the check, `settled`; no check after an "
+        "exception. The limit of the window is checked before every call besides; for hosts that only make calls "
+        "(`Session.before_model`), the user's next words end a run",
     ),
     Row(
         ("tail.A5",),
@@ -76,13 +78,15 @@ ROWS: tuple[Row, ...] = (
         ("tail.A6",),
         "run_compaction(custom_instructions) -> bool",
         _AGENT + ".run_compaction",
-        "False: nothing to do, cancelled or failed, as `outcome` says; RuntimeError naming the phase unless idle",
+        "a coroutine; `run_compaction_sync` without a loop. False: nothing to do, cancelled or failed, as `outcome` "
+        "says; RuntimeError naming the phase unless idle",
     ),
     Row(
         ("tail.A6",),
         "phase",
         _AGENT,
-        "`phase`: idle, running or compaction; `queue`: the messages that wait, which hold `settled` back",
+        "`phase`: idle, running or compaction, that of the `Agent`; `queue`: the prompts that wait, which hold "
+        "`settled` back",
     ),
     Row(
         ("tail.A7",),
@@ -116,26 +120,43 @@ ROWS: tuple[Row, ...] = (
         ("tail.A11",),
         "estimate_context_tokens(messages)",
         _D + "estimate_context_tokens",
-        "tokens, usage_tokens, trailing_tokens, last_usage_index, over the entries of a path",
+        "tokens, usage_tokens, trailing_tokens, last_usage_index, over messages, a provider's messages, or the entries "
+        "of a path",
         "(it([]).tokens, it([]).last_usage_index) == (0, None)",
     ),
     Row(
         ("tail.A12", "tail.A21"),
         "_refresh_context_tokens_from_session(), getContextUsage()",
         "tenfold.session.Session.take_reading",
-        "the calibrated size of the view; `source` is reported only once the provider has answered after a Block",
+        "the calibrated size of the view; `source` is reported only once the provider has answered after a Block. "
+        "Every size that is shown is in this unit; `TailAgent.context_tokens`",
     ),
     Row(
         ("tail.A13", "tail.A14", "tail.A15", "tail.W1"),
         "Compaction.prepare(path_entries)",
         _D + "Compaction.prepare",
-        "None where the last entry is a compaction or nothing is to be summarised; begins at what the earlier one kept",
+        "None where the last entry is a compaction or nothing is to be summarised; begins at what the earlier one "
+        "kept. Refuses messages, which have no ids",
     ),
     Row(
         ("tail.A16", "tail.A17", "tail.A18", "tail.A19", "tail.W2", "tail.W3", "tail.W5", "tail.W6"),
         "find_cut_point, find_turn_start_index",
         "tenfold.plan.recent_tail.find_cut_point",
         "the cut as an index of pieces, which are whole steps, and the piece that opens a split exchange",
+    ),
+    Row(
+        ("tail.A14",),
+        "find_prev_compaction_index(entries)",
+        _D + "find_prev_compaction_index",
+        "the index of the newest Block in force, -1 for none",
+        "it([]) == -1",
+    ),
+    Row(
+        ("tail.A17", "tail.A19"),
+        "find_cut_point(entries, start, end, keep_recent_tokens)",
+        _D + "find_cut_point",
+        "first_kept_entry_index, turn_start_index, is_split_turn; also with `retain_recent_tokens`",
+        "it([]).first_kept_entry_index == 0",
     ),
     Row(
         ("tail.A20", "tail.A22", "tail.A23", "tail.W4"),
@@ -148,16 +169,16 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A22", "tail.W11"),
         "file_ops",
-        "tenfold.summarize.split_writer.list_files",
-        "the files by the facts: calls and shell commands, deletions and renames, earlier compactions and branches",
-        "it([]).read == () and it([]).modified == ()",
+        "tenfold.summarize.fill.collect_covered_files",
+        "the files of the covered range by the facts: calls and shell commands, deletions and renames, earlier "
+        "compactions (a hook's details among them) and branches; the same in footer, `file_ops` and details",
     ),
     Row(
         ("tail.A24", "tail.A30", "tail.W8"),
         "Compaction.compact(preparation, custom_instructions)",
         _D + "Compaction.compact",
-        "one call, an update where there is an earlier summary; bounded, checked, repaired once; a failure is in "
-        "`failed`",
+        "one call to the given model, an update where there is an earlier summary; bounded, checked, repaired once; a "
+        "failure is in `failed`; `acompact` is the coroutine",
     ),
     Row(
         ("tail.A24", "tail.A25"),
@@ -205,9 +226,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A29",),
         "<read-files>, <modified-files>",
-        "tenfold.summarize.split_writer.render_footer",
-        "made by code, under the summary",
-        "it(it.__globals__['FileLists'](('a',), ('b',))) == "
+        "tenfold.summarize.file_lists.render_footer",
+        "made by code, last in the summary and once; what does not fit is counted in `(N more)`",
+        "it(it.__globals__['FileLists'](('a',), ('b',))).text == "
         "'\\n\\n<read-files>\\na\\n</read-files>\\n\\n<modified-files>\\nb\\n</modified-files>'",
     ),
     Row(
@@ -227,21 +248,22 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A32",),
         "append_compaction(summary, first_kept_entry_id, tokens_before, details)",
-        _D + "append_compaction",
-        "appends a `CompactionResult` to a session as a Block; gives the Outcome",
+        _SESSION + ".append_compaction",
+        "appends a summary as a Block; gives the Outcome. It must be smaller than what it replaces (law 4)",
     ),
     Row(
         ("tail.A32", "tail.A38", "tail.W14"),
         "CompactionEntry",
         _D + "CompactionEntry",
-        "a Block by the design's names: `compaction_entry(session, block id)`",
+        "a Block by the design's names: `get_compaction_entry(session, block id)`",
         "'first_kept_entry_id' in it.__struct_fields__ and 'from_hook' in it.__struct_fields__",
     ),
     Row(
         ("tail.A33",),
         "build_session_context(leaf)",
         _D + "build_session_context",
-        "messages, model and thinking_level at a leaf of a list of entries; of a session: `Session.view`",
+        "messages, model and thinking_level at a leaf of a list of entries; of a session: "
+        "`SessionManager.build_session_context`",
         "it([]).messages == ()",
     ),
     Row(
@@ -260,31 +282,39 @@ ROWS: tuple[Row, ...] = (
         "Tenfold's own log is written at every append",
     ),
     Row(
+        ("tail.A35", "tail.A33"),
+        "compaction entries of pi and Claude Code",
+        _SESSION + ".restore_compaction",
+        "the newest of a file as a Block: the context that the tool sent. Reading a file alone hides nothing",
+    ),
+    Row(
         ("tail.A36", "tail.W12"),
         "session_before_compact",
         _D + "SessionBeforeCompact",
-        "preparation, branch_entries, and the instructions that will be used; `harness.on('session_before_compact')`",
+        "preparation, branch_entries, and the instructions that will be used; `hooks.on('session_before_compact')`",
         "it.type == 'session_before_compact'",
     ),
     Row(
         ("tail.A36", "tail.A37"),
         "SessionBeforeCompactResult(cancel, compaction)",
         _D + "SessionBeforeCompactResult",
-        "the first cancel stops, the last result wins and is stored word for word, marked in `Block.supplied`",
+        "the first cancel stops, the last result wins and is stored word for word, marked in `Block.supplied`. One "
+        "that is not smaller than what it replaces fails (law 4), as does one that begins inside a step (law 3)",
         "it(cancel=True).cancel and it().compaction is None",
     ),
     Row(
         ("tail.A36", "tail.A38"),
-        "harness.on(event)",
-        _AGENT + ".on",
-        "registers a handler; one that raises is reported and ignored",
+        "hooks.on(event)",
+        _D + "TailHooks.on",
+        "registers `async def f(event, ctx)`, with one argument, or plain; other events and arguments are refused; one "
+        "that raises is reported and ignored. `TailAgent.on`; of a session without an agent: `TailHooks.attach`",
     ),
     Row(("tail.A38",), "session_compact", _D + "SessionCompact", "with the new entry", "it.type == 'session_compact'"),
     Row(
         ("tail.A39",),
         "auto_compaction_start{reason}",
         _D + "AutoCompactionStart",
-        "threshold or overflow; a session's own listeners hear `tenfold.events.Started`",
+        "threshold or overflow; a session's own listeners hear `tenfold.events.CompactionStart`",
         "it('overflow').reason == 'overflow'",
     ),
     Row(
@@ -305,15 +335,15 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A40", "tail.A41"),
         "overflow recovery",
-        _AGENT + ".recover",
-        "compacts once and says whether to send the request again; an answer that failed is in no view. The demand is "
-        "`overflow` of `engine.Call`",
+        "tenfold.agent.Memory.on_model_request_error",
+        "the agent compacts once and sends the request again; a second one is `ContextOverflow`. An answer that failed "
+        "is in no view",
     ),
     Row(
         ("tail.A42",),
         "abort_compaction()",
         _AGENT + ".abort_compaction",
-        "nothing of it is appended; coroutines cancel `AsyncSession.compact` instead",
+        "nothing of it is appended, and a run that waits for it goes on",
     ),
     Row(
         ("tail.A43",),
@@ -332,14 +362,14 @@ ROWS: tuple[Row, ...] = (
         ("tail.A45",),
         "generate_branch_summary",
         _D + "generate_branch_summary",
-        "a `BranchSummaryResult`: summary and files, or `aborted`, or `error`",
+        "a `BranchSummaryResult`: summary and files, or `aborted`, or `error`; the given model writes",
     ),
     Row(
         ("tail.A46", "tail.W13"),
         "navigateTree(target, {summarize, customInstructions, replaceInstructions})",
         "tenfold.session.branches.navigate",
         "`BranchOptions(summarize, focus, prompt)`; `NavigateResult.text` goes back to the editor. "
-        "`TailHarness.navigate_tree` asks the design's handlers",
+        "The handlers are asked of every move; `TailAgent.navigate_tree` is the coroutine",
     ),
     Row(
         ("tail.A46",),
@@ -352,7 +382,7 @@ ROWS: tuple[Row, ...] = (
         ("tail.A46",),
         "session_tree",
         _D + "SessionTree",
-        "new_leaf_id, old_leaf_id, summary_entry_id; a session's own listeners hear `tenfold.events.Moved`",
+        "new_leaf_id, old_leaf_id, summary_entry_id; a session's own listeners hear `tenfold.events.BranchSwitch`",
         "it.type == 'session_tree'",
     ),
 )

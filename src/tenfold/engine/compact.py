@@ -234,6 +234,7 @@ def build_consult_ask(case: CompactionCase, plan: Plan) -> ConsultAsk:
         demand=case.call.demand,
         covered=Run(changed[0].first, changed[-1].last),
         exchange_start=splits[-1] if splits else None,
+        has_explicit_target=case.call.to is not None,
     )
 
 

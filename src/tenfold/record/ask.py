@@ -50,7 +50,7 @@ class ConsultAsk(Struct, frozen=True, tag="consult"):
     a compaction is about to run or a branch is about to be left. `demand` says who asks for a compaction. `covered` is
     the range of positions in which the plan changes the view, or which is left with a branch, and `exchange_start` the
     position of the exchange that the end of the range splits; None where there is none. `target_entry` is the id of the
-    entry that a session moves to when it leaves a branch.
+    entry that a session moves to when it leaves a branch. `has_explicit_target` says that the caller named the target.
     """
 
     plan: str
@@ -62,6 +62,7 @@ class ConsultAsk(Struct, frozen=True, tag="consult"):
     covered: Run | None = None
     exchange_start: int | None = None
     target_entry: str = ""
+    has_explicit_target: bool = False
 
 
 class ReadAsk(Struct, frozen=True, tag="read"):

@@ -439,11 +439,13 @@ class CompactionRunner:
     # -- events --------------------------------------------------------------------------------------------------------
 
     def _build_started_event(self, consult: ConsultAsk, run: str) -> CompactionStart:
-        """Builds the event of a start. Its sizes are what the provider counts, like those of the warning."""
+        """Builds the event of a start. Its sizes are what the provider counts, unless the caller named the target."""
         conversation = self._conversation
         session, policy, time = conversation.address.session, self.policy.name, conversation.stamps.now()
-        reading = self.take_reading(self.build_call())
-        tokens, target = (round(reading.floor + reading.slope * n) for n in (consult.tokens_before, consult.target))
+        tokens, target = consult.tokens_before, consult.target
+        if not consult.has_explicit_target:
+            reading = self.take_reading(self.build_call())
+            tokens, target = (round(reading.floor + reading.slope * size) for size in (tokens, target))
         return CompactionStart(session, policy, tokens, target, consult.plan, time, run)
 
     def _notify_warning(self, call: Call) -> None:

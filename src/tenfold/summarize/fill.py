@@ -196,7 +196,8 @@ def parse_summary(message: Message, position: int) -> tuple[Fact, ...]:
 
 def _list_originals(draft: Draft, pieces: Sequence[DraftPiece]) -> list[tuple[int, Message]]:
     """Lists the original messages of these pieces with their positions, also of results that came late."""
-    visible = [s for p in pieces if p.units[0].block_part is None for s in p.get_visible_messages()]
+    units = (unit for piece in pieces for unit in piece.units if unit.block_part is None)
+    visible = [shown for unit in units for shown in unit.visible_messages]
     originals = [(s.position, s.message) for s in visible if s.is_original]
     # tool results that arrived after their step was closed
     late_positions = [s.position for s in visible if not s.is_original and s.message.origin == "tool"]

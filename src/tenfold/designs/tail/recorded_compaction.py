@@ -38,7 +38,7 @@ class RecordedCompaction(Struct, frozen=True):
 
 
 def find_recorded_compaction(entries: Sequence[Entry]) -> RecordedCompaction | None:
-    """Finds the newest compaction that another tool recorded on a path. None if there is none, or a Block follows it."""
+    """Finds the newest compaction that another tool recorded on a path. None if there is none or a Block follows."""
     for position in reversed(range(len(entries))):
         entry = entries[position]
         if isinstance(entry, Block):
@@ -51,8 +51,9 @@ def find_recorded_compaction(entries: Sequence[Entry]) -> RecordedCompaction | N
 
 def _read_pi(fields: dict[str, Any], entries: Sequence[Entry], position: int) -> RecordedCompaction:
     """Reads pi's entry. Its first kept entry is named by id, in version 1 by its number among the lines."""
-    first = next((n for n, e in enumerate(entries) if _get_source(e) == fields.get("firstKeptEntryId")), None)
-    if first is None and isinstance(number := fields.get("firstKeptEntryIndex"), int):
+    kept_id, number = fields.get("firstKeptEntryId"), fields.get("firstKeptEntryIndex")
+    first = next((n for n, e in enumerate(entries) if kept_id and _get_source(e) == kept_id), None)
+    if first is None and isinstance(number, int):
         first = max(0, number - 1)  # the header is line 0
     details = fields.get("details") or {}
     files = FileLists(tuple(details.get("readFiles") or ()), tuple(details.get("modifiedFiles") or ()))
