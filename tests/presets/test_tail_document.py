@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.chat.transcript_lines import build_event_line, build_history, format_tokens
 from tenfold.config.extensions import Extension
 from tenfold.config.presets.tail import tail
 from tenfold.config.settings import LivePolicy
@@ -28,7 +29,7 @@ from tenfold.designs.tail import (
 )
 from tenfold.engine.drive import Answerer
 from tenfold.errors import BadInput, UsageError
-from tenfold.events import CompactionStart
+from tenfold.events import CompactionEnd, CompactionStart
 from tenfold.record.block import Block
 from tenfold.record.entry import Usage, get_message
 from tenfold.session import AsyncSession
@@ -364,6 +365,12 @@ def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> No
     assert before == pytest.approx(shown, rel=0.02)
     assert starts[0].tokens == pytest.approx(shown, rel=0.02)
     assert starts[0].target < shown
+    line = build_event_line(CompactionEnd("s", face.outcome, 0))
+    assert line is not None
+    assert f"({format_tokens(shown)} → {format_tokens(face.outcome.provider_tokens[1])} tokens)" in line.text
+    (mark,) = [each.text for each in build_history(session) if each.kind == "mark"]
+    assert mark.count("k") == 2
+    assert face.outcome.tokens_before < shown / 2, "the counter's own figure, which is not shown"
 
 
 def _listen(starts: list[CompactionStart]) -> Extension:

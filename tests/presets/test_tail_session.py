@@ -12,18 +12,25 @@ from tenfold.designs.tail import (
     CompactionDetails,
     CompactionResult,
     CompactionSettings,
+    SessionManager,
     build_session_context,
     get_compaction_entry,
 )
 from tenfold.errors import DamagedLine, NotFoundError
 from tenfold.formats import read_file
+from tenfold.formats.importer import import_sessions
 from tenfold.record.block import Block
 from tenfold.record.entry import Entry, Setting
 from tenfold.record.message import get_text
+from tenfold.session import Session, SessionAddress
+from tenfold.store.sqlite import SqliteStore
+from tests.formats import made
 from tests.presets.tail_making import (
+    COUNTER,
     WINDOW,
     append_result,
     build_manual_call,
+    build_preset,
     get_blocks,
     get_entries,
     get_messages,
@@ -148,6 +155,24 @@ def test_old_session_files_are_read_as_they_are(tmp_path: Path) -> None:
     assert [e.parent for e in found.entries] == [None, *(e.id for e in found.entries[:-1])], "a chain, without ids"
     assert found.entries[-1].message.origin == "harness"  # type: ignore[union-attr]
     assert build_session_context(found.entries).messages[0].origin == "human", "what it hid is in view: ours to compact"
+
+
+@pytest.mark.spec("tail.A35", "tail.A33")
+def test_a_compaction_of_claude_code_is_restored_as_what_it_sent(tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    file.write_bytes(made.CLAUDE)
+    store = SqliteStore(":memory:")
+    session_id = import_sessions(read_file(file), store, "default", COUNTER)[0]
+    session = Session(SessionAddress(store, session_id), build_preset())
+    before = session.view.get_messages()
+    outcome = SessionManager(session).restore_compaction()
+    assert outcome is not None
+    first, *others = session.view.get_messages()
+    assert "<summary>\nThis session is being continued\n</summary>" in get_text(first)
+    assert before[-len(others) :] == others
+    assert len(others) < len(before)
+    entry = get_compaction_entry(session, outcome.block)
+    assert entry.summary == "This session is being continued"
 
 
 @pytest.mark.spec("tail.A35")

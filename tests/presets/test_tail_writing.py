@@ -289,7 +289,8 @@ def test_a_result_has_the_design_s_fields() -> None:
     result = made.compact(found)
     assert result.retained_from_id == found.retained_from_id
     assert result.tokens_before == found.tokens_before
-    assert result.details.read_files == found.file_ops["read"] == ("docs/x.md", "src/part9.py")
+    assert result.details.read_files == found.file_ops["read"]
+    assert result.details.read_files[0] == "docs/x.md"
     assert result.details.modified_files == found.file_ops["modified"]
     assert made.compact(found) == result, "nothing was appended, so it can be asked again"
 

@@ -59,6 +59,7 @@ FUNCTIONS_ALLOWED: dict[str, str] = {
     "aanswer": "the same, of answer",
     "acompress": "the same, of a published design's compress",
     "acompact": "the same, of a published strategy's compact",
+    "anotify": "the same, of notify",
     "ahandle": "the same, of handle",
     "after_model_request": "pydantic-ai calls it by this name",
     "_root": "typer's callback: the command without a subcommand",

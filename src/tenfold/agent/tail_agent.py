@@ -25,7 +25,7 @@ from pydantic_ai.run import AgentRunResultEvent
 
 from tenfold.agent.runtime import Agent, Phase
 from tenfold.config.extensions import Extension
-from tenfold.designs.tail.compaction import CompactionSettings, SettingsProvider, follow_settings
+from tenfold.designs.tail.compaction import CompactionSettings, SettingsProvider, track_settings
 from tenfold.designs.tail.hook_events import NO_OPTIONS, CompactOptions, EventName, Milestone
 from tenfold.designs.tail.hook_registry import HandlerT, TailHooks
 from tenfold.designs.tail.session_context import SessionManager, get_compaction_entry
@@ -67,10 +67,10 @@ class TailAgent:
         session = agent.session
         if settings is not None:
             report = session.answerer.report_problem
-            session.use_policy(follow_settings(settings, session.policy_provider, report))
+            session.use_policy(track_settings(settings, session.policy_provider, report))
         self._binding = self.hooks.attach(session, self, has_queue=lambda: bool(self.queue))
         requests = Extension("requests")
-        requests.on(RunSave, CompactionEnd, RunEnd)(self._follow_request)
+        requests.on(RunSave, CompactionEnd, RunEnd)(self._track_request)
         session.use_answerer(session.answerer.with_extensions([requests]))
 
     @property
@@ -161,7 +161,7 @@ class TailAgent:
         """Cancels a running compaction: no Block is appended."""
         self.agent.abort_compaction()
 
-    async def _follow_request(self, event: Event) -> None:
+    async def _track_request(self, event: Event) -> None:
         """Tells the one who requested a compaction of its result, if there is one."""
         match event:
             case RunSave():

@@ -159,8 +159,8 @@ class AsyncSession:
             try:
                 result = await arun_engine(effects, notice.answerer)
             except asyncio.CancelledError:
-                outcome = self._build_cancelled_outcome()
-                notice.cancel(CompactionSkip(session.address.session, outcome, session.stamps.now()))
+                skip = CompactionSkip(session.address.session, self._build_cancelled_outcome(), session.stamps.now())
+                await run_uninterrupted(lambda: notice.cancel(skip))  # listeners must not hold the event loop
                 raise
             outcome = await self._run_append(lambda: compactor.apply_result(result, view, call))
             record(outcome)

@@ -184,10 +184,7 @@ def summarize_branch(
 
     written = SummaryResult("", "none")
     if consult:
-        plan = f"leave a branch of {len(entries):,} entries: {'summarize it' if options.has_summary else 'no summary'}"
-        covered = Run(entries[0][0], entries[-1][0]) if entries else None
-        ask = ConsultAsk(plan, before, allotment, options.focus, "branch", covered=covered, target_entry=target)
-        (advice,) = yield (ask,)
+        (advice,) = yield (_build_consult_ask(entries, options, before, allotment, target=target),)
         if advice.cancel:
             return build_result("cancelled", advice.error or "a before-hook cancelled it")
         written = SummaryResult(clean_text(advice.text), "none")
@@ -222,6 +219,14 @@ def summarize_branch(
     return EngineResult(
         outcome, BranchSummary(branch_id, parent, "", get_current_time(), message, previous_leaf=entries[-1][1].id)
     )
+
+
+def _build_consult_ask(
+    entries: BranchEntries, options: BranchOptions, before: int, allotment: int, *, target: str
+) -> ConsultAsk:
+    plan = f"leave a branch of {len(entries):,} entries: {'summarize it' if options.has_summary else 'no summary'}"
+    covered = Run(entries[0][0], entries[-1][0]) if entries else None
+    return ConsultAsk(plan, before, allotment, options.focus, "branch", covered=covered, target_entry=target)
 
 
 def navigate(session: Session, target: str, options: BranchOptions = NO_SUMMARY) -> NavigateResult:

@@ -118,7 +118,7 @@ SettingsProvider = Callable[[], CompactionSettings]
 """Returns the current settings; called at every check."""
 
 
-def follow_settings(
+def track_settings(
     settings: CompactionSettings | SettingsProvider, base: Callable[[], Policy], report: Callable[[str], None]
 ) -> Callable[[], Policy]:
     """Returns a provider of the policy `tail` with these settings, for `Session.use_policy`.
@@ -137,7 +137,7 @@ def follow_settings(
         last[:] = [(policy, found, replace(built, auto=built.auto and policy.auto))]
         return last[0][2]
 
-    def provide() -> Policy:
+    def read_policy() -> Policy:
         policy = base()
         try:
             return build(policy, read())
@@ -146,7 +146,7 @@ def follow_settings(
             return build(policy, last[0][1])
 
     build(base(), read())
-    return provide
+    return read_policy
 
 
 def should_compact(context_tokens: int, context_window: int, settings: CompactionSettings = DEFAULT_SETTINGS) -> bool:

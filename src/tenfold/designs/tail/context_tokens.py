@@ -6,7 +6,7 @@ Use them to compare numbers with the design. A session decides by its `Reading`,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
+from typing import cast, get_args
 
 import msgspec
 from msgspec import Struct
@@ -113,7 +113,7 @@ def estimate_context_tokens(messages: Sequence[Entry | Message | Mapping[str, ob
     that an answer carries counts, and of what follows characters / 4. Usage from before a compaction is never used.
     Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds.
     """
-    entries = [each for each in messages if isinstance(each, ENTRY_TYPES)]
+    entries = cast("list[Entry]", [each for each in messages if isinstance(each, ENTRY_TYPES)])
     if entries and len(entries) == len(messages):
         return _estimate_path(entries)
     if entries or len({isinstance(each, Message) for each in messages}) > 1:

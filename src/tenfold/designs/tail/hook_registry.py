@@ -80,7 +80,7 @@ class TailHooks:
             raise UsageError(f"no event is called {name!r}{suggest_nearest(name, EVENT_NAMES)}")
 
         def register(function: HandlerT) -> HandlerT:
-            self._handlers[name].append(Handler(function, _takes_context(name, function)))
+            self._handlers[name].append(Handler(function, _has_context_argument(name, function)))
             return function
 
         return register
@@ -102,7 +102,7 @@ class TailHooks:
         return binding
 
 
-def _takes_context(name: str, function: Callable[..., object]) -> bool:
+def _has_context_argument(name: str, function: Callable[..., object]) -> bool:
     """Tells whether a handler takes event and context. Raises `UsageError` if it takes neither both nor the event."""
     if not callable(function):
         raise UsageError(f"a handler of {name} is a function of (event, ctx), and {function!r} is none")
