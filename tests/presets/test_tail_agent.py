@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
@@ -221,7 +222,7 @@ def test_the_last_result_wins_one_that_raises_is_reported_and_all_hear_the_effec
     agent.session.use_answerer(replace(agent.session.answerer, problem_reporter=reports.append))
     told: list[str] = []
 
-    def build_handler(text: str) -> object:
+    def build_handler(text: str) -> Callable[[TailEvent], SessionBeforeCompactResult]:
         def supply_result(event: TailEvent) -> SessionBeforeCompactResult:
             assert isinstance(event, SessionBeforeCompact)
             told.append(event.custom_instructions)
@@ -231,13 +232,13 @@ def test_the_last_result_wins_one_that_raises_is_reported_and_all_hear_the_effec
 
         return supply_result
 
-    agent.on("session_before_compact")(build_handler("one"))  # type: ignore[arg-type]
+    agent.on("session_before_compact")(build_handler("one"))
 
     @agent.on("session_before_compact")
     def raise_error(_event: TailEvent) -> None:
         raise KeyError("oops")
 
-    agent.on("session_before_compact")(build_handler("two"))  # type: ignore[arg-type]
+    agent.on("session_before_compact")(build_handler("two"))
     agent.compact(CompactOptions("mine"))
     assert agent.run_compaction_sync("the caller's")
     assert told == ["mine", "mine"]
@@ -342,7 +343,7 @@ def test_handlers_are_asked_of_what_will_be_done_in_the_window_at_hand(window: i
     """The published sizes are clamped there: a plan without the window had another cut, or was none at all."""
     agent = make_agent(make_exchanges(window // 2_000), window=window, settings=CompactionSettings())
     seen: list[SessionBeforeCompact] = []
-    agent.on("session_before_compact")(seen.append)  # type: ignore[arg-type]
+    agent.on("session_before_compact")(seen.append)
     path = agent.session.view.path
     assert agent.run_compaction_sync()
     (event,) = seen

@@ -147,8 +147,8 @@ def test_a_coroutine_runs_on_the_loop_of_the_caller() -> None:
     async def note(_event: object, _ctx: object) -> None:
         loops.append(asyncio.get_running_loop())
 
-    for name in ("session_before_compact", "session_compact"):
-        hooks.on(name)(note)  # type: ignore[arg-type]
+    hooks.on("session_before_compact")(note)
+    hooks.on("session_compact")(note)
     hooks.attach(session)
 
     async def compact() -> asyncio.AbstractEventLoop:
@@ -325,7 +325,7 @@ def test_the_context_is_estimated_from_messages_as_documented() -> None:
     """A list of messages gave 0."""
     messages = [make_user("u" * 40), make_answer("a" * 40)]
     assert estimate_context_tokens(messages).tokens == estimate_context_tokens(make_path(messages)).tokens == 20
-    provider = [
+    provider: list[dict[str, object]] = [
         {"role": "user", "content": "u" * 40},
         {"role": "assistant", "content": "a" * 40, "usage": {"input": 700, "output": 50}},
         {"role": "user", "content": "v" * 44},

@@ -16,6 +16,7 @@ The handlers are asked and told of every compaction of the session, also of thos
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -172,7 +173,10 @@ class TailAgent:
                 done, self._active = self._active.on_complete, None
                 if done is not None:
                     entry = await asyncio.to_thread(get_compaction_entry, self.session, outcome.block)
-                    await asyncio.to_thread(done, replace(entry.result, tokens_before=outcome.provider_tokens[0]))
+                    result = replace(entry.result, tokens_before=outcome.provider_tokens[0])
+                    answer = await asyncio.to_thread(done, result)
+                    if inspect.isawaitable(answer):
+                        await answer
 
     # -- branches ------------------------------------------------------------------------------------------------------
 

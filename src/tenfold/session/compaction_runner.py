@@ -211,9 +211,9 @@ class CompactionRunner:
     def get_effects(self, call: Call, answerer: Answerer | None = None) -> tuple[Effects, View]:
         """Returns the engine generator for this call and the view it works on, for callers who drive it themselves."""
         conversation = self._conversation
+        self._notify_warning(call)  # without the lock, which a listener on another thread may need
         with conversation.lock:
             view = conversation.view
-            self._notify_warning(call)
             call = self._with_limits(call)
             return compact(
                 view,

@@ -367,8 +367,10 @@ def strip_summary_marks(message: Message, settings: SummarySettings) -> str:
     """Returns a summary's text without its tags and fixed sentences, but with its lists of files and facts."""
     text = extract_summary_text(get_text(message)) or get_text(message)
     mark = find_summary_mark(get_text(message))
-    for recall in get_args(RecallMode) if mark is not None else ():
-        text = text.replace("\n\n" + (render_expand_hint(recall, mark.block) or "\0"), "")
+    if mark is not None:
+        hints = (render_expand_hint(recall, mark.block) for recall in get_args(RecallMode))
+        for hint in filter(None, hints):
+            text = text.replace(f"\n\n{hint}", "")
     return text.removeprefix(settings.opening).removesuffix(settings.closing).strip()
 
 
