@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tenfold.facts.file_footer import FOOTER_TAGS, list_paths
-from tenfold.facts.merge import WRITTEN_KINDS
-from tenfold.record.block import Fact, FileLists
+from tenfold.facts.file_footer import FOOTER_TAGS
+from tenfold.record.block import Fact, FactKind, FileLists
 from tenfold.summarize.asking import clean_text
 from tenfold.text.excerpts import Count
+
+_LISTED_KINDS: frozenset[FactKind] = frozenset({"file_read", "file_modified", "file_created"})
 
 
 class Footer(Struct, frozen=True):
@@ -47,10 +48,9 @@ def _render_path(path: str) -> str:
 
 
 def split_at_footer(facts: Sequence[Fact], footer: Footer) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
-    """Splits facts into those that are only about files in the footer, and all others."""
+    """Splits facts into those that the footer tells, and all others. It does not tell deletions and renames apart."""
 
     def is_listed(fact: Fact) -> bool:
-        about_files = fact.kind in WRITTEN_KINDS or fact.kind == "file_read"
-        return about_files and footer.paths.issuperset(list_paths(fact))
+        return fact.kind in _LISTED_KINDS and fact.text in footer.paths
 
     return tuple(f for f in facts if is_listed(f)), tuple(f for f in facts if not is_listed(f))
