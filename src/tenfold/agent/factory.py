@@ -124,9 +124,9 @@ def change_model(agent: Agent, model: str, *, base_url: str = "", window: int | 
     """
     session = agent.session
     name, new_model = choose_model(AgentOptions(Path(), model, base_url))
-    source = session.policy_source
-    policy = source.with_agent_model(name, base_url) if isinstance(source, _LivePolicy) else source
-    named = (policy if isinstance(policy, Policy) else policy()).summary.models
+    provider = session.policy_provider
+    policy = provider.with_agent_model(name, base_url) if isinstance(provider, _LivePolicy) else provider
+    named = policy().summary.models
     summary_models = [one for one in named if ":" in one]
     writer = _open_summary_writer(summary_models, name, base_url)
     agent.use(new_model, window)

@@ -49,24 +49,19 @@ class Conversation:
         """Opens a head. Raises `NotFoundError` if the session does not exist. For the arguments see `Session`."""
         self.address, self.model, self.stamps = address, model, stamps or Stamps()
         self.lock = threading.RLock()
-        self.policy_source = policy
+        self.use_policy(policy)
         self._completed: tuple[Policy, tuple[bool, str], Policy] | None = None
-        self._cursor = LogCursor(address, self._read_policy().counter, self.stamps)
+        self._cursor = LogCursor(address, self.policy_provider().counter, self.stamps)
         self._host = HostSync(self._cursor)
 
     # -- the policy and the model --------------------------------------------------------------------------------------
 
     def use_policy(self, policy: Policy | PolicyProvider) -> None:
-        """Takes another policy, or another provider of it, for the checks to come. The counter stays."""
-        self.policy_source = policy
+        """Takes another policy, or another provider of it, for the checks to come. The counter stays.
 
-    def _read_policy(self) -> Policy:
-        return self.policy_source if isinstance(self.policy_source, Policy) else self.policy_source()
-
-    @property
-    def policy_provider(self) -> PolicyProvider:
-        """Returns the policy in force as it was given: called at every check, so it follows what it reads."""
-        return self._policy_provider
+        `policy_provider` is the provider in force. It is called at every check, so it may follow what it reads.
+        """
+        self.policy_provider: PolicyProvider = (lambda: policy) if isinstance(policy, Policy) else policy
 
     def use_model(self, model: str) -> None:
         """Names another model of the agent: its window and its calibration are used from now on."""
@@ -78,7 +73,7 @@ class Conversation:
         If the policy names no model and the session has one (`model`), that one writes the summaries. For "auto" they
         are those that `choose_writers` chooses by the model of the agent, if it knows that model's provider.
         """
-        policy, key = self._read_policy(), (model is not None, self.model)
+        policy, key = self.policy_provider(), (model is not None, self.model)
         if self._completed is None or self._completed[0] is not policy or self._completed[1] != key:
             summary = with_prompts(policy.summary)
             if model is not None and summary.models == (AUTO,):
