@@ -47,7 +47,7 @@ def run_line(agent: Agent, line: str) -> CommandReply:
 
 
 def test_a_compaction_is_previewed_made_looked_behind_and_undone(agent: Agent) -> None:
-    before = agent.session.take_reading().estimate
+    before = agent.session.take_reading().tokens
     seen = [s.key for s in agent.session.view.get_visible_messages()]
     preview = run_line(agent, "/preview").text
     assert preview.startswith("would compact: ")
@@ -59,7 +59,7 @@ def test_a_compaction_is_previewed_made_looked_behind_and_undone(agent: Agent) -
     found = re.match(r"([\d,]+) -> ([\d,]+) tokens, target [\d,]+; messages \d+ -> \d+; must-keep facts", made)
     assert found is not None, made
     assert int(found[1].replace(",", "")) == before
-    assert agent.session.take_reading().estimate == int(found[2].replace(",", "")) < before
+    assert agent.session.take_reading().tokens == int(found[2].replace(",", "")) < before
     block = re.search(r"Block (\S+):", made)
     assert block is not None
 

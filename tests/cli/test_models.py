@@ -20,7 +20,7 @@ from tests.llm.conftest import SECRET, keys
 from tests.llm.loopback import ANSWERS, Got, Loopback, Script, Served, get_base_url
 
 __all__ = ["keys"]
-TOLD = "The work on the logs went on step by step and the tests passed."
+TOLD = "The work on the logs went on step by step: each file was read, changed and run in turn, and the tests passed."
 
 
 def make_writer(policy: str) -> Script:

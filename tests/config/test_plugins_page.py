@@ -38,8 +38,8 @@ def test_the_printed_policy_acts_at_its_own_size_and_counts_its_own_way(printed:
     policy = printed["policy"]
     assert isinstance(policy, Policy)
     session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), policy)
-    while session.take_reading(window=1_000_000).tokens * 10 < 10_000 * 8:
-        session.append(*make_work(10, words=40))
+    while session.take_reading(window=1_000_000).tokens < 8_000:
+        session.append(*make_work(2, start=session.view.length, words=40))
         assert session.compact(window=1_000_000).status == "nothing"
     while session.compact(window=1_000_000).status == "nothing":
         session.append(*make_work(4, start=session.view.length, words=40))

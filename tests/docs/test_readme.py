@@ -51,7 +51,8 @@ def get_readme_blocks(kind: str) -> list[str]:
 
 @pytest.mark.parametrize("code", collect_blocks("python"))
 def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.setenv("TENFOLD_STORE", str(tmp_path / "store.db"))
     messages = json.loads((SESSIONS / "desk.openai-chat.json").read_text("utf-8"))
     exec(compile(code, "example", "exec"), {"messages": messages})  # noqa: S102 - running the example is the test

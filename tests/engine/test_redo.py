@@ -60,7 +60,9 @@ def test_a_model_bettered_text_over_the_same_range_with_the_same_facts() -> None
     assert [(r.first, r.last) for r in second.replacements] == [
         (r.first, r.last) for r in first.replacements if r.kind == "summary"
     ]
-    assert second.tokens_after == outcome.tokens_after == sum(session.get_message_sizes().values())
+    assert outcome.reading_after is not None
+    assert second.tokens_after == outcome.reading_after.estimate == sum(session.get_message_sizes().values())
+    assert outcome.tokens_after == outcome.reading_after.tokens
     assert session.find_violations("anthropic") == ()
     assert session.undo() == second.id
     assert session.view.get_messages() == old_view

@@ -50,7 +50,8 @@ from tests.presets.making_blocks import COUNTER, count_view_tokens, get_newest_b
 PAGE = Path(__file__).parents[2] / "docs" / "custom-strategy.md"
 PRINTED, POLICY = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 (SETTINGS,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-TOLD = "The parts were read, one after the other."
+TOLD = "The parts were read, one after the other: I look at a part, and the part says what is in it and what is next."
+MORE = "More parts were read after that: I look at each part, and what the part says is what was there before."
 
 
 @pytest.fixture
@@ -257,7 +258,7 @@ def test_an_overflow_is_recovered_from() -> None:
 @pytest.mark.spec("blocks.C19", "blocks.Y13")
 def test_with_a_model_the_middle_is_one_text_and_an_update_of_it_later() -> None:
     """The original has one-liners only, whatever model there is."""
-    model = ScriptedModel([TOLD, "Then more of them."])
+    model = ScriptedModel([TOLD, MORE])
     policy = blocks(COUNTER, summary=with_prompts(SummarySettings(models=("m",))))
     session = make_session([make_loop(30)], policy, answerer=Answerer(model=model))
     assert session.compact(to=count_view_tokens(session) * 6 // 10).rung == "model"
@@ -266,7 +267,7 @@ def test_with_a_model_the_middle_is_one_text_and_an_update_of_it_later() -> None
     session.compact(to=count_view_tokens(session) * 6 // 10)
     assert [ask.purpose for ask in model.asks] == ["first", "update"]
     assert TOLD in model.asks[1].prompt
-    assert "Then more of them." in get_view_text(session)
+    assert MORE in get_view_text(session)
 
 
 @pytest.mark.spec("blocks.C20", "blocks.Y10")

@@ -253,7 +253,7 @@ def test_tokens_before_is_the_size_of_the_rebuilt_context() -> None:
     """The originals counted all entries, or those after the compaction only; the model sees neither."""
     session = make_session(make_exchanges(6))
     whole = prepare_or_fail(list(session.view.path.get_entries(0, session.view.length - 1))).tokens_before
-    assert session.compact(build_manual_call(session)).provider_tokens[0] == whole
+    assert session.compact(build_manual_call(session)).tokens_before == whole
     session.append(*make_exchanges(3, start=6))
     path = session.view.path
     second = prepare_or_fail(list(path.get_entries(0, path.length - 1)))

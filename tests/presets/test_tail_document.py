@@ -360,17 +360,17 @@ def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> No
     before = next(e for e in events if isinstance(e, SessionBeforeCompact)).preparation.tokens_before
     entry = next(e for e in events if isinstance(e, SessionCompact)).compaction_entry
     assert face.outcome is not None
-    assert face.outcome.provider_tokens[0] == shown
+    assert face.outcome.tokens_before == shown
     assert entry.tokens_before == shown
-    assert before == pytest.approx(shown, rel=0.02)
-    assert starts[0].tokens == pytest.approx(shown, rel=0.02)
-    assert starts[0].target < shown
+    assert (before, starts[0].tokens) == (shown, shown)
+    assert starts[0].target == face.outcome.target < shown
     line = build_event_line(CompactionEnd("s", face.outcome, 0))
     assert line is not None
-    assert f"({format_tokens(shown)} → {format_tokens(face.outcome.provider_tokens[1])} tokens)" in line.text
+    assert f"({format_tokens(shown)} → {format_tokens(face.outcome.tokens_after)} tokens)" in line.text
     (mark,) = [each.text for each in build_history(session) if each.kind == "mark"]
     assert "k → " in mark, "in thousands, as the line above, though the counter has less"
-    assert face.outcome.tokens_before < shown / 2, "the counter's own figure, which is not shown"
+    assert face.outcome.reading_before is not None
+    assert face.outcome.reading_before.estimate < shown / 2, "the counter's own figure, which is not shown"
 
 
 def _listen(starts: list[CompactionStart]) -> Extension:

@@ -186,7 +186,8 @@ def test_each_request_leaves_its_estimate_and_a_compaction_takes_the_report_back
     assert state.real_tokens == 0, "a factor of the bloated request says nothing any more"
     assert 0 < state.last_heuristic < first.last_heuristic, "that of the request as it was sent"
     assert state.contents_at_compaction == len(contents)
-    assert state.summarized_at == session.outcome.tokens_before
+    assert session.outcome.reading_before is not None
+    assert state.summarized_at == session.outcome.reading_before.estimate
     assert state.summary.startswith("## Current State")
 
 

@@ -96,14 +96,14 @@ async def compact(agent: Agent, focus: str) -> CommandReply:
 
 
 def _describe_outcome(out: Outcome) -> str:
-    before, after = out.provider_tokens
+    before, after = out.tokens_before, out.tokens_after
     if out.status != "compacted":
         return f"{out.status}: {out.reason} (the view takes {before:,} tokens)"
     must_keep = out.must_keep
     facts = f"; must-keep facts in view {must_keep.kept} of {must_keep.total}" if must_keep.total else ""
     missed = " missed" if out.target_missed else ""
     return (
-        f"{before:,} -> {after:,} tokens, target {out.provider_target:,}{missed}; messages "
+        f"{before:,} -> {after:,} tokens, target {out.target:,}{missed}; messages "
         f"{out.messages_before:,} -> {out.messages_after:,}{facts}\nBlock {shorten_id(out.block)}: "
         "/expand shows what it replaced, /undo undoes it"
     )
@@ -123,10 +123,10 @@ async def undo(agent: Agent, argument: str) -> CommandReply:
 
     def undo_newest() -> str:
         session = agent.session
-        before = session.take_reading().estimate
+        before = session.take_reading().tokens
         block = session.undo()
         return (
-            f"undone: Block {shorten_id(block)}; the view has {session.take_reading().estimate:,} tokens again, "
+            f"undone: Block {shorten_id(block)}; the view has {session.take_reading().tokens:,} tokens again, "
             f"instead of {before:,}"
         )
 

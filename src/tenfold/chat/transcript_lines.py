@@ -62,7 +62,7 @@ def build_event_line(event: Event) -> TranscriptLine | None:
     """Builds the line for an event. Returns None if the event is shown in another way."""
     match event:
         case CompactionEnd(outcome=outcome):
-            return build_compaction_mark(*outcome.provider_tokens)
+            return build_compaction_mark(outcome.tokens_before, outcome.tokens_after)
         case CompactionWarning(limit=limit):
             return TranscriptLine(
                 "note", f"the context is {event.fill:.0%} full; it is compacted at {format_tokens(limit)} tokens"

@@ -119,12 +119,10 @@ def decide_case(
     """Decides whether to act and down to which target, over a draft that changes nothing yet."""
     draft = build_draft(view, measured.policy, measured.call, measures)
     decision = make_decision(draft, measured)
-    counted = 0 if measured.policy.estimator.kind == "ratio" else measured.call.floor
-    overhead = max(0, measured.reading.floor - counted)
     draft = replace(draft, limit=decision.next_trigger)
     facts = collect_facts(draft) if decision.should_act else ()
     notes = list_notes(measured)
-    case = CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, overhead, notes)
+    case = CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, measured.reading, notes)
     return replace(case, token_factor=find_reported_correction(measured))
 
 
@@ -223,18 +221,20 @@ def consult_hooks(
 
 
 def build_consult_ask(case: CompactionCase, plan: Plan) -> ConsultAsk:
-    """Builds what the before-hooks are asked."""
+    """Builds what the before-hooks are asked. Its sizes are what the provider counts, unless the caller named one."""
     changed = plan.changed_pieces
     splits = [position for piece in changed for position in piece.cut_positions]
+    tokens, target, reading = plan.tokens_before, case.decision.target, case.reading
+    if case.call.to is None:
+        tokens, target = reading.tokens, round(reading.floor + reading.slope * target)
     return ConsultAsk(
         plan.explain(),
-        plan.tokens_before,
-        case.decision.target,
+        tokens,
+        target,
         case.call.focus,
         demand=case.call.demand,
         covered=Run(changed[0].first, changed[-1].last),
         exchange_start=splits[-1] if splits else None,
-        has_explicit_target=case.call.to is not None,
     )
 
 

@@ -16,6 +16,7 @@ from tenfold.plan.protected import CURRENT_REQUEST
 from tenfold.record.ask import EngineResult, Outcome
 from tenfold.record.block import Block, Fact, ModelCost, Receipt
 from tenfold.record.entry import Attempt
+from tenfold.record.token_reading import Reading
 from tenfold.summarize.fill import FilledPlan, count_visible_facts
 from tenfold.trigger.economy import build_receipt
 from tenfold.trigger.limits import Decision
@@ -27,10 +28,10 @@ AttemptStatus = Literal["nothing", "unsatisfiable", "failed"]
 class CompactionCase(Struct, frozen=True):
     """One compaction after the decision, and the ways in which it can end, with the numbers that explain it.
 
-    `facts` are those of everything in view, empty where the decision is not to act. `provider_overhead` are tokens
-    that the provider counts besides the view. `notes` say what else was decided. `waiting_for_model` says why a policy
-    that shows nothing without a model does nothing yet. `token_factor` is the reported correction of a counter by
-    characters, None where there is none.
+    `facts` are those of everything in view, empty where the decision is not to act. `reading` is the size of the view
+    as the provider counts it. `notes` say what else was decided. `waiting_for_model` says why a policy that shows
+    nothing without a model does nothing yet. `token_factor` is the reported correction of a counter by characters, None
+    where there is none.
     """
 
     draft: Draft
@@ -40,7 +41,7 @@ class CompactionCase(Struct, frozen=True):
     facts: tuple[Fact, ...]
     now: int
     new_id: Callable[[], str]
-    provider_overhead: int = 0
+    reading: Reading
     notes: tuple[str, ...] = ()
     waiting_for_model: str = ""
     token_factor: float | None = None
@@ -71,8 +72,10 @@ class CompactionCase(Struct, frozen=True):
     @property
     def itemized_least(self) -> dict[str, int]:
         """What the view cannot go below, as items, and what the provider counts besides the view."""
-        overhead = {"counted by the provider beside the view": self.provider_overhead} if self.provider_overhead else {}
-        return {**itemize_least(self.draft), **overhead}
+        counted = 0 if self.policy.estimator.kind == "ratio" else self.call.floor
+        overhead = max(0, self.reading.floor - counted)
+        items = {"counted by the provider beside the view": overhead} if overhead else {}
+        return {**itemize_least(self.draft), **items}
 
     @property
     def _is_known_unsatisfiable(self) -> bool:

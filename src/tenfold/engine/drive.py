@@ -123,11 +123,7 @@ class Answerer(Struct, frozen=True):
 
     def notify(self, event: Event) -> None:
         """Calls every listener with the event. That a summary failed is also logged, as a warning."""
-        match event:
-            case SummaryFailure(reason=reason) | CompactionFailure(outcome=Outcome(reason=reason)):
-                _LOG.warning("a summary model failed: %s", redact(reason))
-            case _:
-                pass
+        _report_failure(event)
         for listener in self.listeners:
             try:
                 wait_for_result(listener(event))
@@ -135,7 +131,8 @@ class Answerer(Struct, frozen=True):
                 self.report_problem(f"a listener raised {type(exc).__name__}: {exc}; it was ignored")
 
     async def anotify(self, event: Event) -> None:
-        """Calls every listener with the event, on the running loop. Awaits those that are coroutine functions."""
+        """Does the same as `notify` on the running loop. Awaits listeners that are coroutine functions."""
+        _report_failure(event)
         for listener in self.listeners:
             try:
                 result = listener(event)
@@ -158,6 +155,15 @@ class Answerer(Struct, frozen=True):
             self.problem_reporter(problem)
         else:
             _LOG.warning(redact(problem))
+
+
+def _report_failure(event: Event) -> None:
+    """Logs a warning if a summary failed, so that it is seen where nobody listens."""
+    match event:
+        case SummaryFailure(reason=reason) | CompactionFailure(outcome=Outcome(reason=reason)):
+            _LOG.warning("a summary model failed: %s", redact(reason))
+        case _:
+            return
 
 
 def _to_error_answer(exc: BaseException) -> Answer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.record.block import MUST_KEEP, FileLists, ModelCost, Receipt, Run
 from tenfold.record.entry import Entry
@@ -50,7 +51,7 @@ class ConsultAsk(Struct, frozen=True, tag="consult"):
     a compaction is about to run or a branch is about to be left. `demand` says who asks for a compaction. `covered` is
     the range of positions in which the plan changes the view, or which is left with a branch, and `exchange_start` the
     position of the exchange that the end of the range splits; None where there is none. `target_entry` is the id of the
-    entry that a session moves to when it leaves a branch. `has_explicit_target` says that the caller named the target.
+    entry that a session moves to when it leaves a branch. `tokens_before` and `target` are in the unit of an `Outcome`.
     """
 
     plan: str
@@ -62,7 +63,6 @@ class ConsultAsk(Struct, frozen=True, tag="consult"):
     covered: Run | None = None
     exchange_start: int | None = None
     target_entry: str = ""
-    has_explicit_target: bool = False
 
 
 class ReadAsk(Struct, frozen=True, tag="read"):
@@ -110,7 +110,10 @@ class FactCount(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
-    """The result of a compaction. Token numbers are sizes of the view, by the policy's counter.
+    """The result of a compaction. Token numbers are sizes of the view, as the provider counts them.
+
+    With an explicit target, and in an Outcome that no session has given out, they are by the policy's counter, like the
+    target. `Reading.estimate` and the Block always have the counter's own figures.
 
     `facts` maps each kind of fact to (number kept in view, total number). `itemised` lists the parts of the least
     size with their tokens. `target_missed` says that the least size was above the target. `violations` are rule
@@ -142,23 +145,13 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     reading_before: Reading | None = None
     reading_after: Reading | None = None
 
-    @property
-    def provider_tokens(self) -> tuple[int, int]:
-        """What the provider counts for the view before and after: the numbers to show beside a window.
-
-        By the policy's counter where no session has read the view.
-        """
-        before, after = self.reading_before, self.reading_after
-        return (
-            before.tokens if before is not None else self.tokens_before,
-            after.tokens if after is not None else self.tokens_after,
+    def convert_sizes(self, before: Reading, after: Reading) -> Outcome:
+        """Returns the Outcome with its sizes as the provider counts them. `after` counts only if a Block was made."""
+        size = before.tokens
+        target = round(before.floor + before.slope * self.target) if self.target else 0
+        return replace(
+            self, tokens_before=size, tokens_after=after.tokens if self.status == "compacted" else size, target=target
         )
-
-    @property
-    def provider_target(self) -> int:
-        """The target as the provider would count it; as given where the size of the view is not corrected either."""
-        reading = self.reading_before
-        return round(reading.floor + reading.slope * self.target) if reading is not None else self.target
 
     @property
     def unclassified_count(self) -> int:

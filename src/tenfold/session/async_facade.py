@@ -54,13 +54,20 @@ R = TypeVar("R")
 
 
 async def run_uninterrupted(work: Callable[[], T]) -> T:
-    """Runs work that appends entries in a thread. A cancelled caller waits for its end: a thread cannot be stopped."""
+    """Runs work that appends entries in a thread. A cancelled caller waits for its end: a thread cannot be stopped.
+
+    However often it is cancelled: the task groups of anyio cancel again until the task has ended.
+    """
     task = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
 
 
 async def _wait_until_done(future: Future[R]) -> None:
@@ -129,7 +136,7 @@ class AsyncSession:
             self._running_task = None
 
     def _build_cancelled_outcome(self) -> Outcome:
-        tokens = sum(self.session.get_message_sizes().values())
+        tokens = self.session.take_reading().tokens
         return Outcome("cancelled", "it was aborted", tokens, tokens, 0)
 
     async def _run_compaction(self, call: Call, *, is_request: bool) -> Outcome:

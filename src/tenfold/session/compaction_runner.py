@@ -355,7 +355,8 @@ class CompactionRunner:
             if reading.tokens - saved * reading.slope > most:
                 return None
             plan = f"prepared ahead: Block {result.entry.id}, {saved:,} tokens less"
-            consult = ConsultAsk(plan, reading.estimate, result.outcome.target)
+            target = round(reading.floor + reading.slope * result.outcome.target)
+            consult = ConsultAsk(plan, reading.tokens, target)
             self.answerer.notify(self._build_started_event(consult, call.run))
         outcome = self.apply_result(result, view, call)
         return outcome if outcome.status == "compacted" else None
@@ -367,6 +368,7 @@ class CompactionRunner:
 
         With `call`, the Outcome's readings are out of its window, and count what is sent besides the view.
         """
+        has_explicit_target = call is not None and call.to is not None
         call = replace(call or self.build_call(), to=None)
         before = self._read_view(planned_view, call)
         outcome = self._append_result(result, planned_view)
@@ -375,6 +377,8 @@ class CompactionRunner:
         if view is not planned_view:
             after = self._read_view(view, replace(call, calibration=self._conversation.calibration))
         outcome = replace(outcome, reading_before=before, reading_after=after)
+        if not has_explicit_target:
+            outcome = outcome.convert_sizes(before, after)
         is_repeated = outcome.status == "unsatisfiable" and result.entry is None  # the first time it was reported
         session, now = self._conversation.address.session, self._conversation.stamps.now()
         failure, event = build_summary_failure(session, outcome, now), build_event(session, outcome, now)
@@ -439,14 +443,9 @@ class CompactionRunner:
     # -- events --------------------------------------------------------------------------------------------------------
 
     def _build_started_event(self, consult: ConsultAsk, run: str) -> CompactionStart:
-        """Builds the event of a start. Its sizes are what the provider counts, unless the caller named the target."""
         conversation = self._conversation
         session, policy, time = conversation.address.session, self.policy.name, conversation.stamps.now()
-        tokens, target = consult.tokens_before, consult.target
-        if not consult.has_explicit_target:
-            reading = self.take_reading(self.build_call())
-            tokens, target = (round(reading.floor + reading.slope * size) for size in (tokens, target))
-        return CompactionStart(session, policy, tokens, target, consult.plan, time, run)
+        return CompactionStart(session, policy, consult.tokens_before, consult.target, consult.plan, time, run)
 
     def _notify_warning(self, call: Call) -> None:
         """Notifies the listeners if a check finds the view in the warning zone."""

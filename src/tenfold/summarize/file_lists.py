@@ -44,7 +44,7 @@ def _render_list(tag: str, paths: tuple[str, ...], limit: int) -> str:
 
 
 def _render_path(path: str) -> str:
-    return clean_text(path).replace("\n", " ").replace("<", "%3C")
+    return " ".join(clean_text(path).splitlines()).replace("<", "%3C")
 
 
 def split_at_footer(facts: Sequence[Fact], footer: Footer) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:

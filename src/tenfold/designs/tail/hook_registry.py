@@ -191,10 +191,7 @@ class HookBinding:
         )
         view = session.view
         preparation = compaction.prepare_range(
-            view,
-            ask.covered,
-            exchange_start=ask.exchange_start,
-            tokens_before=session.estimate_provider_tokens(ask.tokens_before),
+            view, ask.covered, exchange_start=ask.exchange_start, tokens_before=ask.tokens_before
         )
         return SessionBeforeCompact(preparation, tuple(view.path.get_entries(0, view.length - 1)), ask.focus)
 
@@ -230,7 +227,7 @@ class HookBinding:
         if outcome.status == "compacted":
             entry = await asyncio.to_thread(get_compaction_entry, self._session, outcome.block)
             if not entry.from_hook:
-                entry = replace(entry, tokens_before=outcome.provider_tokens[0])
+                entry = replace(entry, tokens_before=outcome.tokens_before)
             result = entry.result
             await self.emit(SessionCompact(entry, entry.from_hook))
         if self._auto_reason:
