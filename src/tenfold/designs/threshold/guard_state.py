@@ -33,9 +33,9 @@ _STATE_KEYS = {
 class GuardState(Struct, frozen=True):
     """What the design stores in a host's state dictionary. Here it is derived from the log.
 
-    `summarized_at` is the size before the newest summary, by the counter, and `contents_at_compaction` the number of messages
-    that it covers. `real_tokens` is the provider's report for the last request, 0 if there is none since the newest
-    summary. `last_heuristic` is our own count of the last request as it was sent.
+    `summarized_at` is the size before the newest summary, by the counter, and `contents_at_compaction` the number of
+    messages that it covers. `real_tokens` is the provider's report for the last request, 0 if there is none since the
+    newest summary. `last_heuristic` is our own count of the last request as it was sent.
     """
 
     summary: str = ""
