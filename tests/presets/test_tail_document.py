@@ -21,8 +21,10 @@ from tenfold.designs.tail import (
     SessionCompact,
     SessionManager,
     TailHooks,
+    build_session_context,
     estimate_context_tokens,
     find_cut_point,
+    find_last_usage,
     find_prev_compaction_index,
     generate_branch_summary,
     get_compaction_entry,
@@ -334,15 +336,23 @@ def test_the_context_is_estimated_from_messages_as_documented() -> None:
     assert (got.tokens, got.usage_tokens, got.trailing_tokens, got.last_usage_index) == (761, 750, 11, 1)
     with pytest.raises(UsageError, match="give one kind"):
         estimate_context_tokens([make_user("u"), *make_path(messages)])
-    with pytest.raises(BadInput):
-        estimate_context_tokens([{"no": "message"}])
+    for unknown in ([{"no": "message"}], [{"role": "toolResult", "toolCallId": "c"}], [1], "text"):
+        with pytest.raises(
+            BadInput, match="estimate_context_tokens takes the entries of a path, `Message`s, or"
+        ) as caught:
+            estimate_context_tokens(unknown)  # type: ignore[arg-type]
+        assert "format=" not in str(caught.value), "it has no such argument"
 
 
-@pytest.mark.spec("tail.A13", "tail.A11")
-def test_prepare_refuses_messages_with_a_sentence() -> None:
-    """A list of messages gave None."""
-    with pytest.raises(UsageError, match="takes the entries of a path"):
-        Compaction().prepare(make_exchanges(3))  # type: ignore[arg-type]
+@pytest.mark.spec("tail.A13", "tail.A11", "tail.A14", "tail.A17", "tail.A33")
+@pytest.mark.parametrize(
+    "function",
+    [Compaction().prepare, find_prev_compaction_index, find_cut_point, find_last_usage, build_session_context],
+)
+def test_what_takes_entries_refuses_messages_with_a_sentence(function: Callable[[object], object]) -> None:
+    """A list of messages gave None, -1, or an `AttributeError`."""
+    with pytest.raises(UsageError, match=f"^{function.__name__} takes the entries of a path"):
+        function(make_exchanges(3))
 
 
 @pytest.mark.spec("tail.A21", "tail.A12")
@@ -398,6 +408,7 @@ def test_the_session_has_the_methods_of_the_document() -> None:
     assert outcome.status == "compacted"
     entry = get_compaction_entry(session, outcome.block)
     assert (entry.summary, entry.tokens_before) == ("What was done.", result.tokens_before)
+    assert not entry.from_hook, "no hook was asked"
     assert list(manager.build_session_context().messages) == session.view.get_messages()
     branch = manager.get_branch()
     assert find_prev_compaction_index(branch) == len(branch) - 1

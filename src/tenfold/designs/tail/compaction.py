@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.tail import DEFAULTS, resolve_keep_tokens, tail
-from tenfold.designs.tail.context_tokens import ENTRY_TYPES, estimate_context_tokens
+from tenfold.designs.tail.context_tokens import check_entries, estimate_context_tokens
+from tenfold.designs.tail.recorded_compaction import is_compaction_last
 from tenfold.engine.call import Call, Measures
 from tenfold.engine.compact import Effects, build_draft
 from tenfold.engine.drive import Answerer, arun_engine, run_engine
-from tenfold.errors import UsageError
 from tenfold.facts.file_footer import without_footer
 from tenfold.facts.section import render_facts
 from tenfold.llm.model import Model
@@ -34,7 +34,7 @@ from tenfold.plan.stages.condense import build_summary
 from tenfold.plan.stages.cut import CutStage
 from tenfold.plan.stubs import render_expand_hint
 from tenfold.record.ask import EngineResult, Outcome
-from tenfold.record.block import Block, FileLists, Run, Substitute
+from tenfold.record.block import FileLists, Run, Substitute
 from tenfold.record.entry import Entry
 from tenfold.record.message import Message, get_text
 from tenfold.session.conversation import SESSION_MODEL
@@ -203,6 +203,7 @@ class CutPointResult(Struct, frozen=True):
 
 def find_prev_compaction_index(path_entries: Sequence[Entry]) -> int:
     """Finds the newest compaction in force on a path, and returns its index; -1 if there is none."""
+    check_entries(path_entries, "find_prev_compaction_index")
     live = View.from_path(Path(path_entries)).state.live_blocks
     return live[-1] if live else -1
 
@@ -219,6 +220,7 @@ def find_cut_point(
 
     The tail begins with a whole step, never with a tool result. If all fits, the cut is at the start.
     """
+    check_entries(path_entries, "find_cut_point")
     end = len(path_entries) if end_index is None else end_index
     keep = resolve_keep_tokens(keep_recent_tokens, retain_recent_tokens)
     compaction = Compaction(settings=CompactionSettings(keep_recent_tokens=keep))
@@ -270,12 +272,8 @@ class Compaction:
 
         There is nothing to do for an empty path, if the last entry is a compaction, or if all fits the tokens to keep.
         """
-        if not all(isinstance(entry, ENTRY_TYPES) for entry in path_entries):
-            raise UsageError(
-                "prepare takes the entries of a path, as `SessionManager.get_branch` returns them, and not messages: "
-                "the id of an entry says where the retained tail begins"
-            )
-        if not path_entries or isinstance(path_entries[-1], Block):
+        check_entries(path_entries, "prepare")
+        if not path_entries or is_compaction_last(path_entries):
             return None
         draft, goal = self._start_plan(View.from_path(Path(path_entries)))
         after = CutStage().apply(draft, goal)
