@@ -21,6 +21,7 @@ from tenfold.designs.tail.recorded_compaction import is_compaction_last
 from tenfold.engine.call import Call, Measures
 from tenfold.engine.compact import Effects, build_draft
 from tenfold.engine.drive import Answerer, arun_engine, run_engine
+from tenfold.errors import UsageError
 from tenfold.facts.file_footer import without_footer
 from tenfold.facts.section import render_facts
 from tenfold.llm.model import Model
@@ -240,14 +241,17 @@ class Compaction:
 
     def __init__(
         self,
-        model: Model | None = None,
+        model: Model | str | None = None,
         *,
         settings: CompactionSettings | SettingsProvider = DEFAULT_SETTINGS,
         counter: Counter | None = None,
         summary: SummarySettings | None = None,
     ) -> None:
-        """`model` writes the summaries; without one code does. `settings` may be a callable, read at every use."""
-        self._model = model
+        """`model`, also by its name as for `Agent`, writes the summaries; without one code does.
+
+        `settings` may be a callable, read at every use. Raises `UsageError` for a model that cannot be used.
+        """
+        self._model = _open_model(model)
         self._settings = settings
         self._counter = counter or CharacterCounter()
         self._summary = summary
@@ -346,6 +350,19 @@ class Compaction:
         details = NO_DETAILS if filled.failure else to_details(filled.files)
         results.append(CompactionResult(summary, preparation.retained_from_id, before, details, failed=filled.failure))
         return EngineResult(Outcome("nothing", "written, not appended", before, before, 0))
+
+
+def _open_model(model: Model | str | None) -> Model | None:
+    if isinstance(model, str):
+        from tenfold.llm.provider import ProviderModel  # noqa: PLC0415 - an optional extra
+
+        return ProviderModel(model)
+    if model is not None and not callable(getattr(model, "answer", None)):
+        raise UsageError(
+            "`model` is a name as in 'anthropic:claude-haiku-4-5', or a `tenfold.llm.model.Model`, which answers Asks, "
+            f"and not a {type(model).__name__}"
+        )
+    return model
 
 
 def complete_policy(policy: Policy, model: Model | None) -> Policy:
