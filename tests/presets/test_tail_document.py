@@ -212,6 +212,8 @@ def test_an_unknown_event_and_a_wrong_signature_are_refused_at_registration() ->
     hooks = TailHooks()
     with pytest.raises(UsageError, match="did you mean 'session_before_compact'"):
         hooks.on("session_before_compaction")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no event is called None"):
+        hooks.on(None)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"takes \(event, ctx\) or \(event\), and takes_three"):
 
         @hooks.on("session_compact")
