@@ -381,7 +381,7 @@ def test_the_context_is_estimated_from_messages_as_documented() -> None:
         assert "format=" not in str(caught.value), "it has no such argument"
 
 
-@pytest.mark.spec("tail.A13", "tail.A11", "tail.A14", "tail.A17", "tail.A33")
+@pytest.mark.spec("tail.A13", "tail.A14", "tail.A17")
 @pytest.mark.parametrize(
     "function",
     [Compaction().prepare, find_prev_compaction_index, find_cut_point, find_last_usage, build_session_context],
