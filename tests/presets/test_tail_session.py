@@ -260,6 +260,21 @@ def test_what_followed_the_recorded_compaction_can_be_prepared_at_once(tmp_path:
         assert found is None or found.previous_summary == "So far."
 
 
+@pytest.mark.spec("tail.A35", "tail.A4")
+def test_a_check_acts_at_once_on_what_the_tool_kept_and_what_followed(tmp_path: Path) -> None:
+    """The guard against repetition took the restored Block for a compaction of ours, after which nothing had come."""
+    lines = [*_make_pi_lines(8), _make_compaction(13), *_make_pi_lines(30, start=8)]
+    session = _import_lines(tmp_path, lines, SqliteStore(":memory:"))
+    assert SessionManager(session).restore_compaction() is not None
+    window = session.take_reading().tokens + 1_000  # above window - reserve, below the hard limit
+    outcome = session.compact(session.build_call(window=window))
+    assert outcome.status == "compacted", outcome.reason
+    model = session.answerer.model
+    assert isinstance(model, Structured)
+    assert "So far." in model.asked[0].prompt
+    assert session.compact(session.build_call(window=window)).status == "nothing"
+
+
 @pytest.mark.spec("tail.A35")
 @pytest.mark.parametrize(
     ("odd", "status"),

@@ -128,7 +128,8 @@ class TailAgent:
     def should_compact(self) -> bool:
         """Whether a check would compact now: under `tail`, above window - reserve.
 
-        The session's policy decides. Never if it is disabled, or for a window that is not known.
+        The session's policy decides. Never if it is disabled, or for a window that is not known. What was compacted a
+        moment ago is left alone until it has grown.
         """
         if self.agent.window is None or not self.session.policy.auto:
             return False

@@ -24,16 +24,13 @@ from tenfold.formats.session_draft import DAMAGED_KIND, MAX_TOKENS, parse_token_
 from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import SUMMARY
 from tenfold.record.ask import EngineResult, Outcome
-from tenfold.record.block import Block, FileLists, Replacement, Substitute
+from tenfold.record.block import RECORDED, Block, FileLists, Replacement, Substitute
 from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, get_message
 from tenfold.session import Session
 from tenfold.store.ids import IDS, get_current_time
 from tenfold.summarize.asking import clean_text
 from tenfold.summarize.fill import build_summary_message, collect_covered_files, collect_facts, select_carried
 from tenfold.view.fold import View
-
-RECORDED = "recorded"
-"""The reason of a Block that was restored."""
 
 
 class SuppliedCompaction(Struct, frozen=True):
