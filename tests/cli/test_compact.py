@@ -281,3 +281,36 @@ def test_facts_that_found_no_room_are_counted_aloud(tenfold: Cli, pi: Path) -> N
     assert "must-keep facts did not fit" in ran.out
     tenfold.run_ok("undo", "last")
     assert "did not fit" not in tenfold.run_ok("compact", pi, "--to", "10%").out
+
+
+def test_the_policy_tail_begins_with_the_compaction_that_the_file_records(
+    tenfold: Cli, pi: Path, tmp_path: Path
+) -> None:
+    """What the tool had hidden was all in view again, and its summary was lost to the next one."""
+    lines = [json.loads(line) for line in pi.read_text("utf-8").splitlines()]
+    middle = len(lines) // 2
+    kept = next(n for n in range(middle, len(lines)) if lines[n].get("message", {}).get("role") == "user")
+    end = {"parentId": lines[-1]["id"], "id": "c0ffee00", "timestamp": lines[-1]["timestamp"]}
+    compaction = {"type": "compaction", "summary": "The logs were read.", "firstKeptEntryId": lines[kept]["id"], **end}
+    file = tmp_path / "ended.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in [*lines, compaction]), "utf-8")
+    wide = ("--policy", "tail", "--window", "1000000", "--json")
+
+    (raw,) = tenfold("compact", file, "--policy", "tenfold", *wide[2:], "--store", ":memory:").objects
+    (previewed,) = tenfold("compact", file, *wide, "--preview").objects
+    ran = tenfold("compact", file, *wide)
+    (first,) = ran.objects
+    assert "the compaction that pi recorded is in force" in ran.err
+    assert first["status"] == "nothing", "what pi sent fits"
+    assert raw["messages_before"] == len(lines) - 1
+    assert first["messages_before"] == len(lines) - kept + 1, "its summary and what it kept"
+    assert first["tokens_before"] < raw["tokens_before"]
+    assert previewed["messages_before"] == first["messages_before"]
+    again = tenfold("compact", file, *wide)
+    assert again.objects == [first]
+    assert "recorded" not in again.err, "once"
+    assert "The logs were read." in tenfold.run_ok("export", first["session"]).out
+    assert tenfold.run_ok("export", first["session"], "--original").out == file.read_text("utf-8")
+    tenfold.run_ok("undo", first["session"])
+    (undone,) = tenfold("compact", file, *wide).objects
+    assert undone["messages_before"] == raw["messages_before"], "undone, it stays undone"

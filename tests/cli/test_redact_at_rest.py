@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tenfold.config.settings import build_policy
-from tenfold.formats import read_file
+from tenfold.formats import read_data, read_file
 from tenfold.formats.export_items import get_original_items
 from tenfold.formats.importer import import_sessions
 from tenfold.formats.session_files import FORMATS
@@ -95,6 +95,29 @@ def test_what_has_no_secret_is_stored_as_it_is() -> None:
     (one,), (two,) = plain.list_sessions("default"), redacting.list_sessions("default")
     first, second = plain.read_entries("default", one.info.id), redacting.read_entries("default", two.info.id)
     assert [e.message for e in first if hasattr(e, "message")] == [e.message for e in second if hasattr(e, "message")]
+    damaged = (
+        b'{"type":"session","cwd":"/w"}\n{"type":"message","message":{"role":"user","content":"hi"}}\n\xff\xfe {\n'
+    )
+    import_sessions(read_data(damaged, file="f", skip_damaged=True), redacting, "default", CharacterCounter())
+    row = next(each for each in redacting.list_sessions("default") if each.info.format == "pi")
+    assert FORMATS["pi"].render_file(row.info, get_original_items(redacting, "default", row.info.id)) == damaged
+
+
+def test_a_line_without_a_message_holds_none(tmp_path: Path) -> None:
+    """The summary that pi recorded of its own compaction was stored with the secrets in it."""
+    header = {"type": "session", "version": 3, "id": "s", "cwd": "/w"}
+    summary = "\n".join(kind.text for kind in KINDS)
+    line = {"type": "compaction", "id": "c", "parentId": None, "summary": summary, "firstKeptEntryId": "a"}
+    source = tmp_path / "pi.jsonl"
+    source.write_text(json.dumps(header) + "\n" + json.dumps(line) + "\n")
+    store = SqliteStore(tmp_path / "store.db", redact_at_rest=True)
+    for _ in range(2):
+        import_sessions(read_file(source), store, "default", CharacterCounter())
+    (row,) = store.list_sessions("default")
+    exported = FORMATS["pi"].render_file(row.info, get_original_items(store, "default", row.info.id)).decode()
+    assert [json.loads(each)["type"] for each in exported.splitlines()] == ["session", "compaction"]
+    assert row.entry_count == 1
+    assert list_leaks([exported, read_bytes(tmp_path / "store.db")], KINDS) == []
 
 
 def test_a_title_holds_none() -> None:

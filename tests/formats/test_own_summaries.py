@@ -193,3 +193,63 @@ def test_a_compaction_entry_of_pi_is_a_summary_of_pi() -> None:
     message = next(e.message for e in parsed.entries if isinstance(e, MessageEntry) and "7443" in get_text(e.message))
     assert message.origin == "harness"
     assert get_text(message).startswith("The conversation history before this point was compacted into")
+
+
+def make_pi_file(version: int) -> bytes:
+    """Ten exchanges, what pi recorded of its compaction of the first five, and one exchange more."""
+    said = [
+        ("user", f"do {n}") if at == 0 else ("assistant", f"{n}: {'done ' * 300}") for n in range(10) for at in (0, 1)
+    ]
+    lines: list[dict[str, object]] = [
+        {"type": "message", "message": {"role": role, "content": [{"type": "text", "text": text}]}}
+        for role, text in said
+    ]
+    kept: dict[str, object] = {"firstKeptEntryId": "e10"} if version > 1 else {"firstKeptEntryIndex": 11}
+    lines += [{"type": "compaction", "summary": "half is done", "tokensBefore": 9, **kept}, *lines[-2:]]
+    if version > 1:
+        lines = [{**line, "id": f"e{n}", "parentId": f"e{n - 1}" if n else None} for n, line in enumerate(lines)]
+    header = {"type": "session", "version": version, "id": "s", "cwd": "/w"}
+    return b"".join(json.dumps(line).encode() + b"\n" for line in [header, *lines])
+
+
+def make_claude_code_file() -> bytes:
+    """The same as Claude Code writes it, which keeps nothing of what it compacted."""
+    lines: list[dict[str, object]] = []
+    for n in range(10):
+        answer = {"id": f"m{n}", "role": "assistant", "content": [{"type": "text", "text": f"{n}: {'done ' * 300}"}]}
+        lines.append({"uuid": f"u{n}", "type": "user", "message": {"role": "user", "content": f"do {n}"}})
+        lines.append({"uuid": f"a{n}", "type": "assistant", "message": answer})
+    lines.append({"uuid": "b", "type": "system", "subtype": "compact_boundary", "logicalParentUuid": "a9"})
+    summary = {"role": "user", "content": "half is done"}
+    lines.append({"uuid": "c", "type": "user", "isCompactSummary": True, "message": summary})
+    lines.append({"uuid": "d", "type": "user", "message": {"role": "user", "content": "go on"}})
+    for before, line in zip([None, *lines], lines, strict=False):
+        is_boundary = "logicalParentUuid" in line
+        line |= {"parentUuid": before["uuid"] if before and not is_boundary else None, "sessionId": "s"}
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("data", "link", "parent"),
+    [(make_pi_file(1), "", ""), (make_pi_file(3), "id", "parentId"), (make_claude_code_file(), "uuid", "parentUuid")],
+    ids=["pi 1", "pi 3", "claude-code"],
+)
+def test_a_file_with_our_summary_leaves_out_the_compactions_that_its_own_tool_recorded(
+    data: bytes, link: str, parent: str
+) -> None:
+    """The tool went by its own: of such a file it saw its old summary and what followed it, and nothing of ours."""
+    (parsed,) = read_data(data, file="f")
+    session = open_imported(parsed, SqliteStore(":memory:"))
+    assert render_sessions([(parsed.info, get_view_items(session.view))]) == data, (
+        "nothing changed, so every byte stays"
+    )
+    assert session.compact(to=session.count_uncompacted() * 6 // 10).status == "compacted"
+    written = render_sessions([(parsed.info, get_view_items(session.view))])
+    for mark in (b'"compaction"', b"compact_boundary", b"isCompactSummary"):
+        assert mark not in written
+    lines = [json.loads(line) for line in written.splitlines()]
+    links = [(line[link], line[parent]) for line in lines if line.get(link) and "cwd" not in line] if link else []
+    assert [p for _, p in links] == [None, *(own for own, _ in links)][: len(links)]
+    (again,) = read_data(written, file="g")
+    texts = [get_text(m) for e in again.entries if (m := get_message(e)) is not None]
+    assert texts == [get_text(m) for m in session.view.get_messages()]

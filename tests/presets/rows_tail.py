@@ -285,7 +285,8 @@ ROWS: tuple[Row, ...] = (
         ("tail.A35", "tail.A33"),
         "compaction entries of pi and Claude Code",
         _SESSION + ".restore_compaction",
-        "the newest of a file as a Block: the context that the tool sent. Reading a file alone hides nothing",
+        "the newest of a file as a Block: the context that the tool sent. `tenfold compact --policy tail` does it by "
+        "itself (`Policy.restores_recorded`); reading a file alone hides nothing",
     ),
     Row(
         ("tail.A36", "tail.W12"),

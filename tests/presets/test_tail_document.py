@@ -7,11 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.settings import ModelSettings
 
+from tenfold.agent import Agent, TailAgent
 from tenfold.chat.transcript_lines import build_event_line, build_history, format_tokens
 from tenfold.config.extensions import Extension
 from tenfold.config.presets.tail import tail
-from tenfold.config.settings import LivePolicy
+from tenfold.config.settings import LivePolicy, build_policy
 from tenfold.designs.tail import (
     Compaction,
     CompactionResult,
@@ -21,8 +25,10 @@ from tenfold.designs.tail import (
     SessionCompact,
     SessionManager,
     TailHooks,
+    build_session_context,
     estimate_context_tokens,
     find_cut_point,
+    find_last_usage,
     find_prev_compaction_index,
     generate_branch_summary,
     get_compaction_entry,
@@ -36,6 +42,7 @@ from tenfold.session import AsyncSession
 from tests.presets.tail_making import (
     COUNTER,
     SMALL,
+    QuietModel,
     Structured,
     build_manual_call,
     get_blocks,
@@ -94,6 +101,26 @@ def test_run_compaction_is_awaited_and_nothing_blocks_a_running_loop() -> None:
     assert asyncio.run(compact()) is True
     assert len(ticks) > 1
     assert any("the parser" in ask.prompt for ask in model.asked)
+
+
+@pytest.mark.parametrize("preset", ["tail", "tenfold"])
+@pytest.mark.spec("tail.A3", "tail.A4")
+def test_should_compact_tells_what_the_check_at_the_end_of_a_run_will_do(preset: str) -> None:
+    """It went by the published sizes also under another policy, and left out what is kept free for an answer."""
+    answers = set()
+    for exchanges in (1, 2, 4):
+        policy = replace(build_policy(preset, COUNTER), checks=("end_of_run",))
+        session = make_session(make_exchanges(exchanges, tokens=1_000), policy)
+        settings = ModelSettings(max_tokens=12_000)
+        face = TailAgent(Agent(QuietModel(), session=session, window=32_000, settings=settings))
+        answers.add(is_due := face.should_compact())
+        asyncio.run(face.invoke("Go on."))
+        assert bool(get_blocks(session)) is is_due, (preset, exchanges)
+    assert answers == {True, False}
+    off = TailAgent(
+        Agent(QuietModel(), session=make_session(make_exchanges(9), tail(COUNTER, enabled=False)), window=9)
+    )
+    assert off.should_compact() is False
 
 
 # -- hooks ---------------------------------------------------------------
@@ -185,6 +212,8 @@ def test_an_unknown_event_and_a_wrong_signature_are_refused_at_registration() ->
     hooks = TailHooks()
     with pytest.raises(UsageError, match="did you mean 'session_before_compact'"):
         hooks.on("session_before_compaction")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no event is called None"):
+        hooks.on(None)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"takes \(event, ctx\) or \(event\), and takes_three"):
 
         @hooks.on("session_compact")
@@ -317,6 +346,16 @@ def test_the_model_that_is_given_writes() -> None:
     assert len(other.asked) == 1
 
 
+@pytest.mark.spec("tail.A24")
+def test_a_model_is_a_name_or_answers_asks_and_anything_else_is_refused_at_once() -> None:
+    """It was refused by an `AttributeError` when the summary was to be written."""
+    with pytest.raises(UsageError, match="answers Asks, and not a TestModel"):
+        Compaction(TestModel())  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="nowhere"):
+        Compaction("nowhere:model")
+    assert Compaction(None).settings == CompactionSettings()
+
+
 # -- counting ---------------------------------------------------------------
 
 
@@ -334,15 +373,23 @@ def test_the_context_is_estimated_from_messages_as_documented() -> None:
     assert (got.tokens, got.usage_tokens, got.trailing_tokens, got.last_usage_index) == (761, 750, 11, 1)
     with pytest.raises(UsageError, match="give one kind"):
         estimate_context_tokens([make_user("u"), *make_path(messages)])
-    with pytest.raises(BadInput):
-        estimate_context_tokens([{"no": "message"}])
+    for unknown in ([{"no": "message"}], [{"role": "toolResult", "toolCallId": "c"}], [1], "text"):
+        with pytest.raises(
+            BadInput, match="estimate_context_tokens takes the entries of a path, `Message`s, or"
+        ) as caught:
+            estimate_context_tokens(unknown)  # type: ignore[arg-type]
+        assert "format=" not in str(caught.value), "it has no such argument"
 
 
-@pytest.mark.spec("tail.A13", "tail.A11")
-def test_prepare_refuses_messages_with_a_sentence() -> None:
-    """A list of messages gave None."""
-    with pytest.raises(UsageError, match="takes the entries of a path"):
-        Compaction().prepare(make_exchanges(3))  # type: ignore[arg-type]
+@pytest.mark.spec("tail.A13", "tail.A14", "tail.A17")
+@pytest.mark.parametrize(
+    "function",
+    [Compaction().prepare, find_prev_compaction_index, find_cut_point, find_last_usage, build_session_context],
+)
+def test_what_takes_entries_refuses_messages_with_a_sentence(function: Callable[[object], object]) -> None:
+    """A list of messages gave None, -1, or an `AttributeError`."""
+    with pytest.raises(UsageError, match=f"^{function.__name__} takes the entries of a path"):
+        function(make_exchanges(3))
 
 
 @pytest.mark.spec("tail.A21", "tail.A12")
@@ -368,7 +415,7 @@ def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> No
     assert line is not None
     assert f"({format_tokens(shown)} → {format_tokens(face.outcome.tokens_after)} tokens)" in line.text
     (mark,) = [each.text for each in build_history(session) if each.kind == "mark"]
-    assert "k → " in mark, "in thousands, as the line above, though the counter has less"
+    assert mark == line.text, "though the counter has less"
     assert face.outcome.reading_before is not None
     assert face.outcome.reading_before.estimate < shown / 2, "the counter's own figure, which is not shown"
 
@@ -398,6 +445,7 @@ def test_the_session_has_the_methods_of_the_document() -> None:
     assert outcome.status == "compacted"
     entry = get_compaction_entry(session, outcome.block)
     assert (entry.summary, entry.tokens_before) == ("What was done.", result.tokens_before)
+    assert not entry.from_hook, "no hook was asked"
     assert list(manager.build_session_context().messages) == session.view.get_messages()
     branch = manager.get_branch()
     assert find_prev_compaction_index(branch) == len(branch) - 1

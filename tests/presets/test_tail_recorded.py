@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -174,11 +175,34 @@ def test_no_modified_file_of_a_recorded_session_is_lost(session: ParsedSession) 
     found = Compaction(settings=CompactionSettings(keep_recent_tokens=1)).prepare([*log[: last + 1]])
     if found is not None:
         assert set(found.file_ops["modified"]) <= set(entry.details.modified_files)
+    modified = entry.details.modified_files
+    assert [
+        path for path in _list_edited(log[: last + 1]) if not any(f"/{m}".endswith(f"/{path}") for m in modified)
+    ] == []
     listed = _read_lists(entry.summary)
     for paths, all_paths in zip(listed, (entry.details.read_files, entry.details.modified_files), strict=True):
         more = [line for line in paths if line.endswith(" more)")]
         hidden = int(more[0].strip("( more)").replace(",", "")) if more else 0
         assert len(paths) - len(more) + hidden == len(all_paths), "nothing is cut in silence"
+
+
+def _list_edited(path: Log) -> set[str]:
+    """The files that plain calls of the editing tools name, where the result is no error: read without our facts.
+
+    A file that a command may have moved, deleted or undone later does not count.
+    """
+    calls = {c.id: c for e in path if (m := get_message(e)) is not None for c in get_tool_calls(m)}
+    edited: set[str] = set()
+    for entry in path:
+        message = get_message(entry)
+        result = get_tool_result(message) if message is not None else None
+        call = calls.get(result.call_id) if result is not None and not result.is_error else None
+        if call is not None and call.name.lower() in {"edit", "write", "write_file", "replace"}:
+            fields = json.loads(call.arguments)
+            edited |= {fields[key] for key in ("path", "file_path") if isinstance(fields.get(key), str)}
+        elif call is not None and re.search(r"\b(mv|rm|checkout|restore|reset|stash)\b", call.arguments):
+            edited = {each for each in edited if each.rpartition("/")[2] not in call.arguments}
+    return edited
 
 
 def _read_lists(text: str) -> tuple[list[str], list[str]]:

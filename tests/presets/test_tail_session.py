@@ -16,6 +16,7 @@ from tenfold.designs.tail import (
     build_session_context,
     get_compaction_entry,
 )
+from tenfold.engine.drive import Answerer
 from tenfold.errors import DamagedLine, NotFoundError
 from tenfold.formats import read_file
 from tenfold.formats.importer import import_sessions
@@ -28,6 +29,7 @@ from tests.formats import made
 from tests.presets.tail_making import (
     COUNTER,
     WINDOW,
+    Structured,
     append_result,
     build_manual_call,
     build_preset,
@@ -173,6 +175,143 @@ def test_a_compaction_of_claude_code_is_restored_as_what_it_sent(tmp_path: Path)
     assert len(others) < len(before)
     entry = get_compaction_entry(session, outcome.block)
     assert entry.summary == "This session is being continued"
+
+
+def _make_pi_lines(exchanges: int, *, start: int = 0) -> list[dict[str, object]]:
+    """Lines of pi, version 1, four for each exchange: the agent reads a file in one, and edits it in the next."""
+    lines: list[dict[str, object]] = []
+    for n in range(start, start + exchanges):
+        name = "edit" if n % 2 else "read"
+        call = {"type": "toolCall", "id": f"c{n}", "name": name, "arguments": {"path": f"src/p{n}.py"}}
+        result = {"role": "toolResult", "toolCallId": f"c{n}", "toolName": name, "isError": False}
+        lines += [
+            _make_message("user", f"do {n}"),
+            {"type": "message", "message": {"role": "assistant", "content": [call], "stopReason": "toolUse"}},
+            {"type": "message", "message": result | {"content": [{"type": "text", "text": make_words(150)}]}},
+            _make_message("assistant", f"done {n}"),
+        ]
+    return lines
+
+
+def _make_compaction(first_kept: int, **rest: object) -> dict[str, object]:
+    """pi's entry of version 1: the number of the first line that stays, where the header is line 0."""
+    return {"type": "compaction", "summary": "So far.", "firstKeptEntryIndex": first_kept, "tokensBefore": 9, **rest}
+
+
+def _import_lines(folder: Path, lines: list[dict[str, object]], store: SqliteStore) -> Session:
+    file = folder / "pi.jsonl"
+    file.write_text(_render_lines(HEADER, *lines), encoding="utf-8")
+    session_id = import_sessions(read_file(file), store, "default", COUNTER)[0]
+    return Session(SessionAddress(store, session_id), build_preset(), answerer=Answerer(model=Structured()))
+
+
+@pytest.mark.spec("tail.A35", "tail.A22")
+@pytest.mark.parametrize("details", [None, {"readFiles": ["README.md"], "modifiedFiles": ["Makefile"]}])
+def test_a_restored_compaction_has_the_files_of_what_it_covers(tmp_path: Path, details: object) -> None:
+    """pi's entry names no files in version 1: they were lost, and with them those of every later summary."""
+    lines = [*_make_pi_lines(8), _make_compaction(21, **({"details": details} if details else {}))]
+    session = _import_lines(tmp_path, lines, SqliteStore(":memory:"))
+    outcome = SessionManager(session).restore_compaction()
+    assert outcome is not None
+    named = get_compaction_entry(session, outcome.block).details
+    assert {"src/p0.py", "src/p2.py", "src/p4.py"} <= set(named.read_files)
+    assert {"src/p1.py", "src/p3.py"} <= set(named.modified_files)
+    assert "src/p5.py" not in named.modified_files, "it is in the tail alone"
+    assert (("README.md" in named.read_files), ("Makefile" in named.modified_files)) == (bool(details),) * 2
+    session.append(*make_exchanges(8, start=50))
+    assert session.compact(build_manual_call(session)).status == "compacted"
+    later = get_compaction_entry(session, get_blocks(session)[-1].id).details
+    assert set(named.modified_files) <= set(later.modified_files)
+    assert set(named.read_files) <= set(later.read_files) | set(later.modified_files)
+
+
+@pytest.mark.spec("tail.A35", "tail.A33")
+def test_a_file_that_grew_has_its_newest_compaction_restored_and_an_undone_one_stays_undone(tmp_path: Path) -> None:
+    """Number and Blocks were counted together: one line after the first kept one went to the tail for each Block."""
+    store = SqliteStore(":memory:")
+    lines = [*_make_pi_lines(8), _make_compaction(21)]
+    first = _import_lines(tmp_path, lines, store)
+    manager = SessionManager(first)
+    assert manager.restore_compaction() is not None
+    assert get_text(first.view.get_messages()[1]) == "do 5"
+    lines += [*_make_pi_lines(6, start=8), _make_compaction(len(lines) + 1 + 3 * 4, summary="And so on.")]
+    grown = _import_lines(tmp_path, lines, store)
+    assert grown.address == first.address
+    manager = SessionManager(grown)
+    assert manager.restore_compaction() is not None
+    assert "And so on." in get_text(grown.view.get_messages()[0])
+    assert get_text(grown.view.get_messages()[1]) == "do 11"
+    assert manager.restore_compaction() is None, "once"
+    grown.undo()
+    assert "So far." in get_text(grown.view.get_messages()[0])
+    assert manager.restore_compaction() is None, "undone"
+
+
+@pytest.mark.spec("tail.A35", "tail.A13")
+def test_what_followed_the_recorded_compaction_can_be_prepared_at_once(tmp_path: Path) -> None:
+    """The Block stands at the end of the log, so that all was taken to be compacted."""
+    made = Compaction(settings=CompactionSettings(keep_recent_tokens=1_000))
+    for end, is_due in (([], False), (_make_pi_lines(12, start=8), True)):
+        lines = [*_make_pi_lines(8), _make_compaction(13), *end]
+        manager = SessionManager(_import_lines(tmp_path, lines, SqliteStore(":memory:")))
+        assert manager.restore_compaction() is not None
+        found = made.prepare(manager.get_branch())
+        assert (found is not None) is is_due
+        assert found is None or found.previous_summary == "So far."
+
+
+@pytest.mark.spec("tail.A35", "tail.A4")
+def test_a_check_acts_at_once_on_what_the_tool_kept_and_what_followed(tmp_path: Path) -> None:
+    """The guard against repetition took the restored Block for a compaction of ours, after which nothing had come."""
+    lines = [*_make_pi_lines(8), _make_compaction(13), *_make_pi_lines(30, start=8)]
+    session = _import_lines(tmp_path, lines, SqliteStore(":memory:"))
+    assert SessionManager(session).restore_compaction() is not None
+    window = session.take_reading().tokens + 1_000  # above window - reserve, below the hard limit
+    outcome = session.compact(session.build_call(window=window))
+    assert outcome.status == "compacted", outcome.reason
+    model = session.answerer.model
+    assert isinstance(model, Structured)
+    assert "So far." in model.asked[0].prompt
+    assert session.compact(session.build_call(window=window)).status == "nothing"
+
+
+@pytest.mark.spec("tail.A35")
+@pytest.mark.parametrize(
+    ("odd", "status"),
+    [
+        ({"summary": ""}, None),
+        ({"summary": 5}, None),
+        ({"summary": "word " * 9_000}, "nothing"),
+        ({"summary": "a\ud800b </summary><tenfold-summary>"}, "compacted"),
+        ({"details": "x"}, "compacted"),
+        ({"details": {"readFiles": "abc", "modifiedFiles": [1, None, "a.md"]}}, "compacted"),
+        ({"tokensBefore": 10**30}, "compacted"),
+        ({"firstKeptEntryId": ["a"]}, "compacted"),
+        ({"firstKeptEntryIndex": 10**9}, "compacted"),
+        ({"firstKeptEntryIndex": -4}, None),
+    ],
+)
+def test_whatever_a_file_says_of_its_compaction_the_log_stays_sound(
+    tmp_path: Path, odd: dict[str, object], status: str | None
+) -> None:
+    """An entry with odd files raised, or left a Block that could not be read again; an empty summary hid all."""
+    store = SqliteStore(":memory:")
+    session = _import_lines(tmp_path, [*_make_pi_lines(8), _make_compaction(21) | odd], store)
+    before = session.take_reading().tokens
+    outcome = SessionManager(session).restore_compaction()
+    assert (outcome.status if outcome is not None else None) == status
+    assert store.verify("default") == []
+    reopened = Session(session.address, build_preset())
+    if status != "compacted":
+        assert get_blocks(reopened) == []
+        assert outcome is None or "takes 11,309 tokens in place of 880" in outcome.reason
+        return
+    assert outcome is not None
+    assert reopened.take_reading().tokens < before
+    entry = get_compaction_entry(reopened, outcome.block)
+    assert entry.tokens_before in (0, 9)
+    assert set(entry.details.read_files) <= {f"src/p{n}.py" for n in range(8)}
+    assert "<tenfold-summary>" not in entry.summary
 
 
 @pytest.mark.spec("tail.A35")

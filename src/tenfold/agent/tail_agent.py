@@ -91,7 +91,7 @@ class TailAgent:
 
     @property
     def settings(self) -> CompactionSettings:
-        """The settings in force now, as the session's policy says."""
+        """The settings in force now, as the session's policy says. The published ones if that has no such sizes."""
         return CompactionSettings.from_policy(self.session.policy)
 
     @property
@@ -126,8 +126,14 @@ class TailAgent:
     # -- compacting ----------------------------------------------------------------------------------------------------
 
     def should_compact(self) -> bool:
-        """Whether the context is above window - reserve. Never for a window that is not known."""
-        return self.settings.should_compact(self.context_tokens, self.agent.window or 0)
+        """Whether a check would compact now: under `tail`, above window - reserve.
+
+        The session's policy decides. Never if it is disabled, or for a window that is not known. What was compacted a
+        moment ago is left alone until it has grown.
+        """
+        if self.agent.window is None or not self.session.policy.auto:
+            return False
+        return self.session.compactor.get_need(self.agent.build_call()) in ("soft", "hard")
 
     def compact(self, options: CompactOptions = NO_OPTIONS) -> None:
         """Requests a compaction at the end of the run (the design's `ctx.compact()`). Nothing happens before.

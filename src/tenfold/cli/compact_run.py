@@ -123,6 +123,8 @@ class CompactRun:
             session = open_session(store, rows[id_], namespace=namespace, config=config, policy=policy, models=models)
             # Prices decide in a conversation that is going on. Who names a window here asks whether it is full.
             session.use_policy(msgspec.structs.replace(session.policy, follows_prices=False))
+            if session.policy.restores_recorded:
+                _restore_compaction(session, rows[id_])
             yield rows[id_], session
 
     def compact_session(self, session: Session) -> Outcome:
@@ -132,3 +134,15 @@ class CompactRun:
             self.exit_code = max(self.exit_code, ExitCode.FAILED)
         violations = tuple(f"{wire}: {sentence}" for wire in WIRES for sentence in session.find_violations(wire))
         return msgspec.structs.replace(outcome, violations=violations)
+
+
+def _restore_compaction(session: Session, row: SessionRow) -> None:
+    """Puts the newest compaction that the file records in force, if that is not done yet, and says so."""
+    from tenfold.designs.tail.recorded_compaction import restore_compaction  # noqa: PLC0415 - for this policy only
+
+    outcome = restore_compaction(session)
+    if outcome is None:
+        return
+    tool, sizes = row.info.format, f"{outcome.tokens_before:,} -> {outcome.tokens_after:,} tokens"
+    said = f"is in force: {sizes}" if outcome.status == "compacted" else f"is not in force: {outcome.reason}"
+    print_note(f"{row.info.file}: the compaction that {tool} recorded {said}")

@@ -29,7 +29,7 @@ from tenfold.plan.pipeline import Plan
 from tenfold.plan.recent_tail import count_entries_since
 from tenfold.plan.stages.cut import CutAtStage
 from tenfold.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome
-from tenfold.record.block import Block, Run
+from tenfold.record.block import RECORDED, Block, Run
 from tenfold.record.entry import Attempt
 from tenfold.summarize.fill import FilledPlan, FillRequest, collect_facts, fill_plan
 from tenfold.summarize.writer import SingleTextWriter
@@ -450,8 +450,11 @@ def collect_history(draft: Draft, policy: Policy, call: Call) -> CompactionHisto
     """Collects what the log says about earlier compactions on this path. The guards need nothing else."""
     view, marks = draft.view, draft.view.state
     attempts = tuple(a for p in marks.attempts if isinstance(a := view.path.get_entry(p), Attempt))
-    since = max((marks.last_change, *marks.attempts))
     newest = view.path.get_entry(marks.live_blocks[-1]) if marks.live_blocks and not marks.undone else None
+    change = marks.last_change
+    if isinstance(newest, Block) and newest.reason == RECORDED:  # all that it does not cover came after it
+        change = max(r.last for r in newest.replacements)
+    since = max((change, *marks.attempts))
     return CompactionHistory(
         messages_since=len(_find_messages_after(view, marks.last_change)),
         growth=sum(draft.measure_visible(_find_messages_after(view, since))) if since >= 0 else None,

@@ -13,7 +13,17 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from tenfold.record.entry import Entry, MessageEntry
-from tenfold.record.message import Document, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.record.message import (
+    Document,
+    Message,
+    NativeBytes,
+    OpaquePart,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact, redact_cached, redact_value
 
@@ -67,6 +77,9 @@ def _redact_record(value: Any) -> Any:  # noqa: ANN401  any value that a record 
     match value:
         case str():
             return redact_cached(value)
+        case NativeBytes():
+            body = _redact_arguments(value.body.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+            return value if body == value.body else replace(value, body=body)
         case Message():
             return redact_message(value)
         case tuple():

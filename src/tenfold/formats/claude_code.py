@@ -19,7 +19,7 @@ from tenfold.formats.file_shape import inspect_shape
 from tenfold.formats.json_items import JsonItem
 from tenfold.formats.json_lines import LineFile, get_parent_id
 from tenfold.formats.message_parts import dump_json
-from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_lines
+from tenfold.formats.output_pieces import OutputPiece, build_pieces, drop_compactions, join_lines
 from tenfold.formats.parent_links import LinkFields, link_pieces
 from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import MessageEntry, Usage
@@ -31,6 +31,7 @@ FORMAT = "claude-code"
 _WIRE = "anthropic"
 _LINK_FIELDS = LinkFields("uuid", "parentUuid", 36)
 _MESSAGE_TYPES = ("user", "assistant")
+_COMPACTION_KINDS = ("system:compact_boundary", "compact_summary")
 _OUTPUT_PREFIXES = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")
 _HARNESS_PREFIXES = (
     "<command-name>",
@@ -76,7 +77,7 @@ class ClaudeCode(SessionFormat):
 
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the session's lines."""
-        pieces = build_pieces(items, FORMAT)
+        pieces = build_pieces(drop_compactions(items, _COMPACTION_KINDS), FORMAT)
         return join_lines(info, link_pieces(pieces, _LINK_FIELDS, lambda piece: _render_line(info, piece)))
 
     def build_info(self, session_id: str) -> SessionInfo:

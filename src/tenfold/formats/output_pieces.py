@@ -47,6 +47,16 @@ def get_native(item: ExportItem) -> NativeBytes | None:
     return None
 
 
+def drop_compactions(items: Sequence[ExportItem], kinds: Sequence[str]) -> Sequence[ExportItem]:
+    """Leaves out the compactions that the tool recorded itself, entries of these kinds, if a summary or stub is shown.
+
+    The tool would go by its own compaction, and not see the summary that stands before what that one kept.
+    """
+    if not any(isinstance(item, ReplacementMessage) for item in items):
+        return items
+    return [item for item in items if not (isinstance(item, CustomEntry) and item.kind in kinds)]
+
+
 def _get_item_message(item: ExportItem) -> Message | None:
     if isinstance(item, MessageEntry | BranchSummary | ReplacementMessage | Tombstone):
         return item.message

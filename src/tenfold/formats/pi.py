@@ -15,7 +15,7 @@ from tenfold.formats.file_shape import inspect_shape
 from tenfold.formats.json_items import JsonItem
 from tenfold.formats.json_lines import LineFile, get_parent_id
 from tenfold.formats.message_parts import dump_json, render_call
-from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_lines, render_pieces
+from tenfold.formats.output_pieces import OutputPiece, build_pieces, drop_compactions, join_lines, render_pieces
 from tenfold.formats.parent_links import LinkFields, link_pieces
 from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import Usage
@@ -87,7 +87,7 @@ class Pi(SessionFormat):
 
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the session's lines."""
-        pieces = build_pieces(items, FORMAT)
+        pieces = build_pieces(drop_compactions(items, ("compaction",)), FORMAT)
         if any(b'"parentId"' in piece.raw for piece in pieces):
             return join_lines(info, link_pieces(pieces, _LINK_FIELDS, _render_line))
         return join_lines(info, render_pieces(pieces, _render_line))

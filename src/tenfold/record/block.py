@@ -208,6 +208,10 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
     saving: float
 
 
+RECORDED = "recorded"
+"""The `reason` of a Block for a compaction that another tool recorded in its file."""
+
+
 class Block(
     Struct,
     frozen=True,

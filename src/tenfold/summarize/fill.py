@@ -343,9 +343,7 @@ def _place_text(
     if request.supplied_details and (size + other_tokens >= piece.tokens_before or not written.text.strip()):
         problem = f"it takes {size:,} tokens in place of {piece.tokens_before - other_tokens:,}"
         problem = problem if written.text.strip() else "it is empty"
-        written = replace(
-            written, text="", failure=f"the summary that a before-hook supplied cannot be used: {problem}"
-        )
+        written = replace(written, text="", failure=f"the supplied summary cannot be used: {problem}")
     elif size > piece.summary_budget and request.supplied_text and not request.supplied_details:
         note = f"the supplied summary takes {size:,} tokens; it was cut to its allotment of {piece.summary_budget:,}"
         written = replace(written, notes=(*written.notes, note))

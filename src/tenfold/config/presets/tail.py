@@ -84,4 +84,5 @@ def tail(
         writer=SplitWriter(),
         auto=enabled,
         budgets=budgets,
+        restores_recorded=True,
     )

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.tail import DEFAULTS, resolve_keep_tokens, tail
-from tenfold.designs.tail.context_tokens import ENTRY_TYPES, estimate_context_tokens
+from tenfold.designs.tail.context_tokens import check_entries, estimate_context_tokens
+from tenfold.designs.tail.recorded_compaction import is_compaction_last
 from tenfold.engine.call import Call, Measures
 from tenfold.engine.compact import Effects, build_draft
 from tenfold.engine.drive import Answerer, arun_engine, run_engine
@@ -34,7 +35,7 @@ from tenfold.plan.stages.condense import build_summary
 from tenfold.plan.stages.cut import CutStage
 from tenfold.plan.stubs import render_expand_hint
 from tenfold.record.ask import EngineResult, Outcome
-from tenfold.record.block import Block, FileLists, Run, Substitute
+from tenfold.record.block import FileLists, Run, Substitute
 from tenfold.record.entry import Entry
 from tenfold.record.message import Message, get_text
 from tenfold.session.conversation import SESSION_MODEL
@@ -203,6 +204,7 @@ class CutPointResult(Struct, frozen=True):
 
 def find_prev_compaction_index(path_entries: Sequence[Entry]) -> int:
     """Finds the newest compaction in force on a path, and returns its index; -1 if there is none."""
+    check_entries(path_entries, "find_prev_compaction_index")
     live = View.from_path(Path(path_entries)).state.live_blocks
     return live[-1] if live else -1
 
@@ -219,6 +221,7 @@ def find_cut_point(
 
     The tail begins with a whole step, never with a tool result. If all fits, the cut is at the start.
     """
+    check_entries(path_entries, "find_cut_point")
     end = len(path_entries) if end_index is None else end_index
     keep = resolve_keep_tokens(keep_recent_tokens, retain_recent_tokens)
     compaction = Compaction(settings=CompactionSettings(keep_recent_tokens=keep))
@@ -238,14 +241,17 @@ class Compaction:
 
     def __init__(
         self,
-        model: Model | None = None,
+        model: Model | str | None = None,
         *,
         settings: CompactionSettings | SettingsProvider = DEFAULT_SETTINGS,
         counter: Counter | None = None,
         summary: SummarySettings | None = None,
     ) -> None:
-        """`model` writes the summaries; without one code does. `settings` may be a callable, read at every use."""
-        self._model = model
+        """`model`, also by its name as for `Agent`, writes the summaries; without one code does.
+
+        `settings` may be a callable, read at every use. Raises `UsageError` for a model that cannot be used.
+        """
+        self._model = _open_model(model)
         self._settings = settings
         self._counter = counter or CharacterCounter()
         self._summary = summary
@@ -270,12 +276,8 @@ class Compaction:
 
         There is nothing to do for an empty path, if the last entry is a compaction, or if all fits the tokens to keep.
         """
-        if not all(isinstance(entry, ENTRY_TYPES) for entry in path_entries):
-            raise UsageError(
-                "prepare takes the entries of a path, as `SessionManager.get_branch` returns them, and not messages: "
-                "the id of an entry says where the retained tail begins"
-            )
-        if not path_entries or isinstance(path_entries[-1], Block):
+        check_entries(path_entries, "prepare")
+        if not path_entries or is_compaction_last(path_entries):
             return None
         draft, goal = self._start_plan(View.from_path(Path(path_entries)))
         after = CutStage().apply(draft, goal)
@@ -348,6 +350,19 @@ class Compaction:
         details = NO_DETAILS if filled.failure else to_details(filled.files)
         results.append(CompactionResult(summary, preparation.retained_from_id, before, details, failed=filled.failure))
         return EngineResult(Outcome("nothing", "written, not appended", before, before, 0))
+
+
+def _open_model(model: Model | str | None) -> Model | None:
+    if isinstance(model, str):
+        from tenfold.llm.provider import ProviderModel  # noqa: PLC0415 - an optional extra
+
+        return ProviderModel(model)
+    if model is not None and not callable(getattr(model, "answer", None)):
+        raise UsageError(
+            "`model` is a name as in 'anthropic:claude-haiku-4-5', or a `tenfold.llm.model.Model`, which answers Asks, "
+            f"and not a {type(model).__name__}"
+        )
+    return model
 
 
 def complete_policy(policy: Policy, model: Model | None) -> Policy:

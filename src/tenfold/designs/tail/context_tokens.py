@@ -11,7 +11,7 @@ from typing import cast, get_args
 import msgspec
 from msgspec import Struct
 
-from tenfold.errors import UsageError
+from tenfold.errors import BadInput, UsageError
 from tenfold.record.block import Block
 from tenfold.record.entry import Entry, MessageEntry, Retraction, Usage
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
@@ -30,6 +30,15 @@ _USAGE_FIELDS = (
 ENTRY_TYPES: tuple[type, ...] = get_args(Entry)
 """All types of entries."""
 _TOTAL_FIELDS = ("totalTokens", "total_tokens", "total")
+
+
+def check_entries(path_entries: Sequence[object], name: str) -> None:
+    """Raises `UsageError` if the function `name` is given anything but the entries of a path."""
+    if not all(isinstance(entry, ENTRY_TYPES) for entry in path_entries):
+        raise UsageError(
+            f"{name} takes the entries of a path, as `SessionManager.get_branch` returns them, and not messages: the "
+            "id of an entry says where the retained tail begins"
+        )
 
 
 class ContextEstimate(Struct, frozen=True):
@@ -95,6 +104,7 @@ def _find_number(usage: Mapping[str, object], names: Sequence[str]) -> int:
 
 def find_last_usage(path_entries: Sequence[Entry]) -> int | None:
     """Finds the newest answer with usable usage: it is complete, not zero, and after the last compaction."""
+    check_entries(path_entries, "find_last_usage")
     for index in reversed(range(len(path_entries))):
         entry = path_entries[index]
         if isinstance(entry, Block | Retraction):
@@ -130,9 +140,15 @@ def _decode_messages(messages: Sequence[object]) -> list[list[Message]]:
     own = [each for each in messages if isinstance(each, Message)]
     if own or not messages:
         return [[each] for each in own]
-    items = [to_json_bytes(each) for each in messages]
-    wire = WIRES[detect_wire(items)]
-    return [list(wire.decode([item])) for item in items]
+    try:
+        items = [to_json_bytes(each) for each in messages]
+        wire = WIRES[detect_wire(items)]
+        return [list(wire.decode([item])) for item in items]
+    except BadInput as exc:
+        raise BadInput(
+            f"estimate_context_tokens takes the entries of a path, `Message`s, or messages of {', '.join(WIRES)}, and "
+            f"these are none: {str(exc).partition(';')[0]}"
+        ) from exc
 
 
 def _get_message_usage(message: object) -> Mapping[str, object]:

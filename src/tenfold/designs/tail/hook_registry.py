@@ -77,7 +77,7 @@ class TailHooks:
         event that does not exist, and for a function that takes other arguments.
         """
         if name not in self._handlers:
-            raise UsageError(f"no event is called {name!r}{suggest_nearest(name, EVENT_NAMES)}")
+            raise UsageError(f"no event is called {name!r}{suggest_nearest(str(name), EVENT_NAMES)}")
 
         def register(function: HandlerT) -> HandlerT:
             self._handlers[name].append(Handler(function, _has_context_argument(name, function)))

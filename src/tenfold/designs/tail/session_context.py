@@ -22,7 +22,8 @@ from tenfold.designs.tail.compaction import (
     strip_summary_marks,
     to_details,
 )
-from tenfold.designs.tail.recorded_compaction import build_recorded_block, find_recorded_compaction
+from tenfold.designs.tail.context_tokens import check_entries
+from tenfold.designs.tail.recorded_compaction import SuppliedCompaction, restore_compaction
 from tenfold.engine.call import Call
 from tenfold.engine.compact import compact
 from tenfold.engine.drive import Answerer, run_engine
@@ -58,7 +59,8 @@ from tenfold.wire.marks import extract_summary_text
 class CompactionEntry(Struct, frozen=True):
     """A Block under the design's names. `timestamp` is ISO 8601, UTC.
 
-    `from_hook` means that a hook supplied it. Its id, token count and files are then exactly those of the hook.
+    `from_hook` means that a hook supplied it. Where a hook, `append_compaction` or another tool's file stated its first
+    kept entry, token count and files, they are exactly those.
     """
 
     id: str
@@ -84,17 +86,7 @@ class SessionContext(Struct, frozen=True):
     thinking_level: str | None
 
 
-class SuppliedCompaction(Struct, frozen=True):
-    """What a hook, or another tool's file, states about a summary. Stored on the Block as JSON."""
-
-    retained_from_id: str
-    tokens_before: int
-    read_files: tuple[str, ...] = ()
-    modified_files: tuple[str, ...] = ()
-    from_hook: bool = True
-
-
-def build_supplied_answer(session: Session, result: CompactionResult) -> Answer:
+def build_supplied_answer(session: Session, result: CompactionResult, *, from_hook: bool = True) -> Answer:
     """Builds the answer of a before-hook that supplies a compaction. Raises `NotFoundError` for an unknown first entry.
 
     Later summaries list the files of its details, and those that are known of the covered range.
@@ -110,7 +102,7 @@ def build_supplied_answer(session: Session, result: CompactionResult) -> Answer:
         )
     details = result.details
     supplied = SuppliedCompaction(
-        result.retained_from_id, result.tokens_before, details.read_files, details.modified_files
+        result.retained_from_id, result.tokens_before, details.read_files, details.modified_files, from_hook
     )
     return Answer(
         text=result.summary,
@@ -179,7 +171,8 @@ class SessionManager:
         view. Hooks are not asked; listeners are told.
         """
         session = self.session
-        answer = build_supplied_answer(session, CompactionResult(summary, first_kept_entry_id, tokens_before, details))
+        stated = CompactionResult(summary, first_kept_entry_id, tokens_before, details)
+        answer = build_supplied_answer(session, stated, from_hook=False)
         assert answer.retained_from is not None
         policy = replace(session.policy, stages=(CutAtStage(answer.retained_from),))
         call = Call("manual", to=1, model=session.model, has_before_hooks=True)
@@ -193,20 +186,9 @@ class SessionManager:
     def restore_compaction(self) -> Outcome | None:
         """Appends the newest compaction that pi or Claude Code recorded in this session's file as a Block.
 
-        The view is then the context that the tool sent. Returns None if there is no such compaction on the path, if a
-        Block follows it already, or if nothing lies before what it kept.
+        The view is then the context that the tool sent. See `recorded_compaction.restore_compaction`.
         """
-        session, branch = self.session, self.get_branch()
-        found = find_recorded_compaction(branch)
-        if found is None:
-            return None
-        kept = next((e.id for e in branch[found.first_kept :] if get_message(e) is not None), "")
-        files = found.files
-        stated = SuppliedCompaction(kept, found.tokens_before, files.read, files.modified, found.from_hook)
-        with session.compactor.lock:
-            view = session.view
-            result = build_recorded_block(session, found, msgspec.json.encode(stated).decode())
-            return session.compactor.apply_result(result, view) if result is not None else None
+        return restore_compaction(self.session)
 
     def build_session_context(self, leaf: str | None = None) -> SessionContext:
         """Builds what the model sees at the session's leaf, or at the entry `leaf` of the current path."""
@@ -222,6 +204,7 @@ def build_session_context(entries: Sequence[Entry], leaf: str | None = _NEWEST_L
     `leaf` None means before the first entry. An unknown leaf, or the default, means the last entry. The path ends at a
     missing parent.
     """
+    check_entries(entries, "build_session_context")
     known: Mapping[str, Entry] = {e.id: e for e in entries}
     at = None if leaf is None else known.get(leaf, entries[-1] if entries else None)
     path: list[Entry] = []
