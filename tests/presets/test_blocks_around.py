@@ -189,6 +189,13 @@ def test_compact_context_says_of_how_many_loops() -> None:
 
 
 @pytest.mark.spec("blocks.C25")
+def test_compact_context_goes_by_the_window_of_its_configuration() -> None:
+    session = make_session([make_loop(6), make_loop(18, start=20)], model="gpt-4o")
+    assert compact_context(session, ContextConfig(max_context_tokens=WINDOW)) == 2
+    assert count_view_tokens(session) <= WINDOW * 4 // 10
+
+
+@pytest.mark.spec("blocks.C25")
 def test_compact_context_with_sender_brackets_its_events() -> None:
     session = make_full_session()
     heard: list[LoopEvent] = []

@@ -46,7 +46,8 @@ class Policy(Struct, frozen=True):
     deeper where that is cheaper by the prices of the session's model (`tenfold.trigger.economy`). `writer` is how
     summaries are written. With `max_entries`, a check also acts when more entries than that follow the newest summary.
     `in_memory_stages`, if any, are the stages for a plain list that belongs to no session. `budgets`, if any, are sizes
-    that depend on the window and not on the target.
+    that depend on the window and not on the target. `window`, if any, takes the place of the model's where the caller
+    names none.
 
     A Block must shrink the view by at least `shrink_tokens` and by `shrink_share` of it. After an attempt or an undo,
     nothing is tried until the view has grown by `growth_share` of the window.
@@ -71,6 +72,7 @@ class Policy(Struct, frozen=True):
     max_entries: int = 0
     in_memory_stages: tuple[Stage, ...] = ()
     budgets: Budgets | None = None
+    window: int | None = None
 
     @property
     def has_batches(self) -> bool:

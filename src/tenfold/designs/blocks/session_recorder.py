@@ -132,15 +132,19 @@ class SessionRecorder:
         self._write(lambda: self._session.append_custom(LOOP_EVENT, body, run=event.loop_id))
 
     def _append_missing(self, loop: str, messages: Sequence[Message]) -> None:
-        """Appends those of a loop's messages that neither a request, a list nor the host has appended."""
+        """Appends those of a loop's messages that neither a request, a list nor the host has appended.
+
+        What a Block shows in place of messages is none of them: a host that is sent the view has it in its list.
+        """
         session = self._session
+        substitutes = {fingerprint_message(s.message) for s in session.view.get_visible_messages() if not s.is_original}
         known = Counter(fingerprint_message(message) for message in self._find_messages(loop))
         missing: list[Message] = []
         for message in messages:
             clean = replace_surrogates(message)
             key = fingerprint_message(redact_message(clean) if session.address.store.redact_at_rest else clean)
             known[key] -= 1
-            if known[key] < 0:
+            if known[key] < 0 and key not in substitutes:
                 missing.append(message)
         session.append(*missing, run=loop)
 

@@ -25,7 +25,13 @@ from tenfold.designs.blocks.compaction_config import (
 )
 from tenfold.designs.blocks.in_memory_stage import InMemoryStage
 from tenfold.designs.blocks.list_levels import DefaultCompaction
-from tenfold.designs.blocks.strategy_runner import StrategyReturn, combine_results, run_with_asks, run_without_model
+from tenfold.designs.blocks.strategy_runner import (
+    StrategyResult,
+    StrategyReturn,
+    combine_results,
+    run_with_asks,
+    run_without_model,
+)
 from tenfold.designs.blocks.turn_records import (
     CompactedSection,
     CompactionBlock,
@@ -276,6 +282,14 @@ class StrategyInput(Struct, frozen=True):
     turns: dict[int, int]
 
 
+class ChosenSections(Struct, frozen=True):
+    """How a strategy divides a run, what it shows of the recent turns, and what it gave that was of no use."""
+
+    parts: RunSections
+    recent: CompactedSection | None = None
+    problems: tuple[str, ...] = ()
+
+
 class UserStrategy(Struct, frozen=True):
     """A user's strategy with its configuration."""
 
@@ -291,6 +305,28 @@ class UserStrategy(Struct, frozen=True):
         messages = assign_turns([m for _, m in originals], run.run_id)
         turns = {p: each.turn_id.turn_index for (p, _), each in zip(originals, messages, strict=True) if each.turn_id}
         return StrategyInput(LoopRecord(run.run_id, messages), TurnMap.from_messages(messages), turns)
+
+    def choose_sections(self, inputs: StrategyInput, *, latest: bool) -> ChosenSections:
+        """Asks `keep_first` and `keep_recent` of the latest run. What is of no use gives way to the default's part."""
+        count = inputs.turn_map.turn_count()
+        parts = _find_sections(inputs.turn_map, self.config, latest=latest)
+        if not latest:
+            return ChosenSections(parts)
+        strategy, turn_map = self.strategy, inputs.turn_map
+        first = run_without_model(lambda: strategy.keep_first(inputs.record, turn_map, self.config))
+        recent = run_without_model(lambda: strategy.keep_recent(inputs.record, turn_map, self.config))
+        errors = {"keep_first": _find_error(first, TurnRange), "keep_recent": _find_error(recent, CompactedSection)}
+        problems = tuple(f"{name} of the block strategy was of no use ({why})" for name, why in errors.items() if why)
+        section = recent.value if isinstance(recent.value, CompactedSection) else None
+        end = parts.recent.start if errors["keep_recent"] else count
+        end = end if section is None else section.range.start_turn
+        begin = min(len(parts.first), end) if errors["keep_first"] else 0
+        begin = first.value.end_turn + 1 if isinstance(first.value, TurnRange) else begin
+        if begin <= end and (section is None or section.range.end_turn == count - 1):
+            return ChosenSections(RunSections(range(begin), range(begin, end), range(end, count)), section, problems)
+        last = f"those from {end} to {section.range.end_turn}" if section is not None else "no later one"
+        why = f"of {count} turns, numbered from 0, the first {begin} stay and {last}; they overlap or miss the last one"
+        return ChosenSections(parts, None, (*problems, f"the sections of the block strategy were of no use ({why})"))
 
 
 class StrategyStage(Struct, frozen=True):
@@ -308,11 +344,8 @@ class StrategyStage(Struct, frozen=True):
     def overlay_run(self, draft: Draft, goal: Goal, run: RunPieces, budget: int, latest: bool) -> Draft:  # noqa: FBT001 - see `RunOverlay`
         """Overlays one run with the strategy's sections, or one text in place of an earlier run."""
         inputs = self.user_strategy.collect_input(draft, run)
-        count = inputs.turn_map.turn_count()
-        parts = divide_steps(count, self.overlay.keep_first_steps, self.overlay.keep_recent_steps, latest=latest)
-        section = None
-        if latest:
-            parts, section = self._choose_sections(inputs, parts, count)
+        chosen = self.user_strategy.choose_sections(inputs, latest=latest)
+        parts, section = chosen.parts, chosen.recent
         for index in range(run.first, run.last):
             if _find_turn(draft.pieces[index], inputs) in parts.recent:
                 draft = draft.with_piece(index, self._build_recent(draft, index, inputs, section))
@@ -320,21 +353,6 @@ class StrategyStage(Struct, frozen=True):
         if not middle:
             return draft
         return self._build_middle(draft, goal, range(middle[0], middle[-1] + 1), budget)
-
-    def _choose_sections(
-        self, inputs: StrategyInput, parts: RunSections, count: int
-    ) -> tuple[RunSections, CompactedSection | None]:
-        """Returns the sections that the strategy chose, or the default ones if its ranges make no sense."""
-        user = self.user_strategy
-        first = run_without_model(lambda: user.strategy.keep_first(inputs.record, inputs.turn_map, user.config)).value
-        recent = run_without_model(lambda: user.strategy.keep_recent(inputs.record, inputs.turn_map, user.config))
-        section = recent.value if isinstance(recent.value, CompactedSection) else None
-        begin = first.end_turn + 1 if isinstance(first, TurnRange) else 0
-        missing = parts.recent.start if recent.error else count
-        end = missing if section is None else section.range.start_turn
-        if begin > end or (section is not None and section.range.end_turn != count - 1):
-            return parts, None
-        return RunSections(range(begin), range(begin, end), range(end, count)), section
 
     def _build_recent(
         self, draft: Draft, index: int, inputs: StrategyInput, section: CompactedSection | None
@@ -421,30 +439,29 @@ class StrategyWriter(Struct, frozen=True):
         def call_strategy() -> StrategyReturn[CompactedSection | None]:
             return user.strategy.keep_compacted(inputs.record, inputs.turn_map, user.config, run is every[-1])
 
-        notes = _find_strategy_errors(user, inputs) if run is every[-1] else ()
+        notes = user.choose_sections(inputs, latest=run is every[-1]).problems  # again: a plan cannot hold notes
         result = yield from run_with_asks(call_strategy)
         section = result.value
         if not isinstance(section, CompactedSection):
-            why = result.error or ("it gave None" if section is None else f"it gave a {type(section).__name__}")
+            why = _find_error(result, CompactedSection) or "it gave None"
             note = f"keep_compacted of the block strategy was of no use ({why}); lines were written in its place"
             return write_lines(job, (*notes, note), result.spent)
         written = _write_section(job, inputs, section, result.spent)
         return replace(written, notes=(*notes, *written.notes))
 
 
-def _find_strategy_errors(user: UserStrategy, inputs: StrategyInput) -> tuple[str, ...]:
-    """Lists the errors of the strategy's range methods. They run again here, since a plan cannot hold notes."""
-    first = run_without_model(lambda: user.strategy.keep_first(inputs.record, inputs.turn_map, user.config)).error
-    recent = run_without_model(lambda: user.strategy.keep_recent(inputs.record, inputs.turn_map, user.config)).error
-    errors = (("keep_first", first), ("keep_recent", recent))
-    return tuple(f"{name} of the block strategy was of no use ({why})" for name, why in errors if why)
+def _find_error(result: StrategyResult, kind: type) -> str:
+    """Says why a method's result is of no use, "" for a value of this kind or None."""
+    is_useful = result.value is None or isinstance(result.value, kind)
+    return result.error or ("" if is_useful else f"it gave a {type(result.value).__name__}, not a {kind.__name__}")
 
 
 def _write_section(
     job: WritingJob, inputs: StrategyInput, section: CompactedSection, spent: ModelCost
 ) -> SummaryResult:
     covered = range(section.range.start_turn, section.range.end_turn + 1)
-    texts = [get_text(m) for m in section.messages if m.origin != "human"]
+    originals = [m.message for m in inputs.record.messages]
+    texts = [get_text(m) for m in section.messages if m.origin != "human" or m not in originals]
     rest = [m for p, m in job.items if inputs.turns.get(p, -1) not in covered and p in inputs.turns]
     story = "\n".join(t for t in (*texts, render_lines(rest, job.budget, job.count)) if t)
     notes: tuple[str, ...] = ()
