@@ -14,6 +14,7 @@ from tenfold.designs.blocks.loop_events import (
     CompactionStarted,
     LoopEvent,
     Sender,
+    check_hooks,
 )
 from tenfold.designs.blocks.strategy_runner import run_reported
 from tenfold.record.message import Message
@@ -35,8 +36,9 @@ def compact_in_memory(
     hears of it. If the before-hook returns False, it is returned unchanged too, without events. The work is the
     configured in-memory strategy, or the design's levels, which go down to the trigger's target. `loop_id` is the id in
     the events, whose `loops_compacted` is 0. A hook, sender or strategy that raises is logged; for the strategy the
-    levels stand in.
+    levels stand in. Raises `UsageError` for a hook or sender that takes other arguments.
     """
+    check_hooks(before_compaction_start, after_compaction_end, sender)
     if config is None:
         return list(messages)
     count, before = len(messages), count_tokens(messages, config)
