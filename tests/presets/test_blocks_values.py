@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from datetime import UTC, datetime
 
 import pytest
+from pydantic_ai import Agent as Runner
+from pydantic_ai.messages import ModelResponse, TextPart
+from pydantic_ai.models.function import FunctionModel
 
 import tenfold
+from tenfold.agent import Agent, Memory
 from tenfold.config.presets.blocks import blocks
 from tenfold.designs.blocks import (
     CompactedSection,
@@ -203,6 +208,21 @@ def test_the_window_of_a_configuration_is_that_of_its_sessions(model: str, defau
     assert request.outcome is not None
     assert request.outcome.status == "compacted"
     assert make_session([], build_policy(ContextConfig(), COUNTER), model=model).build_call().window == default
+
+
+@pytest.mark.spec("blocks.C4")
+def test_an_agent_goes_by_the_window_of_the_configuration() -> None:
+    model = FunctionModel(lambda *_: ModelResponse([TextPart("Done.")]), model_name="gpt-4o")
+    policy = build_policy(ContextConfig(max_context_tokens=8_000), COUNTER)
+    agent = Agent(model, session=make_session([make_loop(20)], policy))
+    assert agent.window == 8_000
+    assert asyncio.run(agent.invoke("Go on.")) == "Done."
+    assert agent.outcome is not None
+    assert agent.outcome.status == "compacted"
+    plain = make_session([], policy)
+    assert Runner(model, capabilities=[Memory(plain)]).run_sync("Go on.").output == "Done."
+    assert plain.outcome is not None
+    assert "the trigger of 4,801" in plain.outcome.reason
 
 
 @pytest.mark.spec("blocks.C4")
