@@ -104,8 +104,7 @@ def test_hidden_loops_are_not_in_scope() -> None:
 
 
 @pytest.mark.spec("blocks.D6")
-def test_hidden_loops_take_none_of_the_room_for_lines() -> None:
-    """Of two equal views, one has hidden loops before it; both give the loops in scope the same lines."""
+def test_a_later_plan_counts_no_hidden_loop() -> None:
     loops = [make_loop(5, start=n * 10) for n in range(6)]
     with_hidden = make_session(loops, blocks(COUNTER, compaction_scope=2))
     with_hidden.compact(to=count_view_tokens(with_hidden) * 6 // 10)

@@ -310,4 +310,3 @@ def test_a_negative_size_is_an_error_that_names_it() -> None:
         blocks(COUNTER, compaction_scope="all")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="compact_at_pct"):
         blocks(COUNTER, compact_at_pct=1.5)
-    assert FILLER

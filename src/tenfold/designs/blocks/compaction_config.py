@@ -89,8 +89,8 @@ class SectionStrategy(Protocol):
 class BlockCompactionStrategy(SectionStrategy, Protocol):
     """Decides what becomes of a loop. Subclass it and write the three methods, or `compact` alone.
 
-    A `compact` of one's own decides by itself: the three methods are not called then. It is called once for the ranges,
-    where every Ask is answered with an error, and once for the text.
+    A `compact` of one's own decides by itself: the three methods are not called then. It is called for the ranges
+    whenever a plan is made, where every Ask is answered with an error, and once for the text.
     """
 
     def compact(

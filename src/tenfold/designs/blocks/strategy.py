@@ -169,7 +169,7 @@ def build_policy(config: ContextConfig, counter: Counter, *, summary: SummarySet
     if compaction.block_strategy is None or type(compaction.block_strategy) is DefaultBlockCompaction:
         return policy
     overlay = next(stage for stage in policy.stages if isinstance(stage, OverlayStage))
-    own = UserStrategy(_as_sections(compaction.block_strategy), replace(compaction, block_strategy=None))
+    own = UserStrategy(compaction.block_strategy, replace(compaction, block_strategy=None))
     stages = tuple(StrategyStage(own, overlay) if stage is overlay else stage for stage in policy.stages)
     return replace(policy, stages=stages, writer=StrategyWriter(own))
 
@@ -217,63 +217,6 @@ def build_strategy_policy(  # noqa: PLR0913 - the design's own settings, one eac
     return with_strategy(strategy, counter, config=ContextConfig(compaction=config), summary=summary)
 
 
-class WholeBlockStrategy(Struct, frozen=True):
-    """A user's own `compact` as the three methods: each returns its section of the block."""
-
-    strategy: BlockCompactionStrategy
-
-    def keep_first(
-        self,
-        record: LoopRecord,
-        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
-        config: CompactionConfig,
-    ) -> StrategyReturn[TurnRange | None]:
-        """Returns the block's first turns."""
-        return self._build(record, config, lambda block: block.keep_first)
-
-    def keep_recent(
-        self,
-        record: LoopRecord,
-        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
-        config: CompactionConfig,
-    ) -> StrategyReturn[CompactedSection | None]:
-        """Returns the block's recent section."""
-        return self._build(record, config, lambda block: block.keep_recent)
-
-    def keep_compacted(
-        self,
-        record: LoopRecord,
-        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
-        config: CompactionConfig,
-        is_most_recent: bool,  # noqa: FBT001 - the published signature
-    ) -> StrategyReturn[CompactedSection | None]:
-        """Returns the block's compacted section."""
-        return self._build(record, config, lambda block: block.keep_compacted, is_most_recent=is_most_recent)
-
-    def _build(
-        self,
-        record: LoopRecord,
-        config: CompactionConfig,
-        read_section: Callable[[CompactionBlock], T],
-        *,
-        is_most_recent: bool = True,
-    ) -> StrategyReturn[T]:
-        def read(block: object) -> T:
-            if not isinstance(block, CompactionBlock):
-                raise UsageError(f"compact gave a {type(block).__name__}, not a CompactionBlock")
-            return read_section(block)
-
-        return combine_results([self.strategy.compact(record, config, is_most_recent)], read)
-
-
-def _as_sections(strategy: SectionStrategy) -> SectionStrategy:
-    """Returns the strategy whose three methods are asked: itself, unless it has a `compact` of its own."""
-    own = getattr(type(strategy), "compact", None)
-    if own in (None, BlockCompactionStrategy.compact, DefaultBlockCompaction.compact):
-        return strategy
-    return WholeBlockStrategy(cast("BlockCompactionStrategy", strategy))
-
-
 class StrategyInput(Struct, frozen=True):
     """What a strategy is given of a run: the original messages as a record, and the turn of each position."""
 
@@ -312,9 +255,7 @@ class UserStrategy(Struct, frozen=True):
         parts = _find_sections(inputs.turn_map, self.config, latest=latest)
         if not latest:
             return ChosenSections(parts)
-        strategy, turn_map = self.strategy, inputs.turn_map
-        first = run_without_model(lambda: strategy.keep_first(inputs.record, turn_map, self.config))
-        recent = run_without_model(lambda: strategy.keep_recent(inputs.record, turn_map, self.config))
+        first, recent = self._ask_for_ranges(inputs)
         errors = {"keep_first": _find_error(first, TurnRange), "keep_recent": _find_error(recent, CompactedSection)}
         problems = tuple(f"{name} of the block strategy was of no use ({why})" for name, why in errors.items() if why)
         section = recent.value if isinstance(recent.value, CompactedSection) else None
@@ -327,6 +268,42 @@ class UserStrategy(Struct, frozen=True):
         last = f"those from {end} to {section.range.end_turn}" if section is not None else "no later one"
         why = f"of {count} turns, numbered from 0, the first {begin} stay and {last}; they overlap or miss the last one"
         return ChosenSections(parts, None, (*problems, f"the sections of the block strategy were of no use ({why})"))
+
+    def _ask_for_ranges(self, inputs: StrategyInput) -> tuple[StrategyResult, StrategyResult]:
+        """Returns what `keep_first` and `keep_recent` give, or the sections of one call of a `compact` of its own."""
+        strategy, record, turn_map = self.strategy, inputs.record, inputs.turn_map
+        if not has_own_compact(strategy):
+            first = run_without_model(lambda: strategy.keep_first(record, turn_map, self.config))
+            return first, run_without_model(lambda: strategy.keep_recent(record, turn_map, self.config))
+        both = run_without_model(
+            lambda: self._read_block(record, lambda block: (block.keep_first, block.keep_recent), latest=True)
+        )
+        values = both.value if isinstance(both.value, tuple) else (None, None)
+        return StrategyResult(values[0], both.error), StrategyResult(values[1], both.error)
+
+    def ask_for_text(self, inputs: StrategyInput, *, latest: bool) -> StrategyReturn[CompactedSection | None]:
+        """Returns what `keep_compacted` gives, or the section of a `compact` of its own."""
+        if has_own_compact(self.strategy):
+            return self._read_block(inputs.record, lambda block: block.keep_compacted, latest=latest)
+        return self.strategy.keep_compacted(inputs.record, inputs.turn_map, self.config, latest)
+
+    def _read_block(
+        self, record: LoopRecord, read_sections: Callable[[CompactionBlock], T], *, latest: bool
+    ) -> StrategyReturn[T]:
+        def read(block: object) -> T:
+            if not isinstance(block, CompactionBlock):
+                raise UsageError(f"compact gave a {type(block).__name__}, not a CompactionBlock")
+            return read_sections(block)
+
+        own = cast("BlockCompactionStrategy", self.strategy)
+        return combine_results([own.compact(record, self.config, latest)], read)
+
+
+def has_own_compact(strategy: SectionStrategy) -> bool:
+    """Tells whether a strategy's `compact` is its own, and not a default that assembles the three methods."""
+    own = getattr(strategy, "compact", None)
+    defaults = (None, BlockCompactionStrategy.compact, DefaultBlockCompaction.compact)
+    return getattr(own, "__func__", own) not in defaults
 
 
 class StrategyStage(Struct, frozen=True):
@@ -436,11 +413,9 @@ class StrategyWriter(Struct, frozen=True):
         inputs = self.user_strategy.collect_input(draft, run)
         user = self.user_strategy
 
-        def call_strategy() -> StrategyReturn[CompactedSection | None]:
-            return user.strategy.keep_compacted(inputs.record, inputs.turn_map, user.config, run is every[-1])
-
-        notes = user.choose_sections(inputs, latest=run is every[-1]).problems  # again: a plan cannot hold notes
-        result = yield from run_with_asks(call_strategy)
+        latest = run is every[-1]
+        notes = user.choose_sections(inputs, latest=latest).problems  # again: a plan cannot hold notes
+        result = yield from run_with_asks(lambda: user.ask_for_text(inputs, latest=latest))
         section = result.value
         if not isinstance(section, CompactedSection):
             why = _find_error(result, CompactedSection) or "it gave None"

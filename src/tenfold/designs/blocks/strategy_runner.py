@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from msgspec import Struct
 
 from tenfold.engine.drive import Answerer
+from tenfold.errors import UsageError
 from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import ModelCost, add_costs
 
@@ -38,9 +39,15 @@ class StrategyResult(Struct, frozen=True):
 
 
 async def ask_model(ask: Ask) -> Answer:
-    """Sends an Ask from a strategy's coroutine. A failed call is an Answer with `error` set, not an exception."""
+    """Sends an Ask from a strategy's coroutine. A failed call is an Answer with `error` set, not an exception.
+
+    Raises `UsageError` in a coroutine that no session runs.
+    """
+    queue = _ASK_QUEUE.get(None)
+    if queue is None:
+        raise UsageError("ask_model needs a session to ask: name the strategy in a policy, and compact with that")
     reply: Future[Answer] = Future()
-    _ASK_QUEUE.get().put((ask, reply))
+    queue.put((ask, reply))
     return await asyncio.wrap_future(reply)
 
 
