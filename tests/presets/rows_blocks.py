@@ -82,8 +82,8 @@ ROWS: tuple[Row, ...] = (
         "C4 Y12",
         "`ContextConfig`",
         "ContextConfig",
-        "a window and what to do when it fills; none: compaction is off. A window other than the default is that of the "
-        "policy's sessions, whatever their model",
+        "a window and what to do when it fills; none: compaction is off. A window other than the default is that of "
+        "the policy's sessions, whatever their model",
         "(it().max_context_tokens, it().system_prompt_tokens, it().keep_recent) == (100000, 4000, 10)",
     ),
     _make_row("C4", "`CompactionScope::FixedCount`", "FixedCount", "so many earlier loops", "it().count == 3"),
