@@ -75,6 +75,8 @@ def test_a_block_always_says_when_it_was_made() -> None:
         assert before <= made.created_at <= datetime.now(UTC)
     with pytest.raises(BadInput, match="createdAt"):
         from_json(CompactionBlock, "{}")
+    with pytest.raises(BadInput, match="timezone"):
+        from_json(CompactionBlock, '{"createdAt": "2026-01-02T00:00:00"}')
     with pytest.raises(TypeError, match="created_at"):
         CompactionBlock()  # type: ignore[call-arg]
 

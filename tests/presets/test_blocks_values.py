@@ -310,3 +310,9 @@ def test_a_negative_size_is_an_error_that_names_it() -> None:
         blocks(COUNTER, compaction_scope="all")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="compact_at_pct"):
         blocks(COUNTER, compact_at_pct=1.5)
+    with pytest.raises(UsageError, match="keep_recent_turns is -1"):
+        CompactionConfig(keep_recent_turns=-1)
+    with pytest.raises(UsageError, match="compaction_scope is -1"):
+        CompactionConfig(compaction_scope=FixedCount(-1))
+    with pytest.raises(UsageError, match="compact_at_pct is"):
+        CompactionConfig(compact_at_pct=0.04)

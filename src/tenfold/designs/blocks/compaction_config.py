@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
-from tenfold.config.presets.blocks import HEADROOM, LEVELS, OVERLAY, blocks
+from tenfold.config.presets.blocks import HEADROOM, LEVELS, OVERLAY, blocks, check_shares
+from tenfold.config.presets.checks import check_least
 from tenfold.designs.blocks.strategy_runner import StrategyReturn, combine_results
 from tenfold.designs.blocks.turn_records import CompactedSection, CompactionBlock, LoopRecord, TurnMap, TurnRange
 from tenfold.errors import UsageError
@@ -142,7 +143,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
 
     If `in_memory_strategy` or `block_strategy` is None, the design's own is used, as the preset does. A block strategy
     may be any object with the methods of `SectionStrategy`; one with a `compact` of its own is asked that alone. Raises
-    `UsageError` for a scope or a strategy of another type.
+    `UsageError` for a wrong number, and for a scope or a strategy of another type.
     """
 
     compact_at_pct: float = HEADROOM.compact_at
@@ -157,13 +158,17 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     focus_message: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises `UsageError` for a scope that is none, and for a strategy without its methods."""
-        to_scope(self.compaction_scope)
+        """Raises `UsageError` for a size below zero, shares that do not fit, and what is no scope or no strategy."""
+        scope = to_scope(self.compaction_scope)
+        counts = {"compaction_scope": scope} if isinstance(scope, int) else {}
+        check_least({name: getattr(self, name) for name in _SIZES} | counts, 0)
+        check_shares(self.compact_at_pct, self.compact_budget_threshold_pct)
         _check_methods("in_memory_strategy", self.in_memory_strategy, ("compact",))
         own = callable(getattr(self.block_strategy, "compact", None))
         _check_methods("block_strategy", self.block_strategy, ("compact",) if own else SECTION_METHODS)
 
 
+_SIZES = ("keep_first_turns", "keep_recent_turns", "max_summary_tokens", "tool_output_max_lines")
 SECTION_METHODS = ("keep_first", "keep_recent", "keep_compacted")
 
 
