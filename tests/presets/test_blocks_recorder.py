@@ -221,6 +221,9 @@ def test_what_a_loop_says_twice_is_appended_as_often_as_it_was_said() -> None:
     recorder.record(AgentEnd("run-2", said))
     assert [m.message for m in get_loop_records(session)[1].messages] == [*said]
     assert len(session.view.get_messages()) == 6
+    recorder.record(AgentStart("run-2"))
+    recorder.record(AgentEnd("run-2", said))
+    assert len(session.view.get_messages()) == 10, "a run that has ended and goes on says the same once more"
 
 
 @pytest.mark.spec("blocks.D14")

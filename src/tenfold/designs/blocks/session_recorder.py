@@ -149,13 +149,18 @@ class SessionRecorder:
         session.append(*missing, run=loop)
 
     def _find_messages(self, loop: str) -> Iterator[Message]:
-        """Finds a loop's messages on the path: those of its run, and those without one that came after its start."""
-        own = ((p, e) for p, e in self._read_events() if e.loop_id == loop)
+        """Finds a loop's messages on the path: those of its run, and those without one that came after its start.
+
+        Where the run has ended before and goes on, those before that end are left out.
+        """
+        own = [(p, e) for p, e in self._read_events() if e.loop_id == loop]
         start = max((p for p, e in own if isinstance(e, AgentStart) and e.kind == "run"), default=0)
+        end = max((p for p, e in own if isinstance(e, AgentEnd) and e.kind == "run"), default=-1)
         path = self._session.view.path
         for position, entry in enumerate(path.get_entries(0, path.length - 1) if path.length else ()):
             message = get_message(entry)
-            if message is not None and (entry.run == loop or (not entry.run and position > start)):
+            is_own = entry.run == loop and position > end
+            if message is not None and (is_own or (not entry.run and position > start)):
                 yield message
 
     def _write(self, write: Callable[[], object]) -> None:
