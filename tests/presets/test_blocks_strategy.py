@@ -245,6 +245,16 @@ def test_a_model_that_fails_leaves_lines() -> None:
 
 
 @pytest.mark.spec("blocks.Y13")
+def test_the_outcome_says_why_the_model_of_a_strategy_failed(printed: ModuleType) -> None:
+    broken = ScriptedModel([ScriptedReply(error="the key is wrong")], repeat=True)
+    for model, why in ((broken, "the key is wrong"), (None, "no model")):
+        session = make_long_session(with_strategy(printed.Digest(), COUNTER), model)
+        outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
+        assert outcome.status == "compacted"
+        assert re.search(f"it gave None; the model that it asked failed: .*{why}", " ".join(outcome.notes))
+
+
+@pytest.mark.spec("blocks.Y13")
 def test_an_overflow_is_recovered_from() -> None:
     """The original gives up when the provider refuses the request as too long."""
     session = make_session([make_loop(30)])

@@ -419,6 +419,7 @@ class StrategyWriter(Struct, frozen=True):
         section = result.value
         if not isinstance(section, CompactedSection):
             why = _find_error(result, CompactedSection) or "it gave None"
+            why += f"; the model that it asked failed: {result.model_error}" if result.model_error else ""
             note = f"keep_compacted of the block strategy was of no use ({why}); lines were written in its place"
             return write_lines(job, (*notes, note), result.spent)
         written = _write_section(job, inputs, section, result.spent)
