@@ -272,8 +272,9 @@ def build_context_from_session(
 
     A loop that a Block has compacted is loaded as the Block shows it, any other with its own messages. System prompts,
     pinned messages and summaries are loaded whatever the scope is. Without `config`, the scope is that of the session's
-    policy. The window is the argument, else the model's, else 100,000. A request of `Session.before_model` holds the
-    whole view: there, loops leave the scope at a compaction. Raises `NotFoundError` for a loop that is not on the path.
+    policy. The window is the argument, else the policy's or the model's, else 100,000. A request of
+    `Session.before_model` holds the whole view: there, loops leave the scope at a compaction. Raises `NotFoundError`
+    for a loop that is not on the path.
     """
     current = _find_loop(session, current_loop_id)
     view = session.view
@@ -335,9 +336,9 @@ def compact_session_loops(
 ) -> Outcome:
     """Compacts the current loop and the earlier ones in scope, whatever the trigger says. It appends one Block.
 
-    The window is the argument, else the model's, else 100,000. The strategy is the argument, else the configured one,
-    else the preset's own. The Outcome is `nothing` where the loops are as compact as they are to be. Raises
-    `NotFoundError` for an unknown loop and `UsageError` for one that is not the current one.
+    The window is the argument, else the policy's or the model's, else 100,000. The strategy is the argument, else the
+    configured one, else the preset's own. The Outcome is `nothing` where the loops are as compact as they are to be.
+    Raises `NotFoundError` for an unknown loop and `UsageError` for one that is not the current one.
     """
     last = find_loops(session.view)[-1:]
     if _find_loop(session, current_loop_id) != last[0]:
@@ -388,7 +389,7 @@ def count_compacted_loops(session: Session, outcome: Outcome) -> int:
 def compact_context(session: Session | None, config: ContextConfig | None) -> int:
     """Compacts a session on request and returns how many loops changed; 0 without a session or a configuration.
 
-    The window is the configuration's unless it is the default, else the model's, else 100,000.
+    The window is the configuration's unless that is the default, else the policy's or the model's, else 100,000.
     """
     if session is None or config is None or not find_loops(session.view):
         return 0
