@@ -82,7 +82,8 @@ ROWS: tuple[Row, ...] = (
         "C4 Y12",
         "`ContextConfig`",
         "ContextConfig",
-        "a window and what to do when it fills; none: compaction is off",
+        "a window and what to do when it fills; none: compaction is off. A window other than the default is that of "
+        "the policy's sessions, whatever their model",
         "(it().max_context_tokens, it().system_prompt_tokens, it().keep_recent) == (100000, 4000, 10)",
     ),
     _make_row("C4", "`CompactionScope::FixedCount`", "FixedCount", "so many earlier loops", "it().count == 3"),
@@ -121,7 +122,7 @@ ROWS: tuple[Row, ...] = (
         "C6 Y8 Y12",
         "headroom",
         "should_compact",
-        "the trigger `tenfold.trigger.limits.Headroom`; its target is a share of the window",
+        "the trigger `tenfold.trigger.limits.HeadroomTrigger`; its target is a share of the window",
         '[it(n, it.__globals__["ContextConfig"]()) for n in (80000, 80999, 81000, 82000)] == [0, 0, 1, 1]',
     ),
     Row(
@@ -154,27 +155,27 @@ ROWS: tuple[Row, ...] = (
         "C8",
         "`before_compaction_start`",
         "",
-        "the hook `before` of a session's Answerer; False is the Outcome `cancelled`",
+        "one of the `before_hooks` of a session's Answerer; False is the Outcome `cancelled`",
     ),
     _make_row(
         "C9 Y8",
         "`CompactionStarted`",
         "CompactionStarted",
-        "`events.Started` in the design's words",
+        "`tenfold.events.CompactionStart` in the design's words",
         'it("r", 9, 1, 0).estimated_tokens == 9',
     ),
     _make_row(
         "C9 Y10",
         "`CompactionEnded`",
         "CompactionEnded",
-        "`events.CompactionEnd`, `CompactionSkip` or `CompactionFailure` of what had started",
+        "`tenfold.events.CompactionEnd`, `CompactionSkip` or `CompactionFailure` of what had started",
     ),
     _make_row("C9 Y10", "`loops_compacted`", "count_compacted_loops", "the loops that a Block newly shows otherwise"),
     _make_row(
         "C10 C11 C12 C13 C14 Y7 Y8",
         "`compact_messages`",
         "compact_messages",
-        "three levels over a list; the preset's `Policy.in_memory`",
+        "three levels over a list; the preset's `Policy.in_memory_stages`",
         'it([], it.__globals__["ContextConfig"]()) == []',
     ),
     _make_row("C10", "`CompactionStrategy`", "CompactionStrategy", "an in-memory strategy of one's own"),
@@ -232,7 +233,7 @@ ROWS: tuple[Row, ...] = (
         "C15 C27",
         "`block_strategy` (settings, entry point)",
         "build_strategy_policy",
-        "named as `package.module:name`, or as published in `tenfold.strategies`",
+        "named as `package.module:name`, or by the name of an installed package's entry point (docs/plugins.md)",
     ),
     _make_row(
         "C15 Y13", "a model asked from a strategy", "ask_model", "awaited in a coroutine; a generator yields the Ask"
@@ -383,7 +384,7 @@ ROWS: tuple[Row, ...] = (
         "D13",
         "`AgentEnd` and messages",
         "SessionRecorder.record",
-        "only those are appended that neither a request nor a list has brought",
+        "only those are appended that neither a request nor a list has brought, nor a Block shows",
     ),
     Row(
         ("blocks.D10", "blocks.D14"),
@@ -410,7 +411,7 @@ ROWS: tuple[Row, ...] = (
         "C19 Y13",
         "LLM-based summaries",
         "",
-        "with a model configured the middle of a run is one text, written by `tenfold.summarize.line_writer.Lines`",
+        "with a model configured the middle of a run is one text by `tenfold.summarize.line_writer.LineWriter`",
     ),
     _make_row("Y13", "overflow recovery", "", "the demand `overflow`, for every preset"),
 )

@@ -207,7 +207,7 @@ ROWS: tuple[Row, ...] = (
         ("tail.A27",),
         "max output: 0.8 x reserve, 0.5 x reserve, 2048",
         "tenfold.plan.budgets.ReserveBudgets.get_summary_budget",
-        "the history's; the prefix has five eighths of it, a branch `tenfold.session.branches.SUMMARY_TOKENS`",
+        "the history's; the prefix has five eighths of it, a branch `tenfold.session.branches.MAX_SUMMARY_TOKENS`",
         "it(it.__globals__['ReserveBudgets'](), 200_000, 0) == 6553",
     ),
     Row(

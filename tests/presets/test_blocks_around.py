@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tenfold.designs.blocks import (
     TokenCounter,
     compact_context,
     compact_context_with_sender,
+    compact_in_memory,
     count_compacted_loops,
     get_loop_records,
     with_hooks,
@@ -145,6 +147,40 @@ def test_a_hook_that_raises_is_reported_and_ignored() -> None:
     assert "no index" in said_[0]
 
 
+@pytest.mark.spec("blocks.C8")
+def test_a_hook_that_takes_other_arguments_is_refused_at_once() -> None:
+    """It would only raise at the compaction, and what it was to prevent would go through."""
+    session = make_full_session()
+    published = re.escape("before_compaction_start(estimated_tokens, message_count)")
+    with pytest.raises(UsageError, match=f"cannot be called as {published}: too many"):
+        with_hooks(session, before_compaction_start=lambda: False)  # type: ignore[misc, arg-type]
+    with pytest.raises(UsageError, match="after_compaction_end cannot be called as"):
+        with_hooks(session, after_compaction_end=lambda _outcome: None)  # type: ignore[misc, arg-type]
+    with pytest.raises(UsageError, match=f"'no'; give a function or coroutine function {published}"):
+        compact_in_memory([], ContextConfig(), before_compaction_start="no")  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("blocks.C9", "blocks.C25")
+@pytest.mark.parametrize("how", ["session", "by hand", "list"])
+def test_events_may_be_sent_to_a_coroutine(how: str) -> None:
+    heard: list[str] = []
+
+    async def send(event: LoopEvent) -> None:
+        await asyncio.sleep(0)
+        heard.append(type(event).__name__)
+
+    session = make_full_session()
+    if how == "session":
+        session.use_answerer(with_hooks(session, sender=send))
+        session.compact(window=WINDOW)
+    elif how == "by hand":
+        compact_context_with_sender(session, ContextConfig(max_context_tokens=WINDOW), send)
+    else:
+        compact_in_memory(session.view.get_messages(), ContextConfig(max_context_tokens=2_000), sender=send)
+    both = ["CompactionStarted", "CompactionEnded"]
+    assert heard == (["AgentStart", *both, "AgentEnd"] if how == "by hand" else both)
+
+
 @pytest.mark.spec("blocks.C9", "blocks.Y8")
 def test_no_event_without_a_compaction() -> None:
     """The original emits Started and Ended on every call between 81 and 96 per cent, and nothing happens."""
@@ -186,6 +222,13 @@ def test_compact_context_says_of_how_many_loops() -> None:
     assert compact_context(make_session([]), config) == 0
     assert compact_context(session, config) == 2
     assert compact_context(session, config) == 0, "nothing followed"
+
+
+@pytest.mark.spec("blocks.C25")
+def test_compact_context_goes_by_the_window_of_its_configuration() -> None:
+    session = make_session([make_loop(6), make_loop(18, start=20)], model="gpt-4o")
+    assert compact_context(session, ContextConfig(max_context_tokens=WINDOW)) == 2
+    assert count_view_tokens(session) <= WINDOW * 4 // 10
 
 
 @pytest.mark.spec("blocks.C25")

@@ -33,7 +33,7 @@ from tenfold.designs.blocks import (
     with_hooks,
 )
 from tenfold.engine.drive import Answerer
-from tenfold.errors import BadInput
+from tenfold.errors import BadInput, UsageError
 from tenfold.llm.scripted_model import ScriptedModel
 from tenfold.meter.counters import measure_messages
 from tenfold.record.ask import Answer, Ask, SummaryAsk
@@ -75,6 +75,8 @@ def test_a_block_always_says_when_it_was_made() -> None:
         assert before <= made.created_at <= datetime.now(UTC)
     with pytest.raises(BadInput, match="createdAt"):
         from_json(CompactionBlock, "{}")
+    with pytest.raises(BadInput, match="timezone"):
+        from_json(CompactionBlock, '{"createdAt": "2026-01-02T00:00:00"}')
     with pytest.raises(TypeError, match="created_at"):
         CompactionBlock()  # type: ignore[call-arg]
 
@@ -233,6 +235,43 @@ def test_an_own_compact_may_be_a_coroutine_that_asks_a_model() -> None:
     made = get_loop_records(session)[0].compaction_block
     assert made is not None
     assert made.keep_first == TurnRange(0, 2)
+
+
+@pytest.mark.spec("blocks.D4")
+def test_an_own_compact_is_called_once_for_the_ranges_of_a_plan_and_once_for_the_text() -> None:
+    calls: list[str] = []
+
+    class Counted(Whole):
+        """Says when it was called."""
+
+        def compact(self, record: LoopRecord, config: CompactionConfig, is_most_recent: bool) -> CompactionBlock:  # noqa: FBT001
+            calls.append(record.loop_id)
+            return super().compact(record, config, is_most_recent)
+
+    class Alone:
+        """Has nothing but `compact`, and that on the object."""
+
+        def __init__(self) -> None:
+            self.compact = Counted().compact
+
+    for strategy in (Counted(), Alone()):
+        calls.clear()
+        policy = build_policy(ContextConfig(compaction=CompactionConfig(block_strategy=strategy)), COUNTER)  # type: ignore[arg-type]
+        session = make_session([make_loop(30)], policy)
+        outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
+        assert (outcome.status, outcome.notes) == ("compacted", ())
+        assert calls == ["run-1"] * 3, "for the plan, for what the Outcome notes of it, and for the text"
+        made = get_loop_records(session)[0].compaction_block
+        assert made is not None
+        assert made.keep_first == TurnRange(0, 2)
+
+
+@pytest.mark.spec("blocks.D4")
+def test_a_model_cannot_be_asked_without_a_session() -> None:
+    record = LoopRecord("r", assign_turns(make_loop(20), "r"))
+    made = WholeAsync().compact(record, CompactionConfig(), True)
+    with pytest.raises(UsageError, match="ask_model needs a session to ask: name the strategy in a policy"):
+        asyncio.run(made)
 
 
 class Nothing(Three):

@@ -63,6 +63,13 @@ class Empty:
         return None  # type: ignore[return-value]
 
 
+class Rows(Halves):
+    """Returns a list of something else."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+        return [{"role": m.role} for m in super().compact(messages, config)]  # type: ignore[misc]
+
+
 class Raises:
     """Has no result."""
 
@@ -117,6 +124,35 @@ def test_what_fires_in_memory_also_compacts_and_what_does_not_fire_is_quiet() ->
     assert not should_compact(count(made), DEFAULT)
     assert compact_in_memory(made, DEFAULT, before_compaction_start=lambda *_: False, sender=heard.append) == made
     assert [type(e).__name__ for e in heard] == ["CompactionStarted", "CompactionEnded"]
+    own = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Halves()))
+    assert compact_in_memory(made, own, sender=heard.append) == made, "the same for a strategy of one's own"
+    assert compact_in_memory(FULL, None, sender=heard.append) == FULL, "without a configuration compaction is off"
+    assert len(heard) == 2
+
+
+@pytest.mark.spec("blocks.D15")
+def test_in_a_small_window_more_is_left_than_nothing() -> None:
+    """The assumed system prompt of 4,000 tokens would take all of it; the trigger takes it for a quarter."""
+    small = replace(DEFAULT, max_context_tokens=4_000)
+    made = compact_in_memory(FULL, small)
+    assert 1_000 < count(made) <= 1_600
+
+
+class Clears(Halves):
+    """Shortens the list that it is given."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:  # noqa: ARG002 - the protocol's
+        assert isinstance(messages, list)
+        del messages[10:]
+        return messages
+
+
+@pytest.mark.spec("blocks.D15")
+def test_a_strategy_is_given_a_copy() -> None:
+    given = list(FULL)
+    config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Clears()))
+    assert compact_in_memory(given, config) == FULL[:10]
+    assert given == FULL
 
 
 @pytest.mark.spec("blocks.D15")
@@ -163,7 +199,12 @@ def test_what_raises_in_memory_is_logged_and_the_levels_stand_in(caplog: pytest.
 
 @pytest.mark.spec("blocks.D9")
 @pytest.mark.parametrize(
-    ("strategy", "problem"), [(Raises(), "it raised RuntimeError: no room for"), (Empty(), "it gave a NoneType")]
+    ("strategy", "problem"),
+    [
+        (Raises(), "it raised RuntimeError: no room for"),
+        (Empty(), "it gave a NoneType; give a list of Message"),
+        (Rows(), "it gave a list; give a list of Message"),
+    ],
 )
 def test_a_strategy_of_no_use_in_a_plan_is_logged(
     strategy: CompactionStrategy, problem: str, caplog: pytest.LogCaptureFixture
@@ -171,8 +212,11 @@ def test_a_strategy_of_no_use_in_a_plan_is_logged(
     config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=strategy))
     with caplog.at_level(logging.WARNING, logger="tenfold"):
         made = tenfold.compact(make_rows(FULL), to=count(FULL) // 10, policy=build_policy(config, COUNTER))
-    assert made.outcome.status == "compacted"
-    assert f"in_memory_strategy: {problem}" in " ".join(caplog.messages)
+        assert made.outcome.status == "compacted"
+        assert f"in_memory_strategy: {problem}" in " ".join(caplog.messages)
+        caplog.clear()
+        assert count(compact_in_memory(FULL, config)) <= 40_000
+        assert f"in_memory_strategy: {problem}" in " ".join(caplog.messages)
 
 
 def make_rows(messages: Sequence[Message]) -> list[dict[str, str]]:

@@ -211,8 +211,9 @@ class Halves:
 
 @pytest.mark.spec("blocks.C10")
 def test_the_configured_in_memory_strategy_is_the_one_that_runs() -> None:
-    own = ContextConfig(compaction=CompactionConfig(in_memory_strategy=Halves()))
+    own = ContextConfig(max_context_tokens=500, compaction=CompactionConfig(in_memory_strategy=Halves()))
     assert compact_in_memory(make_loop(2), own) == make_loop(2)[2:]
+    assert compact_in_memory(make_loop(2), replace(own, max_context_tokens=50_000)) == make_loop(2), "it does not fire"
 
 
 @ENGINE

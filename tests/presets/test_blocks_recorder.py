@@ -221,6 +221,9 @@ def test_what_a_loop_says_twice_is_appended_as_often_as_it_was_said() -> None:
     recorder.record(AgentEnd("run-2", said))
     assert [m.message for m in get_loop_records(session)[1].messages] == [*said]
     assert len(session.view.get_messages()) == 6
+    recorder.record(AgentStart("run-2"))
+    recorder.record(AgentEnd("run-2", said))
+    assert len(session.view.get_messages()) == 10, "a run that has ended and goes on says the same once more"
 
 
 @pytest.mark.spec("blocks.D14")
@@ -273,3 +276,20 @@ def test_two_writers_lose_no_event() -> None:
     recorder.record(AgentEnd("run-1", (*make_loop(1), make_reply("Done."))))
     assert get_names(recorder, "run-1") == ["AgentStart", "AgentEnd"]
     assert session.view.get_messages() == [*make_loop(1), make_reply("Done.")]
+
+
+@pytest.mark.spec("blocks.D13")
+def test_the_end_of_a_loop_may_bring_what_was_sent() -> None:
+    """A host that sends the view has its lines and cut outputs in the list with which its loop ends."""
+    session = make_session([])
+    recorder = SessionRecorder(session)
+    recorder.record(AgentStart("run-1"))
+    history = make_loop(20, lines=60)
+    session.append(*history, run="run-1")
+    assert session.compact(window=WINDOW * 2).status == "compacted"
+    sent = session.view.get_messages()
+    assert any("[Summary] " in get_text(m) for m in sent)
+    assert any("lines removed" in get_text(m) for m in sent)
+    recorder.record(AgentEnd("run-1", (*sent, make_reply("Done."))))
+    assert [m.message for m in get_loop_records(session)[0].messages] == [*history, make_reply("Done.")]
+    assert session.view.get_messages() == [*sent, make_reply("Done.")]

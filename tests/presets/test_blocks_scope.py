@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from tenfold.config.presets.blocks import blocks
 from tenfold.designs.blocks import (
     CompactionConfig,
+    CompactionScope,
     FixedCount,
     TokenBudget,
     build_context_from_session,
     compact_session_loops,
     get_loop_records,
     resolve_scope,
+    walk_chain,
 )
 from tenfold.meter.counters import measure_messages
 from tenfold.record.message import Message, get_text
@@ -102,8 +104,7 @@ def test_hidden_loops_are_not_in_scope() -> None:
 
 
 @pytest.mark.spec("blocks.D6")
-def test_hidden_loops_take_none_of_the_room_for_lines() -> None:
-    """Of two equal views, one has hidden loops before it; both give the loops in scope the same lines."""
+def test_a_later_plan_counts_no_hidden_loop() -> None:
     loops = [make_loop(5, start=n * 10) for n in range(6)]
     with_hidden = make_session(loops, blocks(COUNTER, compaction_scope=2))
     with_hidden.compact(to=count_view_tokens(with_hidden) * 6 // 10)
@@ -216,3 +217,31 @@ def test_whatever_the_loops_scope_and_plan_agree(turns: list[int], window: int, 
     assert bool(hidden) == (many < len(loops) - 1)
     if hidden:
         assert hidden[-1].last == sum(map(len, loops[: len(loops) - 1 - many])) - 1
+
+
+@pytest.mark.spec("blocks.D6")
+@pytest.mark.parametrize("scope", [FixedCount(3), TokenBudget()])
+def test_a_chain_without_a_loop_in_view_has_nothing_in_scope(scope: CompactionScope) -> None:
+    session = make_session([make_loop(5, start=n * 10) for n in range(5)], blocks(COUNTER, compaction_scope=2))
+    session.compact(to=count_view_tokens(session) * 6 // 10)
+    assert find_hidden_kinds(session) == ["beyond-scope"]
+    for chain in ([], ["gone"], ["run-1"], ["run-1", "run-2"]):
+        assert resolve_scope(session, chain, scope, WINDOW) == 0
+    assert build_context_from_session(session, "run-2", CompactionConfig(compaction_scope=scope), WINDOW) == []
+    assert resolve_scope(make_session([]), ["run-1"], scope, WINDOW) == 0
+
+
+@pytest.mark.spec("blocks.D8", "blocks.Y10")
+def test_a_run_that_goes_on_after_another_is_a_loop_of_its_own() -> None:
+    session = make_session([make_loop(12), make_loop(3, start=100)])
+    session.append(*make_loop(12, start=200), run="run-1")
+    records = get_loop_records(session)
+    assert [(r.loop_id, r.parent_loop_id) for r in records] == [
+        ("run-1", None),
+        ("run-2", "run-1"),
+        ("run-1 (2)", "run-2"),
+    ]
+    assert walk_chain(records, "run-1 (2)") == records
+    assert build_context_from_session(session, "run-1") == build_context_from_session(session, "run-1 (2)")
+    assert compact_session_loops(session, "run-1", None, CompactionConfig(), WINDOW).status == "compacted"
+    assert all(r.compaction_block is not None for r in get_loop_records(session))

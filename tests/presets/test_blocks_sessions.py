@@ -394,8 +394,8 @@ def test_the_invariants_hold_after_any_compaction(turns: list[int], percent: int
         session.compact(to=max(1, count_view_tokens(session) * percent // 100))
         made = get_loop_records(session)
         assert find_violations(made) == []
-        have = [r.compaction_block is not None for r in made if r.messages]
-        assert have == sorted(have, reverse=True) or not any(have) or len(have) > 1
+        have = [r.compaction_block is not None for r in made]
+        assert have == sorted(have, reverse=True), "a block on a loop implies blocks on all before it"
         session.append(*make_loop(more, start=200), run="run-more")
 
 
@@ -408,6 +408,22 @@ def test_broken_invariants_are_named() -> None:
     found = find_violations([broken, one])
     assert len(found) == 4
     assert any("overlap" in f for f in found)
+    assert find_violations([one, replace(broken, compaction_block=OWN.compact(one, build_config(1, 1), True))]) == [
+        "r: no block, though a later loop has one"
+    ]
+
+
+@pytest.mark.spec("blocks.C23")
+def test_a_loop_too_short_to_change_has_a_block_where_a_later_one_has() -> None:
+    session = make_session([make_loop(0), make_loop(20, start=10)])
+    assert session.compact(to=count_view_tokens(session) * 3 // 4).status == "compacted"
+    first, second = get_loop_records(session)
+    assert first.compaction_block is not None
+    assert second.compaction_block is not None
+    assert first.compaction_block.keep_compacted == CompactedSection(TurnRange(0, 0), tuple(make_loop(0)))
+    assert first.compaction_block.created_at == second.compaction_block.created_at
+    session.undo()
+    assert [r.compaction_block for r in get_loop_records(session)] == [None, None]
 
 
 @pytest.mark.spec("blocks.C23", "blocks.Y10")

@@ -245,6 +245,16 @@ def test_a_model_that_fails_leaves_lines() -> None:
 
 
 @pytest.mark.spec("blocks.Y13")
+def test_the_outcome_says_why_the_model_of_a_strategy_failed(printed: ModuleType) -> None:
+    broken = ScriptedModel([ScriptedReply(error="the key is wrong")], repeat=True)
+    for model, why in ((broken, "the key is wrong"), (None, "no model")):
+        session = make_long_session(with_strategy(printed.Digest(), COUNTER), model)
+        outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
+        assert outcome.status == "compacted"
+        assert re.search(f"it gave None; the model that it asked failed: .*{why}", " ".join(outcome.notes))
+
+
+@pytest.mark.spec("blocks.Y13")
 def test_an_overflow_is_recovered_from() -> None:
     """The original gives up when the provider refuses the request as too long."""
     session = make_session([make_loop(30)])
@@ -329,3 +339,63 @@ def test_a_strategy_runs_under_the_laws(log: Log, percent: int, which: type[Defa
     assert outcome.tokens_after <= outcome.target or outcome.target_missed
     for wire in WIRES:
         assert check_messages(session.view.get_messages(), wire) == []
+
+
+class FirstAsTuple(Plain, frozen=True):
+    """Gives a pair of numbers in place of a range."""
+
+    def keep_first(self, *_: object) -> TurnRange | None:
+        return (0, 1)  # type: ignore[return-value]
+
+
+class FirstBeyondTheEnd(Plain, frozen=True):
+    """Keeps more turns than there are."""
+
+    def keep_first(self, *_: object) -> TurnRange | None:
+        return TurnRange(0, 99)
+
+
+@pytest.mark.spec("blocks.Y13")
+@pytest.mark.parametrize(
+    ("strategy", "why"),
+    [
+        (FirstAsTuple(COUNTER), "keep_first of the block strategy was of no use (it gave a tuple, not a TurnRange)"),
+        (FirstBeyondTheEnd(COUNTER), "of 30 turns, numbered from 0, the first 100 stay and those from 20 to 29"),
+    ],
+)
+def test_sections_of_no_use_are_reported_and_the_default_takes_their_place(
+    strategy: DefaultBlockCompaction, why: str
+) -> None:
+    session = make_long_session(with_strategy(strategy, COUNTER))
+    outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
+    assert outcome.status == "compacted"
+    assert why in " ".join(outcome.notes)
+    made = get_loop_records(session)[0].compaction_block
+    assert made is not None
+    assert made.keep_first == TurnRange(0, 1)
+    assert "Told plainly." in get_view_text(session)
+
+
+class ToldAsHuman(Plain, frozen=True):
+    """Gives its text the origin of a person's words, beside the words of the user."""
+
+    def keep_compacted(
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001
+    ) -> CompactedSection | None:
+        made = super().keep_compacted(record, turn_map, config, is_most_recent)
+        text = Message("user", (Text("Told plainly."),), "human")
+        return CompactedSection(made.range, (record.messages[0].message, text)) if made else None
+
+
+@pytest.mark.spec("blocks.C15")
+def test_the_text_of_a_strategy_is_shown_whatever_its_origin() -> None:
+    session = make_long_session(with_strategy(ToldAsHuman(COUNTER), COUNTER))
+    outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
+    assert (outcome.status, outcome.notes) == ("compacted", ())
+    (told,) = [m for m in session.view.get_messages() if "Told plainly." in get_text(m)]
+    assert told.origin == "tenfold"
+    assert get_view_text(session).count("Go over the parts from 0 on.") == 1, "the user's own words are not repeated"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from datetime import UTC, datetime
 
 import pytest
+from pydantic_ai import Agent as Runner
+from pydantic_ai.messages import ModelResponse, TextPart
+from pydantic_ai.models.function import FunctionModel
 
+import tenfold
+from tenfold.agent import Agent, Memory
 from tenfold.config.presets.blocks import blocks
 from tenfold.designs.blocks import (
     CompactedSection,
@@ -14,6 +20,7 @@ from tenfold.designs.blocks import (
     CompactionConfig,
     ContextConfig,
     ContextTracker,
+    DefaultBlockCompaction,
     FixedCount,
     LoopRecord,
     TokenBudget,
@@ -139,7 +146,7 @@ def test_positions_and_turn_indices_are_the_same_numbers() -> None:
 
 
 @pytest.mark.spec("blocks.Y12")
-@pytest.mark.parametrize("window", [0, -1])
+@pytest.mark.parametrize("window", [0, -1, 8_000.5])
 def test_a_window_that_holds_nothing_is_an_error_and_no_nan(window: int) -> None:
     """The original divides by it: headroom is NaN or infinite, and compaction never or always fires."""
     with pytest.raises(UsageError, match="window"):
@@ -171,6 +178,51 @@ def test_the_configuration_is_the_preset() -> None:
         COUNTER, keep_first_turns=1, compaction_scope="token_budget", focus_message="the port", keep_recent=4
     )
     assert made == wanted
+
+
+@pytest.mark.spec("blocks.C4", "blocks.D9")
+def test_a_scope_or_strategy_of_another_type_is_refused() -> None:
+    for scope in (2, "token_budget", None, TokenBudget, FixedCount):
+        with pytest.raises(UsageError, match=r"give FixedCount\(n\), for instance FixedCount\(3\), or TokenBudget\(\)"):
+            CompactionConfig(compaction_scope=scope)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"class DefaultBlockCompaction; give an object of it: DefaultBlockCompaction"):
+        CompactionConfig(block_strategy=DefaultBlockCompaction)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="has no keep_first, keep_recent, keep_compacted"):
+        CompactionConfig(block_strategy="digest")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="in_memory_strategy is 'halves', which has no compact"):
+        CompactionConfig(in_memory_strategy="halves")  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("blocks.C4")
+@pytest.mark.parametrize(("model", "default"), [("", None), ("some-model", None), ("gpt-4o", 128_000)])
+def test_the_window_of_a_configuration_is_that_of_its_sessions(model: str, default: int | None) -> None:
+    session = make_session([make_loop(20)], build_policy(ContextConfig(max_context_tokens=8_000), COUNTER), model=model)
+    assert session.build_call().window == 8_000
+    assert session.build_call(window=50_000).window == 50_000, "a caller's own comes first"
+    assert session.compact().status == "compacted"
+    rows = [{"role": "user", "content": "go"}, *({"role": "assistant", "content": FILLER * 9} for _ in range(60))]
+    policy = build_policy(ContextConfig(max_context_tokens=8_000), COUNTER)
+    assert tenfold.compact(rows, model=model or None, policy=policy).outcome.status == "compacted"
+    request = make_session([], policy)
+    request.before_model({"model": model or "some-model", "messages": rows})
+    assert request.outcome is not None
+    assert request.outcome.status == "compacted"
+    assert make_session([], build_policy(ContextConfig(), COUNTER), model=model).build_call().window == default
+
+
+@pytest.mark.spec("blocks.C4")
+def test_an_agent_goes_by_the_window_of_the_configuration() -> None:
+    model = FunctionModel(lambda *_: ModelResponse([TextPart("Done.")]), model_name="gpt-4o")
+    policy = build_policy(ContextConfig(max_context_tokens=8_000), COUNTER)
+    agent = Agent(model, session=make_session([make_loop(20)], policy))
+    assert agent.window == 8_000
+    assert asyncio.run(agent.invoke("Go on.")) == "Done."
+    assert agent.outcome is not None
+    assert agent.outcome.status == "compacted"
+    plain = make_session([], policy)
+    assert Runner(model, capabilities=[Memory(plain)]).run_sync("Go on.").output == "Done."
+    assert plain.outcome is not None
+    assert "the trigger of 4,801" in plain.outcome.reason
 
 
 @pytest.mark.spec("blocks.C4")
@@ -258,4 +310,9 @@ def test_a_negative_size_is_an_error_that_names_it() -> None:
         blocks(COUNTER, compaction_scope="all")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="compact_at_pct"):
         blocks(COUNTER, compact_at_pct=1.5)
-    assert FILLER
+    with pytest.raises(UsageError, match="keep_recent_turns is -1"):
+        CompactionConfig(keep_recent_turns=-1)
+    with pytest.raises(UsageError, match="compaction_scope is -1"):
+        CompactionConfig(compaction_scope=FixedCount(-1))
+    with pytest.raises(UsageError, match="compact_at_pct is"):
+        CompactionConfig(compact_at_pct=0.04)

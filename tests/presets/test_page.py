@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 
 import pytest
 
@@ -33,6 +34,8 @@ def test_a_row_can_be_imported_and_its_example_holds(preset: str, row: Row) -> N
     it = import_object(row.path) if row.path else None
     if row.example:
         assert eval(row.example, {"it": it}) is True, row.example  # noqa: S307 - our own expressions
+    for name in re.findall(r"`(tenfold(?:\.\w+)+)`", row.meaning):
+        import_object(name)
 
 
 @pytest.mark.parametrize("preset", NUMBERS)

@@ -71,8 +71,9 @@ class Agent:
         `capabilities` are passed to pydantic-ai. `extensions` are added to those of the session. Raises `UsageError`
         for a model that cannot be opened.
         """
-        self.use(model, window)
+        self.model = open_client(model) if isinstance(model, str) else model
         self.session = session or self._create_session(model)
+        self.use(self.model, window)
         self.session.use_model(self.session.model or self.model.model_name)
         self.session.use_answerer(self.session.answerer.with_extensions(extensions))
         self._model_settings = settings
@@ -100,9 +101,12 @@ class Agent:
         return self.session.outcome
 
     def use(self, model: Model | str, window: int | None = None) -> None:
-        """Uses this model from the next run on. Raises `UsageError` if it cannot be opened."""
+        """Uses this model from the next run on. Raises `UsageError` if it cannot be opened.
+
+        Without `window` it is the one that the policy names, else the model's, None if that is not known.
+        """
         self.model = open_client(model) if isinstance(model, str) else model
-        self.window = resolve_window(self.model, window)
+        self.window = resolve_window(self.model, window or self.session.policy.window)
 
     @property
     def output_reserve(self) -> int:

@@ -47,7 +47,8 @@ class Policy(Struct, frozen=True):
     summaries are written. With `max_entries`, a check also acts when more entries than that follow the newest summary.
     `in_memory_stages`, if any, are the stages for a plain list that belongs to no session. `budgets`, if any, are sizes
     that depend on the window and not on the target. With `restores_recorded`, a session file of pi or Claude Code is
-    taken over as that tool left it: the newest compaction that it records is in force.
+    taken over as that tool left it: the newest compaction that it records is in force. `window`, if any, takes the
+    place of the model's where the caller names none.
 
     A Block must shrink the view by at least `shrink_tokens` and by `shrink_share` of it. After an attempt or an undo,
     nothing is tried until the view has grown by `growth_share` of the window.
@@ -73,6 +74,7 @@ class Policy(Struct, frozen=True):
     in_memory_stages: tuple[Stage, ...] = ()
     budgets: Budgets | None = None
     restores_recorded: bool = False
+    window: int | None = None
 
     @property
     def has_batches(self) -> bool:

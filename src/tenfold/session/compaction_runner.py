@@ -107,11 +107,11 @@ class CompactionRunner:
     def build_call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a call with the session's model, window and calibration filled in; see `Session.build_call`."""
         model = self._conversation.model
-        size = window if window is not None else (find_window(model) if model else None)
+        known = self.policy.window or (find_window(model) if model else None)
         return Call(
             "manual" if to is not None else "check",
             to,
-            size,
+            window if window is not None else known,
             model=model,
             floor=floor,
             calibration=self._conversation.calibration,

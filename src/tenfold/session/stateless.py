@@ -16,7 +16,6 @@ from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.llm.model import Model
 from tenfold.meter.counters import choose_counter
-from tenfold.meter.windows import find_window
 from tenfold.plan.draft import RecallMode
 from tenfold.recall.tools import RecallTools
 from tenfold.record.ask import Outcome
@@ -106,7 +105,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     system, decoded = _move_summaries(system, decoded, wire)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
-    window = _check_window(window if window is not None or not model else find_window(model), chosen, output_reserve)
+    window = _check_window(session.build_call(window=window).window, chosen, output_reserve)
     call = msgspec.structs.replace(
         session.build_call(to=to, window=window, floor=floor),
         output_reserve=output_reserve,

@@ -32,6 +32,15 @@ LEVELS = DropBetweenStage()
 """The published numbers of messages that the in-memory strategy keeps."""
 
 
+def check_shares(compact_at_pct: float, compact_budget_threshold_pct: float) -> None:
+    """Raises `UsageError` for shares of the window that do not fit."""
+    if not 0 < compact_budget_threshold_pct < compact_at_pct <= 1:
+        raise UsageError(
+            f"compact_at_pct is {compact_at_pct} and compact_budget_threshold_pct {compact_budget_threshold_pct}; they "
+            "are shares of the window, the threshold the smaller one, for instance 0.9 and 0.05"
+        )
+
+
 def blocks(  # noqa: PLR0913 - the design's own settings, one each
     counter: Counter,
     *,
@@ -66,11 +75,7 @@ def blocks(  # noqa: PLR0913 - the design's own settings, one each
         "keep_recent": keep_recent,
     }
     check_least(numbers, 0)
-    if not 0 < compact_budget_threshold_pct < compact_at_pct <= 1:
-        raise UsageError(
-            f"compact_at_pct is {compact_at_pct} and compact_budget_threshold_pct {compact_budget_threshold_pct}; they "
-            "are shares of the window, the threshold the smaller one, for instance 0.9 and 0.05"
-        )
+    check_shares(compact_at_pct, compact_budget_threshold_pct)
     settings = summary or SummarySettings()
     overlay = OverlayStage(
         keep_first_turns, keep_recent_turns, compaction_scope, max_summary_tokens, tool_output_max_lines

@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
-from tenfold.config.presets.blocks import HEADROOM, LEVELS, OVERLAY, blocks
+from tenfold.config.presets.blocks import HEADROOM, LEVELS, OVERLAY, blocks, check_shares
+from tenfold.config.presets.checks import check_least
 from tenfold.designs.blocks.strategy_runner import StrategyReturn, combine_results
 from tenfold.designs.blocks.turn_records import CompactedSection, CompactionBlock, LoopRecord, TurnMap, TurnRange
 from tenfold.errors import UsageError
@@ -22,7 +23,7 @@ from tenfold.plan.stages.levels import CutOutputsStage
 from tenfold.plan.stages.overlay import Scope
 from tenfold.record.message import Message
 from tenfold.summarize.ladder import SummarySettings
-from tenfold.trigger.limits import DEFAULT_WINDOW, HeadroomTrigger
+from tenfold.trigger.limits import DEFAULT_WINDOW, HeadroomTrigger, check_window
 
 
 class FixedCount(Struct, frozen=True, tag="fixed_count", forbid_unknown_fields=True):
@@ -39,8 +40,12 @@ CompactionScope = FixedCount | TokenBudget
 
 
 def to_scope(scope: CompactionScope) -> Scope:
-    """Converts to the value of the preset's setting `compaction_scope`."""
-    return scope.count if isinstance(scope, FixedCount) else "token_budget"
+    """Converts to the value of the preset's setting `compaction_scope`. Raises `UsageError` for any other object."""
+    if isinstance(scope, FixedCount):
+        return scope.count
+    if isinstance(scope, TokenBudget):
+        return "token_budget"
+    raise UsageError(f"compaction_scope is {scope!r}; give FixedCount(n), for instance FixedCount(3), or TokenBudget()")
 
 
 class CompactionStrategy(Protocol):
@@ -85,8 +90,8 @@ class SectionStrategy(Protocol):
 class BlockCompactionStrategy(SectionStrategy, Protocol):
     """Decides what becomes of a loop. Subclass it and write the three methods, or `compact` alone.
 
-    A `compact` of one's own decides by itself: the three methods are not called then. It is called once for the ranges,
-    where every Ask is answered with an error, and once for the text.
+    A `compact` of one's own decides by itself: the three methods are not called then. It is called for the ranges
+    whenever a plan is made, where every Ask is answered with an error, and once for the text.
     """
 
     def compact(
@@ -137,7 +142,8 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     """When and how to compact. The defaults are those of the preset `blocks`, under the design's names.
 
     If `in_memory_strategy` or `block_strategy` is None, the design's own is used, as the preset does. A block strategy
-    may be any object with the methods of `SectionStrategy`; one with a `compact` of its own is asked that alone.
+    may be any object with the methods of `SectionStrategy`; one with a `compact` of its own is asked that alone. Raises
+    `UsageError` for a wrong number, and for a scope or a strategy of another type.
     """
 
     compact_at_pct: float = HEADROOM.compact_at
@@ -151,13 +157,35 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     block_strategy: SectionStrategy | None = None
     focus_message: str | None = None
 
+    def __post_init__(self) -> None:
+        """Raises `UsageError` for a size below zero, shares that do not fit, and what is no scope or no strategy."""
+        scope = to_scope(self.compaction_scope)
+        counts = {"compaction_scope": scope} if isinstance(scope, int) else {}
+        check_least({name: getattr(self, name) for name in _SIZES} | counts, 0)
+        check_shares(self.compact_at_pct, self.compact_budget_threshold_pct)
+        _check_methods("in_memory_strategy", self.in_memory_strategy, ("compact",))
+        own = callable(getattr(self.block_strategy, "compact", None))
+        _check_methods("block_strategy", self.block_strategy, ("compact",) if own else SECTION_METHODS)
+
+
+_SIZES = ("keep_first_turns", "keep_recent_turns", "max_summary_tokens", "tool_output_max_lines")
+SECTION_METHODS = ("keep_first", "keep_recent", "keep_compacted")
+
+
+def _check_methods(name: str, strategy: object, methods: Sequence[str]) -> None:
+    missing = [each for each in methods if not callable(getattr(strategy, each, None))]
+    if isinstance(strategy, type):
+        raise UsageError(f"{name} is the class {strategy.__name__}; give an object of it: {strategy.__name__}()")
+    if strategy is not None and missing:
+        raise UsageError(f"{name} is {strategy!r}, which has no {', '.join(missing)}; see docs/designs/blocks.md")
+
 
 class ContextConfig(Struct, frozen=True, kw_only=True):
     """A window and what to do when it fills. Without a `ContextConfig` compaction is off.
 
-    `max_context_tokens` is the model's window; keep the default only if that is unknown. The last three fields are for
-    lists that belong to no session; `keep_recent` and `keep_first` count messages. Raises `UsageError` for a window
-    below 1.
+    `max_context_tokens` is the window that all shares are taken of. In a session it takes the place of the model's; the
+    default gives way to the window of a known model. The last three fields are for lists that belong to no session;
+    `keep_recent` and `keep_first` count messages. Raises `UsageError` for a window that is no number of at least 1.
     """
 
     max_context_tokens: int = DEFAULT_WINDOW
@@ -169,12 +197,13 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
     tool_output_max_lines: int = OVERLAY.tool_output_max_lines
 
     def __post_init__(self) -> None:
-        """Raises `UsageError` for a window below 1, of which no share can be taken."""
-        if self.max_context_tokens < 1:
-            raise UsageError(
-                f"max_context_tokens is {self.max_context_tokens}: shares of a window need one of at least 1 token; "
-                "give the model's context window"
-            )
+        """Raises `UsageError` for a window of which no share can be taken."""
+        check_window(self.max_context_tokens)
+
+    @property
+    def named_window(self) -> int | None:
+        """The window if it is not the default."""
+        return None if self.max_context_tokens == DEFAULT_WINDOW else self.max_context_tokens
 
     @property
     def trigger(self) -> HeadroomTrigger:
@@ -210,4 +239,4 @@ def build_preset(config: ContextConfig, counter: Counter, *, summary: SummarySet
         focus_message=compaction.focus_message or "",
     )
     levels = (CutOutputsStage(config.tool_output_max_lines), *policy.in_memory_stages[1:])
-    return replace(policy, in_memory_stages=levels)
+    return replace(policy, in_memory_stages=levels, window=config.named_window)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tenfold.designs.blocks.compaction_config import CompactionStrategy, ContextConfig, should_compact
+from tenfold.designs.blocks.compaction_config import ContextConfig, should_compact
 from tenfold.designs.blocks.in_memory_stage import run_strategy
-from tenfold.designs.blocks.list_levels import DefaultCompaction, count_tokens, get_budget, run_levels
+from tenfold.designs.blocks.list_levels import DefaultCompaction, count_tokens, run_levels
 from tenfold.designs.blocks.loop_events import (
     AfterHook,
     BeforeHook,
@@ -14,6 +14,7 @@ from tenfold.designs.blocks.loop_events import (
     CompactionStarted,
     LoopEvent,
     Sender,
+    check_hooks,
 )
 from tenfold.designs.blocks.strategy_runner import run_reported
 from tenfold.record.message import Message
@@ -22,7 +23,7 @@ from tenfold.store.ids import get_current_time
 
 def compact_in_memory(
     messages: Sequence[Message],
-    config: ContextConfig,
+    config: ContextConfig | None,
     *,
     loop_id: str = "",
     before_compaction_start: BeforeHook | None = None,
@@ -31,13 +32,17 @@ def compact_in_memory(
 ) -> list[Message]:
     """Compacts a list that belongs to no session, with hooks and events in the published order.
 
-    The work is the configured in-memory strategy. Without one the design's levels run where the trigger fires, and go
-    down to the trigger's target; below it the list is returned unchanged, and no hook or event hears of it. If the
-    before-hook returns False, the list is returned unchanged, without events. `loop_id` is the id in the events, whose
-    `loops_compacted` is 0. A hook, sender or strategy that raises is logged; for the strategy the levels stand in.
+    Where the trigger does not fire, and without a configuration, the list is returned unchanged, and no hook or event
+    hears of it. If the before-hook returns False, it is returned unchanged too, without events. The work is the
+    configured in-memory strategy, or the design's levels, which go down to the trigger's target. `loop_id` is the id in
+    the events, whose `loops_compacted` is 0. A hook, sender or strategy that raises is logged; for the strategy the
+    levels stand in. Raises `UsageError` for a hook or sender that takes other arguments.
     """
+    check_hooks(before_compaction_start, after_compaction_end, sender)
+    if config is None:
+        return list(messages)
     count, before = len(messages), count_tokens(messages, config)
-    if _find_own_strategy(config) is None and not should_compact(before, config):
+    if not should_compact(before, config):
         return list(messages)
     if before_compaction_start is not None:
         hook = before_compaction_start
@@ -57,19 +62,13 @@ def compact_in_memory(
 
 
 def _shorten_list(messages: Sequence[Message], config: ContextConfig) -> list[Message]:
-    own = _find_own_strategy(config)
-    if own is not None:
+    own = config.compaction.in_memory_strategy
+    if own is not None and not isinstance(own, DefaultCompaction):
         made = run_strategy(own, messages, config)
         if made is not None:
             return made
     target = config.trigger.get_limits(config.max_context_tokens, output_reserve=0, floor=0).target
-    return run_levels(messages, config, min(target, get_budget(config)))
-
-
-def _find_own_strategy(config: ContextConfig) -> CompactionStrategy | None:
-    """Returns the configured strategy, None for the design's own."""
-    own = config.compaction.in_memory_strategy
-    return None if isinstance(own, DefaultCompaction) else own
+    return run_levels(messages, config, target)
 
 
 def _ignore_event(_: LoopEvent) -> None:

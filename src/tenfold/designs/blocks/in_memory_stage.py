@@ -47,11 +47,14 @@ class InMemoryStage(Struct, frozen=True):
 def run_strategy(
     strategy: CompactionStrategy, messages: Sequence[Message], config: ContextConfig
 ) -> list[Message] | None:
-    """Returns the list as a strategy shortens it. None, and a line in the log, where it raises or returns no list."""
-    result = run_without_model(lambda: strategy.compact(messages, config))
-    if isinstance(result.value, Sequence):
+    """Returns the list as a strategy shortens it, which is given a copy.
+
+    Returns None, and writes a line to the log, where it raises or returns anything but a list of messages.
+    """
+    result = run_without_model(lambda: strategy.compact(list(messages), config))
+    if isinstance(result.value, Sequence) and all(isinstance(each, Message) for each in result.value):
         return list(result.value)
-    problem = result.error or f"it gave a {type(result.value).__name__}, not a list"
+    problem = result.error or f"it gave a {type(result.value).__name__}; give a list of Message"
     Answerer().report_problem(f"in_memory_strategy: {problem}; it was ignored")
     return None
 

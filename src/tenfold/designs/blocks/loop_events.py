@@ -6,6 +6,7 @@ The order of a compaction: `before_compaction_start`, `CompactionStarted`, the w
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from tenfold.designs.blocks.compaction_config import ContextConfig
 from tenfold.designs.blocks.orchestration import compact_context, count_compacted_loops, find_loops
-from tenfold.designs.blocks.strategy_runner import run_without_model
+from tenfold.designs.blocks.strategy_runner import run_reported, run_without_model
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionStart, Event
@@ -69,11 +70,31 @@ class MessageDelta(Struct, frozen=True, tag="message_delta"):
 
 
 LoopEvent = CompactionStarted | CompactionEnded | AgentStart | AgentEnd | MessageDelta
-Sender = Callable[[LoopEvent], None]
+Sender = Callable[[LoopEvent], Awaitable[None] | None]
 BeforeHook = Callable[[int, int], bool | Awaitable[bool]]
 """`before_compaction_start(estimated_tokens, message_count)`: False skips this compaction."""
 AfterHook = Callable[[int, int, int, int], Awaitable[None] | None]
 """`after_compaction_end(messages_before, messages_after, tokens_before, tokens_after)`."""
+
+
+def check_hooks(before: BeforeHook | None, after: AfterHook | None, sender: Sender | None) -> None:
+    """Raises `UsageError` for a hook that cannot be called with what it is called with."""
+    forms = (
+        ("before_compaction_start", before, ("estimated_tokens", "message_count")),
+        ("after_compaction_end", after, ("messages_before", "messages_after", "tokens_before", "tokens_after")),
+        ("sender", sender, ("event",)),
+    )
+    for name, hook, arguments in forms:
+        form = f"{name}({', '.join(arguments)})"
+        if hook is not None and not callable(hook):
+            raise UsageError(f"{name} is {hook!r}; give a function or coroutine function {form}")
+        try:
+            if hook is not None:
+                inspect.signature(hook).bind(*arguments)
+        except TypeError as exc:
+            raise UsageError(f"{name} cannot be called as {form}: {exc}") from exc
+        except ValueError:  # some built-in functions do not tell
+            continue
 
 
 def with_hooks(
@@ -83,10 +104,12 @@ def with_hooks(
     after_compaction_end: AfterHook | None = None,
     sender: Sender | None = None,
 ) -> Answerer:
-    """Returns the session's answerer with the design's hooks and events added; assign it to `session.answerer`.
+    """Returns the session's answerer with the design's hooks and events added, for `session.use_answerer`.
 
-    Hooks may be plain functions or coroutines. If one raises, that is reported and the compaction goes on.
+    Hooks and the sender may be plain functions or coroutines. If one raises, that is reported and the compaction goes
+    on. Raises `UsageError` for one that takes other arguments.
     """
+    check_hooks(before_compaction_start, after_compaction_end, sender)
     answerer = session.answerer
 
     def run_before_hook(consult: ConsultAsk) -> Answer | None:
@@ -100,23 +123,27 @@ def with_hooks(
         figures = (outcome.messages_before, outcome.messages_after, outcome.tokens_before, outcome.tokens_after)
         _call_hook("after_compaction_end", after_compaction_end, *figures)
 
+    def send_event(event: LoopEvent) -> None:
+        assert sender is not None
+        _call_hook("sender", sender, event)
+
     return replace(
         answerer,
         before_hooks=(*answerer.before_hooks, *([run_before_hook] if before_compaction_start is not None else [])),
         after_hooks=(*answerer.after_hooks, *([run_after_hook] if after_compaction_end is not None else [])),
         listeners=(
             *answerer.listeners,
-            *([EventTranslator(session, sender).handle_event] if sender is not None else []),
+            *([EventTranslator(session, send_event).handle_event] if sender is not None else []),
         ),
     )
 
 
-def _call_hook(name: str, hook: Callable[..., object], *figures: int) -> object:
+def _call_hook(name: str, hook: Callable[..., object], *given: object) -> object:
     """Calls a hook, plain or a coroutine, and returns its value. Raises `UsageError` with the hook's name if it fails.
 
     A session's answerer reports that and goes on.
     """
-    result = run_without_model(lambda: hook(*figures))
+    result = run_without_model(lambda: hook(*given))
     if result.error:
         raise UsageError(f"{name}: {result.error}")
     return result.value
@@ -129,7 +156,9 @@ def _count_messages(session: Session) -> int:
 class EventTranslator:
     """Translates a session's events into the design's. A `CompactionEnded` follows each `CompactionStarted`."""
 
-    def __init__(self, session: Session, sender: Sender, find_loop: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self, session: Session, sender: Callable[[LoopEvent], None], find_loop: Callable[[], str] | None = None
+    ) -> None:
         """`find_loop` says which loop a compaction without a run belongs to, by default the last one on the path."""
         self._session, self._sender = session, sender
         self._find_loop = find_loop or (lambda: get_current_loop_id(session))
@@ -171,15 +200,18 @@ def get_current_loop_id(session: Session) -> str:
 
 
 def compact_context_with_sender(session: Session | None, config: ContextConfig | None, sender: Sender) -> int:
-    """Like `compact_context`, and sends AgentStart, CompactionStarted, CompactionEnded and AgentEnd."""
+    """Like `compact_context`, and sends AgentStart, CompactionStarted, CompactionEnded and AgentEnd.
+
+    The sender may be a plain function or a coroutine. If it raises, that is reported and the work goes on.
+    """
     if session is None or config is None:
         return 0
     loop = get_current_loop_id(session)
     before = session.answerer
-    sender(AgentStart(loop, "compaction"))
+    run_reported("sender", lambda: sender(AgentStart(loop, "compaction")))
     session.use_answerer(with_hooks(session, sender=sender))
     try:
         return compact_context(session, config)
     finally:
         session.use_answerer(before)
-        sender(AgentEnd(loop, (), "compaction"))
+        run_reported("sender", lambda: sender(AgentEnd(loop, (), "compaction")))

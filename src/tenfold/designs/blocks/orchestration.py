@@ -56,7 +56,7 @@ from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text
 from tenfold.session import Session
 from tenfold.summarize.visible_text import is_shown_again
-from tenfold.trigger.limits import DEFAULT_WINDOW
+from tenfold.trigger.limits import DEFAULT_WINDOW, check_window
 from tenfold.view.fold import View
 from tenfold.view.units import Unit, VisibleMessage, get_step_messages, scan_entries
 from tenfold.wire.marks import extract_summary_text
@@ -65,24 +65,31 @@ from tenfold.wire.marks import extract_summary_text
 
 
 class LoopPositions(Struct, frozen=True):
-    """A loop on a path: its id and the positions of its messages."""
+    """A loop on a path: its id, the positions of its messages, and their run id, "" if they have none."""
 
     loop_id: str
     positions: tuple[int, ...]
+    run: str = ""
 
 
 def find_loops(view: View) -> tuple[LoopPositions, ...]:
-    """Finds the loops of the path, oldest first, by run id. Without run ids each exchange is one, numbered from 1."""
+    """Finds the loops of the path, oldest first, by run id. Without run ids each exchange is one, numbered from 1.
+
+    A run that goes on after another one is a loop of its own then, and its id has a number: "main", "main (2)".
+    """
     entries = view.path.get_entries(0, view.length - 1) if view.length else []
     units, step = scan_entries(enumerate(entries), None)
     firsts = [unit.first for unit in units] + ([step.first] if step is not None else [])
     starts = find_run_starts((p, entries[p]) for p in firsts)
     ends = [*(position for _, position in starts[1:]), view.length][: len(starts)]
     out: list[LoopPositions] = []
+    stretches: dict[str, int] = {}
     for number, ((run, _), end) in enumerate(zip(starts, ends, strict=True)):
         begin = starts[number][1] if number else 0
         positions = tuple(p for p in range(begin, end) if get_message(entries[p]) is not None)
-        out.append(LoopPositions(run or f"exchange-{number + 1}", positions))
+        stretches[run] = stretches.get(run, 0) + 1
+        name = f"{run} ({stretches[run]})" if stretches[run] > 1 else run
+        out.append(LoopPositions(name if run else f"exchange-{number + 1}", positions, run))
     return tuple(out)
 
 
@@ -121,15 +128,19 @@ def walk_chain(loops: Sequence[LoopRecord], current_loop_id: str) -> tuple[LoopR
 def _build_block(
     view: View, loop: LoopPositions, messages: Sequence[TurnMessage], *, latest: bool
 ) -> CompactionBlock | None:
-    """Builds the design's three sections from the live Blocks; None for a loop that no Block has changed."""
+    """Builds the design's three sections from the live Blocks; None if neither this loop nor a later one is changed.
+
+    A loop without changes before a compacted one is shown as it is by its compacted section.
+    """
     turn = {p: m.turn_id.turn_index for p, m in zip(loop.positions, messages, strict=True) if m.turn_id is not None}
     count = max(turn.values(), default=-1) + 1
-    units = [u for u in view.units if u.first <= loop.positions[-1] and u.last >= loop.positions[0]]
+    later = [u for u in view.units if u.last >= loop.positions[0]]
+    units = [u for u in later if u.first <= loop.positions[-1]]
     replaced = [u for u in units if u.block_part is not None]
-    if not replaced or not count:
+    made = [u.block_part.block for u in replaced or later if u.block_part is not None]
+    if not made or not count:
         return None
-    newest = max(u.block_part.block for u in replaced if u.block_part is not None)
-    block = view.path.get_entry(newest)
+    block = view.path.get_entry(max(made))
     assert isinstance(block, Block), "only Blocks replace units"
     inner = [n for u in replaced if _get_kind(view, u) not in (CUT_OUTPUTS, STRATEGY_CUT) for n in _get_turns(u, turn)]
     low, high = (min(inner), max(inner)) if inner and latest else (0, count - 1)
@@ -161,6 +172,8 @@ def find_violations(loops: Sequence[LoopRecord]) -> list[str]:
     for number, loop in enumerate(loops):
         block = loop.compaction_block
         if block is None:
+            if any(later.compaction_block is not None for later in loops[number + 1 :]):
+                out.append(f"{loop.loop_id}: no block, though a later loop has one")
             continue
         count = max((m.turn_id.turn_index for m in loop.messages if m.turn_id is not None), default=-1) + 1
         compacted, recent = block.keep_compacted, block.keep_recent
@@ -191,22 +204,22 @@ def resolve_scope(session: Session, chain: Sequence[str], scope: CompactionScope
 
 def _count_in_scope(session: Session, chain: Sequence[str], scope: CompactionScope, window: int, policy: Policy) -> int:
     """Counts the earlier loops in scope where they are compacted by this policy: see `resolve_scope`."""
-    if window < 1:
-        raise UsageError(f"max_context_tokens is {window}; give the model's context window")
+    check_window(window)
     loops = {loop.loop_id: loop for loop in find_loops(session.view)}
     known = [loops[loop] for loop in chain if loop in loops]
     draft, goal = _start_plan(session, window, policy)
     runs = find_runs(draft)
     hidden_end = max((draft.pieces[run.last - 1].last for run in runs if is_beyond_scope(draft, run)), default=-1)
     shown = [loop for loop in known if loop.positions[-1] > hidden_end]
+    if not shown:
+        return 0
     overlay, overlay_run = _find_overlay(policy)
 
     def measure_loop(number: int) -> int:
         own = [run for run in runs if _find_owner(shown, draft, run) == shown[-1 - number].loop_id]
         return sum(measure_compacted(draft, goal, run, overlay.max_summary_tokens, overlay_run) for run in own)
 
-    earlier = max(0, len(shown) - 1)
-    return count_runs_in_scope(to_scope(scope), earlier, window=window, measure_run=measure_loop)
+    return count_runs_in_scope(to_scope(scope), len(shown) - 1, window=window, measure_run=measure_loop)
 
 
 def _start_plan(session: Session, window: int, policy: Policy) -> tuple[Draft, Goal]:
@@ -259,8 +272,9 @@ def build_context_from_session(
 
     A loop that a Block has compacted is loaded as the Block shows it, any other with its own messages. System prompts,
     pinned messages and summaries are loaded whatever the scope is. Without `config`, the scope is that of the session's
-    policy. The window is the argument, else the model's, else 100,000. A request of `Session.before_model` holds the
-    whole view: there, loops leave the scope at a compaction. Raises `NotFoundError` for a loop that is not on the path.
+    policy. The window is the argument, else the policy's or the model's, else 100,000. A request of
+    `Session.before_model` holds the whole view: there, loops leave the scope at a compaction. Raises `NotFoundError`
+    for a loop that is not on the path.
     """
     current = _find_loop(session, current_loop_id)
     view = session.view
@@ -298,8 +312,9 @@ def _choose_window(session: Session, window: int | None) -> int:
 
 
 def _find_loop(session: Session, loop_id: str) -> LoopPositions:
+    """Returns the loop with this id, or the newest of the run with this id."""
     loops = find_loops(session.view)
-    found = next((loop for loop in loops if loop.loop_id == loop_id), None)
+    found = next((loop for loop in reversed(loops) if loop_id and loop_id in (loop.loop_id, loop.run)), None)
     if found is None:
         raise NotFoundError(
             f"no loop on this path has the id {loop_id!r}{suggest_nearest(loop_id, [s.loop_id for s in loops])}"
@@ -321,9 +336,9 @@ def compact_session_loops(
 ) -> Outcome:
     """Compacts the current loop and the earlier ones in scope, whatever the trigger says. It appends one Block.
 
-    The window is the argument, else the model's, else 100,000. The strategy is the argument, else the configured one,
-    else the preset's own. The Outcome is `nothing` where the loops are as compact as they are to be. Raises
-    `NotFoundError` for an unknown loop and `UsageError` for one that is not the current one.
+    The window is the argument, else the policy's or the model's, else 100,000. The strategy is the argument, else the
+    configured one, else the preset's own. The Outcome is `nothing` where the loops are as compact as they are to be.
+    Raises `NotFoundError` for an unknown loop and `UsageError` for one that is not the current one.
     """
     last = find_loops(session.view)[-1:]
     if _find_loop(session, current_loop_id) != last[0]:
@@ -372,8 +387,11 @@ def count_compacted_loops(session: Session, outcome: Outcome) -> int:
 
 
 def compact_context(session: Session | None, config: ContextConfig | None) -> int:
-    """Compacts a session on request and returns how many loops changed; 0 without a session or a configuration."""
+    """Compacts a session on request and returns how many loops changed; 0 without a session or a configuration.
+
+    The window is the configuration's unless that is the default, else the policy's or the model's, else 100,000.
+    """
     if session is None or config is None or not find_loops(session.view):
         return 0
-    window = session.build_call().window or config.max_context_tokens
+    window = _choose_window(session, config.named_window)
     return count_compacted_loops(session, _compact_now(session, replace(config, max_context_tokens=window)))

@@ -132,26 +132,35 @@ class SessionRecorder:
         self._write(lambda: self._session.append_custom(LOOP_EVENT, body, run=event.loop_id))
 
     def _append_missing(self, loop: str, messages: Sequence[Message]) -> None:
-        """Appends those of a loop's messages that neither a request, a list nor the host has appended."""
+        """Appends those of a loop's messages that neither a request, a list nor the host has appended.
+
+        What a Block shows in place of messages is none of them: a host that is sent the view has it in its list.
+        """
         session = self._session
+        substitutes = {fingerprint_message(s.message) for s in session.view.get_visible_messages() if not s.is_original}
         known = Counter(fingerprint_message(message) for message in self._find_messages(loop))
         missing: list[Message] = []
         for message in messages:
             clean = replace_surrogates(message)
             key = fingerprint_message(redact_message(clean) if session.address.store.redact_at_rest else clean)
             known[key] -= 1
-            if known[key] < 0:
+            if known[key] < 0 and key not in substitutes:
                 missing.append(message)
         session.append(*missing, run=loop)
 
     def _find_messages(self, loop: str) -> Iterator[Message]:
-        """Finds a loop's messages on the path: those of its run, and those without one that came after its start."""
-        own = ((p, e) for p, e in self._read_events() if e.loop_id == loop)
+        """Finds a loop's messages on the path: those of its run, and those without one that came after its start.
+
+        Where the run has ended before and goes on, those before that end are left out.
+        """
+        own = [(p, e) for p, e in self._read_events() if e.loop_id == loop]
         start = max((p for p, e in own if isinstance(e, AgentStart) and e.kind == "run"), default=0)
+        end = max((p for p, e in own if isinstance(e, AgentEnd) and e.kind == "run"), default=-1)
         path = self._session.view.path
         for position, entry in enumerate(path.get_entries(0, path.length - 1) if path.length else ()):
             message = get_message(entry)
-            if message is not None and (entry.run == loop or (not entry.run and position > start)):
+            is_own = entry.run == loop and position > end
+            if message is not None and (is_own or (not entry.run and position > start)):
                 yield message
 
     def _write(self, write: Callable[[], object]) -> None:

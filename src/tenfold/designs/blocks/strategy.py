@@ -25,7 +25,13 @@ from tenfold.designs.blocks.compaction_config import (
 )
 from tenfold.designs.blocks.in_memory_stage import InMemoryStage
 from tenfold.designs.blocks.list_levels import DefaultCompaction
-from tenfold.designs.blocks.strategy_runner import StrategyReturn, combine_results, run_with_asks, run_without_model
+from tenfold.designs.blocks.strategy_runner import (
+    StrategyResult,
+    StrategyReturn,
+    combine_results,
+    run_with_asks,
+    run_without_model,
+)
 from tenfold.designs.blocks.turn_records import (
     CompactedSection,
     CompactionBlock,
@@ -163,7 +169,7 @@ def build_policy(config: ContextConfig, counter: Counter, *, summary: SummarySet
     if compaction.block_strategy is None or type(compaction.block_strategy) is DefaultBlockCompaction:
         return policy
     overlay = next(stage for stage in policy.stages if isinstance(stage, OverlayStage))
-    own = UserStrategy(_as_sections(compaction.block_strategy), replace(compaction, block_strategy=None))
+    own = UserStrategy(compaction.block_strategy, replace(compaction, block_strategy=None))
     stages = tuple(StrategyStage(own, overlay) if stage is overlay else stage for stage in policy.stages)
     return replace(policy, stages=stages, writer=StrategyWriter(own))
 
@@ -211,69 +217,20 @@ def build_strategy_policy(  # noqa: PLR0913 - the design's own settings, one eac
     return with_strategy(strategy, counter, config=ContextConfig(compaction=config), summary=summary)
 
 
-class WholeBlockStrategy(Struct, frozen=True):
-    """A user's own `compact` as the three methods: each returns its section of the block."""
-
-    strategy: BlockCompactionStrategy
-
-    def keep_first(
-        self,
-        record: LoopRecord,
-        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
-        config: CompactionConfig,
-    ) -> StrategyReturn[TurnRange | None]:
-        """Returns the block's first turns."""
-        return self._build(record, config, lambda block: block.keep_first)
-
-    def keep_recent(
-        self,
-        record: LoopRecord,
-        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
-        config: CompactionConfig,
-    ) -> StrategyReturn[CompactedSection | None]:
-        """Returns the block's recent section."""
-        return self._build(record, config, lambda block: block.keep_recent)
-
-    def keep_compacted(
-        self,
-        record: LoopRecord,
-        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
-        config: CompactionConfig,
-        is_most_recent: bool,  # noqa: FBT001 - the published signature
-    ) -> StrategyReturn[CompactedSection | None]:
-        """Returns the block's compacted section."""
-        return self._build(record, config, lambda block: block.keep_compacted, is_most_recent=is_most_recent)
-
-    def _build(
-        self,
-        record: LoopRecord,
-        config: CompactionConfig,
-        read_section: Callable[[CompactionBlock], T],
-        *,
-        is_most_recent: bool = True,
-    ) -> StrategyReturn[T]:
-        def read(block: object) -> T:
-            if not isinstance(block, CompactionBlock):
-                raise UsageError(f"compact gave a {type(block).__name__}, not a CompactionBlock")
-            return read_section(block)
-
-        return combine_results([self.strategy.compact(record, config, is_most_recent)], read)
-
-
-def _as_sections(strategy: SectionStrategy) -> SectionStrategy:
-    """Returns the strategy whose three methods are asked: itself, unless it has a `compact` of its own."""
-    own = getattr(type(strategy), "compact", None)
-    if own in (None, BlockCompactionStrategy.compact, DefaultBlockCompaction.compact):
-        return strategy
-    return WholeBlockStrategy(cast("BlockCompactionStrategy", strategy))
-
-
 class StrategyInput(Struct, frozen=True):
     """What a strategy is given of a run: the original messages as a record, and the turn of each position."""
 
     record: LoopRecord
     turn_map: TurnMap
     turns: dict[int, int]
+
+
+class ChosenSections(Struct, frozen=True):
+    """How a strategy divides a run, what it shows of the recent turns, and what it gave that was of no use."""
+
+    parts: RunSections
+    recent: CompactedSection | None = None
+    problems: tuple[str, ...] = ()
 
 
 class UserStrategy(Struct, frozen=True):
@@ -292,6 +249,62 @@ class UserStrategy(Struct, frozen=True):
         turns = {p: each.turn_id.turn_index for (p, _), each in zip(originals, messages, strict=True) if each.turn_id}
         return StrategyInput(LoopRecord(run.run_id, messages), TurnMap.from_messages(messages), turns)
 
+    def choose_sections(self, inputs: StrategyInput, *, latest: bool) -> ChosenSections:
+        """Asks `keep_first` and `keep_recent` of the latest run. What is of no use gives way to the default's part."""
+        count = inputs.turn_map.turn_count()
+        parts = _find_sections(inputs.turn_map, self.config, latest=latest)
+        if not latest:
+            return ChosenSections(parts)
+        first, recent = self._ask_for_ranges(inputs)
+        errors = {"keep_first": _find_error(first, TurnRange), "keep_recent": _find_error(recent, CompactedSection)}
+        problems = tuple(f"{name} of the block strategy was of no use ({why})" for name, why in errors.items() if why)
+        section = recent.value if isinstance(recent.value, CompactedSection) else None
+        end = parts.recent.start if errors["keep_recent"] else count
+        end = end if section is None else section.range.start_turn
+        begin = min(len(parts.first), end) if errors["keep_first"] else 0
+        begin = first.value.end_turn + 1 if isinstance(first.value, TurnRange) else begin
+        if begin <= end and (section is None or section.range.end_turn == count - 1):
+            return ChosenSections(RunSections(range(begin), range(begin, end), range(end, count)), section, problems)
+        last = f"those from {end} to {section.range.end_turn}" if section is not None else "no later one"
+        why = f"of {count} turns, numbered from 0, the first {begin} stay and {last}; they overlap or miss the last one"
+        return ChosenSections(parts, None, (*problems, f"the sections of the block strategy were of no use ({why})"))
+
+    def _ask_for_ranges(self, inputs: StrategyInput) -> tuple[StrategyResult, StrategyResult]:
+        """Returns what `keep_first` and `keep_recent` give, or the sections of one call of a `compact` of its own."""
+        strategy, record, turn_map = self.strategy, inputs.record, inputs.turn_map
+        if not has_own_compact(strategy):
+            first = run_without_model(lambda: strategy.keep_first(record, turn_map, self.config))
+            return first, run_without_model(lambda: strategy.keep_recent(record, turn_map, self.config))
+        both = run_without_model(
+            lambda: self._read_block(record, lambda block: (block.keep_first, block.keep_recent), latest=True)
+        )
+        values = both.value if isinstance(both.value, tuple) else (None, None)
+        return StrategyResult(values[0], both.error), StrategyResult(values[1], both.error)
+
+    def ask_for_text(self, inputs: StrategyInput, *, latest: bool) -> StrategyReturn[CompactedSection | None]:
+        """Returns what `keep_compacted` gives, or the section of a `compact` of its own."""
+        if has_own_compact(self.strategy):
+            return self._read_block(inputs.record, lambda block: block.keep_compacted, latest=latest)
+        return self.strategy.keep_compacted(inputs.record, inputs.turn_map, self.config, latest)
+
+    def _read_block(
+        self, record: LoopRecord, read_sections: Callable[[CompactionBlock], T], *, latest: bool
+    ) -> StrategyReturn[T]:
+        def read(block: object) -> T:
+            if not isinstance(block, CompactionBlock):
+                raise UsageError(f"compact gave a {type(block).__name__}, not a CompactionBlock")
+            return read_sections(block)
+
+        own = cast("BlockCompactionStrategy", self.strategy)
+        return combine_results([own.compact(record, self.config, latest)], read)
+
+
+def has_own_compact(strategy: SectionStrategy) -> bool:
+    """Tells whether a strategy's `compact` is its own, and not a default that assembles the three methods."""
+    own = getattr(strategy, "compact", None)
+    defaults = (None, BlockCompactionStrategy.compact, DefaultBlockCompaction.compact)
+    return getattr(own, "__func__", own) not in defaults
+
 
 class StrategyStage(Struct, frozen=True):
     """A Stage that plans with a user's strategy: first and recent turns stay, one text replaces those between."""
@@ -308,11 +321,8 @@ class StrategyStage(Struct, frozen=True):
     def overlay_run(self, draft: Draft, goal: Goal, run: RunPieces, budget: int, latest: bool) -> Draft:  # noqa: FBT001 - see `RunOverlay`
         """Overlays one run with the strategy's sections, or one text in place of an earlier run."""
         inputs = self.user_strategy.collect_input(draft, run)
-        count = inputs.turn_map.turn_count()
-        parts = divide_steps(count, self.overlay.keep_first_steps, self.overlay.keep_recent_steps, latest=latest)
-        section = None
-        if latest:
-            parts, section = self._choose_sections(inputs, parts, count)
+        chosen = self.user_strategy.choose_sections(inputs, latest=latest)
+        parts, section = chosen.parts, chosen.recent
         for index in range(run.first, run.last):
             if _find_turn(draft.pieces[index], inputs) in parts.recent:
                 draft = draft.with_piece(index, self._build_recent(draft, index, inputs, section))
@@ -320,21 +330,6 @@ class StrategyStage(Struct, frozen=True):
         if not middle:
             return draft
         return self._build_middle(draft, goal, range(middle[0], middle[-1] + 1), budget)
-
-    def _choose_sections(
-        self, inputs: StrategyInput, parts: RunSections, count: int
-    ) -> tuple[RunSections, CompactedSection | None]:
-        """Returns the sections that the strategy chose, or the default ones if its ranges make no sense."""
-        user = self.user_strategy
-        first = run_without_model(lambda: user.strategy.keep_first(inputs.record, inputs.turn_map, user.config)).value
-        recent = run_without_model(lambda: user.strategy.keep_recent(inputs.record, inputs.turn_map, user.config))
-        section = recent.value if isinstance(recent.value, CompactedSection) else None
-        begin = first.end_turn + 1 if isinstance(first, TurnRange) else 0
-        missing = parts.recent.start if recent.error else count
-        end = missing if section is None else section.range.start_turn
-        if begin > end or (section is not None and section.range.end_turn != count - 1):
-            return parts, None
-        return RunSections(range(begin), range(begin, end), range(end, count)), section
 
     def _build_recent(
         self, draft: Draft, index: int, inputs: StrategyInput, section: CompactedSection | None
@@ -418,33 +413,31 @@ class StrategyWriter(Struct, frozen=True):
         inputs = self.user_strategy.collect_input(draft, run)
         user = self.user_strategy
 
-        def call_strategy() -> StrategyReturn[CompactedSection | None]:
-            return user.strategy.keep_compacted(inputs.record, inputs.turn_map, user.config, run is every[-1])
-
-        notes = _find_strategy_errors(user, inputs) if run is every[-1] else ()
-        result = yield from run_with_asks(call_strategy)
+        latest = run is every[-1]
+        notes = user.choose_sections(inputs, latest=latest).problems  # again: a plan cannot hold notes
+        result = yield from run_with_asks(lambda: user.ask_for_text(inputs, latest=latest))
         section = result.value
         if not isinstance(section, CompactedSection):
-            why = result.error or ("it gave None" if section is None else f"it gave a {type(section).__name__}")
+            why = _find_error(result, CompactedSection) or "it gave None"
+            why += f"; the model that it asked failed: {result.model_error}" if result.model_error else ""
             note = f"keep_compacted of the block strategy was of no use ({why}); lines were written in its place"
             return write_lines(job, (*notes, note), result.spent)
         written = _write_section(job, inputs, section, result.spent)
         return replace(written, notes=(*notes, *written.notes))
 
 
-def _find_strategy_errors(user: UserStrategy, inputs: StrategyInput) -> tuple[str, ...]:
-    """Lists the errors of the strategy's range methods. They run again here, since a plan cannot hold notes."""
-    first = run_without_model(lambda: user.strategy.keep_first(inputs.record, inputs.turn_map, user.config)).error
-    recent = run_without_model(lambda: user.strategy.keep_recent(inputs.record, inputs.turn_map, user.config)).error
-    errors = (("keep_first", first), ("keep_recent", recent))
-    return tuple(f"{name} of the block strategy was of no use ({why})" for name, why in errors if why)
+def _find_error(result: StrategyResult, kind: type) -> str:
+    """Says why a method's result is of no use, "" for a value of this kind or None."""
+    is_useful = result.value is None or isinstance(result.value, kind)
+    return result.error or ("" if is_useful else f"it gave a {type(result.value).__name__}, not a {kind.__name__}")
 
 
 def _write_section(
     job: WritingJob, inputs: StrategyInput, section: CompactedSection, spent: ModelCost
 ) -> SummaryResult:
     covered = range(section.range.start_turn, section.range.end_turn + 1)
-    texts = [get_text(m) for m in section.messages if m.origin != "human"]
+    originals = [m.message for m in inputs.record.messages]
+    texts = [get_text(m) for m in section.messages if m.origin != "human" or m not in originals]
     rest = [m for p, m in job.items if inputs.turns.get(p, -1) not in covered and p in inputs.turns]
     story = "\n".join(t for t in (*texts, render_lines(rest, job.budget, job.count)) if t)
     notes: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from msgspec import Struct
 
 from tenfold.engine.drive import Answerer
+from tenfold.errors import UsageError
 from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import ModelCost, add_costs
 
@@ -30,17 +31,24 @@ NO_MODEL_ERROR = "no model may be asked here: plans are made more than once"
 
 
 class StrategyResult(Struct, frozen=True):
-    """The result of a method: its value or the error it raised, and what its Asks cost."""
+    """The result of a method: its value or the error it raised, what its Asks cost, and why the last of them failed."""
 
     value: object = None
     error: str = ""
     spent: ModelCost = ModelCost()
+    model_error: str = ""
 
 
 async def ask_model(ask: Ask) -> Answer:
-    """Sends an Ask from a strategy's coroutine. A failed call is an Answer with `error` set, not an exception."""
+    """Sends an Ask from a strategy's coroutine. A failed call is an Answer with `error` set, not an exception.
+
+    Raises `UsageError` in a coroutine that no session runs.
+    """
+    queue = _ASK_QUEUE.get(None)
+    if queue is None:
+        raise UsageError("ask_model needs a session to ask: name the strategy in a policy, and compact with that")
     reply: Future[Answer] = Future()
-    _ASK_QUEUE.get().put((ask, reply))
+    queue.put((ask, reply))
     return await asyncio.wrap_future(reply)
 
 
@@ -91,7 +99,7 @@ def run_reported(name: str, work: Callable[[], object]) -> object:
 
 def run_with_asks(method: Callable[[], object]) -> Generator[tuple[Ask, ...], tuple[Answer, ...], StrategyResult]:
     """Runs a method and yields its Asks one at a time. If the method raises, the result holds the `error`."""
-    spent = ModelCost()
+    spent, model_error = ModelCost(), ""
     try:
         value = method()
         work = _as_generator(value)
@@ -101,11 +109,12 @@ def run_with_asks(method: Callable[[], object]) -> Generator[tuple[Ask, ...], tu
         while True:
             (answer,) = yield (ask,)
             spent = add_costs(spent, answer.spent) if answer.spent.calls else spent
+            model_error = answer.error or model_error
             ask = work.send(answer)
     except StopIteration as stop:
-        return StrategyResult(stop.value, "", spent)
+        return StrategyResult(stop.value, "", spent, model_error)
     except Exception as exc:  # noqa: BLE001 - a user's code may raise anything; it is noted, and the default stands in
-        return StrategyResult(None, f"it raised {type(exc).__name__}: {exc}", spent)
+        return StrategyResult(None, f"it raised {type(exc).__name__}: {exc}", spent, model_error)
 
 
 def _as_generator(value: object) -> AskGenerator | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -68,7 +68,7 @@ class CompactionBlock(
     keep_first: TurnRange | None = None
     keep_compacted: CompactedSection | None = None
     keep_recent: CompactedSection | None = None
-    created_at: datetime
+    created_at: Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class LoopRecord(Struct, frozen=True, rename=_JSON_NAMES, forbid_unknown_fields=True, omit_defaults=True):
@@ -95,7 +95,7 @@ def from_json(kind: type[T], data: bytes | str) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as exc:
-        raise BadInput(f"this is no {kind.__name__}: {exc}; it was written by `to_json`, or mend it there") from exc
+        raise BadInput(f"this is no {kind.__name__}: {exc}; give what `to_json` wrote, or correct it there") from exc
 
 
 # -- turns -------------------------------------------------------------------------------------------------------------
