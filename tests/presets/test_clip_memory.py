@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,10 +16,12 @@ from hypothesis import strategies as st
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactContextTool, CompactionConfig, Compactor, MemoryReadTool, get_memory
 from tenfold.designs.clip.compactor import IDLE_SESSIONS
+from tenfold.engine.drive import Answerer
 from tenfold.errors import StoreError, UsageError
 from tenfold.llm.scripted_model import ScriptedModel
+from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import Batch
-from tenfold.session import Session
+from tenfold.session import AsyncSession, Session
 from tenfold.store.archive import ArchiveRecord, LogArchive, parse_record
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batches import format_batch, format_time, select_stored_batches
@@ -69,6 +72,16 @@ class Cabinet:
 
     def delete(self, id: str) -> None:
         del self.kept[id]
+
+
+class Telling:
+    """A model that says its word in every summary."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def answer(self, ask: SummaryAsk) -> Answer:  # noqa: ARG002 - it says the same of everything
+        return Answer(text=f"The {self.word} account: it went on as agreed.")
 
 
 def list_times(count: int) -> list[datetime]:
@@ -262,6 +275,75 @@ def test_headers_alone_say_which_batches_tell_each_message_once(sizes: list[int]
     assert select_stored_batches(deleted) == [*parent, *leaves[split:]]
 
 
+@pytest.mark.spec("clip.13", "clip.X4", "clip.D4")
+def test_labels_are_distinct_in_an_archive_that_several_processes_wrote() -> None:
+    """Would catch serial numbers that begin again in a new process, or that leave out the merged batches."""
+    cabinet = Cabinet()
+    for number in range(6):
+        made = design.create_compactor(CompactionConfig(chunk_size=2), model=Echo(), archive=cabinet)
+        done = made.compress(make_items(number * 10, number * 10 + 10), "conv")
+        assert not done.failed, done.reason
+        listed = get_memory(made.get_session("conv")).list_records("conv")
+        assert {r.label for r in listed if r.batch.archive_id} <= {label for label, _, _ in cabinet.kept.values()}
+    labels = [label for label, _, _ in cabinet.kept.values()]
+    assert len(set(labels)) == len(labels) > 45
+    assert sum(b.message_count for b in made.list_batches("conv")) == 6 * 15
+
+
+def count_told(made: Compactor, archive: Cabinet) -> tuple[int, int, int]:
+    """How many messages the batches tell: those in force, those that the log lists, those a new compactor lists."""
+    log = get_memory(made.get_session("conv")).list_records("conv")
+    fresh = design.create_compactor(model=Echo(), archive=archive).list_batches("conv")
+    return (
+        sum(b.message_count for b in made.list_batches("conv")),
+        sum(r.batch.count for r in log if not r.batch.depth),
+        sum(b.message_count for b in fresh),
+    )
+
+
+@pytest.mark.spec("clip.15", "clip.D4")
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_undo_and_redo_leave_each_message_told_once_in_log_and_archive(asynchronous: bool) -> None:  # noqa: FBT001 - a parameter
+    """Would catch an archive that keeps what was undone, and lists that hold a batch and its newer text."""
+    cabinet = Cabinet()
+    made = design.create_compactor(CompactionConfig(chunk_size=4), model=Telling("first"), archive=cabinet)
+    made.compress(make_items(0, 12), "conv")
+    session = made.get_session("conv")
+
+    def run(name: str) -> object:
+        if asynchronous:
+            return asyncio.run(getattr(AsyncSession(session), name)())
+        return getattr(session, name)()
+
+    assert count_told(made, cabinet) == (19, 19, 19)
+    first = dict(cabinet.kept)
+    session.use_answerer(Answerer(model=Telling("second")))
+    run("redo")
+    assert count_told(made, cabinet) == (19, 19, 19)
+    assert all("second" in content for _, content, _ in cabinet.kept.values())
+    run("undo")
+    assert (cabinet.kept, count_told(made, cabinet)) == (first, (19, 19, 19))
+    run("undo")
+    assert (cabinet.kept, count_told(made, cabinet)) == ({}, (0, 0, 0))
+    made.compress(make_items(0, 14), "conv")
+    assert count_told(made, cabinet) == (23, 23, 23)
+
+
+@pytest.mark.spec("clip.D4")
+def test_a_redo_after_reopening_keeps_the_batches_of_the_earlier_log() -> None:
+    cabinet, store = Cabinet(), SqliteStore(":memory:")
+    design.create_compactor(model=Echo(), archive=cabinet).compress(make_items(0, 12), "conv")
+    later = design.create_compactor(model=Echo(), archive=cabinet, store=store)
+    later.compress(make_items(12, 24), "conv")
+    before = later.list_batches("conv")
+    assert [b.message_count for b in before] == [19, 19]
+    again = design.create_compactor(model=Telling("again"), archive=cabinet, store=store)
+    assert again.get_session("conv").redo().status == "compacted"
+    assert again.list_batches("conv")[0] == before[0]
+    assert "again" in again.list_batches("conv")[1].content
+    assert count_told(again, cabinet) == (38, 38, 38)
+
+
 # -- failed passes -----------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +361,36 @@ def test_a_pass_that_the_archive_refuses_leaves_no_batch_there() -> None:
     cabinet.most = 10_000
     assert not made.compress([*items, *make_items(12, 14)], "conv").failed
     assert len(cabinet.kept) == len(made.list_batches("conv"))
+
+
+@pytest.mark.spec("clip.X3", "clip.19")
+def test_what_a_failed_pass_could_not_delete_is_not_told_twice() -> None:
+    """Would catch a memory that goes down within a pass: what it holds of it is taken for an earlier log's."""
+
+    class Down(Cabinet):
+        is_down = False
+
+        def write(self, record: ArchiveRecord) -> bool:
+            self.is_down = self.is_down or len(self.kept) == self.most
+            if self.is_down:
+                raise ConnectionError("the memory is down")
+            return super().write(record)
+
+        def delete(self, id: str) -> None:
+            if self.is_down:
+                raise ConnectionError("the memory is down")
+            super().delete(id)
+
+    cabinet, items = Down(), make_items(0, 12)
+    made = design.create_compactor(CompactionConfig(chunk_size=4), model=Echo(), archive=cabinet)
+    cabinet.most = 2
+    assert made.compress(items, "conv").failed
+    assert len(cabinet.kept) == 2
+    cabinet.most, cabinet.is_down = 10_000, False
+    assert made.list_batches("conv") == []
+    done = made.compress(items, "conv")
+    assert (done.failed, done.messages_compressed) == (False, 19)
+    assert sum(b.message_count for b in made.list_batches("conv")) == 19
 
 
 class Closes(SqliteStore):

@@ -298,6 +298,16 @@ class Session(Conversation):
         """Returns what `compact` would decide and plan for the same arguments. Changes nothing and calls no model."""
         return self.compactor.preview(call or self.build_call(to=to, window=window))
 
+    def undo(self) -> str:
+        """Retracts the newest live Block and returns its id. Raises `UsageError` if there is none.
+
+        Its batches leave the archive, and those of a text that stands again return to it.
+        """
+        before = self.view
+        block = super().undo()
+        self.compactor.sync_archive(before)
+        return block
+
     def redo(self, block: str = "", request: RedoRequest = DEFAULT_REDO) -> Outcome:
         """Rewrites the summaries of the newest live Block from the originals, for instance with another model.
 

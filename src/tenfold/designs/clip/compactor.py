@@ -103,7 +103,7 @@ class Compactor:
         session = self.get_session(conversation_id)
         refs = [unit.block_part for unit in session.view.units if unit.block_part is not None]
         standing = [batch for ref in refs for _, batch in list_top_batches(session.view.path, ref.block)]
-        return [SummaryBatch.from_batch(batch) for batch in standing or self._find_restored(session)]
+        return [SummaryBatch.from_batch(b) for b in standing or select_stored_batches(self._find_restored(session))]
 
     def compress(
         self, history: Sequence[Any], conversation_id: str, *, times: Sequence[datetime | None] = ()
@@ -165,19 +165,17 @@ class Compactor:
         return sum(1 for at in session.view.state.attempts if getattr(path.get_entry(at), "status", "") == "failed")
 
     def _find_restored(self, session: Session) -> tuple[Batch, ...]:
-        """Finds the batches with which a conversation's archive begins that were made before its log was."""
-        live = session.view.state.live_blocks
-        if live:
-            return tuple(batch for batch in session.view.path.get_block(live[0]).batches if batch.archive_id)
-        if self.archive is None:
+        """Finds all batches of a conversation that were made before its log was. There are none once it has its own."""
+        if session.view.state.live_blocks or self.archive is None:
             return ()
         conversation, own = session.address.session, get_memory(session)
         records: Any = await_value(self.archive.list_records(conversation))
-        found = [each for each in records if each.conversation == conversation and own.read(each.id) is None]
-        parsed = [replace(parse_stored_batch(each.content), archive_id=each.id) for each in found]
-        batches = select_stored_batches(parsed)
-        cycle = max((batch.depth for batch in batches), default=0) + 1  # the least that the headers prove
-        return tuple(replace(batch, cycle=cycle) for batch in batches)
+        found = [each for each in records if each.conversation == conversation and not own.has_made(each.id)]
+        parsed = [(each, parse_stored_batch(each.content)) for each in found]
+        cycle = max((batch.depth for _, batch in parsed), default=0) + 1  # the least that the headers prove
+        return tuple(
+            replace(batch, archive_id=each.id, serial=each.batch.serial, cycle=cycle) for each, batch in parsed
+        )
 
     def _get_policy(self, wire: str, restored: tuple[Batch, ...]) -> Policy:
         """Returns the policy, with the archive as a user's message where system text does not stand in the list."""
