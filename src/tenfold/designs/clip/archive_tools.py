@@ -69,16 +69,23 @@ class CompactContextTool:
     def handle(self, arguments: Mapping[str, Any] | None = None) -> str:  # noqa: ARG002 - it takes none
         """Compacts whatever the budget, and returns the four counters as JSON. The next request sends the new view.
 
-        `reason` is there if nothing was compacted, and `failed` if that is a failure.
+        `reason` is there if nothing was compacted, and `failed` if that is a failure. An error is part of the answer,
+        not raised.
         """
-        session = self._session
-        if session is None:
-            return msgspec.json.encode({"success": False, "output": "Compaction not configured"}).decode()
+        if self._session is None:
+            answer: dict[str, object] = {"success": False, "output": "Compaction not configured"}
+        else:
+            try:
+                answer = self._compact(self._session)
+            except UsageError as exc:
+                answer = {"success": False, "output": str(exc)}
+            except Exception as exc:  # noqa: BLE001 - the store may be a user's code, and the agent goes on
+                answer = {"success": False, "output": f"{type(exc).__name__}: {exc}"}
+        return msgspec.json.encode(answer).decode()
+
+    def _compact(self, session: Session) -> dict[str, object]:
         before = count_content_tokens(session.view.get_messages())
-        try:
-            call = replace(build_full_call(session, window=self._window), demand="tool")
-        except UsageError as exc:
-            return msgspec.json.encode({"success": False, "output": str(exc)}).decode()
+        call = replace(build_full_call(session, window=self._window), demand="tool")
         assert call.window is not None
         outcome = None if has_only_recent(session, window=call.window) else session.compact(call)
         block = session.view.find_newest_block() if outcome and outcome.status == "compacted" else None
@@ -91,7 +98,7 @@ class CompactContextTool:
         }
         failed = {"failed": True} if outcome and outcome.status in FAILURES else {}
         reason = {} if block else {"reason": outcome.reason if outcome else NOTHING}
-        return msgspec.json.encode({**counters, **failed, **reason}).decode()
+        return {**counters, **failed, **reason}
 
 
 class MemoryReadTool:

@@ -14,6 +14,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from inspect import iscoroutinefunction
+from pathlib import PurePath
 from threading import Lock
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -46,6 +48,7 @@ from tenfold.store.base import Store
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batch_writer import BatchWriter
 from tenfold.summarize.batches import list_fresh_batches, list_top_batches, parse_stored_batch, select_stored_batches
+from tenfold.trigger.limits import check_window
 from tenfold.wire import DEFAULT_WIRE, get_wire
 from tenfold.wire.marks import find_summary_mark, get_summary_text
 
@@ -256,14 +259,37 @@ def create_compactor(
 
     `archive` receives every batch, and a conversation that is new to the store begins with the batches it lists. `wire`
     names the format of the histories if it cannot be detected. Raises `UsageError` for a prompt with an unknown
-    placeholder and for impossible sizes.
+    placeholder, for impossible sizes and for what is no config, model, store or archive, and `UnknownFormat` for an
+    unknown wire.
     """
-    config = config or CompactionConfig()
-    if isinstance(model, str):
-        raise UsageError(f"model is a name: give a model, as in ProviderModel({model!r}) of tenfold.llm.provider")
+    config = CompactionConfig() if config is None else config
+    _check_parts(config, model, store, archive)
+    check_window(window)
+    get_wire(wire or DEFAULT_WIRE)
     patience = RetryRule(first_pause=config.backoff_base_ms / 1_000)
     answerer = Answerer(model=model, retry_rule=patience)
     return Compactor(config, answerer, store or SqliteStore(":memory:"), archive=archive, window=window, wire=wire)
+
+
+def _check_parts(config: object, model: object, store: object, archive: object) -> None:
+    """Raises `UsageError` for what is no config, model, store or archive."""
+    if not isinstance(config, CompactionConfig):
+        raise UsageError(f"config is a {type(config).__name__}: give a CompactionConfig")
+    if isinstance(model, str):
+        raise UsageError(f"model is a name: give a model, as in ProviderModel({model!r}) of tenfold.llm.provider")
+    answer = getattr(model, "answer", None)
+    if model is not None and (not callable(answer) or iscoroutinefunction(answer)):
+        raise UsageError(
+            f"model is a {type(model).__name__}: give an object with a method answer(ask) that is no coroutine function"
+        )
+    if isinstance(store, str | PurePath):
+        raise UsageError(f"persistence is a path: give a store, as in SqliteStore({str(store)!r})")
+    if store is not None and not callable(getattr(store, "read_heads", None)):
+        raise UsageError(f"persistence is a {type(store).__name__}: give a store, as in SqliteStore('log.db')")
+    if archive is not None and not isinstance(archive, Archive):
+        raise UsageError(
+            f"memory is a {type(archive).__name__}: give an archive, with write, read, search, list_records, delete"
+        )
 
 
 _OPTIONS = {"config": "config", "model": "model", "persistence": "store", "memory": "archive"}
@@ -276,6 +302,8 @@ def create_from_options(options: Mapping[str, Any] | None = None) -> Compactor:
     `config` is a `CompactionConfig`, or a mapping in the design's spelling ({"chunkSize": 20}). `window` and `wire` are
     those of `create_compactor`. Raises `UsageError` for unknown options and settings, and for values of a wrong type.
     """
+    if not isinstance(options, Mapping | None):
+        raise UsageError(f"the options are a {type(options).__name__}: give a mapping, as in {{'model': model}}")
     given = dict(options or {})
     known = {**_OPTIONS, "window": "window", "wire": "wire"}
     unknown = sorted(given.keys() - known)
