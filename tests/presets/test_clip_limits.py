@@ -110,6 +110,22 @@ def test_the_last_five_stay_in_a_short_conversation_too(count: int, window: int)
     assert done.tokens_estimate_after < done.tokens_estimate_before
 
 
+@pytest.mark.spec("clip.6", "clip.8", "clip.5")
+def test_where_little_was_said_before_the_last_five_these_are_not_given_up() -> None:
+    """Would catch a tail that shrinks within the target, only so that an archive of two greetings saves something."""
+    greetings = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello, how can I help?"}]
+    said = [*greetings, *make_items(0, 3)[1:]]
+    made = design.create_compactor(model=(model := Echo()))
+    done = made.compress(said, "conv")
+    assert (done.failed, done.history is said, model.calls) == (False, True, 0)
+    assert "before the last 5 messages" in done.reason
+    tool = CompactContextTool(made.get_session("conv"), window=200_000)
+    assert msgspec.json.decode(tool.handle())["reason"] == done.reason
+    more = make_items(10, 14)
+    done = made.compress([*said, *more], "conv")
+    assert (done.failed, list(done.history[1:])) == (False, more[-5:])
+
+
 @pytest.mark.spec("clip.14")
 @pytest.mark.parametrize("time", ["2020", "yesterday", "2020-13-44T00:00:00.000Z", ""])
 def test_a_batch_with_a_time_that_is_none_is_bad_input(time: str) -> None:

@@ -24,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
-from tenfold.designs.clip.archive_tools import FAILURES, NOTHING, build_full_call, get_memory, has_only_recent
+from tenfold.designs.clip.archive_tools import FAILURES, build_full_call, explain_nothing, get_memory
 from tenfold.designs.clip.compaction_records import (
     DEFAULT_WINDOW,
     CompactionConfig,
@@ -137,8 +137,9 @@ class Compactor:
                 after = before if same else count_content_tokens(session.view.get_messages())
                 return CompactionResult(history if same else view, 0, 0, before, after, reason=reason)
 
-            if has_only_recent(session, window=self.window):
-                return build_unchanged_result(NOTHING)
+            nothing = explain_nothing(session, window=self.window)
+            if nothing:
+                return build_unchanged_result(nothing)
             reason = self._get_skip_reason(session)
             if reason:
                 return CompactionResult(history, 0, 0, before, before, failed=True, reason=reason)
