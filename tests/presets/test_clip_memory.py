@@ -18,6 +18,7 @@ from tenfold.errors import StoreError
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import Batch
 from tenfold.session import AsyncSession
+from tenfold.session.branches import navigate
 from tenfold.store.archive import ArchiveRecord, LogArchive, parse_record
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batches import format_time, select_stored_batches
@@ -322,6 +323,37 @@ def test_undo_and_redo_leave_each_message_told_once_in_log_and_archive(asynchron
     assert (cabinet.kept, count_told(made, cabinet)) == ({}, (0, 0, 0))
     made.compress(make_items(0, 14), "conv")
     assert count_told(made, cabinet) == (23, 23, 23)
+
+
+@pytest.mark.spec("clip.15", "clip.D4")
+@pytest.mark.parametrize("changed", [3, 21])
+def test_a_message_that_a_host_changes_is_told_once_in_the_archive(changed: int) -> None:
+    """Would catch batches of a branch that was left, which a new compactor lists beside those of the new one."""
+    cabinet = Cabinet()
+    made = design.create_compactor(CompactionConfig(chunk_size=4), model=Telling("same"), archive=cabinet)
+    items = make_items(0, 12)
+    made.compress(items, "conv")
+    items = [*items[:changed], {**items[changed], "content": "It says something else now."}, *items[changed + 1 :]]
+    done = made.compress([*items, *make_items(20, 24)], "conv")
+    assert not done.failed, done.reason
+    assert count_told(made, cabinet) == (27, 27, 27)
+
+
+@pytest.mark.spec("clip.15")
+def test_the_archive_follows_to_another_branch_and_back() -> None:
+    cabinet = Cabinet()
+    session = make_session(build_policy(chunk_size=4), archive=cabinet)
+    first, *_ = session.append(*make_talk(0, 12))
+    assert session.compact(window=WINDOW).status == "compacted"
+    kept, leaf = dict(cabinet.kept), session.leaf
+    assert kept
+    navigate(session, first)
+    assert cabinet.kept == {}
+    navigate(session, str(leaf))
+    assert cabinet.kept == kept
+    session.sync(make_talk(0, 2))
+    session.sync([*make_talk(0, 2), *make_talk(40, 41)])
+    assert cabinet.kept == {}
 
 
 @pytest.mark.spec("clip.D4")

@@ -413,7 +413,7 @@ class CompactionRunner:
         return outcome
 
     def sync_archive(self, before: View) -> None:
-        """Brings the archive, if there is one, in line with the log, which an undo or a redo has changed."""
+        """Brings the archive, if there is one, in line with the log after an undo, a redo or a change of branch."""
         if self.archive is None:
             return
         conversation = self._conversation

@@ -1,8 +1,9 @@
 """Keeps the batches of the `clip` preset in an archive, where they can be read and searched.
 
 By default the archive is the log itself, which holds every batch. A user's own memory store can receive each batch as
-well, before its Block is appended. If the Block is not appended after all, or is undone or written again later, its
-batches are deleted there; nothing else removes anything from an archive.
+well, before its Block is appended. If the Block is not appended after all, its batches are deleted there, and so they
+are once it is undone or written again, or a host changes a message so that its branch is left. Nothing else removes
+anything from an archive.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Archive(Protocol):
         ...
 
     def delete(self, id: str) -> object:
-        """Removes a batch of a compaction that failed afterwards, was undone, or was written again."""
+        """Removes a batch whose compaction failed afterwards, or does not stand any more."""
         ...
 
 
@@ -184,7 +185,7 @@ def delete_batches(archive: Archive, block: Block, conversation: str) -> str:
 
 
 def sync_archive(archive: Archive, before: View, after: View, conversation: str) -> str:
-    """Brings an archive in line after an undo or a redo.
+    """Brings an archive in line after an undo, a redo or a change of branch.
 
     What no longer stands is deleted, and what stands again is written. Returns what could not be done, "" if all was.
     """
