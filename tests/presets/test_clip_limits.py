@@ -213,15 +213,15 @@ def test_create_compactor_takes_the_options_of_the_document() -> None:
         ({"config": {"chunkSize": 0}}, "chunk_size is 0"),
         ({"model": "gpt-4o"}, "ProviderModel"),
         ({"model": Awaited()}, "coroutine"),
-        ({"memory": {}}, "memory is a dict: .* write, read, search, list_records, delete"),
+        ({"memory": {}}, "memory is of type dict: .* write, read, search, list_records, delete"),
         ({"persistence": "log.db"}, r"SqliteStore\('log.db'\)"),
-        ({"config": 7}, "config is a int"),
+        ({"config": 7}, "config is of type int"),
         ({"window": 0}, "window of 0"),
         ({"window": "8k"}, "'8k'"),
         ({"wire": "morse"}, "morse"),
         ({"config": {"maxConsecutiveFailures": 0}}, "max_consecutive_failures is 0"),
         ({"config": {"backoffBaseMs": -1}}, "backoff_base_ms is -1"),
-        (7, "options are a int"),
+        (7, "options are of type int"),
     ):
         with pytest.raises((UsageError, UnknownFormat), match=words):
             design.createCompactor(options)

@@ -275,21 +275,21 @@ def create_compactor(
 def _check_parts(config: object, model: object, store: object, archive: object) -> None:
     """Raises `UsageError` for what is no config, model, store or archive."""
     if not isinstance(config, CompactionConfig):
-        raise UsageError(f"config is a {type(config).__name__}: give a CompactionConfig")
+        raise UsageError(f"config is of type {type(config).__name__}: give a CompactionConfig")
     if isinstance(model, str):
         raise UsageError(f"model is a name: give a model, as in ProviderModel({model!r}) of tenfold.llm.provider")
     answer = getattr(model, "answer", None)
     if model is not None and (not callable(answer) or iscoroutinefunction(answer)):
         raise UsageError(
-            f"model is a {type(model).__name__}: give an object with a method answer(ask) that is no coroutine function"
+            f"model is of type {type(model).__name__}: give an object with a plain method answer(ask), no coroutine function"
         )
     if isinstance(store, str | PurePath):
         raise UsageError(f"persistence is a path: give a store, as in SqliteStore({str(store)!r})")
     if store is not None and not callable(getattr(store, "read_heads", None)):
-        raise UsageError(f"persistence is a {type(store).__name__}: give a store, as in SqliteStore('log.db')")
+        raise UsageError(f"persistence is of type {type(store).__name__}: give a store, as in SqliteStore('log.db')")
     if archive is not None and not isinstance(archive, Archive):
         raise UsageError(
-            f"memory is a {type(archive).__name__}: give an archive, with write, read, search, list_records, delete"
+            f"memory is of type {type(archive).__name__}: give one with write, read, search, list_records, delete"
         )
 
 
@@ -304,7 +304,7 @@ def create_from_options(options: Mapping[str, Any] | None = None) -> Compactor:
     those of `create_compactor`. Raises `UsageError` for unknown options and settings, and for values of a wrong type.
     """
     if not isinstance(options, Mapping | None):
-        raise UsageError(f"the options are a {type(options).__name__}: give a mapping, as in {{'model': model}}")
+        raise UsageError(f"the options are of type {type(options).__name__}: give a mapping, as in {{'model': model}}")
     given = dict(options or {})
     known = {**_OPTIONS, "window": "window", "wire": "wire"}
     unknown = sorted(given.keys() - known)
