@@ -281,7 +281,7 @@ def _check_parts(config: object, model: object, store: object, archive: object) 
     answer = getattr(model, "answer", None)
     if model is not None and (not callable(answer) or iscoroutinefunction(answer)):
         raise UsageError(
-            f"model is of type {type(model).__name__}: give an object with a plain method answer(ask), no coroutine function"
+            f"model is of type {type(model).__name__}: give one whose answer(ask) is no coroutine function"
         )
     if isinstance(store, str | PurePath):
         raise UsageError(f"persistence is a path: give a store, as in SqliteStore({str(store)!r})")
