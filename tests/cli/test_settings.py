@@ -10,6 +10,7 @@ import pytest
 from tests.cli.conftest import Cli
 from tests.llm.conftest import keys
 from tests.llm.loopback import Loopback, get_base_url
+from tests.presets.test_clip_memory import Cabinet
 
 __all__ = ["keys"]
 
@@ -43,3 +44,19 @@ def test_the_model_of_the_settings_writes(
         told = tenfold.run_json("compact", pi, "--to", "10%")
         assert [g.body["model"] for g in loopback.requests] == ["small"]
     assert told["spent"]["model"] == "openai:small"
+
+
+SHELF = Cabinet()
+
+
+def test_undo_reaches_the_archive_that_the_settings_name(
+    tenfold: Cli, pi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Would catch batches that stay in a user's memory though their compaction was taken back."""
+    settings = '[tenfold]\npolicy = "clip"\narchive = "tests.cli.test_settings:SHELF"\n'
+    (tmp_path / "tenfold.toml").write_text(settings, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    session = tenfold.run_json("compact", pi, "--to", "10%")["session"]
+    assert SHELF.kept
+    tenfold.run_ok("undo", session)
+    assert SHELF.kept == {}

@@ -54,7 +54,7 @@ ROWS: tuple[Row, ...] = (
         "2 20",
         "backoffBaseMs",
         "tenfold.llm.retry.RetryRule",
-        "`first`, in seconds, on the answerer",
+        "`first_pause`, in seconds, of the answerer's rule for retries",
         "it().first_pause == 1.0",
     ),
     _make_row(

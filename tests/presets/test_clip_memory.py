@@ -1,33 +1,32 @@
-"""The preset `clip` and its archive: times, labels, merging, lists, rebuilding, failed passes, tools and options."""
+"""The preset `clip` and its archive: times, labels, merging, lists, rebuilding, undo, failed passes."""
 
 from __future__ import annotations
 
-import gc
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenfold.designs import clip as design
-from tenfold.designs.clip import CompactContextTool, CompactionConfig, Compactor, MemoryReadTool, get_memory
-from tenfold.designs.clip.compactor import IDLE_SESSIONS
-from tenfold.errors import StoreError, UsageError
-from tenfold.llm.scripted_model import ScriptedModel
+from tenfold.designs.clip import CompactionConfig, Compactor, get_memory
+from tenfold.engine.drive import Answerer
+from tenfold.errors import StoreError
+from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import Batch
-from tenfold.session import Session
+from tenfold.session import AsyncSession
+from tenfold.session.branches import navigate
 from tenfold.store.archive import ArchiveRecord, LogArchive, parse_record
 from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.batches import format_batch, format_time, select_stored_batches
+from tenfold.summarize.batches import format_time, select_stored_batches
 from tests.laws.conversations import Echo
 from tests.presets.clipping import (
     WINDOW,
     build_policy,
     get_archive,
-    get_archive_text,
     get_newest_block,
     make_session,
     make_talk,
@@ -69,6 +68,16 @@ class Cabinet:
 
     def delete(self, id: str) -> None:
         del self.kept[id]
+
+
+class Telling:
+    """A model that says its word in every summary."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def answer(self, ask: SummaryAsk) -> Answer:  # noqa: ARG002 - it says the same of everything
+        return Answer(text=f"The {self.word} account: it went on as agreed.")
 
 
 def list_times(count: int) -> list[datetime]:
@@ -262,6 +271,106 @@ def test_headers_alone_say_which_batches_tell_each_message_once(sizes: list[int]
     assert select_stored_batches(deleted) == [*parent, *leaves[split:]]
 
 
+@pytest.mark.spec("clip.13", "clip.X4", "clip.D4")
+def test_labels_are_distinct_in_an_archive_that_several_processes_wrote() -> None:
+    """Would catch serial numbers that begin again in a new process, or that leave out the merged batches."""
+    cabinet = Cabinet()
+    for number in range(6):
+        made = design.create_compactor(CompactionConfig(chunk_size=2), model=Echo(), archive=cabinet)
+        done = made.compress(make_items(number * 10, number * 10 + 10), "conv")
+        assert not done.failed, done.reason
+        listed = get_memory(made.get_session("conv")).list_records("conv")
+        assert {r.label for r in listed if r.batch.archive_id} <= {label for label, _, _ in cabinet.kept.values()}
+    labels = [label for label, _, _ in cabinet.kept.values()]
+    assert len(set(labels)) == len(labels) > 45
+    assert sum(b.message_count for b in made.list_batches("conv")) == 6 * 15
+
+
+def count_told(made: Compactor, archive: Cabinet) -> tuple[int, int, int]:
+    """How many messages the batches tell: those in force, those that the log lists, those a new compactor lists."""
+    log = get_memory(made.get_session("conv")).list_records("conv")
+    fresh = design.create_compactor(model=Echo(), archive=archive).list_batches("conv")
+    return (
+        sum(b.message_count for b in made.list_batches("conv")),
+        sum(r.batch.count for r in log if not r.batch.depth),
+        sum(b.message_count for b in fresh),
+    )
+
+
+@pytest.mark.spec("clip.15", "clip.D4")
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_undo_and_redo_leave_each_message_told_once_in_log_and_archive(asynchronous: bool) -> None:  # noqa: FBT001 - a parameter
+    """Would catch an archive that keeps what was undone, and lists that hold a batch and its newer text."""
+    cabinet = Cabinet()
+    made = design.create_compactor(CompactionConfig(chunk_size=4), model=Telling("first"), archive=cabinet)
+    made.compress(make_items(0, 12), "conv")
+    session = made.get_session("conv")
+
+    def run(name: str) -> object:
+        if asynchronous:
+            return asyncio.run(getattr(AsyncSession(session), name)())
+        return getattr(session, name)()
+
+    assert count_told(made, cabinet) == (19, 19, 19)
+    first = dict(cabinet.kept)
+    session.use_answerer(Answerer(model=Telling("second")))
+    run("redo")
+    assert count_told(made, cabinet) == (19, 19, 19)
+    assert all("second" in content for _, content, _ in cabinet.kept.values())
+    run("undo")
+    assert (cabinet.kept, count_told(made, cabinet)) == (first, (19, 19, 19))
+    run("undo")
+    assert (cabinet.kept, count_told(made, cabinet)) == ({}, (0, 0, 0))
+    made.compress(make_items(0, 14), "conv")
+    assert count_told(made, cabinet) == (23, 23, 23)
+
+
+@pytest.mark.spec("clip.15", "clip.D4")
+@pytest.mark.parametrize("changed", [3, 21])
+def test_a_message_that_a_host_changes_is_told_once_in_the_archive(changed: int) -> None:
+    """Would catch batches of a branch that was left, which a new compactor lists beside those of the new one."""
+    cabinet = Cabinet()
+    made = design.create_compactor(CompactionConfig(chunk_size=4), model=Telling("same"), archive=cabinet)
+    items = make_items(0, 12)
+    made.compress(items, "conv")
+    items = [*items[:changed], {**items[changed], "content": "It says something else now."}, *items[changed + 1 :]]
+    done = made.compress([*items, *make_items(20, 24)], "conv")
+    assert not done.failed, done.reason
+    assert count_told(made, cabinet) == (27, 27, 27)
+
+
+@pytest.mark.spec("clip.15")
+def test_the_archive_follows_to_another_branch_and_back() -> None:
+    cabinet = Cabinet()
+    session = make_session(build_policy(chunk_size=4), archive=cabinet)
+    first, *_ = session.append(*make_talk(0, 12))
+    assert session.compact(window=WINDOW).status == "compacted"
+    kept, leaf = dict(cabinet.kept), session.leaf
+    assert kept
+    navigate(session, first)
+    assert cabinet.kept == {}
+    navigate(session, str(leaf))
+    assert cabinet.kept == kept
+    session.sync(make_talk(0, 2))
+    session.sync([*make_talk(0, 2), *make_talk(40, 41)])
+    assert cabinet.kept == {}
+
+
+@pytest.mark.spec("clip.D4")
+def test_a_redo_after_reopening_keeps_the_batches_of_the_earlier_log() -> None:
+    cabinet, store = Cabinet(), SqliteStore(":memory:")
+    design.create_compactor(model=Echo(), archive=cabinet).compress(make_items(0, 12), "conv")
+    later = design.create_compactor(model=Echo(), archive=cabinet, store=store)
+    later.compress(make_items(12, 24), "conv")
+    before = later.list_batches("conv")
+    assert [b.message_count for b in before] == [19, 19]
+    again = design.create_compactor(model=Telling("again"), archive=cabinet, store=store)
+    assert again.get_session("conv").redo().status == "compacted"
+    assert again.list_batches("conv")[0] == before[0]
+    assert "again" in again.list_batches("conv")[1].content
+    assert count_told(again, cabinet) == (38, 38, 38)
+
+
 # -- failed passes -----------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +388,36 @@ def test_a_pass_that_the_archive_refuses_leaves_no_batch_there() -> None:
     cabinet.most = 10_000
     assert not made.compress([*items, *make_items(12, 14)], "conv").failed
     assert len(cabinet.kept) == len(made.list_batches("conv"))
+
+
+@pytest.mark.spec("clip.X3", "clip.19")
+def test_what_a_failed_pass_could_not_delete_is_not_told_twice() -> None:
+    """Would catch a memory that goes down within a pass: what it holds of it is taken for an earlier log's."""
+
+    class Down(Cabinet):
+        is_down = False
+
+        def write(self, record: ArchiveRecord) -> bool:
+            self.is_down = self.is_down or len(self.kept) == self.most
+            if self.is_down:
+                raise ConnectionError("the memory is down")
+            return super().write(record)
+
+        def delete(self, id: str) -> None:
+            if self.is_down:
+                raise ConnectionError("the memory is down")
+            super().delete(id)
+
+    cabinet, items = Down(), make_items(0, 12)
+    made = design.create_compactor(CompactionConfig(chunk_size=4), model=Echo(), archive=cabinet)
+    cabinet.most = 2
+    assert made.compress(items, "conv").failed
+    assert len(cabinet.kept) == 2
+    cabinet.most, cabinet.is_down = 10_000, False
+    assert made.list_batches("conv") == []
+    done = made.compress(items, "conv")
+    assert (done.failed, done.messages_compressed) == (False, 19)
+    assert sum(b.message_count for b in made.list_batches("conv")) == 19
 
 
 class Closes(SqliteStore):
@@ -313,96 +452,3 @@ def test_a_batch_that_cannot_be_deleted_again_is_reported() -> None:
     outcome = session.compact(window=WINDOW)
     assert outcome.status == "failed"
     assert "is left in the archive: PermissionError" in outcome.reason
-
-
-# -- tools, options, idle conversations --------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("clip.5")
-def test_compact_context_compacts_when_it_is_called_and_says_why_not() -> None:
-    """Would catch a tool that does nothing below the trigger and answers with four zeros."""
-    session = make_session()
-    session.append(*make_talk(0, 12))
-    tool = CompactContextTool(session, window=200_000)
-    done = msgspec.json.decode(tool.handle({}))
-    assert (done["messagesCompressed"], done["batchesCreated"]) == (19, 1)
-    assert done["tokensEstimateAfter"] < done["tokensEstimateBefore"]
-    assert "reason" not in done
-    again = msgspec.json.decode(tool.handle())
-    assert (again["messagesCompressed"], again["batchesCreated"]) == (0, 0)
-    assert again["reason"]
-    assert "failed" not in again
-    unknown = msgspec.json.decode(CompactContextTool(session).handle())
-    assert unknown["success"] is False
-    assert "window" in unknown["output"]
-    broken = make_session(model=ScriptedModel([]), name="broken")
-    broken.append(*make_talk(0, 12))
-    failed = msgspec.json.decode(CompactContextTool(broken, window=200_000).handle())
-    assert failed["failed"] is True
-    assert failed["reason"]
-
-
-@pytest.mark.spec("clip.18", "clip.19")
-@pytest.mark.parametrize("arguments", [{}, {"query": " "}, {"query": 7}, None, [], "words", {"query": '"half'}])
-def test_memory_read_answers_with_a_text_whatever_it_is_asked(arguments: Any) -> None:  # noqa: ANN401 - the point
-    session = make_session()
-    run_rounds(session, 1)
-    answer = MemoryReadTool(get_memory(session)).handle(arguments)
-    assert "query" in answer or "no archived summary" in answer
-    cabinet = Cabinet()
-    cabinet.problem = ConnectionError("the memory is down")
-    answer = MemoryReadTool(cabinet).handle({"query": "anything"})
-    assert answer == "memory_read could not read the archive: ConnectionError: the memory is down"
-    cabinet.problem = None
-    cabinet.kept["x"] = ("label", "no header", "conv")
-    assert "no batch header" in MemoryReadTool(cabinet).handle({"query": "x"})
-
-
-@pytest.mark.spec("clip.1", "clip.D1")
-def test_create_compactor_takes_the_options_of_the_document() -> None:
-    cabinet, store, model = Cabinet(), SqliteStore(":memory:"), Echo()
-    config = {"chunkSize": 4, "keepRecent": 2, "clipFirst": 1, "clipLast": 1, "maxSummaryTokens": 300, "prompt": None}
-    made = design.createCompactor({"model": model, "memory": cabinet, "persistence": store, "config": config})
-    assert isinstance(made, Compactor)
-    assert made.config == CompactionConfig(
-        chunk_size=4, keep_recent=2, clip_first=1, clip_last=1, max_summary_tokens=300
-    )
-    done = made.compress(make_items(0, 5), "conv")
-    assert (done.batches_created, model.calls, len(cabinet.kept)) == (2, 2, 2)
-    assert [row.info.id for row in store.list_sessions("default")] == ["conv"]
-    assert design.createCompactor({"config": CompactionConfig(chunk_size=7)}).config.chunk_size == 7
-    for options, words in (
-        ({"modle": model}, "no option modle"),
-        ({"config": {"chunksize": 4}}, "no setting chunksize"),
-        ({"config": {"chunkSize": "four"}}, r"chunkSize"),
-        ({"config": {"chunkSize": 0}}, "chunk_size is 0"),
-        ({"model": "gpt-4o"}, "ProviderModel"),
-    ):
-        with pytest.raises(UsageError, match=words):
-            design.createCompactor(options)
-
-
-@pytest.mark.spec("clip.1")
-def test_idle_conversations_are_released_and_found_again() -> None:
-    """Would catch a server whose every conversation stays in memory."""
-    made = design.create_compactor(CompactionConfig(keep_recent=1), model=Echo())
-    held = made.get_session("held")
-    for number in range(IDLE_SESSIONS + 8):
-        made.compress(make_items(0, 4), f"conv-{number}")
-    gc.collect()
-    still_open = [each for each in gc.get_objects() if isinstance(each, Session) and each.address.store is made.store]
-    assert len(still_open) <= IDLE_SESSIONS + 1
-    assert made.get_session("held") is held
-    assert [b.message_count for b in made.list_batches("conv-0")] == [6], "the request and its answer stay"
-    assert made.compress(make_items(0, 8), "conv-0").messages_compressed == 8
-
-
-@pytest.mark.spec("clip.18")
-def test_an_archive_text_and_its_labels_name_the_same_times() -> None:
-    session = make_session(build_policy(chunk_size=4))
-    run_rounds(session, 2)
-    text = get_archive_text(session)
-    for record in get_memory(session).list_records("conv"):
-        assert record.content == format_batch(record.batch)
-        assert record.label.startswith(f"compaction-batch-conv-{format_time(record.batch.end)}")
-    assert text.count("[Batch ") == 4

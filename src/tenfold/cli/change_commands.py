@@ -18,6 +18,7 @@ from tenfold.cli.store_access import (
     open_cli_store,
     open_session,
 )
+from tenfold.config.settings import load_settings
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.store.base import Store
 from tenfold.store.ids import get_current_time
@@ -44,7 +45,7 @@ def undo(
     """Undoes the newest compaction: the model sees again what it saw before. Nothing is lost either way."""
     with open_cli_store(store) as place:
         row = find_session(place, session, namespace=namespace)
-        opened_session = open_session(place, row, namespace=namespace)
+        opened_session = open_session(place, row, namespace=namespace, config=load_settings())
         before = opened_session.take_reading().estimate
         block = opened_session.undo()
         after = opened_session.take_reading().estimate

@@ -24,9 +24,11 @@ from tenfold.facts.section_headings import TITLE, split_at_title
 from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import BATCHES, SUMMARY, SUMMARY_OVERHEAD, UNWRITTEN_SUMMARY, DraftPiece
 from tenfold.record.ask import Answer, Ask, EngineResult, Outcome, ReadAsk
-from tenfold.record.block import Block, BlockPart, Replacement, Substitute, add_costs
+from tenfold.record.block import REDO_NOTE, Block, BlockPart, Replacement, Substitute, add_costs
 from tenfold.record.entry import Attempt, get_message
 from tenfold.record.message import get_text
+from tenfold.summarize.batch_writer import BatchWriter
+from tenfold.summarize.batches import list_restored_batches
 from tenfold.summarize.fill import FillRequest, build_job, build_summary_message
 from tenfold.summarize.ladder import PROMPT_FIELDS, OnFailure, SummaryResult, SummarySettings
 from tenfold.summarize.visible_text import get_narrative, is_shown_again
@@ -72,7 +74,7 @@ def redo(
     tokens = measures.count_view(view)
     position = view.state.live_blocks[-1] if view.state.live_blocks else -1
     block = view.path.get_entry(position) if position >= 0 else None
-    redo_policy = _build_redo_policy(policy, block.policy if isinstance(block, Block) else "", request)
+    redo_policy = _build_redo_policy(policy, block, request) if isinstance(block, Block) else policy
     summaries = _find_summaries(view, position, block, redo_policy.summary) if isinstance(block, Block) else []
     if not isinstance(block, Block) or not summaries or not (redo_policy.summary.models or request.tokens):
         reason = "no model is named, and code has written what it can: name a model, or more tokens"
@@ -107,7 +109,7 @@ def redo(
         previous_block=block.id,
         tokens_before=tokens,
         tokens_after=after,
-        notes=(f"{_REDO_NOTE}{block.id}", *total.notes),
+        notes=(f"{REDO_NOTE}{block.id}", *total.notes),
         spent=total.spent,
         batches=total.batches,
         top_batches=total.top_batches,
@@ -118,12 +120,15 @@ def redo(
     return EngineResult(outcome, new_block)
 
 
-_REDO_NOTE = "redo of "
+def _build_redo_policy(policy: Policy, block: Block, request: RedoRequest) -> Policy:
+    """Returns the Block's own preset with this policy's models. With models, code may not write in their place.
 
-
-def _build_redo_policy(policy: Policy, name: str, request: RedoRequest) -> Policy:
-    """Returns the Block's own preset with this policy's models. With models, code may not write in their place."""
+    Batches that the Block took over from an archive are taken over again.
+    """
+    name = block.policy
     preset = policy if name in ("", policy.name) or name not in POLICIES else POLICIES[name](policy.counter)
+    if isinstance(preset.writer, BatchWriter):
+        preset = replace(preset, writer=replace(preset.writer, restored=list_restored_batches(block)))
     models = (request.model,) if request.model else policy.summary.models
     texts = {each: getattr(preset.summary, each) or getattr(policy.summary, each) for each in PROMPT_FIELDS}
     on_failure: OnFailure = "abort" if models else "ladder"
@@ -185,7 +190,7 @@ def _find_first_summary(view: View, position: int, index: int) -> tuple[int, Rep
         block = view.path.get_block(position)
         replacement = block.replacements[index]
         (*_, last) = replacement.covered_ranges
-        if not (block.notes and block.notes[0].startswith(_REDO_NOTE) and isinstance(last, BlockPart)):
+        if not (block.redone_block and isinstance(last, BlockPart)):
             return position, replacement
         position, index = last.block, last.index
 

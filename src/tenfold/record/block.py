@@ -158,6 +158,10 @@ def add_costs(before: ModelCost, after: ModelCost) -> ModelCost:
     )
 
 
+REDO_NOTE = "redo of "
+"""How the first note of a Block begins whose summaries were written again. The other Block's id follows."""
+
+
 class Slot(Struct, frozen=True, array_like=True):
     """Names the `index`-th batch of the Block at position `block`, or of the Block itself if that is `OWN_BLOCK`."""
 
@@ -263,3 +267,8 @@ class Block(
     receipt: Receipt | None = None
     is_unsatisfiable: bool = False
     files: FileLists | None = None
+
+    @property
+    def redone_block(self) -> str:
+        """The id of the Block whose summaries this one holds anew, "" if it is no redo."""
+        return self.notes[0].removeprefix(REDO_NOTE) if self.notes and self.notes[0].startswith(REDO_NOTE) else ""

@@ -31,7 +31,7 @@ from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.record.block import Block
 from tenfold.session.compaction_lock import CompactionLock
 from tenfold.session.conversation import Conversation
-from tenfold.store.archive import Archive, archive_result, delete_batches
+from tenfold.store.archive import Archive, archive_result, delete_batches, sync_archive
 from tenfold.trigger.economy import MIN_CONTENT, adjust_limits
 from tenfold.trigger.limits import Decision, Limits, Need, check_window
 from tenfold.view.fold import View
@@ -408,7 +408,18 @@ class CompactionRunner:
             left = "" if is_appended else delete_batches(archive, block, conversation.address.session)
             if left:
                 self.answerer.report_problem(left)
+        if is_appended and block.redone_block:
+            self.sync_archive(planned_view)
         return outcome
+
+    def sync_archive(self, before: View) -> None:
+        """Brings the archive, if there is one, in line with the log after an undo, a redo or a change of branch."""
+        if self.archive is None:
+            return
+        conversation = self._conversation
+        problem = sync_archive(self.archive, before, conversation.view, conversation.address.session)
+        if problem:
+            self.answerer.report_problem(problem)
 
     def _append_entry(self, result: EngineResult, planned_view: View) -> Outcome:
         """Appends the entry of an engine result and returns its Outcome with the message counts filled in.

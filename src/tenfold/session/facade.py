@@ -39,6 +39,7 @@ from tenfold.store.archive import Archive
 from tenfold.store.base import SessionInfo
 from tenfold.store.own_summaries import is_stored_summary
 from tenfold.trigger.limits import Decision
+from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.wire import WIRES, OriginCallback
 from tenfold.wire.decoded_history import DecodedHistory
@@ -147,6 +148,13 @@ class Session(Conversation):
         if usage is not None:
             self.record_usage(usage)
 
+    def sync(self, messages: Sequence[Message], *, run: str = "") -> View:
+        """See `Conversation.sync`. If a branch begins, the archive follows."""
+        before = self.view
+        view = super().sync(messages, run=run)
+        self.compactor.sync_archive(before)
+        return view
+
     def sync_request(  # noqa: PLR0913 - those of `before_model`, and `thorough`
         self,
         request: Mapping[str, Any],
@@ -214,8 +222,10 @@ class Session(Conversation):
         requests: the newest are sent, and the log keeps the first.
         """
         with self.lock:
+            before = self.view
             host_list = self._host.sync(messages, is_floor_ignored=True, run=call.run, times=times)
             self._host.keep_overhead(call.floor)
+        self.compactor.sync_archive(before)
         complete = self.build_call(window=call.window, floor=call.floor)
         check = replace(complete, demand="check", output_reserve=call.output_reserve, recall=call.recall, run=call.run)
         return host_list, check if self.is_check_due(check, has_run_end_check=has_run_end_check) else None
@@ -298,6 +308,16 @@ class Session(Conversation):
         """Returns what `compact` would decide and plan for the same arguments. Changes nothing and calls no model."""
         return self.compactor.preview(call or self.build_call(to=to, window=window))
 
+    def undo(self) -> str:
+        """Retracts the newest live Block and returns its id. Raises `UsageError` if there is none.
+
+        Its batches leave the archive, and those of a text that stands again return to it.
+        """
+        before = self.view
+        block = super().undo()
+        self.compactor.sync_archive(before)
+        return block
+
     def redo(self, block: str = "", request: RedoRequest = DEFAULT_REDO) -> Outcome:
         """Rewrites the summaries of the newest live Block from the originals, for instance with another model.
 
@@ -312,7 +332,9 @@ class Session(Conversation):
 
     def move_to(self, path: Path, entries: Sequence[Entry], *, expected: str | None) -> bool:
         """See `Conversation.move_to`. What was being prepared for the old branch is dropped."""
+        before = self.view
         is_moved = super().move_to(path, entries, expected=expected)
         if is_moved:
             self.compactor.drop_preparation()
+            self.compactor.sync_archive(before)
         return is_moved

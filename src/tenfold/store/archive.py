@@ -1,8 +1,9 @@
 """Keeps the batches of the `clip` preset in an archive, where they can be read and searched.
 
 By default the archive is the log itself, which holds every batch. A user's own memory store can receive each batch as
-well, before its Block is appended. If the Block is not appended after all, they are deleted there again; nothing else
-removes anything from an archive.
+well, before its Block is appended. If the Block is not appended after all, its batches are deleted there, and so they
+are once it is undone or written again, or a host changes a message so that its branch is left. Nothing else removes
+anything from an archive.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tenfold.record.ask import EngineResult
 from tenfold.record.block import Batch, Block
 from tenfold.record.entry import Attempt
 from tenfold.store.base import MAIN, Store
-from tenfold.store.ids import IDS, get_current_time
+from tenfold.store.ids import get_current_time
 from tenfold.store.word_search import match_words, parse_query
 from tenfold.summarize.batches import format_batch, format_label, parse_stored_batch
 from tenfold.view.fold import View
@@ -74,13 +75,15 @@ class Archive(Protocol):
         ...
 
     def delete(self, id: str) -> object:
-        """Removes a batch that was written by a compaction that failed afterwards, so that it never took effect."""
+        """Removes a batch whose compaction failed afterwards, or does not stand any more."""
         ...
 
 
 def parse_record(id: str, label: str, content: str, conversation: str) -> ArchiveRecord:
     """Builds the record of a batch from its label and content alone. Raises `BadInput` for a malformed header."""
     batch = parse_stored_batch(content)
+    serial = label.removeprefix(f"{format_label(conversation, batch)}-")
+    batch = replace(batch, serial=int(serial) if serial.isdecimal() else 1)
     return ArchiveRecord(id, label, content, conversation, batch, MERGE_REASON if batch.depth else ARCHIVE_REASON)
 
 
@@ -119,7 +122,10 @@ class LogArchive(Struct, frozen=True):
         return out[:limit]
 
     def list_records(self, conversation: str) -> list[ArchiveRecord]:
-        """Returns the batches of all Blocks in force, those under a merged one too. Other sessions have none here."""
+        """Returns the batches of all Blocks in force, those under a merged one too. Other sessions have none here.
+
+        Of a Block that was written again, they are those of the newer one.
+        """
         if conversation != self.session:
             return []
         leaf = self.store.read_heads(self.namespace, self.session).get(MAIN)
@@ -127,11 +133,25 @@ class LogArchive(Struct, frozen=True):
             return []
         length = self.store.locate(self.namespace, leaf).position + 1
         view = View.from_path(Path(self.store.read_range(self.namespace, self.session, leaf, 0, length - 1)))
-        blocks = (view.path.get_block(position) for position in view.state.live_blocks)
-        return [record for block in blocks for record in build_records(block, self.session)]
+        return [record for block in list_standing_blocks(view) for record in build_records(block, self.session)]
+
+    def has_made(self, id: str) -> bool:
+        """Tells whether a compaction of this log made the batch with that id, even if it failed or was undone."""
+        try:
+            located = self.store.locate(self.namespace, id.rpartition("/")[0])
+        except NotFoundError:
+            return False
+        return located.session == self.session and f"{located.entry.id}/" == id[: id.rfind("/") + 1]
 
     def delete(self, id: str) -> None:
         """Does nothing, since the Block of a failed compaction was never appended."""
+
+
+def list_standing_blocks(view: View) -> list[Block]:
+    """Returns the Blocks in force, oldest first, without those that were written again."""
+    blocks = [view.path.get_block(position) for position in view.state.live_blocks]
+    redone = {block.redone_block for block in blocks}
+    return [block for block in blocks if block.id not in redone]
 
 
 def build_records(block: Block, conversation: str) -> Iterator[ArchiveRecord]:
@@ -162,6 +182,18 @@ def write_batches(archive: Archive, block: Block, conversation: str) -> str:
 def delete_batches(archive: Archive, block: Block, conversation: str) -> str:
     """Deletes a Block's batches, since the Block was not appended. Returns what could not be deleted, "" if all was."""
     return _delete_records(archive, _list_own_records(block, conversation))
+
+
+def sync_archive(archive: Archive, before: View, after: View, conversation: str) -> str:
+    """Brings an archive in line after an undo, a redo or a change of branch.
+
+    What no longer stands is deleted, and what stands again is written. Returns what could not be done, "" if all was.
+    """
+    old, new = list_standing_blocks(before), list_standing_blocks(after)
+    kept, standing = {block.id for block in old}, {block.id for block in new}
+    problems = [delete_batches(archive, block, conversation) for block in old if block.id not in standing]
+    problems += [write_batches(archive, block, conversation) for block in new if block.id not in kept]
+    return "; ".join(filter(None, problems))
 
 
 def _list_own_records(block: Block, conversation: str) -> list[ArchiveRecord]:
@@ -206,7 +238,7 @@ def archive_result(result: EngineResult, archive: Archive, conversation: str) ->
     return EngineResult(
         outcome,
         Attempt(
-            IDS.generate(),
+            block.id,  # what could not be deleted from the archive is known by it
             None,
             block.run,
             get_current_time(),

@@ -7,7 +7,6 @@ the sources stay in the log. The resulting text is the clip-archive: the earlies
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
@@ -28,6 +27,7 @@ from tenfold.summarize.batches import (
     parse_archive,
     render_archive,
     resolve_slot,
+    select_stored_batches,
 )
 from tenfold.summarize.ladder import RUNGS, Asking, SummaryResult, SummaryTask, WritingGenerator
 from tenfold.summarize.write import write_summary
@@ -77,7 +77,8 @@ class BatchWriter(Struct, frozen=True):
     A chunk has at most `chunk_size` messages or, if it is set, `max_chunk_tokens`; a unit is never split. A batch takes
     at most `max_summary_tokens`. The archive shows the earliest `clip_first` and the latest `clip_last` batches. After
     a call that timed out, the rest is written in chunks half as large, up to `max_retries` times. `restored` are the
-    batches of a user's archive, of which this log knows nothing: its first archive begins with them.
+    batches of a user's archive that this log does not know. Its first archive begins with those of them that tell each
+    message once, and takes the others over so that no label is used twice.
     """
 
     chunk_size: int = 20
@@ -131,18 +132,28 @@ class _ArchiveBuilder:
         self.next_position = max((b.last for _, b in self.batches), default=job.piece.first - 1) + 1
         path = job.view.path
         blocks = (path.get_block(position) for position in job.view.state.live_blocks)
-        self.ends = Counter(format_time(batch.end) for block in blocks for batch in block.batches)
+        self.serials: dict[str, int] = {}
+        for block in blocks:
+            for batch in block.batches:
+                self._record_serial(batch)
+        told_once = {batch.archive_id for batch in select_stored_batches(self.restored)}
         for batch in self.restored:
-            place = replace(batch, first=self.next_position, last=self.next_position - 1)
-            self.batches.append(self.add_batch(place))
+            added = self._put_new(replace(batch, first=self.next_position, last=self.next_position - 1))
+            if batch.archive_id in told_once:
+                self.batches.append(added)
 
     def add_batch(self, batch: Batch) -> SlotBatch:
-        """Adds a new batch and returns it with the slot it will have."""
-        end = format_time(batch.end)
-        self.ends[end] += 1
-        batch = replace(batch, serial=self.ends[end])
+        """Adds a new batch, with the next serial number of its time, and returns it with the slot it will have."""
+        return self._put_new(replace(batch, serial=self.serials.get(format_time(batch.end), 0) + 1))
+
+    def _put_new(self, batch: Batch) -> SlotBatch:
+        self._record_serial(batch)
         self.new_batches.append(batch)
         return Slot(OWN_BLOCK, len(self.new_batches) - 1), batch
+
+    def _record_serial(self, batch: Batch) -> None:
+        end = format_time(batch.end)
+        self.serials[end] = max(self.serials.get(end, 0), batch.serial)
 
     def write_parts(self, parts: Sequence[list[UnitMessages] | EarlierSummary]) -> Asking[None]:
         """Writes a batch for each chunk, oldest first, and takes over each earlier summary as it is."""

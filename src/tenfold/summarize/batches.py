@@ -109,7 +109,7 @@ def select_stored_batches(batches: Iterable[Batch]) -> list[Batch]:
     Those that summarize messages come first. A merged one is taken only where its sources were deleted, which its times
     say: nothing else lies within them.
     """
-    listed = list({format_batch(batch): batch for batch in batches}.values())
+    listed = list(batches)
     kept: list[Batch] = []
     for batch in sorted(listed, key=lambda each: each.depth):
         if not batch.depth or _is_alone(batch, kept):
@@ -135,6 +135,11 @@ def list_fresh_batches(block: Block) -> list[Batch]:
     """Returns the batches that a Block made of messages: neither merged ones nor such as it took over."""
     cycle = max((batch.cycle for batch in block.batches), default=0)
     return [batch for batch in block.batches if not batch.sources and batch.cycle == cycle and not batch.archive_id]
+
+
+def list_restored_batches(block: Block) -> tuple[Batch, ...]:
+    """Returns the batches that a Block took over from a user's archive."""
+    return tuple(batch for batch in block.batches if batch.archive_id)
 
 
 def escape_archive_marks(text: str) -> str:

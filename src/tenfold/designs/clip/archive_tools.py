@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -22,11 +23,17 @@ FAILURES = ("failed", "unsatisfiable", "superseded")
 
 
 NOTHING = "nothing to compress"
-"""The reason where only recent messages follow the archive."""
+"""The reason where only recent messages follow the archive. It may go on."""
 
 
-def has_only_recent(session: Session, *, window: int) -> bool:
-    """Tells whether all messages after the archive are recent and the view is within the policy's target."""
+def explain_nothing(session: Session, *, window: int) -> str:
+    """Says why nothing is to be compressed, "" where something is.
+
+    A view above the policy's target is always compacted. One within it is not, where all messages after the archive are
+    recent, or where what stands before these is too short.
+    """
+    if session.take_reading(window=window).estimate > _get_target(session, window):
+        return ""
     stages = session.policy.stages
     most = next((stage.keep_recent_messages for stage in stages if isinstance(stage, FoldStage)), 0)
     units = session.view.units
@@ -35,9 +42,15 @@ def has_only_recent(session: Session, *, window: int) -> bool:
     after = [m for m in shown if m.role != "system" and get_summary_text(m) is None]
     in_units = sum(len(unit.visible_messages) for unit in units)
     open_count = len(list(session.view.get_visible_messages())) - in_units
-    return len(after) + open_count <= most and session.take_reading(window=window).estimate <= _get_target(
-        session, window
-    )
+    if len(after) + open_count <= most:
+        return NOTHING
+    plan = session.preview(build_full_call(session, window=window))[1]
+    if plan is None or not plan.changed_pieces:
+        return ""
+    end = takewhile(lambda piece: not piece.is_changed, reversed(plan.draft.pieces))
+    staying = sum(len(piece.get_visible_messages()) for piece in end) + open_count
+    too_short = f"{NOTHING}: what stands before the last {most} messages is shorter than a summary"
+    return "" if staying >= most else too_short
 
 
 def _get_target(session: Session, window: int) -> int:
@@ -69,18 +82,26 @@ class CompactContextTool:
     def handle(self, arguments: Mapping[str, Any] | None = None) -> str:  # noqa: ARG002 - it takes none
         """Compacts whatever the budget, and returns the four counters as JSON. The next request sends the new view.
 
-        `reason` is there if nothing was compacted, and `failed` if that is a failure.
+        `reason` is there if nothing was compacted, and `failed` if that is a failure. An error is part of the answer,
+        not raised.
         """
-        session = self._session
-        if session is None:
-            return msgspec.json.encode({"success": False, "output": "Compaction not configured"}).decode()
+        if self._session is None:
+            answer: dict[str, object] = {"success": False, "output": "Compaction not configured"}
+        else:
+            try:
+                answer = self._compact(self._session)
+            except UsageError as exc:
+                answer = {"success": False, "output": str(exc)}
+            except Exception as exc:  # noqa: BLE001 - the store may be a user's code, and the agent goes on
+                answer = {"success": False, "output": f"{type(exc).__name__}: {exc}"}
+        return msgspec.json.encode(answer).decode()
+
+    def _compact(self, session: Session) -> dict[str, object]:
         before = count_content_tokens(session.view.get_messages())
-        try:
-            call = replace(build_full_call(session, window=self._window), demand="tool")
-        except UsageError as exc:
-            return msgspec.json.encode({"success": False, "output": str(exc)}).decode()
+        call = replace(build_full_call(session, window=self._window), demand="tool")
         assert call.window is not None
-        outcome = None if has_only_recent(session, window=call.window) else session.compact(call)
+        nothing = explain_nothing(session, window=call.window)
+        outcome = None if nothing else session.compact(call)
         block = session.view.find_newest_block() if outcome and outcome.status == "compacted" else None
         fresh = list_fresh_batches(block) if block else []
         counters = {
@@ -90,8 +111,8 @@ class CompactContextTool:
             "tokensEstimateAfter": count_content_tokens(session.view.get_messages()),
         }
         failed = {"failed": True} if outcome and outcome.status in FAILURES else {}
-        reason = {} if block else {"reason": outcome.reason if outcome else NOTHING}
-        return msgspec.json.encode({**counters, **failed, **reason}).decode()
+        reason = {} if block else {"reason": outcome.reason if outcome else nothing}
+        return {**counters, **failed, **reason}
 
 
 class MemoryReadTool:

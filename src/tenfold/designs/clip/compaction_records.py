@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
+from tenfold.config.presets.checks import check_least
 from tenfold.config.presets.clip import clip
 from tenfold.meter.counters import CharacterCounter
 from tenfold.plan.stages.batch_archive import ImportanceScoringConfig
@@ -103,7 +104,12 @@ class CompactionConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     context_budget: float = BudgetTrigger().context_budget
 
     def build_policy(self, *, models: tuple[str, ...] = ()) -> Policy:
-        """Builds the policy of these settings. Raises `UsageError` for a prompt with an unknown placeholder."""
+        """Builds the policy of these settings.
+
+        Raises `UsageError` for a prompt with an unknown placeholder and for impossible sizes.
+        """
+        check_least({"max_consecutive_failures": self.max_consecutive_failures}, 1)
+        check_least({"backoff_base_ms": self.backoff_base_ms}, 0)
         return clip(
             COUNTER,
             summary=with_prompts(SummarySettings(models=models)),

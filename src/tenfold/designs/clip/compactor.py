@@ -14,6 +14,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from inspect import iscoroutinefunction
+from pathlib import PurePath
 from threading import Lock
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -22,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
-from tenfold.designs.clip.archive_tools import FAILURES, NOTHING, build_full_call, get_memory, has_only_recent
+from tenfold.designs.clip.archive_tools import FAILURES, build_full_call, explain_nothing, get_memory
 from tenfold.designs.clip.compaction_records import (
     DEFAULT_WINDOW,
     CompactionConfig,
@@ -46,6 +48,7 @@ from tenfold.store.base import Store
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batch_writer import BatchWriter
 from tenfold.summarize.batches import list_fresh_batches, list_top_batches, parse_stored_batch, select_stored_batches
+from tenfold.trigger.limits import check_window
 from tenfold.wire import DEFAULT_WIRE, get_wire
 from tenfold.wire.marks import find_summary_mark, get_summary_text
 
@@ -103,7 +106,7 @@ class Compactor:
         session = self.get_session(conversation_id)
         refs = [unit.block_part for unit in session.view.units if unit.block_part is not None]
         standing = [batch for ref in refs for _, batch in list_top_batches(session.view.path, ref.block)]
-        return [SummaryBatch.from_batch(batch) for batch in standing or self._find_restored(session)]
+        return [SummaryBatch.from_batch(b) for b in standing or select_stored_batches(self._find_restored(session))]
 
     def compress(
         self, history: Sequence[Any], conversation_id: str, *, times: Sequence[datetime | None] = ()
@@ -134,8 +137,9 @@ class Compactor:
                 after = before if same else count_content_tokens(session.view.get_messages())
                 return CompactionResult(history if same else view, 0, 0, before, after, reason=reason)
 
-            if has_only_recent(session, window=self.window):
-                return build_unchanged_result(NOTHING)
+            nothing = explain_nothing(session, window=self.window)
+            if nothing:
+                return build_unchanged_result(nothing)
             reason = self._get_skip_reason(session)
             if reason:
                 return CompactionResult(history, 0, 0, before, before, failed=True, reason=reason)
@@ -165,19 +169,17 @@ class Compactor:
         return sum(1 for at in session.view.state.attempts if getattr(path.get_entry(at), "status", "") == "failed")
 
     def _find_restored(self, session: Session) -> tuple[Batch, ...]:
-        """Finds the batches with which a conversation's archive begins that were made before its log was."""
-        live = session.view.state.live_blocks
-        if live:
-            return tuple(batch for batch in session.view.path.get_block(live[0]).batches if batch.archive_id)
-        if self.archive is None:
+        """Finds all batches of a conversation that were made before its log was. There are none once it has its own."""
+        if session.view.state.live_blocks or self.archive is None:
             return ()
         conversation, own = session.address.session, get_memory(session)
         records: Any = await_value(self.archive.list_records(conversation))
-        found = [each for each in records if each.conversation == conversation and own.read(each.id) is None]
-        parsed = [replace(parse_stored_batch(each.content), archive_id=each.id) for each in found]
-        batches = select_stored_batches(parsed)
-        cycle = max((batch.depth for batch in batches), default=0) + 1  # the least that the headers prove
-        return tuple(replace(batch, cycle=cycle) for batch in batches)
+        found = [each for each in records if each.conversation == conversation and not own.has_made(each.id)]
+        parsed = [(each, parse_stored_batch(each.content)) for each in found]
+        cycle = max((batch.depth for _, batch in parsed), default=0) + 1  # the least that the headers prove
+        return tuple(
+            replace(batch, archive_id=each.id, serial=each.batch.serial, cycle=cycle) for each, batch in parsed
+        )
 
     def _get_policy(self, wire: str, restored: tuple[Batch, ...]) -> Policy:
         """Returns the policy, with the archive as a user's message where system text does not stand in the list."""
@@ -258,14 +260,37 @@ def create_compactor(
 
     `archive` receives every batch, and a conversation that is new to the store begins with the batches it lists. `wire`
     names the format of the histories if it cannot be detected. Raises `UsageError` for a prompt with an unknown
-    placeholder and for impossible sizes.
+    placeholder, for impossible sizes and for what is no config, model, store or archive, and `UnknownFormat` for an
+    unknown wire.
     """
-    config = config or CompactionConfig()
-    if isinstance(model, str):
-        raise UsageError(f"model is a name: give a model, as in ProviderModel({model!r}) of tenfold.llm.provider")
+    config = CompactionConfig() if config is None else config
+    _check_parts(config, model, store, archive)
+    check_window(window)
+    get_wire(wire or DEFAULT_WIRE)
     patience = RetryRule(first_pause=config.backoff_base_ms / 1_000)
     answerer = Answerer(model=model, retry_rule=patience)
     return Compactor(config, answerer, store or SqliteStore(":memory:"), archive=archive, window=window, wire=wire)
+
+
+def _check_parts(config: object, model: object, store: object, archive: object) -> None:
+    """Raises `UsageError` for what is no config, model, store or archive."""
+    if not isinstance(config, CompactionConfig):
+        raise UsageError(f"config is of type {type(config).__name__}: give a CompactionConfig")
+    if isinstance(model, str):
+        raise UsageError(f"model is a name: give a model, as in ProviderModel({model!r}) of tenfold.llm.provider")
+    answer = getattr(model, "answer", None)
+    if model is not None and (not callable(answer) or iscoroutinefunction(answer)):
+        raise UsageError(
+            f"model is of type {type(model).__name__}: give one whose answer(ask) is no coroutine function"
+        )
+    if isinstance(store, str | PurePath):
+        raise UsageError(f"persistence is a path: give a store, as in SqliteStore({str(store)!r})")
+    if store is not None and not callable(getattr(store, "read_heads", None)):
+        raise UsageError(f"persistence is of type {type(store).__name__}: give a store, as in SqliteStore('log.db')")
+    if archive is not None and not isinstance(archive, Archive):
+        raise UsageError(
+            f"memory is of type {type(archive).__name__}: give one with write, read, search, list_records, delete"
+        )
 
 
 _OPTIONS = {"config": "config", "model": "model", "persistence": "store", "memory": "archive"}
@@ -278,6 +303,8 @@ def create_from_options(options: Mapping[str, Any] | None = None) -> Compactor:
     `config` is a `CompactionConfig`, or a mapping in the design's spelling ({"chunkSize": 20}). `window` and `wire` are
     those of `create_compactor`. Raises `UsageError` for unknown options and settings, and for values of a wrong type.
     """
+    if not isinstance(options, Mapping | None):
+        raise UsageError(f"the options are of type {type(options).__name__}: give a mapping, as in {{'model': model}}")
     given = dict(options or {})
     known = {**_OPTIONS, "window": "window", "wire": "wire"}
     unknown = sorted(given.keys() - known)

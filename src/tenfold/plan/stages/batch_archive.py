@@ -6,6 +6,7 @@ import re
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.plan.draft import BATCHES, UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, join_pieces
 from tenfold.plan.recent_tail import TailSize, find_tail
@@ -63,8 +64,11 @@ class FoldStage(Struct, frozen=True):
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Plans one archive over all that is covered. Changes nothing where nothing new was said since the last one."""
         first, kept = draft.floor_end, draft.measure_kept()
-        allotment = max(goal.summary_budget, goal.summary_overhead + MIN_ARCHIVE_TOKENS)
-        size = TailSize(self.keep_recent_messages, budget=goal.target - draft.count_fixed(kept) - allotment)
+        size = TailSize(self.keep_recent_messages)
+        start = find_tail(draft, size, first, kept=kept, ends_before=lambda piece: piece.has_summary_text).start
+        least = sum(piece.tokens for piece in draft.pieces[first:start])  # an archive of this size would save nothing
+        allotment = max(min(goal.summary_budget, least - 1), goal.summary_overhead + MIN_ARCHIVE_TOKENS)
+        size = replace(size, budget=goal.target - draft.count_fixed(kept) - allotment)
         start = find_tail(draft, size, first, kept=kept, ends_before=lambda piece: piece.has_summary_text).start
         covered = draft.pieces[first:start]
         stays = self._choose_important(covered, goal)
