@@ -393,6 +393,18 @@ def test_no_more_attempts_are_made_than_said_and_the_last_text_is_cut(attempts: 
     assert outcome.tokens_after * 2 < 6_400
 
 
+@pytest.mark.spec("threshold.19", "threshold.13")
+def test_sections_of_one_paragraph_each_are_cut_between_sentences() -> None:
+    told = "As agreed, the work goes on. " * 400
+    made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST)], make_brief(told), repeat=True)
+    assert made.compact(window=8_000).status == "compacted"
+    summary = get_newest_summary(made)
+    assert [summary.count(f"{heading}\nAs agreed, the work goes on.\n") for heading in HEADINGS] == [1, 1, 1, 1]
+    told_lines = [line for line in summary.split("\n") if line.startswith("As agreed")]
+    assert set(told_lines) == {"As agreed, the work goes on."}
+    assert len(told_lines) > 40, "the room is used"
+
+
 @pytest.mark.spec("threshold.13", "threshold.16")
 def test_an_invented_path_is_asked_about_once_and_then_taken_out_by_code() -> None:
     bad = make_brief("The work went well.\nIt also rewrote src/ghost/invented.py from scratch.")
