@@ -453,3 +453,13 @@ def test_the_summarisers_window_is_that_of_its_name_in_the_registry(name: str, g
     (ask,) = llm.script.asks
     sent = CharacterCounter().count([ask.prompt])[0] * 2
     assert limit * 0.8 <= sent <= limit + 1_500
+
+
+@pytest.mark.spec("threshold.12", "threshold.26", "threshold.D5")
+def test_a_summariser_that_no_registry_knows_has_the_window_of_the_option() -> None:
+    """128,000 stands for an unknown model of a conversation; four fifths of it would overflow a small summarizer."""
+    llm = Named("my-own-model")
+    made = new().add("agent", llm, with_max_tokens(8_000))
+    made.plugin_config().before_model(Context("agent"), {"messages": make_talk(60)})
+    (ask,) = llm.script.asks
+    assert 6_400 * 0.8 <= CharacterCounter().count([ask.prompt])[0] * 2 <= 6_400 + 700

@@ -246,16 +246,18 @@ class ContextGuard:
         """Registers an agent and the model that writes its summaries. Returns the guard.
 
         Without an option the strategy is `threshold`. Adding an agent again replaces its strategy. `model` names `llm`,
-        to look up its window in the registry (default: the name that `llm` has itself). Without a name its window is
-        that of the option `with_max_tokens`, or of the conversation. `counter` counts the agent's messages (default: by
-        characters, as published).
+        to look up its window in the registry (default: the name that `llm` has itself). If the registry does not know
+        it, its window is that of the option `with_max_tokens`, or of the conversation. `counter` counts the agent's
+        messages (default: by characters, as published).
         """
         chosen = _Options()
         for option in options:
             chosen = option(chosen)
         count = counter or CharacterCounter()
         name = model or str(getattr(llm, "model", "") or "")
-        window = self._registry.context_window(name) if name else chosen.max_tokens
+        is_unknown = not name or (isinstance(self._registry, BuiltinRegistry) and find_window_row(name) is None)
+        window = 0 if is_unknown else self._registry.context_window(name)
+        window = window if window > 0 else chosen.max_tokens
         summary = SummarySettings(models=(name or "summarizer",) if llm is not None else ())
         if window > 0:
             summary = replace(summary, input_tokens=int(window * summary.input_share))
