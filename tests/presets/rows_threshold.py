@@ -153,7 +153,7 @@ ROWS: tuple[Row, ...] = (
         ("threshold.13",),
         "maxOutputTokens",
         _D + "compute_max_output_tokens",
-        "half the buffer",
+        "half the buffer; of a known model no more than four fifths of its largest answer and a fifth of its window",
         "(it(200000), it(8000)) == (10000, 800)",
     ),
     Row(

@@ -181,7 +181,8 @@ def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> Compacti
 
 def has_limited_calls(view: View, case: CompactionCase) -> bool:
     """Whether the policy's model is asked only every few turns: that of `ratio`, unless it is due by its entries."""
-    return case.policy.estimator.kind == "ratio" and not has_too_many_entries(view, case.policy, case.call)
+    is_ratio = case.policy.estimator.kind == "ratio" and case.call.to is None
+    return is_ratio and not has_too_many_entries(view, case.policy, case.call)
 
 
 def is_due_again(case: CompactionCase, plan: Plan) -> bool:
