@@ -153,7 +153,7 @@ ROWS: tuple[Row, ...] = (
         ("threshold.13",),
         "maxOutputTokens",
         _D + "compute_max_output_tokens",
-        "half the buffer",
+        "half the buffer; of a known model no more than four fifths of its largest answer and a fifth of its window",
         "(it(200000), it(8000)) == (10000, 800)",
     ),
     Row(
@@ -283,7 +283,8 @@ ROWS: tuple[Row, ...] = (
         "tenfold.trigger.guard.decide",
         "one estimator decides and accepts; after a Block nothing happens until the view has grown. What the "
         "reports hold beside our count is learned; where no summary can help, code writes it, and a floor over the "
-        "window is `unsatisfiable`, said once",
+        "window is `unsatisfiable`, said once. A model is asked again after three messages of the user or six answers, "
+        "and code writes what is due sooner",
         "callable(it)",
     ),
     Row(

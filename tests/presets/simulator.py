@@ -68,7 +68,8 @@ class Setup(Struct, frozen=True):
 
 
 class Ran(Struct, frozen=True):
-    """What came of a row. `peak` in the provider's tokens; `called` are the steps at which the summariser was asked.
+    """What came of a row. `peak` in the provider's tokens; `called` are the steps at which the summariser was asked,
+    and `called_turns` the turns of the user.
 
     `overflows` are the steps whose request exceeded the window although a smaller one could have been sent.
     """
@@ -81,6 +82,7 @@ class Ran(Struct, frozen=True):
     attempts: tuple[Attempt, ...]
     session: Session
     overflows: tuple[int, ...] = ()
+    called_turns: tuple[int, ...] = ()
 
 
 def make_text(size: int, seed: int) -> str:
@@ -103,6 +105,7 @@ class Host:
         self.contents: list[dict[str, Any]] = []
         self.reals: list[int] = []
         self.called: list[int] = []
+        self.called_turns: list[int] = []
         self.outcomes: list[Outcome] = []
         self.overflows: list[int] = []
 
@@ -161,13 +164,23 @@ def run(setup: Setup, *options: Option) -> Ran:
     """Runs a row to its end."""
     host = Host(setup, *options)
     for number in range(1, setup.turns + 1):
+        before = len(host.called)
         host.run_turn(number)
+        host.called_turns.extend([number] * (len(host.called) - before))
     session = host.session
     entries = session.address.store.read_entries(session.address.namespace, session.address.session)
     attempts = tuple(e for e in entries if isinstance(e, Attempt))
     called, outcomes = tuple(host.called), tuple(host.outcomes)
     return Ran(
-        len(host.reals), len(called), max(host.reals), called, outcomes, attempts, session, tuple(host.overflows)
+        len(host.reals),
+        len(called),
+        max(host.reals),
+        called,
+        outcomes,
+        attempts,
+        session,
+        tuple(host.overflows),
+        tuple(host.called_turns),
     )
 
 

@@ -16,7 +16,9 @@ from tenfold.engine.drive import Answerer
 from tenfold.events import CompactionSkip, CompactionWarning, Event
 from tenfold.formats import ParsedSession
 from tenfold.llm import ScriptedModel, ScriptedReply
+from tenfold.llm.provider import OUTPUT_SLACK
 from tenfold.meter.counters import BytePairCounter, CharacterCounter, Counter
+from tenfold.meter.windows import find_window_row
 from tenfold.plan.continuation import extract_request, is_continuation
 from tenfold.plan.draft import RecallMode
 from tenfold.record.entry import Attempt, Usage
@@ -24,7 +26,7 @@ from tenfold.record.message import Image, Message, Text, get_text
 from tenfold.session import Session
 from tenfold.session.stateless import compact
 from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.briefing import DIVIDER, FALLBACK_CHARACTERS, write_fallback
+from tenfold.summarize.briefing import DIVIDER, FALLBACK_CHARACTERS, WORDS_PER_TOKEN, write_fallback
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.prompt_files import with_prompts
 from tenfold.summarize.transcript import fit_messages
@@ -323,6 +325,25 @@ def test_the_window_of_a_summary_model_nobody_knows_is_that_of_the_conversation(
     assert 64_000 * 0.8 * 0.9 <= COUNTER.count([model.asks[0].prompt])[0] * 2 <= 64_000 * 0.8 + 2_000
 
 
+@pytest.mark.spec("threshold.12", "threshold.13")
+@pytest.mark.parametrize("name", ["claude-3-5-haiku", "claude-3-haiku", "gpt-4", "gpt-4o"])
+def test_a_summary_model_is_asked_for_no_more_than_it_can_write(name: str) -> None:
+    """Half the buffer of a large window is 10,000 tokens, and a provider refuses what is above its model's limit."""
+    row = find_window_row(name)
+    assert row is not None
+    talk = [m for n in range(220) for m in (make_user_message(make_text(1_600, n)), make_reply(make_text(1_600, n)))]
+    model = ScriptedModel([SUMMARY], repeat=True)
+    settings_ = with_prompts(SummarySettings(models=(name,)))
+    made = open_session(talk, threshold(COUNTER, summary=settings_), answerer=Answerer(model=model))
+    assert made.compact(window=200_000).status == "compacted"
+    (ask,) = model.asks
+    allowed = int(ask.max_tokens * OUTPUT_SLACK)
+    assert allowed <= row.max_output
+    assert COUNTER.count([ask.system + ask.prompt])[0] + allowed <= row.window
+    assert f"at most {int(ask.max_tokens * WORDS_PER_TOKEN)} words" in ask.system
+    assert ask.max_tokens == 10_000 or row.max_output < 12_500
+
+
 @pytest.mark.spec("threshold.12", "threshold.14")
 def test_the_earlier_summary_is_part_of_what_must_fit() -> None:
     made, model = make_scripted_session(
@@ -391,6 +412,18 @@ def test_no_more_attempts_are_made_than_said_and_the_last_text_is_cut(attempts: 
     assert all(heading in get_newest_summary(made) for heading in HEADINGS)
     assert "- one more fact" in get_newest_summary(made)
     assert outcome.tokens_after * 2 < 6_400
+
+
+@pytest.mark.spec("threshold.19", "threshold.13")
+def test_sections_of_one_paragraph_each_are_cut_between_sentences() -> None:
+    told = "As agreed, the work goes on. " * 400
+    made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST)], make_brief(told), repeat=True)
+    assert made.compact(window=8_000).status == "compacted"
+    summary = get_newest_summary(made)
+    assert [summary.count(f"{heading}\nAs agreed, the work goes on.\n") for heading in HEADINGS] == [1, 1, 1, 1]
+    told_lines = [line for line in summary.split("\n") if line.startswith("As agreed")]
+    assert set(told_lines) == {"As agreed, the work goes on."}
+    assert len(told_lines) > 40, "the room is used"
 
 
 @pytest.mark.spec("threshold.13", "threshold.16")

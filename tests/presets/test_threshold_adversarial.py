@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from tests.presets.simulator import Ran, Report, Setup, build_large_setup, build_small_setup, build_tools, run
+from tests.presets.simulator import Host, Ran, Report, Setup, build_large_setup, build_small_setup, build_tools, run
 
 TURNS = 200
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.95, 1.0, 1.1)
@@ -29,7 +29,12 @@ TOOLS = build_small_setup(TURNS, user=200, tools=build_tools(1_500, every=2))
 SETUPS: dict[str, Setup] = {
     **{f"hidden {share:.0%}": replace(SMALL, hidden=int(8_000 * share)) for share in SHARES},
     **{f"hidden {share:.0%} with tools": replace(TOOLS, hidden=int(8_000 * share)) for share in SHARES[3::2]},
+    "hidden 60% with large results": replace(
+        build_small_setup(TURNS, user=300, tools=build_tools(3_000)), hidden=4_800
+    ),
+    "hidden 70% with long messages": replace(build_small_setup(TURNS, user=900), hidden=5_600),
     "none": replace(SMALL, usage=False),
+    "none with huge results": build_small_setup(TURNS, usage=False, tools=build_tools(9_000)),
     "none with tools": replace(TOOLS, usage=False),
     "zero": replace(TOOLS, report=report_constantly(0)),
     **{f"always {n:,}": replace(TOOLS, report=report_constantly(n)) for n in (1, 3_000, 5_000, 7_000, 90_000)},
@@ -53,8 +58,25 @@ def test_no_avoidable_overflow_no_loop_and_no_call_after_futility(name: str) -> 
     """With 8,900 hidden tokens of 8,000 the summariser was called 97 times in 100 turns."""
     ran = run(SETUPS[name])
     assert ran.overflows == ()
-    assert len(ran.called) <= ran.steps // 3
-    assert all(later - earlier >= 3 for earlier, later in pairwise(ran.called))
+    assert len(ran.called) <= TURNS // 3 + 1
+    assert all(later - earlier >= 3 for earlier, later in pairwise(ran.called_turns))
     assert count_calls_after_futility(ran) == 0
     assert sum(1 for each in ran.attempts if each.status == "unsatisfiable") <= 1, "it is said once"
     assert len(ran.attempts) <= 3, "a fruitless try is remembered"
+
+
+@pytest.mark.spec("threshold.27", "threshold.W3")
+def test_code_writes_what_is_due_before_three_messages_and_six_answers_and_a_person_is_not_held_back() -> None:
+    setup = SETUPS["hidden 60% with large results"]
+    host = Host(setup)
+    for number in range(1, 8):
+        host.run_turn(number)
+    made = [outcome for outcome in host.outcomes if outcome.status == "compacted"]
+    assert [outcome.rung for outcome in made[:4]] == ["model", "mechanical", "mechanical", "model"]
+    assert "and is asked again after 3 messages or 6 answers" in "".join(made[1].notes)
+    asked = len(host.model.asks)
+    host.run_turn(8)
+    assert len(host.model.asks) == asked
+    call = replace(host.session.build_call(window=setup.window), demand="manual")
+    assert host.session.compact(call).status == "compacted"
+    assert len(host.model.asks) == asked + 1

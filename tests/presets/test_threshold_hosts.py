@@ -110,6 +110,77 @@ def test_a_state_of_another_list_is_left_alone() -> None:
     assert request["messages"] == make_talk(1)
 
 
+@pytest.mark.spec("threshold.22", "threshold.18", "threshold.D6")
+def test_the_report_after_a_compaction_survives_a_restart() -> None:
+    """Its answer is the first message that the summary does not cover."""
+    state: dict[str, Any] = {}
+    contents = make_talk(10)
+    before = make_guard().plugin_config()
+    before.before_model(Context("agent", "s", state), {"messages": list(contents)})
+    before.after_model(Context("agent", "s", state), {"usage": {"prompt_tokens": 3_000}})
+    contents += [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "And now?"}]
+    make_guard().plugin_config().before_model(Context("agent", "s", state), {"messages": list(contents)})
+    assert state["__context_guard_real_tokens_agent"] == 3_000
+
+
+@pytest.mark.spec("threshold.22", "threshold.D6")
+def test_a_new_process_that_reads_no_request_leaves_the_stored_summary() -> None:
+    """A report may come first, or a request that cannot be read."""
+    state: dict[str, Any] = {}
+    contents = make_talk(10)
+    make_guard().plugin_config().before_model(Context("agent", "s", state), {"messages": list(contents)})
+    summary = state["__context_guard_summary_agent"]
+    for name in ("report", "unreadable"):
+        plugin, context = make_guard().plugin_config(), Context("agent", "s", state)
+        if name == "report":
+            plugin.after_model(context, {"usage": {"prompt_tokens": 900}})
+        else:
+            plugin.before_model(context, {"messages": [{"role": "nobody", "content": object()}]})
+        assert state["__context_guard_summary_agent"] == summary, name
+
+
+@pytest.mark.spec("threshold.22", "threshold.D6")
+def test_a_long_stored_summary_without_a_line_break_keeps_its_beginning() -> None:
+    """It may come from an agent with a larger window."""
+    said = " ".join(f"Part {n} of the work is done." for n in range(900))
+    state = {"__context_guard_summary_agent": said, "__context_guard_contents_at_compaction_agent": 20}
+    model, request = make_summariser(), {"messages": make_talk(10)}
+    make_guard(model=model).plugin_config().before_model(Context("agent", "s", state), request)
+    assert "Part 0 of the work is done." in dump_messages(request)
+    assert "Part 40 of the work is done." in dump_messages(request)
+    assert not model.asks
+
+
+class OnlyItems:
+    """A state that has items and nothing else."""
+
+    def __getitem__(self, key: str) -> object:
+        raise KeyError(key)
+
+
+ODD_STATES: dict[str, Any] = {
+    "none": None,
+    "no mapping": "text",
+    "without get": OnlyItems(),
+    "todos that are no list": {"todos": 5},
+    "a number in words": {"__context_guard_real_tokens_agent": "many"},
+    "no number": {"__context_guard_real_tokens_agent": float("nan")},
+    "a summary of a list": {"__context_guard_summary_agent": ["x"], "__context_guard_contents_at_compaction_agent": 4},
+}
+
+
+@pytest.mark.spec("threshold.1", "threshold.22", "threshold.D7")
+@pytest.mark.parametrize("name", ODD_STATES)
+def test_a_state_that_cannot_be_read_does_not_let_the_conversation_through(name: str) -> None:
+    plugin, contents = make_guard().plugin_config(), make_talk(10)
+    for state in (ODD_STATES[name], ODD_STATES[name]):
+        request = {"messages": list(contents)}
+        plugin.before_model(Context("agent", "s", state), request)
+        assert len(request["messages"]) <= 4
+        plugin.after_model(Context("agent", "s", state), {"usage": {"prompt_tokens": 900}})
+        contents += [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "And then?"}]
+
+
 # -- stores that fail --------------------------------------------------------------------------------------------------
 
 
@@ -155,6 +226,27 @@ def test_a_request_that_cannot_be_read_is_sent_as_it_is(caplog: pytest.LogCaptur
         make_guard().plugin_config().before_model(Context("agent"), request)
     assert request["messages"] == before
     assert "is sent as it is" in caplog.text
+
+
+class Faulty:
+    """An object of a framework whose properties raise."""
+
+    agent_name = "agent"
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(f"no {name}")
+
+
+@pytest.mark.spec("threshold.1", "threshold.D7")
+def test_no_hook_raises_whatever_a_frameworks_objects_do(caplog: pytest.LogCaptureFixture) -> None:
+    plugin, request = make_guard().plugin_config(), {"messages": make_talk(10)}
+    with caplog.at_level(logging.WARNING):
+        for context, given in ((Faulty(), request), (Context("agent"), Faulty()), (Faulty(), Faulty())):
+            plugin.before_model(context, given)
+            plugin.after_model(context, given)
+            asyncio.run(plugin.before_model_callback(callback_context=context, llm_request=given))
+            asyncio.run(plugin.after_model_callback(callback_context=context, llm_response=given))
+    assert "RuntimeError: no " in caplog.text
 
 
 # -- coroutines, and a framework's own objects -------------------------------------------------------------------------
@@ -361,3 +453,13 @@ def test_the_summarisers_window_is_that_of_its_name_in_the_registry(name: str, g
     (ask,) = llm.script.asks
     sent = CharacterCounter().count([ask.prompt])[0] * 2
     assert limit * 0.8 <= sent <= limit + 1_500
+
+
+@pytest.mark.spec("threshold.12", "threshold.26", "threshold.D5")
+def test_a_summariser_that_no_registry_knows_has_the_window_of_the_option() -> None:
+    """128,000 stands for an unknown model of a conversation; four fifths of it would overflow a small summarizer."""
+    llm = Named("my-own-model")
+    made = new().add("agent", llm, with_max_tokens(8_000))
+    made.plugin_config().before_model(Context("agent"), {"messages": make_talk(60)})
+    (ask,) = llm.script.asks
+    assert 6_400 * 0.8 <= CharacterCounter().count([ask.prompt])[0] * 2 <= 6_400 + 700

@@ -80,5 +80,5 @@ def test_the_sliding_window_stays_within_it_as_well(row: Simulation) -> None:
     ran = run(row.setup, with_sliding_window(20))
     assert ran.peak <= row.setup.window
     made = [o for o in ran.outcomes if o.status == "compacted"]
-    assert len(made) <= ran.calls <= 3 * len(made), "one call, or more where a text was too long"
-    assert len(made) <= ran.steps // 5 + 1
+    assert bool(made) <= ran.calls <= 3 * len(made), "one call, or more where a text was too long, or none so soon"
+    assert len(made) <= ran.steps // 3

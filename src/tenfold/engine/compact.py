@@ -19,7 +19,7 @@ from tenfold.engine import last_resort
 from tenfold.engine.call import Call, Measures, describe_demand
 from tenfold.engine.compaction_case import CompactionCase
 from tenfold.engine.fit import build_goal, fit_plan
-from tenfold.engine.model_breaker import explain_pause
+from tenfold.engine.model_breaker import explain_early_call, explain_pause
 from tenfold.meter.counters import measure_messages
 from tenfold.meter.estimators import expire_reports, get_factor
 from tenfold.meter.reading import Reading, build_plain_reading, build_reading
@@ -159,8 +159,8 @@ def plan_below_limit(case: CompactionCase, plan: Plan) -> tuple[Plan, Compaction
 def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> CompactionCase:
     """Returns the case, by code where asking a model would be in vain.
 
-    That is where it has just failed several times, and where the view stays so large that the next check would have
-    the text written anew. A person who asks is not held back.
+    That is where it has just failed several times, and where the view stays so large that the next check, or under the
+    design of `threshold` one of the next turns, would have the text written anew. A person who asks is not held back.
     """
     settings, decision = case.policy.summary, case.decision
     if not settings.models or case.call.demand == "manual":
@@ -170,10 +170,19 @@ def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> Compacti
             f"whatever a model writes, the view of at most {plan.tokens_after:,} tokens is due for the next compaction "
             "at once, so code wrote the summary"
         )
+    early = explain_early_call(view) if has_limited_calls(view, case) else ""
+    if early:
+        return case.with_texts_by_code(f"{early}; until then code writes the summary")
     pause = explain_pause(view, case.policy, case.call.window or case.draft.tokens, case.now)
     if pause and settings.on_failure == "abort" and decision.need != "hard":
         return replace(case, waiting_for_model=pause)
     return case.with_texts_by_code(f"{pause}; until then code writes the summary") if pause else case
+
+
+def has_limited_calls(view: View, case: CompactionCase) -> bool:
+    """Whether the policy's model is asked only every few turns: that of `ratio`, unless it is due by its entries."""
+    is_ratio = case.policy.estimator.kind == "ratio" and case.call.to is None
+    return is_ratio and not has_too_many_entries(view, case.policy, case.call)
 
 
 def is_due_again(case: CompactionCase, plan: Plan) -> bool:

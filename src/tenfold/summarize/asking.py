@@ -5,6 +5,7 @@ This is the one loop behind every text that a model writes. What is asked, and h
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 
@@ -20,14 +21,15 @@ from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_
 from tenfold.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
 from tenfold.summarize.reserved_marks import escape_marks
 from tenfold.summarize.structure import render_guide
-from tenfold.text.excerpts import Count, Keep, trim_lines
+from tenfold.text.excerpts import Count, Keep, trim_lines, wrap_lines
 from tenfold.text.redaction import redact
 
 
 class WritingContext(Struct, frozen=True):
     """What is needed to write one text: its task, the settings, and what it is checked against.
 
-    `headings` are those that the prompt asks for. Up to `cut_share` of its allotment over it, a text is cut by code.
+    `headings` are those that the prompt asks for. Up to `cut_share` of its allotment over it, a text is cut by code:
+    between lines, or with `math.inf`, which cuts any text, between sentences.
     """
 
     task: SummaryTask
@@ -115,6 +117,8 @@ def _mend_by_code(rejected: RejectedAnswer, context: WritingContext) -> str:
     excess = count([mended])[0] - expected.allotment if mended else 0
     if not mended or excess > expected.allotment * context.cut_share:
         return ""
+    if excess > 0 and context.cut_share == math.inf:  # a section may be one paragraph
+        mended = wrap_lines(mended)
     if expected.headings:
         mended = arrange_sections(
             mended, expected.headings, context.task.facts, allotment=expected.allotment, count=count

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.meter.windows import find_window_row
 from tenfold.plan.continuation import extract_request, is_continuation
 from tenfold.record.ask import SummaryAsk
 from tenfold.record.block import ModelCost, Rung, Substitute, add_costs
@@ -82,7 +83,7 @@ class BriefingWriter(Struct, frozen=True):
         self, context: WritingContext, job: WritingJob, model: str
     ) -> Asking[tuple[AskedText, tuple[str, ...]]]:
         """Asks one model. Also returns a note about messages that did not fit."""
-        allowed = self.get_answer_budget(job)
+        allowed = _limit_answer(self.get_answer_budget(job), model)
         limit = job.settings.get_input_limit(model, allowed, job.goal.window)
         budget = int(limit / max(1.0, job.goal.token_factor))
         earlier = render_earlier_texts(context.task, budget // 2, job.count)
@@ -106,6 +107,15 @@ class BriefingWriter(Struct, frozen=True):
         if not left_out:
             return asked, ()
         return asked, (f"{len(left_out):,} messages ({left_out[0][0]} to {left_out[-1][0]}) {NO_ROOM.format(budget)}",)
+
+
+def _limit_answer(tokens: int, model: str) -> int:
+    """Limits an answer to what a known model can write: its largest answer, and a quarter of its window.
+
+    A fifth of each is left, since a provider counts more for a text than we do.
+    """
+    row = find_window_row(model)
+    return tokens if row is None else min(tokens, (row.max_output or tokens) * 4 // 5, row.window // 5)
 
 
 def _build_briefing_context(job: WritingJob) -> WritingContext:

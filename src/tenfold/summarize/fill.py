@@ -50,7 +50,7 @@ from tenfold.summarize.file_lists import render_footer, split_at_footer
 from tenfold.summarize.ladder import Asking, SummaryResult, SummarySettings
 from tenfold.summarize.visible_text import NEW_BLOCK_ID, build_section, get_narrative, get_visible_text, is_fact_in
 from tenfold.summarize.writer import SingleTextWriter, Writer, WritingJob, read_unit
-from tenfold.text.excerpts import Count, collapse_spaces, trim_lines
+from tenfold.text.excerpts import Count, collapse_spaces, trim_lines, wrap_lines
 from tenfold.view.fold import View
 from tenfold.wire.marks import extract_summary_text, find_summary_mark, render_summary
 
@@ -346,7 +346,7 @@ def _place_text(
         written = replace(written, text="", failure=f"the supplied summary cannot be used: {problem}")
     elif size > piece.summary_budget and request.supplied_text and not request.supplied_details:
         note = f"the supplied summary takes {size:,} tokens; it was cut to its allotment of {piece.summary_budget:,}"
-        written = replace(written, notes=(*written.notes, note))
+        written = replace(written, text=wrap_lines(written.text), notes=(*written.notes, note))
     while size > piece.summary_budget and written.text and not request.supplied_details:
         limit = request.count([written.text])[0] - (size - piece.summary_budget) - 1
         shorter = trim_lines(written.text, limit, request.count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from string import ascii_letters, digits
@@ -60,6 +61,7 @@ MAX_SEARCHED_CHARS = 120_000
 _NAME_CHARACTERS = ascii_letters + digits + "_-./@~+:%#&=?$\\"
 """The characters of names, numbers, paths and addresses."""
 _LONGEST_NAME = 200
+_WRAPPED_CHARACTERS = 200
 _ELLIPSES = ("...", "\u2026")
 _OPENING_CHARACTERS, _CLOSING_CHARACTERS = "\"'`([{<", "\"'`)]}>,;:|"
 
@@ -268,6 +270,20 @@ def split_sentences(text: str) -> Iterator[str]:
     for piece in _SENTENCE.split(text):
         if piece and not piece.isspace():
             yield piece.strip()
+
+
+def wrap_lines(text: str) -> str:
+    """Breaks lines of more than 200 characters between sentences, and longer sentences between words.
+
+    Whoever then leaves out lines, leaves out no more than needed.
+    """
+    pieces = (
+        piece
+        for line in text.split("\n")
+        for piece in (split_sentences(line) if len(line) > _WRAPPED_CHARACTERS else (line,))
+    )
+    wrapped = (textwrap.wrap(piece, _WRAPPED_CHARACTERS, break_on_hyphens=False) or [""] for piece in pieces)
+    return "\n".join(line for lines in wrapped for line in lines)
 
 
 def is_log_line(line: str) -> bool:

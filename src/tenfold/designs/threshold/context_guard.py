@@ -181,10 +181,14 @@ class Strategy:
         return found[0]
 
     def _prepare(self, found: tuple[Session, _TodoHook], context: Context, request: Mapping[str, Any]) -> None:
-        """Takes what the host's state holds: its to-do list, and for a new session what an earlier one knew."""
+        """Takes what the host's state holds: its to-do list, and for a new session what an earlier one knew.
+
+        What cannot be read is logged: it must not keep the conversation from being compacted.
+        """
         session, todos = found
-        todos.text = render_host_todos(context.state.get("todos") or ())
-        with self._lock:
+        with _FailureLog(context.agent):
+            todos.text = render_host_todos(context.state.get("todos") or ())
+        with _FailureLog(context.agent), self._lock:
             state = load_state(context.state, context.agent) if session.leaf is None else GuardState()
             if state.summary or state.real_tokens:
                 restore_session(session, state, request, self._find_window(request))
@@ -242,16 +246,18 @@ class ContextGuard:
         """Registers an agent and the model that writes its summaries. Returns the guard.
 
         Without an option the strategy is `threshold`. Adding an agent again replaces its strategy. `model` names `llm`,
-        to look up its window in the registry (default: the name that `llm` has itself). Without a name its window is
-        that of the option `with_max_tokens`, or of the conversation. `counter` counts the agent's messages (default: by
-        characters, as published).
+        to look up its window in the registry (default: the name that `llm` has itself). If the registry does not know
+        it, its window is that of the option `with_max_tokens`, or of the conversation. `counter` counts the agent's
+        messages (default: by characters, as published).
         """
         chosen = _Options()
         for option in options:
             chosen = option(chosen)
         count = counter or CharacterCounter()
         name = model or str(getattr(llm, "model", "") or "")
-        window = self._registry.context_window(name) if name else chosen.max_tokens
+        is_unknown = not name or (isinstance(self._registry, BuiltinRegistry) and find_window_row(name) is None)
+        window = 0 if is_unknown else self._registry.context_window(name)
+        window = window if window > 0 else chosen.max_tokens
         summary = SummarySettings(models=(name or "summarizer",) if llm is not None else ())
         if window > 0:
             summary = replace(summary, input_tokens=int(window * summary.input_share))
@@ -284,7 +290,7 @@ class ContextGuard:
         if call is None:
             return
         sent: Mapping[str, Any] | None = None
-        with _FailureLog(call.context):
+        with _FailureLog(call.context.agent):
             sent = call.strategy.compact(call.context, call.fields)
         self._finish_call(call, request, _compact_in_memory(call) if sent is None else sent)
 
@@ -294,33 +300,45 @@ class ContextGuard:
         if call is None:
             return
         sent: Mapping[str, Any] | None = None
-        with _FailureLog(call.context):
+        with _FailureLog(call.context.agent):
             sent = await call.strategy.acompact(call.context, call.fields)
         if sent is None:
             sent = await asyncio.to_thread(_compact_in_memory, call)
         self._finish_call(call, llm_request, sent)
 
     def _read_call(self, context: Any, request: Any) -> _ModelCall | None:  # noqa: ANN401 - the same
-        known = read_context(context)
-        strategy, fields = self.strategies.get(known.agent), None if request is None else read_fields(request)
-        return None if strategy is None or fields is None else _ModelCall(known, strategy, fields)
+        found = self._find_strategy(context)
+        if found is None or request is None:
+            return None
+        with _FailureLog(found[0].agent):
+            fields = read_fields(request)
+            return None if fields is None else _ModelCall(*found, fields)
+        return None
+
+    def _find_strategy(self, context: Any) -> tuple[Context, Strategy] | None:  # noqa: ANN401 - the same
+        with _FailureLog():
+            known = read_context(context)
+            strategy = self.strategies.get(known.agent)
+            return None if strategy is None else (known, strategy)
+        return None
 
     def _finish_call(self, call: _ModelCall, request: Any, sent: Mapping[str, Any] | None) -> None:  # noqa: ANN401 - the same
         """Writes the list that is sent into the request, and the state into the host's."""
-        with _FailureLog(call.context):
+        with _FailureLog(call.context.agent):
             if sent is not None:
                 write_fields(request, call.fields, sent)
             _keep_state(call.strategy, call.context)
 
     def _record_usage(self, context: Any, response: Any) -> None:  # noqa: ANN401 - the same
         """Records the reported prompt tokens of a response, unless it is partial."""
-        known = read_context(context)
-        strategy = self.strategies.get(known.agent)
-        if strategy is None or response is None or _is_partial(response):
+        found = self._find_strategy(context)
+        if found is None or response is None:
             return
-        with _FailureLog(known):
-            strategy.get_session(known).after_model(response)
-            _keep_state(strategy, known)
+        known, strategy = found
+        with _FailureLog(known.agent):
+            if not _is_partial(response):
+                strategy.get_session(known).after_model(response)
+                _keep_state(strategy, known)
 
     async def _record_usage_async(self, callback_context: Any, llm_response: Any) -> None:  # noqa: ANN401 - the same
         """Does the same as `_record_usage` without blocking the event loop."""
@@ -329,7 +347,7 @@ class ContextGuard:
 
 def _compact_in_memory(call: _ModelCall) -> Mapping[str, Any] | None:
     """Goes on with a conversation in memory, for when its store cannot be used. None if that fails as well."""
-    with _FailureLog(call.context):
+    with _FailureLog(call.context.agent):
         sent = call.strategy.rescue(call.context, call.fields)
         _LOG.warning("context guard of %s: conversation %s goes on in memory", call.context.agent, call.context.session)
         return sent
@@ -338,13 +356,16 @@ def _compact_in_memory(call: _ModelCall) -> Mapping[str, Any] | None:
 
 
 def _keep_state(strategy: Strategy, context: Context) -> None:
-    write_state(context.state, export_state(strategy.get_session(context), context.agent))
+    """Writes the state, unless the session has read no request yet: what another process stored is still of use."""
+    session = strategy.get_session(context)
+    if session.leaf is not None:
+        write_state(context.state, export_state(session, context.agent))
 
 
 class _FailureLog(Struct, frozen=True):
     """Logs what a store, a registry or a framework raises in its block, and goes on: no hook raises into the host."""
 
-    context: Context
+    agent: str = "an agent"
 
     def __enter__(self) -> None:
         pass
@@ -352,7 +373,7 @@ class _FailureLog(Struct, frozen=True):
     def __exit__(self, _kind: object, exc: BaseException | None, _traceback: object) -> bool:
         if not isinstance(exc, Exception):
             return False
-        _LOG.warning("context guard of %s: %s: %s", self.context.agent, type(exc).__name__, exc)
+        _LOG.warning("context guard of %s: %s: %s", self.agent, type(exc).__name__, exc)
         return True
 
 

@@ -109,7 +109,7 @@ def restore_session(session: Session, state: GuardState, request: Mapping[str, A
         session.sync(messages[:covered])
         _show_summary(session, state.summary, window)
     answer = _find_last_answer(messages)
-    if state.real_tokens > 0 and answer > covered:
+    if state.real_tokens > 0 and answer >= max(covered, 1):
         session.sync(messages[:answer])
         overhead = sum(session.policy.counter.count(list(read.overhead_texts))) if read.overhead_texts else 0
         session.record_usage(Usage(state.real_tokens, model=session.model, overhead=overhead))

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.wire import WIRES
 
@@ -50,7 +51,7 @@ def read_context(context: Any) -> Context:  # noqa: ANN401 - a Context, or what 
     ADK's `CallbackContext` of earlier versions holds the session in its invocation alone.
     """
     if isinstance(context, Context):
-        return context
+        return context if context.state is not None else replace(context, state={})
     holders = (context, getattr(context, "_invocation_context", None))
     sessions = (getattr(holder, "session", None) for holder in holders)
     ids = (getattr(session, "id", None) for session in sessions)
