@@ -20,7 +20,7 @@ from tenfold.config.policy import Policy
 from tenfold.config.settings import LivePolicy, load_settings
 from tenfold.engine.drive import Answerer
 from tenfold.errors import BadInput, UsageError
-from tenfold.llm.choose import AUTO, choose_writers, qualify_recorded_model, qualify_served_model
+from tenfold.llm.choose import qualify_recorded_model, qualify_served_model, replace_auto
 from tenfold.llm.provider import ProviderModel, open_client, resolve_window
 from tenfold.meter.counters import choose_counter
 from tenfold.record.ask import Answer, SummaryAsk
@@ -207,9 +207,7 @@ class _LivePolicy:
     def __call__(self) -> Policy:
         policy = self._live()
         if self._cache is None or self._cache[0] is not policy:
-            models = policy.summary.models
-            if models == (AUTO,):
-                models = tuple(choice.model for choice in choose_writers(self._agent_model))
+            models = replace_auto(policy.summary.models, self._agent_model)
             self._cache = policy, replace(policy, summary=replace(policy.summary, models=models))
         return self._cache[1]
 
