@@ -321,6 +321,16 @@ def test_auto_in_the_settings_is_printed_as_the_models_it_stands_for(
     assert told[2]["why"] == "configured as a fallback"
 
 
+@pytest.mark.spec("tiers.D2", "tiers.B13")
+def test_a_configured_model_without_a_provider_is_the_one_that_is_told_to_have_none(
+    tenfold: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENFOLD_MODEL", "haiku")
+    ran = tenfold.run_ok("policies", "--model", "openai:gpt-5")
+    assert "no provider is known to offer haiku" in ran.err
+    assert "gpt-5" not in ran.err
+
+
 def test_the_command_works_without_the_extra_until_a_model_is_named(tmp_path: Path, pi: Path) -> None:
     """As after a plain `pip install tenfold`: pydantic-ai and genai-prices are not there."""
     program = (
