@@ -100,6 +100,20 @@ def test_a_summary_in_another_language_or_in_a_few_words_is_one() -> None:
     assert "proofread" in (get_summary(session) or "")
 
 
+_NAMES = [heading.removeprefix("## ") for heading in SEVEN]
+
+
+@pytest.mark.spec("tiers.D3", "tiers.B10")
+@pytest.mark.parametrize("form", ["{number}. {upper}: {text}", "**{name}:** {text}", "{name}: {text}"])
+def test_sections_on_one_line_with_their_headings_are_sections(form: str) -> None:
+    """The document's prompt itself names them so, "1. TASK STATE: ...", and models answer in kind."""
+    text = "The work went on as it had been planned: all of it."
+    lines = [form.format(number=n, name=name, upper=name.upper(), text=text) for n, name in enumerate(_NAMES, 1)]
+    session, outcome = compact_history(ScriptedReply(text="\n".join(lines)))
+    assert (outcome.rung, outcome.notes) == ("model", ())
+    assert "\n".join(f"{heading}\n{text}" for heading in SEVEN) in (get_summary(session) or "")
+
+
 SAID = {
     "en": "The login page stays empty since the framework went to version 5. Find out why, and never touch billing. "
     "I looked at the router: it expects a function now, so nothing was rendered. I changed the table of routes. ",
