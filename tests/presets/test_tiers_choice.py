@@ -197,6 +197,18 @@ def test_the_chat_chooses_by_its_agents_model_and_again_when_that_changes(tmp_pa
     assert own == "anthropic:claude-opus-4-5"
 
 
+@pytest.mark.spec("tiers.D2", "tiers.D4")
+def test_a_model_that_is_edited_into_the_settings_without_its_provider_is_told(tmp_path: Path, settings: Path) -> None:
+    """The agent's own model wrote in its place, and nobody heard of it."""
+    options = AgentOptions(tmp_path, "openai:gpt-5", window=24_000)
+    agent = open_agent(SqliteStore(":memory:"), options, refuse)
+    agent.session.append(*make_talk(60))
+    settings.write_text('[compaction]\nmodel = "haiku"\n')
+    outcome = asyncio.run(agent.run_compaction())
+    assert outcome.spent.calls <= 1
+    assert "'haiku' names no provider" in f"{outcome.reason} {outcome.notes}"
+
+
 @pytest.mark.spec("tiers.D2", "tiers.B13")
 def test_a_local_model_writes_its_own_summaries(tmp_path: Path, settings: Path) -> None:
     """A conversation with a server of one's own does not go to a provider because its client has the same name."""

@@ -25,6 +25,7 @@ from tenfold.llm.provider import ProviderModel, open_client, resolve_window
 from tenfold.meter.counters import choose_counter
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.session import Session, SessionAddress
+from tenfold.session.conversation import SESSION_MODEL
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tenfold.store.ids import IDS
 from tenfold.store.lookup import find_session
@@ -213,13 +214,13 @@ class _LivePolicy:
 
 
 class _SummaryWriter:
-    """Writes summaries with the models that the settings name with a provider, else with the agent's own model."""
+    """Writes summaries with the models that the settings name, else with the agent's own model."""
 
     def __init__(self, own_model: str, base_url: str) -> None:
         self._own_model = ProviderModel(own_model, base_url=base_url) if own_model != DEMONSTRATION else None
 
     def _choose_model(self, ask: SummaryAsk) -> ProviderModel | Answer:
-        if ":" in ask.model:
+        if ask.model != SESSION_MODEL:
             try:
                 return ProviderModel(ask.model)
             except UsageError as exc:  # the settings were edited since
