@@ -166,7 +166,7 @@ def test_auto_needs_to_know_the_agents_model(tenfold: Cli, tmp_path: Path) -> No
     talk = [{"role": "user", "content": "hello " * 900}, {"role": "assistant", "content": "well " * 900}]
     ran = tenfold("compact", write_messages(tmp_path / "talk.json", talk), "--to", "10%", "--model", "auto")
     assert ran.code == 2
-    assert "--model NAME" in ran.err
+    assert "--model gpt-5" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -308,6 +308,27 @@ def test_a_configured_model_comes_first(tenfold: Cli, monkeypatch: pytest.Monkey
     monkeypatch.setenv("TENFOLD_FALLBACKS", "openai:other")
     told = tenfold.run_ok("policies", "--model", "gpt-5", "--json").objects[0]["summaries"]
     assert [c["model"] for c in told] == ["groq:mine", "openai:other"]
+
+
+@pytest.mark.spec("tiers.D2", "tiers.B13")
+def test_auto_in_the_settings_is_printed_as_the_models_it_stands_for(
+    tenfold: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENFOLD_MODEL", "auto")
+    monkeypatch.setenv("TENFOLD_FALLBACKS", "groq:mine")
+    told = tenfold.run_ok("policies", "--model", "openai:gpt-5", "--json").objects[0]["summaries"]
+    assert [c["model"] for c in told] == ["openai:gpt-4o-mini", "openai:gpt-5", "groq:mine"]
+    assert told[2]["why"] == "configured as a fallback"
+
+
+@pytest.mark.spec("tiers.D2", "tiers.B13")
+def test_a_configured_model_without_a_provider_is_the_one_that_is_told_to_have_none(
+    tenfold: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENFOLD_MODEL", "haiku")
+    ran = tenfold.run_ok("policies", "--model", "openai:gpt-5")
+    assert "no provider is known to offer haiku" in ran.err
+    assert "gpt-5" not in ran.err
 
 
 def test_the_command_works_without_the_extra_until_a_model_is_named(tmp_path: Path, pi: Path) -> None:

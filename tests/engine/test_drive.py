@@ -160,6 +160,31 @@ def test_exceptions_are_failed_calls_and_those_of_the_network_are_tried_again(dr
     assert not answer.timed_out
 
 
+class Gives:
+    """A model of another library: it gives something else than an Answer, or has a coroutine function."""
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+
+    def answer(self, ask: SummaryAsk) -> Answer:
+        return self._answer(ask) if callable(self._answer) else self._answer  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("driven", [answer_sync, answer_async])
+def test_what_is_no_answer_is_a_failed_call_and_a_coroutine_is_awaited(driven: Driven) -> None:
+    """An AttributeError of ours went through the host's call."""
+    for wrong in ("a text", None, {"text": "x"}):
+        (answer,) = driven(Answerer(Gives(wrong)), [ASK])
+        assert answer.error == f"the model gave a {type(wrong).__name__}, and not an Answer"
+
+    async def answer_later(ask: SummaryAsk) -> Answer:
+        await asyncio.sleep(0)
+        return Answer(text=ask.prompt)
+
+    (answer,) = driven(Answerer(Gives(answer_later)), [ASK])
+    assert (answer.text, answer.error) == ("prompt", "")
+
+
 @each_side
 def test_ctrl_c_in_a_model_ends_the_run(driven: Driven) -> None:
     with pytest.raises(conversations.WasAsked):

@@ -20,8 +20,8 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B1", "tiers.X6"),
         "[compaction] model, auto, protected_messages",
         _D + "CompactionSettings",
-        "the table as a value; in tenfold.toml it is read as it stands (D1). All other settings of the configuration "
-        "go into `[tenfold.presets.tiers]`, by the same names",
+        "the table as a value; in tenfold.toml it is read as it stands (D1). Other sizes and shares, and the role, "
+        "go into `[tenfold.presets.tiers]` by the same names",
         "it().model == '' and it().auto is True and it().protected_messages == 12",
     ),
     Row(

@@ -154,6 +154,20 @@ def test_a_session_of_the_library_chooses_by_its_model(settings: Path, session_m
     assert session.policy.summary.models == ("openai:gpt-4o-mini", "openai:gpt-5")
 
 
+@pytest.mark.spec("tiers.D1", "tiers.D2")
+def test_a_fallback_stands_behind_the_chosen_models(tmp_path: Path, settings: Path) -> None:
+    settings.write_text('[tenfold]\nfallbacks = ["anthropic:mine"]\n' + TABLE)
+    expected = ["openai:gpt-4o-mini", "openai:gpt-5", "anthropic:mine"]
+    policy = load_settings(settings, environ={}).build_policy(COUNTER)
+    place = SessionAddress(SqliteStore(":memory:"), "s")
+    session = Session.create(place, policy, model="gpt-5", answerer=Answerer(model=ScriptedModel([GOOD])))
+    assert list(session.policy.summary.models) == expected
+    session.use_model("")
+    assert list(session.policy.summary.models) == ["anthropic:mine"], "no provider is known"
+    agent = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, "openai:gpt-5"), refuse)
+    assert list(agent.session.policy.summary.models) == expected
+
+
 @pytest.mark.spec("tiers.D2", "tiers.B12")
 def test_the_functions_choose_by_the_sessions_model(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = make_chat_list(40)
@@ -181,6 +195,18 @@ def test_the_chat_chooses_by_its_agents_model_and_again_when_that_changes(tmp_pa
     first, own = agent.session.policy.summary.models
     assert first.startswith("anthropic:claude-haiku-")
     assert own == "anthropic:claude-opus-4-5"
+
+
+@pytest.mark.spec("tiers.D2", "tiers.D4")
+def test_a_model_that_is_edited_into_the_settings_without_its_provider_is_told(tmp_path: Path, settings: Path) -> None:
+    """The agent's own model wrote in its place, and nobody heard of it."""
+    options = AgentOptions(tmp_path, "openai:gpt-5", window=24_000)
+    agent = open_agent(SqliteStore(":memory:"), options, refuse)
+    agent.session.append(*make_talk(60))
+    settings.write_text('[compaction]\nmodel = "haiku"\n')
+    outcome = asyncio.run(agent.run_compaction())
+    assert outcome.spent.calls <= 1
+    assert "'haiku' names no provider" in f"{outcome.reason} {outcome.notes}"
 
 
 @pytest.mark.spec("tiers.D2", "tiers.B13")

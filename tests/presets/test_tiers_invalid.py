@@ -13,7 +13,9 @@ from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.record.ask import Outcome
 from tenfold.record.message import Message
 from tenfold.session import Session
+from tenfold.summarize.evidence import build_source
 from tenfold.summarize.structure import STRUCTURES
+from tenfold.summarize.substance import find_shortfalls
 from tenfold.summarize.write import SummarySettings
 from tests.engine.making import COUNTER, FILLER, get_blocks, make_reply, make_user_message, open_session
 from tests.laws.presets import QUICK
@@ -96,6 +98,72 @@ def test_a_summary_in_another_language_or_in_a_few_words_is_one() -> None:
     session, outcome = compact_history(ScriptedReply(text=put_under_headings(*ENGLISH)), german)
     assert outcome.rung == "model", outcome.notes
     assert "proofread" in (get_summary(session) or "")
+
+
+_NAMES = [heading.removeprefix("## ") for heading in SEVEN]
+
+
+@pytest.mark.spec("tiers.D3", "tiers.B10")
+@pytest.mark.parametrize("form", ["{number}. {upper}: {text}", "**{name}:** {text}", "{name}: {text}"])
+def test_sections_on_one_line_with_their_headings_are_sections(form: str) -> None:
+    """The document's prompt itself names them so, "1. TASK STATE: ...", and models answer in kind."""
+    text = "The work went on as it had been planned: all of it."
+    lines = [form.format(number=n, name=name, upper=name.upper(), text=text) for n, name in enumerate(_NAMES, 1)]
+    session, outcome = compact_history(ScriptedReply(text="\n".join(lines)))
+    assert (outcome.rung, outcome.notes) == ("model", ())
+    assert "\n".join(f"{heading}\n{text}" for heading in SEVEN) in (get_summary(session) or "")
+
+
+SAID = {
+    "en": "The login page stays empty since the framework went to version 5. Find out why, and never touch billing. "
+    "I looked at the router: it expects a function now, so nothing was rendered. I changed the table of routes. ",
+    "de": "Seit der Umstellung auf Version 5 bleibt meine Anmeldeseite leer. Finde heraus, woran das liegt, und fasse "
+    "billing niemals an. Ich habe mir den Router angesehen: Er erwartet nun eine Funktion. Die Tabelle ist geändert. ",
+    "zh": "我把框架升级到第五版之后，登录页面变成一片空白。请查一下原因，绝对不要动 billing 文件夹。"
+    "我看了路由器的代码，新版本要求传入函数，所以什么都没有渲染出来。我修改了路由表，现在页面又能显示了。",
+    "ja": "フレームワークをバージョン5に更新したら、ログインページが真っ白になりました。原因を調べてください。"
+    "ルーターを確認しました。新しいバージョンでは関数が必要なため、何も描画されていませんでした。表を直しました。",
+    "ru": "После обновления до версии 5 моя страница входа стала пустой. Выясни, почему, и никогда не трогай billing. "
+    "Я посмотрел маршрутизатор: он ожидает функцию, поэтому ничего не отображалось. Я изменил таблицу маршрутов. ",
+}
+SUMMED_UP = {
+    "en": "Empty sign-in screen caused by a breaking change in routing; repaired. The billing folder is off limits.",
+    "en in notes": "Login blank, cause: router expecting function. Fix: routes rewritten, rendering restored. "
+    "Verification: browser check covering form presence, suite green. Constraint: billing directory frozen.",
+    "de": "Leere Anmeldung wegen inkompatibler Routen behoben; das Verzeichnis billing ist tabu und bleibt so.",
+    "de in notes": "Ziel: leere Anmeldeseite untersuchen. Ursache: geänderte Schnittstelle. Lösung: Tabelle angepasst. "
+    "Absicherung: neuer Formulartest, alles grün. Vorgabe: Ordner billing gesperrt. Offen: nichts.",
+    "zh": "升级后登录界面空白的问题已经修复，起因是路由接口变更。补充了回归测试且全部通过。用户禁止改动计费目录。",
+    "ja": "更新後にログイン画面が空白になる不具合は、ルート定義の変更で修正済み。再発防止のテストを追加し、全件成功。",
+    "ru": "Пустая форма входа исправлена: причина в несовместимом маршруте. Каталог billing трогать запрещено.",
+    "el": "Η κενή σελίδα σύνδεσης οφειλόταν σε αλλαγή του δρομολογητή· διορθώθηκε. Ο φάκελος billing δεν αλλάζει.",
+}
+
+
+@pytest.mark.spec("tiers.D3")
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("summed_up", SUMMED_UP)
+def test_a_true_summary_in_other_words_is_one_in_any_language(said: str, summed_up: str) -> None:
+    """Notes without sentences, pairs of Chinese characters and unlisted languages were taken for random words."""
+    talk = [(make_user_message if n % 2 == 0 else make_reply)(f"{n}: {SAID[said] * 4}") for n in range(40)]
+    _, outcome = compact_history(ScriptedReply(text=put_under_headings(SUMMED_UP[summed_up], *["none"] * 6)), talk)
+    assert (outcome.rung, outcome.notes) == ("model", ())
+
+
+@pytest.mark.spec("tiers.D3")
+def test_a_few_words_are_a_summary_of_little_and_random_ones_are_not_one_of_much() -> None:
+    greeting = [make_user_message("Hello"), make_reply("Hello! How can I help you?")]
+    assert find_shortfalls_of("The user said hello.", greeting) == []
+    assert find_shortfalls_of("x", greeting) == ["1 tokens of text, a summary has 2 or more"]
+    assert find_shortfalls_of("The user said hello.", make_mixed_history()) != []
+    some = _WORD_TEXT.split()[:20]
+    long = [make_reply(f"The matter of {number} is for the {some[number % 20]}.") for number in range(2_000)]
+    assert find_shortfalls_of(_WORD_TEXT, long), "half of any words occur in a long source"
+
+
+def find_shortfalls_of(text: str, history: list[Message]) -> list[str]:
+    source = build_source(list(enumerate(history)), (), "")
+    return list(find_shortfalls(text, (), source=source, allotment=1_000, count=COUNTER.count))
 
 
 @pytest.mark.spec("tiers.B10", "tiers.D3")

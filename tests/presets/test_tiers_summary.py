@@ -323,10 +323,12 @@ def test_above_the_hard_limit_a_summary_by_code_stands_in_for_one_that_failed(hi
     model = ScriptedModel([ScriptedReply(error="HTTP 500")], repeat=True)
     session = open_session(history, build_policy(), answerer=Answerer(model=model))
     window = count_total(history) // 3
+    before = session.take_reading(window=window)
+    assert before.tokens > before.estimate, "what the provider counts is estimated higher than what was counted"
     outcome = session.compact(replace(session.build_call(window=window), demand="check"))
     assert outcome.status == "compacted"
     assert (outcome.rung, outcome.spent.calls) == ("extractive", len(model.asks))
-    assert "so code wrote the summary" in outcome.notes[0]
+    assert f"a view of {before.tokens:,} tokens is above the limit, so code wrote the summary" in outcome.notes[0]
     limits = session.policy.trigger.get_limits(window, output_reserve=0, floor=0)
     assert session.take_reading(window=window).tokens < limits.soft
     again = session.compact(replace(session.build_call(window=window), demand="check"))

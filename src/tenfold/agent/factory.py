@@ -20,11 +20,12 @@ from tenfold.config.policy import Policy
 from tenfold.config.settings import LivePolicy, load_settings
 from tenfold.engine.drive import Answerer
 from tenfold.errors import BadInput, UsageError
-from tenfold.llm.choose import AUTO, choose_writers, qualify_recorded_model, qualify_served_model
+from tenfold.llm.choose import qualify_recorded_model, qualify_served_model, replace_auto
 from tenfold.llm.provider import ProviderModel, open_client, resolve_window
 from tenfold.meter.counters import choose_counter
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.session import Session, SessionAddress
+from tenfold.session.conversation import SESSION_MODEL
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tenfold.store.ids import IDS
 from tenfold.store.lookup import find_session
@@ -207,21 +208,19 @@ class _LivePolicy:
     def __call__(self) -> Policy:
         policy = self._live()
         if self._cache is None or self._cache[0] is not policy:
-            models = policy.summary.models
-            if models == (AUTO,):
-                models = tuple(choice.model for choice in choose_writers(self._agent_model))
+            models = replace_auto(policy.summary.models, self._agent_model)
             self._cache = policy, replace(policy, summary=replace(policy.summary, models=models))
         return self._cache[1]
 
 
 class _SummaryWriter:
-    """Writes summaries with the models that the settings name with a provider, else with the agent's own model."""
+    """Writes summaries with the models that the settings name, else with the agent's own model."""
 
     def __init__(self, own_model: str, base_url: str) -> None:
         self._own_model = ProviderModel(own_model, base_url=base_url) if own_model != DEMONSTRATION else None
 
     def _choose_model(self, ask: SummaryAsk) -> ProviderModel | Answer:
-        if ":" in ask.model:
+        if ask.model != SESSION_MODEL:
             try:
                 return ProviderModel(ask.model)
             except UsageError as exc:  # the settings were edited since

@@ -25,7 +25,7 @@ from tenfold.cli.store_access import JsonOption, NamespaceOption, StoreOption, o
 from tenfold.config import settings
 from tenfold.config.presets import POLICIES
 from tenfold.errors import StoreError
-from tenfold.llm.choose import ModelChoice, choose_writers, has_price_data
+from tenfold.llm.choose import ModelChoice, choose_models, has_price_data
 from tenfold.meter.counters import choose_counter
 from tenfold.recall.expand import ExpandedMessage, expand, is_entry_number
 from tenfold.recall.search import search_store
@@ -247,7 +247,8 @@ def policies(
 ) -> None:
     """Lists the policies: when each compacts in a window of this size, down to what, and in which stages."""
     choice = choose_counter(model)
-    choices = _choose_summary_models(model) if model else ()
+    found = _choose_summary_models(model) if model else ()
+    choices, unknown = [c for c in found if ":" in c.model], [c.model for c in found if ":" not in c.model]
     rows = []
     for name, make in POLICIES.items():
         policy = make(choice.counter)
@@ -263,9 +264,9 @@ def policies(
     print_table(
         ("policy", "acts at", "hard limit", "aims at", "stages"), cells, right=("acts at", "hard limit", "aims at")
     )
-    if model and not choices:
+    for name in unknown:
         print_note(
-            f"no provider is known to offer {model}: name it as PROVIDER:NAME to see which models would write summaries"
+            f"no provider is known to offer {name}: name it as PROVIDER:NAME to see which models would write summaries"
         )
     if choices:
         show("a policy that uses models asks these for its summaries, in this order:")
@@ -276,4 +277,4 @@ def policies(
 
 def _choose_summary_models(model: str) -> tuple[ModelChoice, ...]:
     common = settings.load_settings().common
-    return choose_writers(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))
+    return choose_models(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))

@@ -13,7 +13,7 @@ import typer
 
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.llm.choose import AUTO, choose_writers, has_provider, qualify_served_model
+from tenfold.llm.choose import AUTO, has_provider, qualify_served_model, replace_auto
 
 ModelsOption = Annotated[
     list[str] | None,
@@ -48,14 +48,12 @@ class SummaryModels(msgspec.Struct, frozen=True):
         "auto" becomes the models chosen for this agent. Raises `UsageError` if none can be chosen.
         """
         models = self.summary_models or configured
-        if models == (AUTO,):
-            if not agent:
-                raise UsageError(
-                    "--model auto needs to know the agent's model, which is not recorded: add --model NAME"
-                )
-            models = tuple(choice.model for choice in choose_writers(agent))
+        if AUTO in models:
+            models = replace_auto(models, agent)
             if not models:
-                raise UsageError(f"--model auto: no provider is known to offer {agent}; name one, as PROVIDER:NAME")
+                known = f"no provider is known to offer {agent}: name one, as PROVIDER:NAME"
+                unknown = "that is not recorded in the session: name it, as in --model gpt-5"
+                raise UsageError(f"auto chooses the summary model by the agent's; {known if agent else unknown}")
         elif models == self.summary_models:
             return self
         return SummaryModels(self.agent_model, models, _build_answerer(models))

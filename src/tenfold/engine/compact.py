@@ -153,7 +153,7 @@ def plan_below_limit(case: CompactionCase, plan: Plan) -> tuple[Plan, Compaction
     if plan.changed_pieces and plan.tokens_after <= smaller.tokens_after:
         return plan, case
     one_text = replace(case, policy=replace(case.policy, writer=SingleTextWriter()))
-    return smaller, one_text.with_texts_by_code(last_resort.NOTE.format(decision.limit))
+    return smaller, one_text.with_texts_by_code(last_resort.NOTE.format(case.reading.tokens))
 
 
 def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> CompactionCase:
@@ -275,7 +275,8 @@ def recover_from_failure(case: CompactionCase, plan: Plan, request: FillRequest,
     if case.decision.need != "hard":
         return plan, failed
     refused = case.call.demand == "overflow"
-    why = "the provider refused what was sent" if refused else f"the view is above {case.decision.limit:,} tokens"
+    tokens = case.reading.tokens
+    why = "the provider refused what was sent" if refused else f"a view of {tokens:,} tokens is above the limit"
     settings = replace(request.settings, models=(), on_failure="ladder")
     by_code = yield from fill_plan(plan, replace(request, settings=settings))
     note = f"{why}, so code wrote the summary: {failed.failure}"

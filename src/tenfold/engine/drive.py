@@ -37,7 +37,7 @@ from tenfold.text.surrogates import replace_surrogates
 
 T = TypeVar("T")
 _LOG = logging.getLogger("tenfold")
-AsyncModelCall = Callable[[SummaryAsk], Awaitable[Answer]]
+AsyncModelCall = Callable[[SummaryAsk], Awaitable[object]]
 """A model call that is a coroutine."""
 
 
@@ -172,8 +172,13 @@ def _to_error_answer(exc: BaseException) -> Answer:
     return Answer(error=redact(f"{type(exc).__name__}: {exc}"), retryable=is_temporary)
 
 
-def _clean_answer(answer: Answer) -> Answer:
-    """Returns the Answer without lone surrogates, and without secrets in its error, which may quote the request."""
+def _clean_answer(answer: object) -> Answer:
+    """Returns the Answer without lone surrogates, and without secrets in its error, which may quote the request.
+
+    Anything else that a user's model gave is an Answer with an error.
+    """
+    if not isinstance(answer, Answer):
+        return Answer(error=f"the model gave a {type(answer).__name__}, and not an Answer")
     clean = replace_surrogates(answer)
     return replace(clean, error=redact(clean.error)) if clean.error else clean
 
@@ -201,7 +206,7 @@ def _start_thread(work: Callable[[], T]) -> Future[T]:
 
 def _call_model(model: Model, ask: SummaryAsk) -> Answer:
     """Makes one model call. It fails if the model raises or gives no answer in time."""
-    future = _start_thread(partial(model.answer, ask))
+    future = _start_thread(lambda: wait_for_result(model.answer(ask)))
     try:
         exc = future.exception(timeout=ask.timeout if isfinite(ask.timeout) else None)
     except TimeoutError:
@@ -240,8 +245,8 @@ def _as_async_call(model: Model) -> AsyncModelCall:
     if isinstance(model, AsyncModel):
         return model.aanswer
 
-    def call_on_thread(ask: SummaryAsk) -> Awaitable[Answer]:
-        return asyncio.wrap_future(_start_thread(partial(model.answer, ask)))
+    def call_on_thread(ask: SummaryAsk) -> Awaitable[object]:
+        return asyncio.wrap_future(_start_thread(lambda: wait_for_result(model.answer(ask))))
 
     return call_on_thread
 

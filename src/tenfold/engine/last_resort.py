@@ -23,7 +23,7 @@ _SHARES = Shares(tail=0.15, users=0.0)
 _MIN_OUTPUT_TOKENS = 200
 """Tokens that an output may take however little room there is."""
 NOTE = (
-    "the policy's own stages do not get below the limit of {:,} tokens, so code wrote one summary of everything older"
+    "the policy's own stages do not get below the limit from {:,} tokens, so code wrote one summary of everything older"
 )
 """Says in an Outcome that the last resort was taken."""
 

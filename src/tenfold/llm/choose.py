@@ -99,12 +99,16 @@ def find_cheapest(models: Sequence[ListedModel]) -> ListedModel | None:
 def list_choices(
     session_model: str, catalog: ProviderCatalog | None, configured: Sequence[str] = ()
 ) -> tuple[ModelChoice, ...]:
-    """Returns the models to try, in order, each with its reason. The session's own model is the last resort."""
+    """Returns the models to try, in order, each with its reason. The session's own model is the last resort.
+
+    In `configured`, "auto" stands for those that are chosen where nothing is configured.
+    """
     if configured:
-        return tuple(
-            ModelChoice(model, "configured" if not i else "configured as a fallback")
-            for i, model in enumerate(configured)
-        )
+        choices: list[ModelChoice] = []
+        for i, model in enumerate(configured):
+            named = ModelChoice(model, "configured" if not i else "configured as a fallback")
+            choices += list_choices(session_model, catalog) if model == AUTO else [named]
+        return tuple(choice for i, choice in enumerate(choices) if choice.model not in {c.model for c in choices[:i]})
     own = _qualify_model(session_model, catalog)
     if catalog is None:
         return (
@@ -135,12 +139,19 @@ def choose_models(session_model: str, *, configured: Sequence[str] = (), base_ur
 
     Nothing is known about the provider behind a `base_url`.
     """
-    return list_choices(session_model, None if base_url or configured else find_catalog(session_model), configured)
+    is_named = bool(configured) and AUTO not in configured
+    return list_choices(session_model, None if base_url or is_named else find_catalog(session_model), configured)
 
 
 def choose_writers(session_model: str, *, configured: Sequence[str] = ()) -> tuple[ModelChoice, ...]:
     """Returns those of `choose_models` that can be called, because they name their provider."""
     return tuple(choice for choice in choose_models(session_model, configured=configured) if ":" in choice.model)
+
+
+def replace_auto(models: Sequence[str], session_model: str) -> tuple[str, ...]:
+    """Returns the models with those that `choose_writers` chooses by the session's model in the place of "auto"."""
+    chosen = [choice.model for choice in choose_writers(session_model)] if AUTO in models else []
+    return tuple(dict.fromkeys(name for model in models for name in (chosen if model == AUTO else [model])))
 
 
 def has_provider(model: str) -> bool:

@@ -16,7 +16,7 @@ from tenfold.errors import LostRace, NotFoundError, UsageError
 from tenfold.facts.extractor import extract_facts, merge_facts
 from tenfold.facts.ledger import Instruction, build_ledger, build_setting_facts
 from tenfold.facts.parse import parse_facts
-from tenfold.llm.choose import AUTO, choose_writers
+from tenfold.llm.choose import replace_auto
 from tenfold.meter.estimators import Calibration
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
@@ -76,8 +76,8 @@ class Conversation:
         policy, key = self.policy_provider(), (model is not None, self.model)
         if self._completed is None or self._completed[0] is not policy or self._completed[1] != key:
             summary = with_prompts(policy.summary)
-            if model is not None and summary.models == (AUTO,):
-                summary = replace(summary, models=tuple(choice.model for choice in choose_writers(self.model)))
+            if model is not None:
+                summary = replace(summary, models=replace_auto(summary.models, self.model))
             if model is not None and not summary.models:
                 summary = replace(summary, models=(SESSION_MODEL,))
             self._completed = policy, key, replace(policy, summary=summary, counter=self._cursor.counter)

@@ -100,8 +100,9 @@ def ask_model(context: WritingContext, build_ask: BuildAsk) -> Asking[AskedText]
         cost = replace(answer.spent, calls=max(answer.spent.calls, 1), model=answer.spent.model or ask.model)
         spent, error = add_costs(spent, cost), answer.error
         if not error:
-            text = restore_headings(answer.text.strip(), context.expected.headings)
-            failures = check_summary(text, finish=answer.finish_reason, expected=context.expected, count=context.count)
+            expected = context.expected
+            text = restore_headings(answer.text.strip(), expected.headings, is_strict=expected.is_strict)
+            failures = check_summary(text, finish=answer.finish_reason, expected=expected, count=context.count)
             if not failures:
                 return AskedText(text, rejected, spent)
             rejected = (*rejected, RejectedAnswer(text, failures))

@@ -34,11 +34,22 @@ def find_heading_errors(text: str, headings: Sequence[str]) -> list[str]:
     return errors
 
 
-def restore_headings(text: str, headings: Sequence[str]) -> str:
-    """Restores headings written in other marks. A line counts as a heading if it holds its words and nothing else."""
+def restore_headings(text: str, headings: Sequence[str], *, is_strict: bool = False) -> str:
+    """Restores headings written in other marks. A line counts as a heading if it holds its words and nothing else.
+
+    If there is none and `is_strict`, a line may begin with a heading and a colon: "1. GOAL: all tests pass".
+    """
     by_words = {_normalize_heading(heading): heading for heading in headings}
-    lines = text.split("\n")
-    return "\n".join(by_words.get(_normalize_heading(line), line) for line in lines) if headings else text
+    lines = [by_words.get(_normalize_heading(line), line) for line in text.split("\n")]
+    if is_strict and set(headings).isdisjoint(lines):
+        lines = [part for line in lines for part in _split_heading(line, by_words)]
+    return "\n".join(lines)
+
+
+def _split_heading(line: str, by_words: Mapping[str, str]) -> list[str]:
+    start, _, rest = line.partition(":")
+    heading = by_words.get(_normalize_heading(start))
+    return [line] if heading is None else [heading, rest.lstrip("*_ ")]
 
 
 def _normalize_heading(line: str) -> str:

@@ -6,7 +6,9 @@ that has something better to show than headings filled by code shows that. See `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from string import ascii_lowercase
 
 from tenfold.summarize.evidence import SourceText
 from tenfold.summarize.headings import EMPTY_SECTION
@@ -14,14 +16,22 @@ from tenfold.summarize.negation import detect_language, find_stems
 from tenfold.text.excerpts import Count
 
 MIN_CONTENT_TOKENS = 20
-"""Tokens below its headings that a summary has at least; of a smaller allotment it is a quarter."""
+"""Tokens below its headings that a summary has at least; of a smaller allotment or source it is a quarter."""
+LEAST_SHARED, LEAST_SHARED_WITHOUT_SENTENCES = 0.25, 0.6
+"""The part of its words that a summary shares with a long source in the same language, and that one without sentences
+does. Half of the words of any other text occur in a long source. The two summaries of a recorded session that were made
+by another tool share 0.92 and 0.94."""
+LONG_SOURCE, SHORT_SOURCE_SHARE = 1_500, 0.25
+"""Different words of a source that is long, and what a short one asks for at least of the above: it has few words, so
+a true summary finds others, and an unrelated text hardly any of them."""
+PAIR_SHARE = 0.5
+"""What is asked for of the above where pairs of characters are compared: the same words stand beside other ones."""
 GRACE_WORDS = 1.5
 """So many words less than its share a text may have in common with its source: a few words tell little."""
-MIN_WORDS = 20
-"""Different words from which on a text that reads in no language can be told to have no sentences."""
-LEAST_SHARED, LEAST_SHARED_WITHOUT_SENTENCES = 0.25, 0.6
-"""The part of its words that a summary shares with its source in the same language, and that one without sentences
-does. The two summaries of a recorded session that were made by another tool share 0.92 and 0.94."""
+FOREIGN_SHARE = 0.1
+"""The part of its words with letters that the source does not have, from which on a text is in another language."""
+_UNSPACED = ("zh", "ja")
+_WORD = re.compile(r"[^\W\d_]+")
 
 
 def find_shortfalls(
@@ -35,6 +45,8 @@ def find_shortfalls(
     content = "\n".join(line for line in lines if line.strip().lower() not in {*asked_for, EMPTY_SECTION})
     size, least = sum(count([content])), min(MIN_CONTENT_TOKENS, allotment // 4)
     if size < least:
+        least = min(least, sum(count([source.text])) // 4)
+    if size < least:
         yield f"{size} tokens of text, a summary has {least} or more"
     elif (problem := _explain_foreign_words(content, source)) is not None:
         yield problem
@@ -45,8 +57,20 @@ def _explain_foreign_words(content: str, source: SourceText) -> str | None:
     words, language = find_stems(content), detect_language(content)
     if not source.language or language not in ("", source.language):
         return None
-    least = LEAST_SHARED if language or len(words) < MIN_WORDS else LEAST_SHARED_WITHOUT_SENTENCES
+    least = LEAST_SHARED if language else LEAST_SHARED_WITHOUT_SENTENCES
+    least *= min(max(len(source.stems) / LONG_SOURCE, SHORT_SOURCE_SHARE), 1)
+    least *= PAIR_SHARE if language in _UNSPACED else 1
     shared = len(words & source.stems)
-    if shared >= least * len(words) - GRACE_WORDS:
+    if shared >= least * len(words) - GRACE_WORDS or _has_foreign_letters(content, source):
         return None
     return f"{shared} of its {len(words)} different words occur in what was to be summarized, at least {least:.0%} do"
+
+
+def _has_foreign_letters(content: str, source: SourceText) -> bool:
+    """Tells whether a text has words with letters that its source does not have, as one in another language does."""
+    words, known = _WORD.findall(content.lower()), _WORD.findall(source.text.lower())
+    alphabet = set("".join(known))
+    if sum(map(str.isascii, known)) * 2 > len(known):  # a short text does not have all 26
+        alphabet.update(ascii_lowercase)
+    foreign = sum(not alphabet.issuperset(word) for word in words)
+    return foreign > FOREIGN_SHARE * len(words)
