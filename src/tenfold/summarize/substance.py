@@ -16,7 +16,7 @@ from tenfold.text.excerpts import Count
 MIN_CONTENT_TOKENS = 20
 """Tokens below its headings that a summary has at least; of a smaller allotment it is a quarter."""
 GRACE_WORDS = 1.5
-"""So many words less than its share a text may have in common with its source: a few words tell little."""
+"""So many words less than its share a text may have in common with its source: a few words tell little. One it has."""
 MIN_WORDS = 20
 """Different words from which on a text that reads in no language can be told to have no sentences."""
 LEAST_SHARED, LEAST_SHARED_WITHOUT_SENTENCES = 0.25, 0.6
@@ -47,6 +47,6 @@ def _explain_foreign_words(content: str, source: SourceText) -> str | None:
         return None
     least = LEAST_SHARED if language or len(words) < MIN_WORDS else LEAST_SHARED_WITHOUT_SENTENCES
     shared = len(words & source.stems)
-    if shared >= least * len(words) - GRACE_WORDS:
+    if not words or shared >= max(least * len(words) - GRACE_WORDS, 1):
         return None
     return f"{shared} of its {len(words)} different words occur in what was to be summarized, at least {least:.0%} do"
