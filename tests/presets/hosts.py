@@ -9,7 +9,9 @@ from typing import Any
 
 import anthropic
 import openai
+from msgspec.structs import replace
 
+from tenfold.llm.overflow import is_overflow
 from tenfold.session import AsyncSession, Session
 
 Json = dict[str, Any]
@@ -189,14 +191,20 @@ def take_steps(host: Host, tasks: Sequence[str], results: Iterator[str]) -> Gene
 
 
 def work(host: Host, session: Session, url: str, window: int, tasks: Sequence[str], results: Iterator[str]) -> None:
-    """Has the tasks done, one after the other, with the plain client."""
+    """Has the tasks done, one after the other, with the plain client. What is refused as too long is compacted."""
     steps = take_steps(host, tasks, results)
     with host.open_client(url) as client, suppress(StopIteration):
         next(steps)
         while True:
             request = session.before_model(host.build_request(), window=window)
             host.take_back(request)
-            answer = host.get_call(client)(**request)
+            try:
+                answer = host.get_call(client)(**request)
+            except (anthropic.BadRequestError, openai.BadRequestError) as refused:
+                if not is_overflow(str(refused), status=refused.status_code):
+                    raise
+                session.compact(replace(session.build_call(window=window), demand="overflow"))
+                continue
             session.after_model(answer)
             steps.send(answer)
     session.before_model(host.build_request(), window=window)
@@ -205,7 +213,7 @@ def work(host: Host, session: Session, url: str, window: int, tasks: Sequence[st
 async def awork(
     host: Host, session: AsyncSession, url: str, window: int, tasks: Sequence[str], results: Iterator[str]
 ) -> None:
-    """Does the same as `work`, as a coroutine."""
+    """Does the same as `work`, as a coroutine; what is refused is an error."""
     steps = take_steps(host, tasks, results)
     async with host.open_async_client(url) as client:
         with suppress(StopIteration):

@@ -31,7 +31,16 @@ from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES, to_json_bytes
 from tests.llm.conftest import keys
 from tests.llm.loopback import get_base_url
-from tests.presets.failing_writer import GARBAGE, RULE, STEPS, TASKS, WRITER, TaskProvider, iterate_results
+from tests.presets.failing_writer import (
+    GARBAGE,
+    RULE,
+    STEPS,
+    STEPS_OF_TASK,
+    TASKS,
+    WRITER,
+    TaskProvider,
+    iterate_results,
+)
 from tests.presets.hosts import HOSTS, Host, Json, awork, work
 from tests.thorough import IS_THOROUGH
 
@@ -131,7 +140,7 @@ def test_every_policy_is_in_every_window_and_every_client_in_every_form() -> Non
     assert {run[:2] for run in RUNS} == {(policy, window) for policy in POLICIES for window in WINDOWS}
     assert {run[2:] for run in RUNS} == {(client, form) for client in HOSTS for form in FORMS}
     taken = {each for run in TAKEN for each in run}
-    assert taken > {*WINDOWS, *HOSTS, *FORMS, "tail", "tiers", "blocks", "threshold", "clip"}
+    assert taken >= {*WINDOWS, *HOSTS, *FORMS, "tail", "tiers", "blocks", "threshold", "clip"}
 
 
 # -- what the server refuses -------------------------------------------------------------------------------------------
@@ -173,3 +182,18 @@ def test_the_server_refuses(client: str, damage: Callable[[list[Json]], list[Jso
             host.get_call(plain)(**host.build_request())
         assert len(provider.refused) + provider.overflows == 1
         assert provider.overflows == (damage is add_too_much)
+
+
+@pytest.mark.parametrize(("policy", "client"), [("tail", "chat"), ("clip", "anthropic"), ("threshold", "responses")])
+def test_a_host_that_is_refused_compacts_and_goes_on(policy: str, client: str, tmp_path: FilePath) -> None:
+    """The model takes less than the program was told: each refusal is answered by a compaction and a request."""
+    file = tmp_path / "log.db"
+    host = HOSTS[client](keeps_own=True)
+    with TaskProvider(SMALL * 3 // 4) as provider:
+        log = open_log(file, provider, policy)
+        work(host, log, provider.url, SMALL, TASKS[:2], iterate_results(SIZES[SMALL]))
+        assert [refused.message for _, refused in provider.refused] == []
+        assert provider.overflows
+        assert provider.done == 2 * STEPS_OF_TASK
+        assert len(provider.sizes) == provider.done + 2
+    assert_nothing_lost(log, host)
