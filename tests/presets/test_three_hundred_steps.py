@@ -68,6 +68,8 @@ RUNS = tuple((policy, w, *pair) for policy, pairs in PAIRS.items() for w, pair i
 SHORT = {("tail", LARGE), ("tiers", SMALL), ("blocks", SMALL), ("threshold", MIDDLE), ("clip", MIDDLE)}
 TAKEN = tuple(run for run in RUNS if IS_THOROUGH or run[:2] in SHORT)
 """All of them, or one of each published design. A run takes 5 to 25 s of a core, most of it in client and server."""
+UNASKED = {("tiers", LARGE), ("tenfold", LARGE)}
+"""Where what can be done without a model is enough: there nearly all of the conversation is results of tools."""
 AT_ONCE = RetryRule(sleep=lambda _: None, async_sleep=lambda _: asyncio.sleep(0))
 
 
@@ -133,7 +135,8 @@ def test_three_hundred_steps(policy: str, window: int, client: str, form: str, t
     opened = Session(SessionAddress(SqliteStore(str(file)), "s"), log.policy)
     assert opened.view.get_messages() == log.view.get_messages()
     assert_nothing_lost(opened, host)
-    assert_model_came_back(opened, provider)
+    if (policy, window) not in UNASKED:
+        assert_model_came_back(opened, provider)
 
 
 def test_every_policy_is_in_every_window_and_every_client_in_every_form() -> None:
