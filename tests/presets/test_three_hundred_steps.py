@@ -200,3 +200,14 @@ def test_a_host_that_is_refused_compacts_and_goes_on(policy: str, client: str, t
         assert provider.done == 2 * STEPS_OF_TASK
         assert len(provider.sizes) == provider.done + 2
     assert_nothing_lost(log, host)
+
+
+def test_a_summary_model_is_sent_what_its_own_window_takes(tmp_path: FilePath) -> None:
+    """Its window is smaller than the agent's, and known by its name alone."""
+    host = HOSTS["anthropic"](keeps_own=False)
+    with TaskProvider(LARGE) as provider:
+        log = open_log(tmp_path / "log.db", provider, "threshold")
+        work(host, log, provider.url, LARGE, TASKS[:2], iterate_results(SIZES[LARGE]))
+        assert provider.failed, "it was asked"
+        assert [refused.message for _, refused in provider.refused] == []
+        assert provider.overflows == 0
