@@ -63,7 +63,7 @@ class Conversation:
         self.address, self.model, self.stamps = address, model, stamps or Stamps()
         self.lock = threading.RLock()
         self.use_policy(policy)
-        self._completed: tuple[Policy, tuple[bool, str], Policy] | None = None
+        self._completed: tuple[Policy, tuple[str, str], Policy] | None = None
         self._cursor = LogCursor(address, self.policy_provider().counter, self.stamps)
         self._host = HostSync(self._cursor)
 
