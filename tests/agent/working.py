@@ -67,8 +67,12 @@ class Provider(Loopback):
     def _note_signatures(self, api: str, answer: dict[str, Any]) -> None:
         self.issued.note(api, answer)
 
+    def measure(self, got: Got) -> int:
+        """How many tokens a request has."""
+        return got.size // self._per
+
     def _serve_request(self, got: Got) -> Served:
-        size = got.size // self._per
+        size = self.measure(got)
         broken = find_refusal(got.api, got.body, issued=self.issued, tokens=size, window=self.window)
         if broken is not None:
             if ".window" in broken.rule:

@@ -43,8 +43,9 @@ class Served(Struct, frozen=True):
     """One scripted answer. A `status` other than 200 is an error; `hang` is how many seconds to say nothing first.
 
     `call` is what a `finish` of "tool" calls: the end of its id, the tool's name, the arguments; `also` are calls
-    beside it. `thought` is what the model thought, with the signature that the API gives it: thinking at Anthropic
-    (redacted if there is no text), a reasoning item at Responses, a thoughtSignature at Google; nothing at the others.
+    beside it. At Responses the ids of other items end alike. `thought` is what the model thought, with the signature
+    that the API gives it: thinking at Anthropic (redacted if there is no text), a reasoning item at Responses, a
+    thoughtSignature at Google; nothing at the others.
     A `body` is what an error answers, word for word. A stream ends after `breaks` events: in the middle of the body, or
     `smoothly`, as if that were all.
     """
@@ -245,7 +246,7 @@ def _build_chat(served: Served, model: str) -> Json:
 
 
 def _build_responses(served: Served, model: str) -> Json:
-    tag = served.calls[0][0] if served.calls else "1"
+    tag = served.call[0]
     said: list[Json] = []
     if served.thought is not None:
         summary = [{"type": "summary_text", "text": served.thought[0]}]

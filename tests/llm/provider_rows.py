@@ -216,6 +216,13 @@ ROWS: Mapping[str, Row] = {
         "input",
         "missing_required_parameter",
     ),
+    "responses.role": Row(
+        "the roles of a message are user, assistant, system and developer",
+        "Invalid value: '{role}'. Supported values are: 'assistant', 'system', 'developer', and 'user'.",
+        "OpenAI API: Create a response, input",
+        "input[{n}].role",
+        "invalid_value",
+    ),
     "responses.content": Row(
         "an assistant's text is output_text, anybody else's input_text",
         "Invalid value: '{kind}'. Supported values are: {others}.",

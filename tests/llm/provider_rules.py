@@ -334,7 +334,7 @@ def _check_responses(body: Json, issued: Issued, fits: Callable[[], None]) -> No
             raise _Broken("responses.twice", ids=given)
         ids |= {given} - {None}
         if kind == "message":
-            _check_content_parts(n, item)
+            _check_response_message(n, item)
         elif kind == "function_call":
             calls.append(item["call_id"])
         elif kind == "function_call_output":
@@ -349,7 +349,10 @@ def _check_responses(body: Json, issued: Issued, fits: Callable[[], None]) -> No
     return None
 
 
-def _check_content_parts(n: int, item: Json) -> None:
+def _check_response_message(n: int, item: Json) -> None:
+    """A message has a role that is known, and the parts that its role may have."""
+    if item.get("role") not in ("user", "assistant", "system", "developer"):
+        raise _Broken("responses.role", n=n, role=item.get("role"))
     content = item.get("content")
     mine = item.get("role") == "assistant"
     allowed = ("output_text", "refusal") if mine else ("input_text", "input_image", "input_file")

@@ -159,6 +159,7 @@ BREAKS: tuple[tuple[str, Break], ...] = (
     ("chat.no_calls", put("messages", 2, "tool_calls", value=[])),
     ("chat.call_id", put("messages", 2, "tool_calls", 0, "id", value="a" * 41)),
     ("responses.none", put("input", value=[])),
+    ("responses.role", put("input", 0, "role", value="tool")),
     ("responses.content", put("input", 0, "content", 0, "type", value="text")),
     ("responses.id", put("input", 2, "id", value="call_a1")),
     ("responses.twice", repeat("input", 2)),

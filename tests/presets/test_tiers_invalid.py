@@ -45,6 +45,7 @@ INVALID = {
     "no heading": ScriptedReply(text=f"The work went on as it had been planned. {FILLER * 3}"),
     "cut off at its length": ScriptedReply(text=GOOD, finish="length"),
     "random words": ScriptedReply(text=draw_words(60)),
+    "the same few random words under each heading": ScriptedReply(text=put_under_headings(f"{draw_words(4)}.")),
     "random words under the headings": ScriptedReply(
         text=put_under_headings(*(f"{draw_words(n)}." for n in range(11, 18)))
     ),

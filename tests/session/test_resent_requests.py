@@ -89,6 +89,39 @@ def test_a_host_may_go_on_with_the_request_it_got(wire: str, policy: str) -> Non
     assert compacted >= 2
 
 
+@pytest.mark.parametrize("wire", ["anthropic", "gemini"])
+def test_a_host_may_go_on_with_the_list_it_got_and_its_own_system_prompt(wire: str) -> None:
+    """The summary stands in the system prompt, which such a host writes anew for each request."""
+    session = open_session("clip")
+    items, shown = [TEXT[wire]("Always run the tests. Please tidy up.")], 0
+    for number in range(ROUNDS):
+        request = {**MORE[wire], FIELD[wire]: [*items, *make_round(wire, number)]}
+        for _ in ("first", "again"):
+            sent = session.before_model(request, window=WINDOW, wire=wire)
+            assert_one_history(session, number + 1)
+            prompt = "".join(find_system_texts(get_system(sent)))
+            shown = sum(m.role == "system" and m.origin == "tenfold" for m in session.view.get_messages())
+            assert prompt.count("<tenfold-summary") == shown
+            assert prompt.startswith(PROMPT)
+            assert "Always run the tests." in prompt + str(sent[FIELD[wire]])
+            request = {**MORE[wire], FIELD[wire]: sent[FIELD[wire]]}
+        items = sent[FIELD[wire]]
+    assert shown
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "gemini"])
+def test_a_new_list_does_not_go_on_from_the_summary_in_the_system_prompt(wire: str) -> None:
+    session = open_session("clip")
+    items = [TEXT[wire]("Please tidy up.")]
+    for number in range(ROUNDS):
+        items += make_round(wire, number)
+        session.before_model({**MORE[wire], FIELD[wire]: list(items)}, window=WINDOW, wire=wire)
+    assert any(m.role == "system" and m.origin == "tenfold" for m in session.view.get_messages())
+    sent = session.before_model({**MORE[wire], FIELD[wire]: [TEXT[wire]("Something else.")]}, window=WINDOW, wire=wire)
+    assert sent[FIELD[wire]] == [TEXT[wire]("Something else.")]
+    assert "<tenfold-summary" not in "".join(find_system_texts(get_system(sent)))
+
+
 CONFIGS: dict[str, Callable[[str], Item]] = {
     "text": lambda text: {"config": {"system_instruction": text}},
     "parts": lambda text: {"systemInstruction": {"parts": [{"text": text}]}},

@@ -37,7 +37,20 @@ from tenfold.wire.marks import OriginCallback, extract_summary_text
 PolicyProvider = Callable[[], Policy]
 """Returns the policy in force. It is called at every check, so that a change applies without a restart."""
 SESSION_MODEL = "the session's model"
-"""The name of the session's own model, which writes the summaries when the policy names no model."""
+"""The name of the session's own model, which writes the summaries when the policy names no model.
+
+It stands where the model has no name of its own.
+"""
+
+
+def name_writer(model: object) -> str:
+    """Returns the name of the model that writes a session's summaries, "" for None.
+
+    A provider's model has its own, "openai:gpt-4o-mini": by it its window, its tokenizer and its prices are known.
+    """
+    name = getattr(model, "model", "")
+    named = isinstance(name, str) and ":" in name
+    return "" if model is None else name if named else SESSION_MODEL
 
 
 class Conversation:
@@ -50,7 +63,7 @@ class Conversation:
         self.address, self.model, self.stamps = address, model, stamps or Stamps()
         self.lock = threading.RLock()
         self.use_policy(policy)
-        self._completed: tuple[Policy, tuple[bool, str], Policy] | None = None
+        self._completed: tuple[Policy, tuple[str, str], Policy] | None = None
         self._cursor = LogCursor(address, self.policy_provider().counter, self.stamps)
         self._host = HostSync(self._cursor)
 
@@ -73,13 +86,14 @@ class Conversation:
         If the policy names no model and the session has one (`model`), that one writes the summaries. For "auto" they
         are those that `choose_writers` chooses by the model of the agent, if it knows that model's provider.
         """
-        policy, key = self.policy_provider(), (model is not None, self.model)
+        writer = name_writer(model)
+        policy, key = self.policy_provider(), (writer, self.model)
         if self._completed is None or self._completed[0] is not policy or self._completed[1] != key:
             summary = with_prompts(policy.summary)
             if model is not None:
                 summary = replace(summary, models=replace_auto(summary.models, self.model))
             if model is not None and not summary.models:
-                summary = replace(summary, models=(SESSION_MODEL,))
+                summary = replace(summary, models=(writer,))
             self._completed = policy, key, replace(policy, summary=summary, counter=self._cursor.counter)
         return self._completed[2]
 

@@ -33,6 +33,7 @@ from tenfold.session.requests import (
     find_check_point,
     read_request,
     read_usage,
+    refresh_messages,
     with_messages,
 )
 from tenfold.store.archive import Archive
@@ -186,7 +187,11 @@ class Session(Conversation):
                     again, confirm=confirm, origin=origin, wire=read.wire, previous=read.history, thorough=True
                 )
             self._host.keep_request(read.history)
-            messages = self._host.add_summaries(drop_opening_stub(read.history.get_messages()), read.summaries)
+            listed = drop_opening_stub(read.history.get_messages())
+            messages = self._host.add_summaries(listed, read.summaries)
+            if not read.summaries and WIRES[read.wire].profile.has_separate_system:
+                messages = self._host.add_missing_summaries(listed)
+                read = replace(read, lacks_summaries=messages is not listed)
         return read, *self.sync_and_check(messages, call)
 
     def _is_near_trigger(self, history: DecodedHistory, previous: DecodedHistory, call: Call) -> bool:
@@ -248,6 +253,8 @@ class Session(Conversation):
         results next to their calls.
         """
         messages, wire = self.get_messages_to_send(host_list), host_request.wire
+        if host_request.lacks_summaries:
+            messages = refresh_messages(self.view.get_visible_messages(), host_list)
         is_history = messages is not None and self._host.is_whole_history(host_list)
         if messages is None or (is_history and can_send_unchanged(host_list.messages, self.view, wire)):
             value = request[host_request.field]

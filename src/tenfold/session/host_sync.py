@@ -6,6 +6,7 @@ What it remembers from one request to the next only saves work: known messages a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from tenfold.facts.redacted_messages import redact_message
 from tenfold.record.message import Message
@@ -75,14 +76,39 @@ class HostSync:
         """
         if not summaries:
             return messages
-        last, view = self._last_list, self._cursor.view
-        lists = ([*summaries, *messages], messages)
-        if last is not None and last.view is view and last.is_floor_ignored:
-            for each in lists:
-                if last.is_extended_by(each, self._get_fingerprint):
-                    return each
-        counts = [match_list(each, view, self._get_fingerprint, is_floor_ignored=True).count for each in lists]
-        return lists[counts[1] > max(0, counts[0] - len(summaries))]
+        whole = [*summaries, *messages]
+        known = self._find_extension(whole, messages)
+        if known is not None:
+            return known
+        counts = self._count_known(whole), self._count_known(messages)
+        return messages if counts[1] > max(0, counts[0] - len(summaries)) else whole
+
+    def add_missing_summaries(self, messages: list[Message]) -> list[Message]:
+        """Returns a list with the view's own summaries before it, if it goes on from the view without them.
+
+        They were sent in a system prompt beside the list, and the host wrote a new one. Any other list is returned as
+        it is.
+        """
+        opening = takewhile(lambda shown: shown.message.role == "system", self._cursor.view.get_visible_messages())
+        missing = [shown.message for shown in opening if shown.message.origin == "tenfold"]
+        if not missing:
+            return messages
+        whole = [*missing, *messages]
+        known = self._find_extension(messages, whole)
+        if known is not None:
+            return known
+        return whole if self._count_known(whole) - len(missing) > self._count_known(messages) else messages
+
+    def _find_extension(self, *lists: list[Message]) -> list[Message] | None:
+        """Returns the first of these lists that goes on from the last one, if that is still the newest."""
+        last = self._last_list
+        if last is None or last.view is not self._cursor.view or not last.is_floor_ignored:
+            return None
+        return next((each for each in lists if last.is_extended_by(each, self._get_fingerprint)), None)
+
+    def _count_known(self, messages: list[Message]) -> int:
+        """Returns how many messages of a list the log holds."""
+        return match_list(messages, self._cursor.view, self._get_fingerprint, is_floor_ignored=True).count
 
     def _branch_before(self, changed: int) -> bool:
         """Branches off before a changed message. Returns whether Blocks or pins were carried to the new branch."""

@@ -269,7 +269,8 @@ class HostRequest(Struct, frozen=True):
     passed (the host's own list, if it is a list), and `history` is what was decoded from them. `overhead_texts` are
     the texts of the system prompt and the tools. `output_reserve` is the number of tokens reserved for the answer.
     `summaries` are this session's own summaries that stood in a separate system prompt, as messages before the list,
-    and `bare_request` is the request without them.
+    and `bare_request` is the request without them. With `lacks_summaries` the list goes on from a view whose summaries
+    were sent in the system prompt, and this request's is without them.
     """
 
     wire: str
@@ -281,6 +282,7 @@ class HostRequest(Struct, frozen=True):
     model: str
     bare_request: Mapping[str, Any]
     summaries: tuple[Message, ...] = ()
+    lacks_summaries: bool = False
 
     @property
     def messages(self) -> list[Message]:

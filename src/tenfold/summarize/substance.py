@@ -27,7 +27,7 @@ a true summary finds others, and an unrelated text hardly any of them."""
 PAIR_SHARE = 0.5
 """What is asked for of the above where pairs of characters are compared: the same words stand beside other ones."""
 GRACE_WORDS = 1.5
-"""So many words less than its share a text may have in common with its source: a few words tell little."""
+"""So many words less than its share a text may have in common with its source: a few words tell little. One it has."""
 FOREIGN_SHARE = 0.1
 """The part of its words with letters that the source does not have, from which on a text is in another language."""
 _UNSPACED = ("zh", "ja")
@@ -61,7 +61,8 @@ def _explain_foreign_words(content: str, source: SourceText) -> str | None:
     least *= min(max(len(source.stems) / LONG_SOURCE, SHORT_SOURCE_SHARE), 1)
     least *= PAIR_SHARE if language in _UNSPACED else 1
     shared = len(words & source.stems)
-    if shared >= least * len(words) - GRACE_WORDS or _has_foreign_letters(content, source):
+    is_shared = not words or shared >= max(least * len(words) - GRACE_WORDS, 1)
+    if is_shared or _has_foreign_letters(content, source):
         return None
     return f"{shared} of its {len(words)} different words occur in what was to be summarized, at least {least:.0%} do"
 

@@ -38,7 +38,7 @@ from tenfold.record.ask import EngineResult, Outcome
 from tenfold.record.block import FileLists, Run, Substitute
 from tenfold.record.entry import Entry
 from tenfold.record.message import Message, get_text
-from tenfold.session.conversation import SESSION_MODEL
+from tenfold.session.conversation import name_writer
 from tenfold.summarize.fill import FillRequest, collect_covered_files, collect_facts, count_frame, fill_plan
 from tenfold.summarize.prompt_files import with_prompts
 from tenfold.summarize.transcript import render_message
@@ -369,7 +369,7 @@ def complete_policy(policy: Policy, model: Model | None) -> Policy:
     """Returns the policy with the packaged prompts. If it names no model, `model` (if any) writes the summaries."""
     summary = with_prompts(policy.summary)
     if model is not None and not summary.models:
-        summary = replace(summary, models=(SESSION_MODEL,))
+        summary = replace(summary, models=(name_writer(model),))
     return replace(policy, summary=summary)
 
 
