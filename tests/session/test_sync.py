@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from msgspec.structs import replace
 
+from bench.entered import count_entered
 from tenfold.record.entry import MessageEntry, Usage
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_tool_result
 from tenfold.session import Session
@@ -40,6 +43,18 @@ def test_a_grown_list_appends_only_what_is_new() -> None:
     view = session.sync([*make_work(3), make_user_message("go on"), make_reply("yes")])
     assert view.get_messages() == [*make_work(3), make_user_message("go on"), make_reply("yes")]
     assert len(get_entries(session)) == len(make_work(3)) + 2
+
+
+def test_what_a_grown_list_costs_does_not_depend_on_what_was_known() -> None:
+    entered = []
+    for steps in (10, 100):
+        session, messages = open_session(), make_work(steps)
+        session.sync(messages)
+        messages += [make_user_message("go on"), make_reply("yes")]
+        session.sync(messages)
+        messages += [make_user_message("go on"), make_reply("yes")]
+        entered.append(count_entered(partial(session.sync, messages)).total())
+    assert entered[0] == entered[1]
 
 
 def test_moved_cache_marks_renamed_ids_and_empty_content_are_no_rewrite() -> None:

@@ -27,7 +27,6 @@ from tenfold.session.host_sync import HostSync
 from tenfold.session.log_cursor import LogCursor, SessionAddress, Stamps
 from tenfold.store.base import HIT_LIMIT, Hit
 from tenfold.summarize.prompt_files import with_prompts
-from tenfold.text.surrogates import replace_surrogates
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import Violation, check_messages
@@ -203,7 +202,7 @@ class Conversation:
         `run` is the id of the run that new messages belong to.
         """
         with self.lock:
-            self._host.sync([replace_surrogates(message) for message in messages], run=run)
+            self._host.sync(self._host.clean(messages), run=run)
             return self.view
 
     def append_custom(self, kind: str, body: bytes, *, run: str = "") -> str:

@@ -12,6 +12,7 @@ from tenfold.facts.redacted_messages import redact_message
 from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
 from tenfold.session.requests import HostList, find_carried_entries, find_next_message, match_list, refresh_messages
+from tenfold.text.surrogates import replace_surrogates
 from tenfold.view.units import MessageKey, Unit, get_step_messages
 from tenfold.wire import DecodedHistory
 from tenfold.wire.fingerprint import fingerprint_message
@@ -24,6 +25,8 @@ class HostSync:
         """Begins without a list: the first one is matched message by message."""
         self._cursor = cursor
         self._fingerprints: dict[int, bytes] = {}
+        self._given: list[Message] = []
+        self._clean: list[Message] = []
         self._last_list: HostList | None = None
         self._compared: tuple[list[Unit] | None, list[MessageKey] | None, int, int] = (None, None, 0, 0)
         self.history = DecodedHistory()
@@ -32,6 +35,13 @@ class HostSync:
     def forget(self) -> None:
         """Forgets which entry stands where, after the cursor moved or was read again."""
         self._fingerprints = {}
+
+    def clean(self, messages: Sequence[Message]) -> list[Message]:
+        """Returns a host's list without lone surrogates. What it began with the last time is not looked at again."""
+        given = list(messages)
+        known = len(self._given) if given[: len(self._given)] == self._given else 0
+        self._given, self._clean = given, [*self._clean[:known], *map(replace_surrogates, given[known:])]
+        return self._clean
 
     def keep_request(self, history: DecodedHistory) -> None:
         """Keeps the decoded messages of a request for the next one, which mostly has the same ones."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, cast
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
@@ -21,7 +22,11 @@ def replace_surrogates(value: T) -> T:
         >>> replace_surrogates("cut \ud83d here") == "cut \ufffd here"
         True
     """
-    return cast("T", _replace(value))
+    try:
+        msgspec.msgpack.encode(value)  # an encoder finds out much sooner that there is nothing to do
+    except (UnicodeEncodeError, TypeError, OverflowError):
+        return cast("T", _replace(value))
+    return value
 
 
 def _replace(value: Any) -> Any:  # noqa: ANN401 - any value, as the JSON and the records hold them
