@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import msgspec
+from msgspec import Struct
 
+from tenfold.record.ask import Outcome
 from tenfold.record.block import Block, BlockPart, RangeRef
 from tenfold.record.entry import Attempt, Entry, Retraction, get_message
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
@@ -17,6 +19,25 @@ from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.units import VisibleMessage
 from tests.laws import oracle, strategies
+
+
+class Counted(Struct):
+    """The sizes of an Outcome by the policy's counter; the target is rounded up."""
+
+    before: int
+    after: int
+    target: float
+
+
+def get_counted(outcome: Outcome) -> Counted:
+    """The sizes of an Outcome by the policy's counter, whichever unit it has."""
+    before, after = outcome.reading_before, outcome.reading_after
+    if before is None or after is None or outcome.tokens_before == before.estimate:
+        return Counted(outcome.tokens_before, outcome.tokens_after, outcome.target)
+    left = after.tokens if outcome.status == "compacted" else before.tokens
+    assert (outcome.tokens_before, outcome.tokens_after) == (before.tokens, left)
+    return Counted(before.estimate, after.estimate, (outcome.target + 0.5 - before.floor) / before.slope)
+
 
 Fold = type[View]
 BYTES = msgspec.msgpack.Encoder()

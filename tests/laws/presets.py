@@ -104,7 +104,9 @@ class Good(Counted):
         seal = int(hashlib.sha256(ask.prompt.encode()).hexdigest()[:4], 16)
         line = f"Went on in the {('first', 'second', 'third')[seal % 3]} way"
         texts = (f"{line} with {', '.join(paths)}." if paths else f"{line}.", f"{line}.", "Went on.")
-        tried = ["\n".join(f"{heading}\n{text}" for heading in headings) or text for text in texts]
+        said = " ".join(re.findall(r"\w+", ask.prompt)[-30:])
+        bare = (f"{texts[0]} The last words were: {said}", *texts)
+        tried = ["\n".join(f"{heading}\n{text}" for heading in headings) for text in texts] if headings else [*bare]
         text = next((t for t in tried if COUNTER.count([t])[0] <= ask.max_tokens), tried[-1])
         return Answer(text=text, spent=ModelCost(1, COUNTER.count([ask.prompt])[0], COUNTER.count([text])[0], "m"))
 
@@ -353,9 +355,10 @@ def assert_shrinks(session: Session, before: View, block: Block, outcome: Outcom
     """Law 4, counted here: by the policy's minimum, to the target or it says what the least is made of."""
     was, now = count_tokens(before.get_messages()), count_tokens(session.view.get_messages())
     assert was - now >= minimum, f"saves {was - now} of {was}, not {minimum}"
-    assert (outcome.tokens_before, outcome.tokens_after) == (was, now), "law 4: the figures of the Outcome"
+    counted = checks.get_counted(outcome)
+    assert (counted.before, counted.after) == (was, now), "law 4: the figures of the Outcome"
     assert (block.tokens_before, block.tokens_after) == (was, now)
-    assert now <= outcome.target or outcome.target_missed, f"{now} tokens, target {outcome.target}, not said"
+    assert now <= counted.target or outcome.target_missed, f"{now} tokens, target {outcome.target}, not said"
     assert not outcome.target_missed or sum(outcome.itemised.values()) > 0
     assert outcome.block == block.id
     assert block.policy == outcome.policy
@@ -426,8 +429,9 @@ def assert_nothing_changed(session: Session, before: View, left: Sequence[Entry]
     for entry in left:
         assert isinstance(entry, Attempt)
         assert (entry.status, entry.reason) == (outcome.status, outcome.reason)
-        assert entry.tokens == outcome.tokens_before
-        assert entry.target >= outcome.target, "what it aimed at: the target, or the least where that is larger"
+        counted = checks.get_counted(outcome)
+        assert entry.tokens == counted.before
+        assert entry.target + 1 >= counted.target, "what it aimed at: the target, or the least where that is larger"
 
 
 def assert_asks_no_model(session: Session) -> None:

@@ -14,7 +14,7 @@ from tenfold.record.block import Block
 from tenfold.record.message import Message
 from tenfold.session import Session
 from tests.laws import conversations, recorded
-from tests.laws.checks import BYTES
+from tests.laws.checks import BYTES, get_counted
 from tests.laws.conversations import count_tokens, encode_view, get_minimum_saving
 from tests.laws.strategies import ENGINE, Log
 
@@ -31,9 +31,10 @@ def assert_shrinks_or_explains(session: Session, before: list[Message], outcome:
         assert count_tokens(before) - count_tokens(after) >= minimum, (
             f"saves {count_tokens(before) - count_tokens(after)}, not {minimum}"
         )
-        assert (outcome.tokens_before, outcome.tokens_after) == (count_tokens(before), count_tokens(after))
+        counted = get_counted(outcome)
+        assert (counted.before, counted.after) == (count_tokens(before), count_tokens(after))
         assert (block.tokens_before, block.tokens_after) == (count_tokens(before), count_tokens(after))
-        assert count_tokens(after) <= outcome.target or outcome.target_missed
+        assert count_tokens(after) <= counted.target or outcome.target_missed
         assert not outcome.target_missed or sum(outcome.itemised.values()) > 0
     else:
         assert after == before

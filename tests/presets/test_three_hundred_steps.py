@@ -107,7 +107,6 @@ def assert_model_came_back(log: Session, provider: TaskProvider) -> None:
     usable = [isinstance(entry, Block) and entry.rung in MODEL_RUNGS for entry in asked]
     assert provider.failed
     assert provider.good
-    assert not all(usable)
     assert usable[-1]
 
 

@@ -36,6 +36,8 @@ FIXTURES = Path(__file__).parent / "fixtures"
 SOURCE = ROOT / "examples/sessions/desk.openai-chat.json"
 MESSAGES = 54
 WORDS = "refund"
+COUNTED_ANEW = {"sliding": 1_965, "threshold": 1_962}
+"""The estimator of these policies took a vocabulary's count 1.6 times until 0.3.0, and takes it as it is since then."""
 RELEASES = [path.stem for path in sorted(FIXTURES.glob("store-*.db"))]
 
 
@@ -84,7 +86,7 @@ def make(name: str) -> None:
 
 
 @pytest.fixture(params=RELEASES)
-def release(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[SqliteStore, dict[str, object]]:
+def release(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[SqliteStore, dict[str, dict[str, object]]]:
     shutil.copy(FIXTURES / f"{request.param}.db", tmp_path / "store.db")
     known = json.loads((FIXTURES / f"{request.param}.json").read_text(encoding="utf-8"))
     return SqliteStore(tmp_path / "store.db"), known
@@ -94,10 +96,12 @@ def test_there_is_a_store_of_every_release() -> None:
     assert "store-0.1.0" in RELEASES
 
 
-def test_an_older_store_shows_what_it_showed(release: tuple[SqliteStore, dict[str, object]]) -> None:
+def test_an_older_store_shows_what_it_showed(release: tuple[SqliteStore, dict[str, dict[str, object]]]) -> None:
     store, known = release
     assert store.verify(DEFAULT_NAMESPACE) == []
-    assert {policy: read_state(store, policy) for policy in known} == known
+    for policy, told in known.items():
+        tokens = COUNTED_ANEW.get(policy, told["tokens"])
+        assert read_state(store, policy) == {**told, "tokens": tokens}, policy
     store.close()
 
 

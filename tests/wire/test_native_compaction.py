@@ -21,6 +21,7 @@ from tenfold.record.entry import MessageEntry
 from tenfold.record.message import Message, OpaquePart, Text, ToolCall, find_native_compaction, get_text
 from tenfold.session import Session
 from tenfold.session.requests import read_usage
+from tenfold.summarize.prompt_files import with_prompts
 from tenfold.summarize.write import SummarySettings
 from tenfold.view.fold import View
 from tenfold.wire import WIRES, to_json_bytes
@@ -254,8 +255,9 @@ def make_step(wire: str) -> list[Message]:
 
 
 def compact_history(name: str, history: Sequence[Message], share: int) -> tuple[Session, Telling]:
-    model = Telling(f"The work went on. {FILLER}")
     using = POLICIES[name](COUNTER, summary=SummarySettings(models=("small",)))
+    headings = with_prompts(using.summary).list_headings("first") or ("",)
+    model = Telling("\n".join(f"{heading}\nThe work went on. {FILLER}" for heading in headings))
     session = open_session(history, using, answerer=Answerer(model=model))
     session.compact(to=sum(measure_messages(history, COUNTER)) * share // 100)
     return session, model
