@@ -91,8 +91,8 @@ EXPLAINED = {
         "`tiers`: an answer that is no summary keeps what the first two tiers did. `blocks`: scope goes by what loops "
         "take compacted, and a model's text is checked as under `tiers`. `threshold` and `sliding`: a count by a "
         "vocabulary is not doubled, the mechanical summary has a line for every message, and the summariser is sent "
-        "four fifths of its window. `clip`: its message begins with its own first line, and merging begins above window "
-        "and buffer."
+        "four fifths of its window. `clip`: its message begins with its own first line, and merging begins above the "
+        "window and its buffer."
     ),
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""
