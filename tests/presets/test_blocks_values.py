@@ -220,7 +220,7 @@ def test_an_agent_goes_by_the_window_of_the_configuration() -> None:
     assert agent.outcome is not None
     assert agent.outcome.status == "compacted"
     plain = make_session([], policy)
-    assert Runner(model, capabilities=[Memory(plain)]).run_sync("Go on.").output == "Done."
+    assert asyncio.run(Runner(model, capabilities=[Memory(plain)]).run("Go on.")).output == "Done."
     assert plain.outcome is not None
     assert "the trigger of 4,801" in plain.outcome.reason
 
