@@ -6,7 +6,7 @@ This module knows JSON, but nothing about messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -180,6 +180,11 @@ def quote(value: str) -> bytes:
 def build_object(**members: bytes) -> bytes:
     """Builds a JSON object from raw values, in the given order."""
     return b"{" + b",".join(b'"' + key.encode() + b'":' + value for key, value in members.items()) + b"}"
+
+
+def join_fields(fields: Mapping[str, Raw]) -> bytes:
+    """Builds a JSON object from fields as `parse_object` returns them."""
+    return b"{" + b",".join(quote(name) + b":" + bytes(raw) for name, raw in fields.items()) + b"}"
 
 
 def build_array(values: Iterable[bytes]) -> bytes:

@@ -1,0 +1,90 @@
+"""The gateway as an ASGI application, and as a server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hmac import compare_digest
+
+import httpx
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tenfold import __version__
+from tenfold.config.settings import Config, load_settings
+from tenfold.gateway.gateway_settings import LOOPBACK_HOSTS, GatewaySettings
+from tenfold.gateway.live_sessions import LiveSessions
+from tenfold.gateway.relay import KEY_HEADER, Relay, send_error
+from tenfold.gateway.request_log import RequestLog
+from tenfold.store.base import Store
+
+CONNECT_TIMEOUT = 15.0
+
+
+class Gateway:
+    """A gateway over a store. `application` is its ASGI application, which any server can run.
+
+        gateway = Gateway(GatewaySettings(window=128_000), store)
+        uvicorn.run(gateway.application, port=8787)
+    """
+
+    def __init__(self, settings: GatewaySettings, store: Store, config: Config | None = None) -> None:
+        """`config` are the settings of policies; without them they are read as every command reads them."""
+        self.settings, self.store, self.log = settings, store, RequestLog()
+        self._config = config or load_settings()
+        self._relay: Relay | None = None
+        hosts = [*LOOPBACK_HOSTS, "[::1]"] if settings.host in LOOPBACK_HOSTS else ["*"]
+        self.application: ASGIApp = Starlette(
+            routes=[
+                Route("/healthz", self._report_health),
+                Route("/metrics", self._report_metrics),
+                Mount("/", self._forward),
+            ],
+            middleware=[
+                Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),  # no page of a browser
+                Middleware(_KeyCheck, key=settings.key),
+            ],
+            lifespan=self._live,
+        )
+
+    @asynccontextmanager
+    async def _live(self, _: Starlette) -> AsyncIterator[None]:
+        timeout = httpx.Timeout(self.settings.timeout, connect=CONNECT_TIMEOUT, pool=None)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        async with httpx.AsyncClient(timeout=timeout, limits=limits) as client:
+            sessions = LiveSessions(self.settings, self.store, self._config, client)
+            self._relay = Relay(self.settings, sessions, client, self.log)
+            yield
+
+    async def _report_health(self, _: Request) -> Response:
+        return JSONResponse({"status": "ok", "version": __version__})
+
+    async def _report_metrics(self, _: Request) -> Response:
+        return Response(self.log.render_metrics(), media_type="text/plain; version=0.0.4")
+
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self._relay is not None
+        await self._relay(scope, receive, send)
+
+
+class _KeyCheck:
+    """Refuses requests without the gateway's key, if it has one. The key stands in a header, or first in the path."""
+
+    def __init__(self, app: ASGIApp, key: str) -> None:
+        self._app, self._key = app, key.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._key and scope["path"] != "/healthz":
+            given = dict(scope["headers"]).get(KEY_HEADER.encode(), b"")
+            first, _, rest = scope["path"].lstrip("/").partition("/")
+            if not given and compare_digest(first.encode(), self._key):
+                scope, given = {**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode()}, self._key
+            if not compare_digest(given, self._key):
+                await send_error(send, 401, f"this gateway needs its key, as the header {KEY_HEADER} or first in the path")
+                return
+        await self._app(scope, receive, send)

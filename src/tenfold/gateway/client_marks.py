@@ -1,0 +1,75 @@
+"""What clients say about their requests: which session one belongs to, and which ones are no part of a conversation.
+
+Each row was seen on the wire: see docs/gateway.md, "What clients send".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+
+from tenfold.gateway.model_request import ModelRequest
+from tenfold.wire import splice
+
+_SESSION_HEADERS = (
+    "session-id",  # codex
+    "x-session-id",  # opencode, Kilo
+    "session_id",  # pi
+    "x-session-affinity",  # opencode, pi
+    "x-litellm-session-id",  # openhands
+)
+_CREDENTIAL_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
+_KEY_IN_QUERY = re.compile(r"(?:^|&)key=([^&]*)")
+_USER_SESSION = re.compile(r"session_[\w-]+")
+"""The session in `metadata.user_id` of Anthropic's clients."""
+_SUMMARY_SYSTEM = re.compile(
+    rb"You are a context summarization (?:assistant|agent)"  # pi, opencode
+    rb"|<state_snapshot>"  # qwen, gemini
+)
+"""What the system prompt of a client's own summary holds."""
+_SUMMARY_MESSAGE = re.compile(
+    rb'"(?:You are about to run out of context\. Create a handoff summary'  # kimi
+    rb"|You are performing a CONTEXT CHECKPOINT COMPACTION"  # codex
+    rb"|Your task is to create a detailed summary of (?:the|this) conversation)"  # Claude Code, and what copied it
+)
+"""How the last message of such a request begins."""
+_TITLE = re.compile(rb"title generator|generate a (?:short|brief|concise) title", re.IGNORECASE)
+_SYSTEM_ROLE = re.compile(rb'"role"\s*:\s*"(?:system|developer)"')
+
+
+def identify_tenant(headers: Mapping[str, str], query: str = "") -> str:
+    """Returns who sends a request, as a digest of its credentials. Nothing of them can be read from it."""
+    given = [headers.get(name, "") for name in _CREDENTIAL_HEADERS]
+    key = _KEY_IN_QUERY.search(query)
+    text = "\0".join((*given, key[1] if key else ""))
+    return hashlib.sha256(b"tenfold-tenant\0" + text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def find_client_session(headers: Mapping[str, str], request: ModelRequest) -> str:
+    """Returns the client's own id of the session that a request belongs to. "" if it sends none."""
+    found = next((headers[name] for name in _SESSION_HEADERS if headers.get(name)), "")
+    found = found or splice.get_text(dict(request.fields), "prompt_cache_key")
+    if found or "metadata" not in request.fields:
+        return found
+    user = splice.get_text(splice.parse_object(request.fields["metadata"]) or {}, "user_id")
+    session = _USER_SESSION.search(user)
+    return session[0] if session else ""
+
+
+def find_side_reason(headers: Mapping[str, str], request: ModelRequest) -> str:
+    """Says why a request is no part of the conversation: the client's own summary, or a title. "" if it is part of it."""
+    turn = splice.parse_object(headers.get("x-codex-turn-metadata", "").encode()) or {}
+    if "compaction" in turn:
+        return "the client compacts"
+    opening, last = b"".join(request.items[:1]), b"".join(request.items[-1:])
+    system = request.get_raw(*_SYSTEM_FIELDS) + (opening if _SYSTEM_ROLE.search(opening) else b"")
+    is_result = b'"tool_result"' in last or b'"tool_call_id"' in last
+    if _SUMMARY_SYSTEM.search(system) or (not is_result and _SUMMARY_MESSAGE.search(last)):
+        return "the client compacts"
+    has_tools = bytes(request.fields.get("tools", b"[]")) not in (b"[]", b"null")
+    return "a title" if not has_tools and _TITLE.search(system) else ""
+
+
+_SYSTEM_FIELDS = ("system", "instructions", "systemInstruction", "system_instruction")
+"""Where the APIs have their system prompt, if it is not in the list."""

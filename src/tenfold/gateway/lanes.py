@@ -1,0 +1,191 @@
+"""Finds the session that a request belongs to. Clients resend everything; few say which conversation it is.
+
+A *lane* is one line of a conversation as a client sends it, kept by one head of a session. A request continues the lane
+whose last list it begins with. If it shares an answer of the model with a lane and then differs, it is a fork: a branch
+of the same session. Anything else is a new session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from tenfold.errors import NotFoundError
+from tenfold.gateway.model_request import ModelRequest
+from tenfold.recall.expand import open_path
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, get_text
+from tenfold.session import AsyncSession, Session, SessionAddress
+from tenfold.store.base import SessionInfo, Store
+from tenfold.wire import get_wire
+from tenfold.wire.fingerprint import fingerprint_message
+
+SessionOpener = Callable[[SessionAddress, str, SessionInfo | None], Session]
+"""Opens the session at an address for a model. With the information it is created."""
+OPENING_ITEMS = 12
+"""How many items of a list are looked at for the first message of the user."""
+MAX_CHANGED_ITEMS = 6
+"""How many items of a known list may be written differently, as where cache marks moved, before all is compared."""
+TITLE_LENGTH = 80
+
+
+class Family(Struct, frozen=True):
+    """Requests that may be of one conversation: the same tenant, wire, and client's id or first user message."""
+
+    tenant: str
+    wire: str
+    key: str
+
+    @property
+    def session_prefix(self) -> str:
+        """How the ids of its sessions begin. They can be found again after a restart."""
+        digest = hashlib.sha256("\0".join((self.tenant, self.wire, self.key)).encode("utf-8", "replace")).hexdigest()
+        return f"gateway-{digest[:16]}"
+
+
+class Lane:
+    """One line of a conversation: its session, and the items of the last request."""
+
+    def __init__(self, session: Session, items: list[bytes], count: int) -> None:
+        """`count` is how many messages the last list had."""
+        self.session = AsyncSession(session)
+        self.items, self.count = items, count
+        self.hidden: tuple[str | None, int] = (None, 0)
+
+    @property
+    def id(self) -> str:
+        """The id of the session."""
+        return self.session.session.address.session
+
+    def begins(self, request: ModelRequest) -> bool:
+        """Whether a request's list begins with the last one, apart from cache marks and the like in a few items."""
+        count = len(self.items)
+        if not count or len(request.items) < count:
+            return False
+        head = request.items[:count]
+        if head == self.items:
+            return True
+        changed = [at for at, (new, old) in enumerate(zip(head, self.items, strict=True)) if new != old]
+        return len(changed) <= MAX_CHANGED_ITEMS and all(
+            _fingerprint_item(request.wire, head[at]) == _fingerprint_item(request.wire, self.items[at])
+            for at in changed
+        )
+
+    def keep_list(self, request: ModelRequest) -> None:
+        """Keeps a request's list for the next one."""
+        self.items = request.items
+        self.count = self.session.session.host_message_count
+
+    def count_hidden(self) -> int:
+        """Counts the tokens that compactions take out of each request, by the policy's counter."""
+        session = self.session.session
+        block = session.find_newest_block_id()
+        if block is None:
+            return 0
+        if self.hidden[0] != block:
+            shown = sum(session.get_message_sizes().values())
+            self.hidden = (block, max(0, session.count_uncompacted() - shown))
+        return self.hidden[1]
+
+
+def _fingerprint_item(wire: str, item: bytes) -> list[bytes]:
+    return [fingerprint_message(message) for message in get_wire(wire).decode([item])]
+
+
+def find_opening(request: ModelRequest) -> str:
+    """Returns a digest of the first message of the user, by which sessions without an id are looked for."""
+    messages = get_wire(request.wire).decode(request.items[:OPENING_ITEMS])
+    first = next((m for m in messages if m.role == "user"), None) or next(iter(messages), None)
+    return fingerprint_message(first).hex() if first is not None else ""
+
+
+class LaneTable:
+    """All lanes of a gateway, the most recently used `limit` of them in memory. The others are read from the store."""
+
+    def __init__(self, store: Store, open_session: SessionOpener, *, namespace: str, limit: int) -> None:
+        """`open_session` opens sessions with their policy and what writes their summaries."""
+        self._store, self._open_session, self._namespace, self._limit = store, open_session, namespace, limit
+        self._families: OrderedDict[Family, list[Lane]] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        """How many lanes are in memory."""
+        return sum(map(len, self._families.values()))
+
+    def find_lane(self, family: Family, request: ModelRequest) -> Lane:
+        """Finds the lane of a request, or opens one. It is not changed; `Lane.keep_list` does that."""
+        with self._lock:
+            lanes = self._load_family(family, request.model)
+            lane = next((each for each in lanes if each.begins(request)), None)
+            if lane is None:
+                lane = self._match_lane(family, lanes, request)
+            if lanes[:1] != [lane]:
+                lanes[:] = [lane, *(each for each in lanes if each is not lane)]
+            return lane
+
+    def forget_lane(self, family: Family) -> None:
+        """Forgets what is in memory of a family, after something went wrong. It is read from the store again."""
+        with self._lock:
+            self._families.pop(family, None)
+
+    def _load_family(self, family: Family, model: str) -> list[Lane]:
+        lanes = self._families.get(family)
+        if lanes is None:
+            lanes = self._families[family] = self._read_lanes(family, model)
+            while len(self) > self._limit and len(self._families) > 1:
+                self._families.popitem(last=False)
+        self._families.move_to_end(family)
+        return lanes
+
+    def _read_lanes(self, family: Family, model: str) -> list[Lane]:
+        """Reads the lanes of a family that an earlier process has left in the store."""
+        lanes: list[Lane] = []
+        with suppress(NotFoundError):
+            for number in range(1_000):
+                id_ = f"{family.session_prefix}-{number}"
+                for head in self._store.read_heads(self._namespace, id_):
+                    session = self._open_session(SessionAddress(self._store, id_, self._namespace, head), model, None)
+                    lanes.append(Lane(session, [], _count_messages(session)))
+        return lanes[::-1]
+
+    def _match_lane(self, family: Family, lanes: list[Lane], request: ModelRequest) -> Lane:
+        messages = get_wire(request.wire).decode(request.items)
+        known = [(lane.session.session.count_known(messages), lane) for lane in lanes]
+        count, best = max(known, key=lambda pair: pair[0], default=(0, None))
+        if best is None:
+            return self._create_lane(family, messages, request, len(lanes))
+        if count >= best.count:
+            return best
+        if any(message.role == "assistant" for message in messages[:count]):
+            return self._fork_lane(best, request.model)
+        return self._create_lane(family, messages, request, len({lane.id for lane in lanes}))
+
+    def _create_lane(self, family: Family, messages: Sequence[Message], request: ModelRequest, number: int) -> Lane:
+        first = next((m for m in messages if m.role == "user"), None)
+        title = " ".join(get_text(first).split())[:TITLE_LENGTH] if first is not None else ""
+        id_ = f"{family.session_prefix}-{number}"
+        info = SessionInfo(id_, title=title, model=request.model)
+        return Lane(
+            self._open_session(SessionAddress(self._store, id_, self._namespace), request.model, info), [], 0
+        )
+
+    def _fork_lane(self, lane: Lane, model: str) -> Lane:
+        """Opens a head that branches off from the lane's. Syncing it finds where."""
+        origin, store, namespace = lane.session.session, self._store, self._namespace
+        head = f"fork-{len(store.read_heads(namespace, lane.id))}"
+        session = self._open_session(SessionAddress(store, lane.id, namespace, head), model, None)
+        leaf = origin.leaf
+        if leaf is not None:
+            session.move_to(open_path(store, namespace, store.locate(namespace, leaf)), (), expected=session.leaf)
+        return Lane(session, [], 0)
+
+
+def _count_messages(session: Session) -> int:
+    path = session.view.path
+    entries = path.get_entries(0, path.length - 1) if path.length else []
+    return sum(get_message(entry) is not None for entry in entries)

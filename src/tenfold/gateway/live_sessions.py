@@ -1,0 +1,194 @@
+"""Prepares requests: finds the session of each, compacts it if it is due, and says what is to be sent instead."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.config.policy import Policy
+from tenfold.config.settings import Config
+from tenfold.gateway.cache_marks import mark_compacted_prefix
+from tenfold.gateway.client_marks import find_client_session, find_side_reason, identify_tenant
+from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.lanes import Family, Lane, LaneTable, find_opening
+from tenfold.gateway.model_request import ModelRequest
+from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models
+from tenfold.llm.choose import AUTO
+from tenfold.llm.prices import find_rates
+from tenfold.meter.counters import choose_counter
+from tenfold.meter.windows import find_window
+from tenfold.recall.tools import RecallTools
+from tenfold.record.ask import Outcome
+from tenfold.session import Session, SessionAddress
+from tenfold.store.base import SessionInfo, Store
+
+_ANSWER = re.compile(
+    rb'"role"\s*:\s*"(?:assistant|model)"'
+    rb'|"type"\s*:\s*"(?:function_call|custom_tool_call|local_shell_call|reasoning|compaction)"'
+)
+OVERFLOW_SHARE = 0.5
+"""Down to which share of a refused request it is compacted where the window is not known."""
+
+
+class PreparedRequest(Struct, frozen=True):
+    """What to send in place of a request. `lane` is None if it belongs to no session, for the reason in `note`.
+
+    `has_recall` says that the recall tools were added. `compaction` is the status of the compaction that was due, "" if
+    none was.
+    """
+
+    original: ModelRequest
+    sent: ModelRequest
+    lane: Lane | None = None
+    tokens_before: int = 0
+    tokens_after: int = 0
+    dollars_saved: float = 0.0
+    compaction: str = ""
+    note: str = ""
+    has_recall: bool = False
+
+
+class LiveSessions:
+    """The sessions behind a gateway."""
+
+    def __init__(self, settings: GatewaySettings, store: Store, config: Config, client: httpx.AsyncClient) -> None:
+        """To be made on the event loop of the gateway."""
+        self._settings, self._config, self._client = settings, config, client
+        self._base_policies: dict[str, Policy] = {}
+        self._policies: dict[tuple[str, bool], Policy] = {}
+        self._archive = config.load_archive(settings.policy)
+        self.lanes = LaneTable(store, self._open_session, namespace=settings.namespace, limit=settings.max_sessions)
+
+    # -- a request -----------------------------------------------------------------------------------------------------
+
+    async def prepare(
+        self, request: ModelRequest, headers: Mapping[str, str], query: str, call: UpstreamCall
+    ) -> PreparedRequest:
+        """Finds the session of a request, compacts it if it is due, and returns what to send."""
+        reason = find_side_reason(headers, request)
+        if not reason and request.has_server_state():
+            reason = "the provider holds a part of the conversation"
+        if not reason and not _has_answer(request):
+            reason = "a first message"
+        if reason:
+            return PreparedRequest(request, request, note=reason)
+        tenant = identify_tenant(headers, query)
+        key = find_client_session(headers, request) or await asyncio.to_thread(find_opening, request)
+        lane = await asyncio.to_thread(self.lanes.find_lane, Family(tenant, request.wire, key), request)
+        self._use_call(lane, call)
+        return await self._compact_lane(lane, request)
+
+    async def prepare_again(self, prepared: PreparedRequest) -> PreparedRequest | None:
+        """Compacts a request that the provider refused as too long. None if that does not make it shorter."""
+        lane = prepared.lane
+        if lane is None or self._settings.shadow:
+            return None
+        session = lane.session.session
+        call = replace(session.build_call(window=self._find_window(prepared.original.model)), demand="overflow")
+        if call.window is None:
+            call = replace(session.build_call(to=int(OVERFLOW_SHARE * session.take_reading().tokens)), demand="overflow")
+        outcome = await lane.session.compact(call)
+        if outcome.status != "compacted":
+            return None
+        again = await self._compact_lane(lane, prepared.original)
+        return replace(again, compaction=outcome.status)
+
+    async def _compact_lane(self, lane: Lane, request: ModelRequest) -> PreparedRequest:
+        window = self._find_window(request.model)
+        before = request.build_mapping()
+        session = lane.session.session
+        earlier = session.outcome
+        after = await lane.session.before_model(
+            before, window=window, wire=request.wire, recall="tool" if self._settings.recall == "inside" else "none"
+        )
+        lane.keep_list(request)
+        outcome = session.outcome if session.outcome is not earlier else None
+        return await asyncio.to_thread(self._build_prepared, lane, request, before, after, outcome)
+
+    def _build_prepared(
+        self,
+        lane: Lane,
+        request: ModelRequest,
+        before: Mapping[str, Any],
+        after: Mapping[str, Any],
+        outcome: Outcome | None,
+    ) -> PreparedRequest:
+        sent = request.with_mapping(before, after)
+        session = lane.session.session
+        reading = outcome.reading_after if outcome is not None else None
+        reading = reading or session.take_reading(floor=session.sent_overhead)
+        hidden = int(lane.count_hidden() * reading.slope)
+        has_recall = False
+        if sent is not request:
+            sent = mark_compacted_prefix(sent, request.items)
+            has_recall = self._settings.recall == "inside" and "tools" in request.fields
+            if has_recall:
+                sent = sent.with_tools(self.open_recall(lane).build_schemas(request.wire))
+        rates = find_rates(request.model) if hidden else None
+        return PreparedRequest(
+            request,
+            sent,
+            lane,
+            tokens_before=reading.tokens + hidden,
+            tokens_after=reading.tokens,
+            dollars_saved=hidden * rates.cached / 1e6 if rates is not None else 0.0,
+            compaction=outcome.status if outcome is not None and outcome.status != "nothing" else "",
+            note="" if self._find_window(request.model) else f"the window of {request.model} is unknown: set --window",
+            has_recall=has_recall,
+        )
+
+    def open_recall(self, lane: Lane) -> RecallTools:
+        """Opens the recall tools of a lane's session."""
+        address = lane.session.session.address
+        return RecallTools(
+            address.store,
+            address.namespace,
+            address.session,
+            count=lane.session.session.policy.counter.count,
+            head=address.head,
+        )
+
+    def _find_window(self, model: str) -> int | None:
+        return self._settings.window or find_window(model)
+
+    # -- sessions ------------------------------------------------------------------------------------------------------
+
+    def _open_session(self, address: SessionAddress, model: str, info: SessionInfo | None) -> Session:
+        policy = self._build_base_policy(model)
+        if info is None:
+            return Session(address, policy, model=model, archive=self._archive)
+        return Session.create(address, policy, model=model, info=info, archive=self._archive)
+
+    def _use_call(self, lane: Lane, call: UpstreamCall) -> None:
+        """Has a lane's summaries written by the way in which the client reached its model just now."""
+        session, choice = lane.session.session, self._settings.summary_model
+        if self._settings.shadow or choice == "none":
+            return
+        writer = session.answerer.model
+        if isinstance(writer, UpstreamModel):
+            writer.use_call(call)
+        else:
+            session.use_answerer(replace(session.answerer, model=UpstreamModel(self._client, call)))
+        key = (call.qualified_model, call.is_own_address)
+        if key not in self._policies:
+            base = self._build_base_policy(call.model)
+            models = choose_summary_models((choice,) if choice != AUTO else base.summary.models or (AUTO,), call)
+            self._policies[key] = replace(base, summary=replace(base.summary, models=models))
+        session.use_policy(self._policies[key])
+
+    def _build_base_policy(self, model: str) -> Policy:
+        if model not in self._base_policies:
+            counter = choose_counter(model or None).counter
+            self._base_policies[model] = self._config.build_policy(counter, self._settings.policy)
+        return self._base_policies[model]
+
+
+def _has_answer(request: ModelRequest) -> bool:
+    """Whether a list has an answer of the model in it, so that it is more than the opening of a conversation."""
+    return any(_ANSWER.search(item) for item in request.items)

@@ -1,0 +1,115 @@
+"""One request to a model's API: which API it is, and its body, cut so that what is not changed is sent as it came."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from tenfold.wire import get_wire, splice
+from tenfold.wire.profiles import Profile
+from tenfold.wire.sdk_values import to_json_bytes
+
+_ENDPOINTS = (
+    (re.compile(r"/chat/completions$"), "openai-chat"),
+    (re.compile(r"/responses$"), "openai-responses"),
+    (re.compile(r"/messages$"), "anthropic"),
+    (re.compile(r"/models/([^/]+):(?:streamG|g)enerateContent$"), "gemini"),
+)
+"""The end of the path of each API's call to a model, and the wire that it speaks."""
+SERVER_STATE_FIELDS = ("previous_response_id", "conversation")
+"""Fields that refer to messages which the provider holds. The list then has only what is new."""
+
+
+def find_wire(path: str) -> str:
+    """Returns the wire of a call to a model by its path, whatever its prefix. "" for any other path."""
+    return next((wire for pattern, wire in _ENDPOINTS if pattern.search(path)), "")
+
+
+class ModelRequest(Struct, frozen=True):
+    """A call to a model. `fields` are the members of its body as they came, and `items` the messages of its list."""
+
+    wire: str
+    body: bytes
+    fields: Mapping[str, Raw]
+    items: list[bytes]
+    model: str
+    is_stream: bool
+
+    @property
+    def profile(self) -> Profile:
+        """What is known of the API."""
+        return get_wire(self.wire).profile
+
+    @property
+    def list_field(self) -> str:
+        """The field that holds the messages."""
+        return self.profile.request.list_field
+
+    def get_raw(self, *names: str) -> bytes:
+        """Returns the bytes of the fields, one after the other. Fields that are not there are left out."""
+        return b"\0".join(bytes(self.fields[name]) for name in names if name in self.fields)
+
+    def has_server_state(self) -> bool:
+        """Whether the provider holds a part of the conversation."""
+        return any(bytes(self.fields.get(name, b"null")) not in (b"null", b'""') for name in SERVER_STATE_FIELDS)
+
+    def build_mapping(self) -> dict[str, Any]:
+        """Returns the request as `Session.before_model` takes it: its messages as bytes, its tools as one text."""
+        out: dict[str, Any] = {
+            name: splice.parse_value(raw) for name, raw in self.fields.items() if name not in (self.list_field, "tools")
+        }
+        if "tools" in self.fields:
+            out["tools"] = bytes(self.fields["tools"]).decode()
+        return {**out, "model": self.model, self.list_field: self.items}
+
+    def with_mapping(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> ModelRequest:
+        """Returns the request with what differs between two mappings. Everything else keeps its bytes."""
+        field, fields = self.list_field, dict(self.fields)
+        items = [to_json_bytes(item) for item in after[field]] if isinstance(after[field], Sequence) else self.items
+        for name, value in after.items():
+            if name not in (field, "tools", "model") and value is not before.get(name):
+                fields[name] = Raw(msgspec.json.encode(value))
+        return self if items == self.items and fields == self.fields else self.with_items(items, fields)
+
+    def with_items(self, items: list[bytes], fields: Mapping[str, Raw] | None = None) -> ModelRequest:
+        """Returns the request with other messages, and with other fields if they are given."""
+        changed = {**(fields or self.fields), self.list_field: Raw(splice.build_array(items))}
+        return replace(self, fields=changed, items=items, body=splice.join_fields(changed))
+
+    def with_fields(self, **values: bytes | None) -> ModelRequest:
+        """Returns the request with other values of some fields; None removes the field."""
+        changed = {**self.fields, **{name: Raw(value) for name, value in values.items() if value is not None}}
+        kept = {name: raw for name, raw in changed.items() if values.get(name, b"") is not None}
+        return replace(self, fields=kept, body=splice.join_fields(kept))
+
+    def with_tools(self, schemas: Sequence[Mapping[str, object]]) -> ModelRequest:
+        """Returns the request with more tools after its own."""
+        own = splice.parse_array(self.fields.get("tools")) or []
+        return self.with_fields(tools=splice.build_array([*map(bytes, own), *map(msgspec.json.encode, schemas)]))
+
+
+def parse_request(path: str, body: bytes) -> ModelRequest | None:
+    """Returns the call to a model that a path and a body are. None for any other request, and for one without a list."""
+    endpoint = next(((found, wire) for p, wire in _ENDPOINTS if (found := p.search(path))), None)
+    fields = splice.parse_object(body) if endpoint is not None else None
+    if endpoint is None or fields is None:
+        return None
+    found, wire = endpoint
+    value = fields.get(get_wire(wire).profile.request.list_field)
+    text = splice.parse_string(value)
+    if text is not None and wire == "openai-responses":
+        items = [msgspec.json.encode(get_wire(wire).profile.build_user_message(text))]
+    else:
+        raws = splice.parse_array(value)
+        if raws is None:
+            return None
+        items = [bytes(raw) for raw in raws]
+    model = unquote(found[1]) if found.groups() else splice.get_text(fields, "model")
+    is_stream = splice.is_true(fields.get("stream")) or ":stream" in path
+    return ModelRequest(wire, body, fields, items, model, is_stream)

@@ -1,0 +1,331 @@
+"""Handles one request: reads it, asks the sessions what to send, sends it, and passes the response on as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from time import perf_counter
+from typing import Any
+
+import httpx
+import msgspec
+from msgspec import Struct
+from starlette.types import Message as AsgiMessage
+from starlette.types import Receive, Scope, Send
+
+from tenfold.gateway.client_marks import identify_tenant
+from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
+from tenfold.gateway.model_request import ModelRequest, find_wire, parse_request
+from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
+from tenfold.gateway.upstream_model import UpstreamCall
+from tenfold.gateway.upstreams import guess_wire
+from tenfold.gateway.usage_reader import UsageReader
+from tenfold.llm.overflow import is_overflow
+
+_HOP_HEADERS = frozenset({
+    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
+    "upgrade", "host", "content-length",
+})  # fmt: skip
+"""Headers that are about one connection only (RFC 9110, 7.6.1), and those that are written anew."""
+KEY_HEADER = "x-tenfold-key"
+MAX_ERROR_BODY = 1024 * 1024
+RawHeaders = list[tuple[bytes, bytes]]
+
+
+class BodyTooLarge(Exception):
+    """The body of a request is larger than the gateway takes."""
+
+
+class ClientGone(Exception):
+    """The client closed its connection before it had its response."""
+
+
+class IncomingRequest(Struct, frozen=True):
+    """A request as it came in."""
+
+    method: str
+    path: str
+    query: str
+    raw_headers: RawHeaders
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Relay:
+    """The ASGI application behind every path that is not the gateway's own."""
+
+    def __init__(
+        self, settings: GatewaySettings, sessions: LiveSessions, client: httpx.AsyncClient, log: RequestLog
+    ) -> None:
+        """All four are shared by the requests of one gateway."""
+        self._settings, self._sessions, self._client, self._log = settings, sessions, client, log
+        self._running = 0
+        self._running_by_tenant: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
+        record = RequestRecord(scope["method"], scope["path"])
+        refusal = self._find_refusal(headers)
+        if refusal is not None:
+            await self._refuse(send, record, *refusal)
+            return
+        tenant = identify_tenant(headers, scope["query_string"].decode("latin-1"))
+        self._running += 1
+        self._running_by_tenant[tenant] += 1
+        self._log.running.set(self._running)
+        try:
+            body = await _read_body(receive, self._settings.max_body)
+            query = scope["query_string"].decode("latin-1")
+            incoming = IncomingRequest(scope["method"], path, query, scope["headers"], headers, body)
+            await self._handle(incoming, record, receive, send)
+        except BodyTooLarge:
+            text = f"the body is larger than the {self._settings.max_body:,} bytes that this gateway takes: --max-body"
+            await self._refuse(send, record, 413, text)
+        except ClientGone:
+            record.note = "the client closed the connection"
+            self._log.add(record)
+        finally:
+            self._running -= 1
+            self._running_by_tenant[tenant] -= 1
+            if not self._running_by_tenant[tenant]:
+                del self._running_by_tenant[tenant]
+            self._log.running.set(self._running)
+
+    def _find_refusal(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        """Returns the status and the reason if a request is not taken at all."""
+        if headers.get("upgrade", "").lower() == "websocket":  # Codex then uses HTTP at once
+            return 426, "this gateway speaks HTTP, not WebSocket"
+        if self._running >= self._settings.max_requests:
+            return 503, f"{self._running} requests are running, and {self._settings.max_requests} are the most"
+        most = self._settings.max_tenant_requests
+        if self._running_by_tenant[identify_tenant(headers)] >= most:
+            return 429, f"{most} requests with these credentials are running, which is the most"
+        return None
+
+    # -- one request ---------------------------------------------------------------------------------------------------
+
+    async def _handle(self, incoming: IncomingRequest, record: RequestRecord, receive: Receive, send: Send) -> None:
+        start = perf_counter()
+        wire = find_wire(incoming.path) if incoming.method == "POST" else ""
+        request = None
+        if wire and "content-encoding" not in incoming.headers:
+            request = parse_request(incoming.path, incoming.body)
+        record.wire = wire
+        if wire and request is None:
+            record.bypass = "its body cannot be read as a call to this API"
+        url = self._settings.upstreams.build_url(wire or guess_wire(incoming.path, incoming.headers), incoming.path, incoming.query)
+        prepared, fault = None, False
+        if request is not None:
+            record.model = request.model
+            prepared, fault = await self._prepare(incoming, request, url, record)
+        record.own_seconds = perf_counter() - start
+        response = await self._send(incoming, url, self._choose_body(incoming, prepared), receive)
+        try:
+            if prepared is not None and 400 <= response.status_code < 500 and prepared.lane is not None:
+                response, prepared = await self._retry_overflow(incoming, url, response, prepared, receive, record)
+            await self._pass_on(response, prepared, record, send, start)
+        finally:
+            await response.aclose()
+        self._log.sessions.set(len(self._sessions.lanes))
+        self._log.add(record, fault=fault)
+
+    async def _prepare(
+        self, incoming: IncomingRequest, request: ModelRequest, url: str, record: RequestRecord
+    ) -> tuple[PreparedRequest | None, bool]:
+        """Asks the sessions what to send. After a fault of ours it is the request as it came."""
+        try:
+            call = self._build_call(incoming, request, url)
+            prepared = await self._sessions.prepare(request, incoming.headers, incoming.query, call)
+        except Exception as exc:  # noqa: BLE001 - whatever goes wrong here must not stop the client's request
+            LOG.warning("a fault of the gateway; the request is forwarded as it came", exc_info=exc)
+            record.bypass = f"a fault of the gateway: {type(exc).__name__}"
+            return None, True
+        self._note_prepared(prepared, record)
+        return prepared, False
+
+    def _note_prepared(self, prepared: PreparedRequest, record: RequestRecord) -> None:
+        record.note = prepared.note
+        record.compaction = prepared.compaction or record.compaction
+        record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
+        record.dollars_saved = prepared.dollars_saved
+        if prepared.lane is not None:
+            record.session = prepared.lane.id
+
+    def _build_call(self, incoming: IncomingRequest, request: ModelRequest, url: str) -> UpstreamCall:
+        headers = {
+            name: value
+            for name, value in incoming.headers.items()
+            if name not in _HOP_HEADERS and name not in (KEY_HEADER, "accept-encoding", "accept", "content-type")
+        }
+        limit_field = next((name for name in ("max_completion_tokens", "max_tokens") if name in request.fields), "")
+        if request.wire == "gemini":
+            url = f"{url.partition('/models/')[0]}/models/{{model}}:generateContent"
+            url += f"?{incoming.query}" if "key=" in incoming.query else ""
+        own = self._settings.upstreams.has_own_address(request.wire)
+        headers["content-type"] = "application/json"
+        return UpstreamCall(request.wire, url, headers, request.model, limit_field, own)
+
+    def _choose_body(self, incoming: IncomingRequest, prepared: PreparedRequest | None) -> bytes:
+        if prepared is None or self._settings.shadow:
+            return incoming.body
+        return prepared.sent.body
+
+    async def _retry_overflow(
+        self,
+        incoming: IncomingRequest,
+        url: str,
+        response: httpx.Response,
+        prepared: PreparedRequest,
+        receive: Receive,
+        record: RequestRecord,
+    ) -> tuple[httpx.Response, PreparedRequest]:
+        """Compacts and sends once more if the provider refused a request as too long. Else returns what there is."""
+        body = await response.aread()
+        if not is_overflow(body.decode("utf-8", "replace"), status=response.status_code):
+            return response, prepared
+        try:
+            again = await self._sessions.prepare_again(prepared)
+        except Exception as exc:  # noqa: BLE001 - the client gets the provider's own answer then
+            LOG.warning("a fault of the gateway; the provider's error is passed on", exc_info=exc)
+            record.bypass = f"a fault of the gateway: {type(exc).__name__}"
+            return response, prepared
+        if again is None:
+            record.note = "the provider refused it as too long, and it could not be made shorter"
+            return response, prepared
+        await response.aclose()
+        self._note_prepared(again, record)
+        record.note = "the provider refused it as too long; it was compacted and sent again"
+        return await self._send(incoming, url, again.sent.body, receive), again
+
+    async def _send(self, incoming: IncomingRequest, url: str, body: bytes, receive: Receive) -> httpx.Response:
+        """Sends a request to the upstream. Raises `ClientGone` if the client leaves before the response begins."""
+        is_call = bool(find_wire(incoming.path))
+        headers = [
+            (name, value)
+            for name, value in incoming.raw_headers
+            if (lower := name.decode("latin-1").lower()) not in _HOP_HEADERS
+            and lower != KEY_HEADER
+            and not (is_call and lower == "accept-encoding")
+        ]
+        if is_call:  # the usage is read while it passes
+            headers.append((b"accept-encoding", b"identity"))
+        request = self._client.build_request(incoming.method, url, headers=headers, content=body)
+        sending = asyncio.ensure_future(self._client.send(request, stream=True))
+        leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                raise ClientGone
+            return sending.result()
+        except httpx.HTTPError as exc:
+            return _build_gateway_error(request, exc)
+        finally:
+            leaving.cancel()
+            if not sending.done():
+                sending.cancel()
+                with suppress(asyncio.CancelledError, httpx.HTTPError):
+                    await sending
+
+    async def _pass_on(
+        self,
+        response: httpx.Response,
+        prepared: PreparedRequest | None,
+        record: RequestRecord,
+        send: Send,
+        start: float,
+    ) -> None:
+        """Sends the response to the client as it comes, and teaches the session what the provider counted."""
+        record.status = response.status_code
+        headers = [(name, value) for name, value in response.headers.raw if name.decode("latin-1").lower() not in _KEPT_OUT]
+        if "content-length" in response.headers:
+            headers.append((b"content-length", response.headers["content-length"].encode("latin-1")))
+        await send({"type": "http.response.start", "status": record.status, "headers": headers + _describe(record)})
+        is_stream = "text/event-stream" in response.headers.get("content-type", "")
+        reader = UsageReader(is_stream=is_stream) if prepared is not None and record.status == 200 else None
+        try:
+            if response.is_stream_consumed:
+                await send({"type": "http.response.body", "body": response.content, "more_body": True})
+            else:
+                async for chunk in response.aiter_raw():
+                    if reader is not None:
+                        reader.feed(chunk)
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except httpx.HTTPError:
+            record.is_cut = True  # the connection is closed without an end, so that the client sees it too
+        else:
+            await send({"type": "http.response.body", "body": b""})
+        record.upstream_seconds = perf_counter() - start - record.own_seconds
+        if reader is not None and prepared is not None:
+            await self._learn(reader, prepared, record)
+
+    async def _learn(self, reader: UsageReader, prepared: PreparedRequest, record: RequestRecord) -> None:
+        report = reader.finish()
+        record.is_cut = record.is_cut or not reader.is_complete
+        if prepared.lane is not None and report and not self._settings.shadow:
+            await prepared.lane.session.after_model(report)
+
+    async def _refuse(self, send: Send, record: RequestRecord, status: int, text: str) -> None:
+        record.status, record.note = status, text
+        self._log.add(record)
+        await send_error(send, status, text)
+
+
+_KEPT_OUT = _HOP_HEADERS - {"upgrade"}
+
+
+def _describe(record: RequestRecord) -> RawHeaders:
+    """Returns the headers that say what the gateway did."""
+    out: RawHeaders = []
+    if record.session:
+        out.append((b"x-tenfold-session", record.session.encode()))
+        out.append((b"x-tenfold-tokens", f"{record.tokens_before}->{record.tokens_after}".encode()))
+    if record.bypass:
+        out.append((b"x-tenfold-bypass", record.bypass.encode("latin-1", "replace")))
+    return out
+
+
+def _build_gateway_error(request: httpx.Request, exc: httpx.HTTPError) -> httpx.Response:
+    """Builds the response for an upstream that cannot be reached or gives no answer."""
+    status = 504 if isinstance(exc, httpx.TimeoutException) else 502
+    text = f"the upstream {request.url.host} gave no response: {type(exc).__name__}"
+    return httpx.Response(status, json={"error": {"type": "api_error", "message": text}}, request=request)
+
+
+async def _read_body(receive: Receive, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message: AsgiMessage = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise BodyTooLarge
+        chunks.append(chunk)
+        if not message.get("more_body"):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def send_error(send: Send, status: int, text: str) -> None:
+    """Sends an error of the gateway's own, in a form that all four APIs' clients can read."""
+    body: dict[str, Any] = {"type": "error", "error": {"type": "tenfold_gateway", "message": text, "code": status}}
+    headers: RawHeaders = [(b"content-type", b"application/json")]
+    if status in (429, 503):
+        headers.append((b"retry-after", b"1"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": msgspec.json.encode(body)})
+
+
+logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every address, and keys may stand in one

@@ -1,0 +1,128 @@
+"""What a gateway tells about each request: a line of the log, and the numbers of /metrics. Never a word of a message."""
+
+from __future__ import annotations
+
+import logging
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+LOG = logging.getLogger("tenfold.gateway")
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class RequestRecord(Struct):
+    """One request, filled in while it is worked on.
+
+    `tokens_before` is what the request would have taken with nothing hidden, `tokens_after` what was sent, both as the
+    provider counts as far as that is known. `dollars_saved` counts what was left out at the price of input that is read
+    from a cache, the lowest there is. `own_seconds` is the time that the gateway itself took. `bypass` says why the
+    request was forwarded as it came, although it is a call to a model. `is_cut` says that the response ended early.
+    """
+
+    method: str
+    path: str
+    wire: str = ""
+    model: str = ""
+    session: str = ""
+    status: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    dollars_saved: float = 0.0
+    own_seconds: float = 0.0
+    upstream_seconds: float = 0.0
+    compaction: str = ""
+    note: str = ""
+    bypass: str = ""
+    recall_calls: int = 0
+    is_cut: bool = False
+
+    def render(self) -> str:
+        """Returns the line for the log."""
+        what = f"{self.wire} {self.model}".strip() or f"{self.method} {self.path}"
+        parts = [what, f"status {self.status or '-'}"]
+        if self.session:
+            parts.append(f"session {self.session}")
+        if self.tokens_before:
+            parts.append(f"tokens {self.tokens_before} -> {self.tokens_after}")
+        if self.dollars_saved:
+            parts.append(f"saved ${self.dollars_saved:.4f}")
+        parts.append(f"own {self.own_seconds * 1e3:.1f} ms, upstream {self.upstream_seconds * 1e3:.0f} ms")
+        if self.compaction:
+            parts.append(f"compaction {self.compaction}")
+        if self.recall_calls:
+            parts.append(f"recall {self.recall_calls}")
+        if self.bypass:
+            parts.append(f"forwarded as it came: {self.bypass}")
+        if self.note:
+            parts.append(self.note)
+        if self.is_cut:
+            parts.append("CUT: the response ended before it was complete")
+        return "; ".join(parts)
+
+
+class RequestLog:
+    """Counts and logs the requests of one gateway."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        labels = {"registry": self._registry}
+        self._requests = Counter(
+            "tenfold_gateway_requests", "Requests, by API and status.", ("wire", "status"), **labels
+        )
+        self._bypasses = Counter("tenfold_gateway_bypasses", "Calls to a model that were forwarded as they came.", **labels)
+        self._faults = Counter("tenfold_gateway_faults", "Faults of the gateway; the request was forwarded.", **labels)
+        self._compactions = Counter("tenfold_gateway_compactions", "Compactions, by outcome.", ("status",), **labels)
+        self._before = Counter("tenfold_gateway_tokens_before", "Tokens of all requests with nothing hidden.", **labels)
+        self._after = Counter("tenfold_gateway_tokens_after", "Tokens of all requests as they were sent.", **labels)
+        self._dollars = Counter("tenfold_gateway_dollars_saved", "Dollars saved, at the price of cached input.", **labels)
+        self._recalls = Counter("tenfold_gateway_recall_calls", "Lookups that the gateway answered itself.", **labels)
+        self._cuts = Counter("tenfold_gateway_cut_responses", "Responses that ended early.", **labels)
+        self._own = Histogram("tenfold_gateway_own_seconds", "Time that the gateway took.", buckets=_SECONDS, **labels)
+        self.running = Gauge("tenfold_gateway_running_requests", "Requests that are being worked on.", **labels)
+        self.sessions = Gauge("tenfold_gateway_sessions", "Sessions in memory.", **labels)
+        self.totals = Totals()
+
+    def add(self, record: RequestRecord, *, fault: bool = False) -> None:
+        """Counts a finished request and logs its line."""
+        self._requests.labels(record.wire or "other", str(record.status)).inc()
+        self._before.inc(record.tokens_before)
+        self._after.inc(record.tokens_after)
+        self._dollars.inc(record.dollars_saved)
+        self._recalls.inc(record.recall_calls)
+        self._own.observe(record.own_seconds)
+        if record.bypass:
+            self._bypasses.inc()
+        if fault:
+            self._faults.inc()
+        if record.is_cut:
+            self._cuts.inc()
+        if record.compaction:
+            self._compactions.labels(record.compaction).inc()
+        self.totals.add(record)
+        LOG.log(logging.WARNING if fault or record.is_cut else logging.INFO, "%s", record.render())
+
+    def render_metrics(self) -> bytes:
+        """Returns the numbers in the form that Prometheus reads."""
+        return generate_latest(self._registry)
+
+
+class Totals(Struct):
+    """What a gateway has done so far."""
+
+    requests: int = 0
+    compactions: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    dollars_saved: float = 0.0
+    sessions: dict[str, int] = {}
+
+    def add(self, record: RequestRecord) -> None:
+        """Adds one request."""
+        self.requests += bool(record.wire)
+        self.compactions += record.compaction == "compacted"
+        self.tokens_before += record.tokens_before
+        self.tokens_after += record.tokens_after
+        self.dollars_saved += record.dollars_saved
+        if record.session:
+            self.sessions[record.session] = self.sessions.get(record.session, 0) + 1

@@ -1,0 +1,182 @@
+"""Writes summaries with the client's own provider: the same upstream, the same credentials, one request each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from tenfold.llm.choose import AUTO, choose_writers
+from tenfold.llm.prices import find_rates
+from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.record.block import ModelCost
+from tenfold.record.message import Message, Text, get_text
+from tenfold.session.requests import read_usage
+from tenfold.text.redaction import redact
+from tenfold.wire import get_wire
+
+OUTPUT_SLACK = 1.25
+"""Output tokens allowed for each of ours: see `tenfold.llm.provider`."""
+THINKING_TOKENS = 4_096
+"""Output tokens granted on top, since a model may think before it writes."""
+_PROVIDERS: Mapping[str, str] = {"anthropic": "anthropic", "gemini": "google"}
+_RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_FINISH_REASONS: Mapping[object, str] = {
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "MAX_TOKENS": "length",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+    "SAFETY": "refusal",
+    "tool_calls": "tool",
+    "tool_use": "tool",
+}
+
+
+class UpstreamCall(Struct, frozen=True):
+    """How a client reaches its model: the address, its headers with the credentials, the wire and the model.
+
+    `url` has `{model}` in the place of the model where the API names it in the path. `limit_field` is the field in
+    which the client limits the answer, where there are several. It lives as long as the session is in memory, and is
+    never written anywhere.
+    """
+
+    wire: str
+    url: str
+    headers: Mapping[str, str]
+    model: str
+    limit_field: str = ""
+    is_own_address: bool = False
+
+    @property
+    def qualified_model(self) -> str:
+        """The model with its provider, as in `openai:gpt-5`."""
+        return f"{_PROVIDERS.get(self.wire, 'openai')}:{self.model}"
+
+
+def choose_summary_models(choice: Sequence[str], call: UpstreamCall) -> tuple[str, ...]:
+    """Returns the models that write the summaries, in order: those chosen, then the request's own.
+
+    They are all called at the client's upstream, so models of other providers are left out. "auto" is a cheap model of
+    the provider, where its own address is used.
+    """
+    provider = call.qualified_model.partition(":")[0]
+    names: list[str] = []
+    for name in choice:
+        chosen = [one.model for one in choose_writers(call.qualified_model)] if call.is_own_address else []
+        names += chosen if name == AUTO else [name if ":" in name else f"{provider}:{name}"]
+    own = (name for name in names if name.startswith(f"{provider}:"))
+    return tuple(dict.fromkeys((*own, call.qualified_model)))
+
+
+class UpstreamModel:
+    """The model of a gateway's session. `use_call` says how the client reached its provider the last time."""
+
+    def __init__(self, client: httpx.AsyncClient, call: UpstreamCall) -> None:
+        """To be made on the event loop on which the client is used."""
+        self._client, self._call, self._loop = client, call, asyncio.get_running_loop()
+
+    @property
+    def model(self) -> str:
+        """The name of the model that writes if the policy names none."""
+        return self._call.qualified_model
+
+    def use_call(self, call: UpstreamCall) -> None:
+        """Takes the address, the credentials and the model of the client's newest request."""
+        self._call = call
+
+    def answer(self, ask: SummaryAsk) -> Answer:
+        """Answers one Ask from a thread other than the event loop's."""
+        return asyncio.run_coroutine_threadsafe(self.aanswer(ask), self._loop).result()
+
+    async def aanswer(self, ask: SummaryAsk) -> Answer:
+        """Answers one Ask. A failed call is an Answer with an error."""
+        call = self._call
+        qualified = ask.model if ":" in ask.model else call.qualified_model
+        model = qualified.partition(":")[2]
+        body = build_summary_request(call, ask, model)
+        try:
+            response = await self._client.post(
+                call.url.replace("{model}", model), headers=dict(call.headers), content=body, timeout=ask.timeout
+            )
+        except httpx.TimeoutException:
+            return Answer(
+                error=f"no answer from the upstream within {ask.timeout:g} s",
+                retryable=True,
+                timed_out=True,
+                spent=ModelCost(calls=1, model=qualified, price=None),
+            )
+        except httpx.HTTPError as exc:
+            return _build_failure(f"{type(exc).__name__}: {exc}", qualified, retryable=True)
+        if response.status_code != httpx.codes.OK:
+            text = f"HTTP {response.status_code}: {response.text[:300]}"
+            return _build_failure(text, qualified, retryable=response.status_code in _RETRYABLE)
+        try:
+            return read_summary_answer(call.wire, msgspec.json.decode(response.content), qualified)
+        except (msgspec.DecodeError, LookupError, TypeError, AttributeError) as exc:
+            return _build_failure(f"the answer of the upstream cannot be read: {exc}", qualified, retryable=False)
+
+
+def build_summary_request(call: UpstreamCall, ask: SummaryAsk, model: str) -> bytes:
+    """Builds the body of a request for a summary in the client's API."""
+    wire = get_wire(call.wire)
+    limit = int(ask.max_tokens * OUTPUT_SLACK) + THINKING_TOKENS
+    user = Message("user", (Text(ask.prompt),), "human")
+    system = (Message("system", (Text(ask.system),), "harness"),) if ask.system else ()
+    encoded = wire.encode((*system, user))
+    body: dict[str, Any] = {
+        wire.profile.request.list_field: [msgspec.json.decode(item.raw) for item in encoded.items],
+    }
+    if encoded.system and wire.profile.add_system is not None:
+        body = wire.profile.add_system(body, encoded.system)
+    if call.wire == "gemini":
+        return msgspec.json.encode({**body, "generationConfig": {"maxOutputTokens": limit}})
+    fields = {"openai-responses": "max_output_tokens", "anthropic": "max_tokens"}
+    default = "max_completion_tokens" if call.is_own_address else "max_tokens"
+    field = fields.get(call.wire) or call.limit_field or default
+    body = {"model": model, **body, field: limit}
+    return msgspec.json.encode({**body, "store": False} if call.wire == "openai-responses" else body)
+
+
+def read_summary_answer(wire: str, response: Mapping[str, Any], model: str) -> Answer:
+    """Reads the text, the finish reason and the cost from a response of that API."""
+    items, finish = _find_answer(wire, response)
+    messages = get_wire(wire).decode([msgspec.json.encode(item) for item in items])
+    text = "".join(get_text(message) for message in messages if message.role == "assistant")
+    usage = read_usage(response, model=model)
+    rates = find_rates(model)
+    price = None
+    if usage is not None and rates is not None:
+        price = (usage.prompt * rates.input + usage.output * rates.output) / 1e6
+    spent = ModelCost(
+        calls=1,
+        input_tokens=usage.prompt if usage else 0,
+        output_tokens=usage.output if usage else 0,
+        model=model,
+        price=price,
+    )
+    return Answer(text=text, finish_reason=_FINISH_REASONS.get(finish, "stop"), spent=spent)
+
+
+def _find_answer(wire: str, response: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], object]:
+    """Returns the messages of a response in its API's form, and why it ended."""
+    match wire:
+        case "anthropic":
+            return [{"role": "assistant", "content": response["content"]}], response.get("stop_reason")
+        case "openai-responses":
+            return response["output"], (response.get("incomplete_details") or {}).get("reason")
+        case "gemini":
+            candidate = response["candidates"][0]
+            return [{"role": "model", **candidate["content"]}], candidate.get("finishReason")
+        case _:
+            choice = response["choices"][0]
+            return [choice["message"]], choice.get("finish_reason")
+
+
+def _build_failure(text: str, model: str, *, retryable: bool) -> Answer:
+    return Answer(error=redact(text), retryable=retryable, spent=ModelCost(calls=1, model=model, price=0.0))

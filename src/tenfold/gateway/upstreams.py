@@ -1,0 +1,66 @@
+"""Where requests go: one address for each API, from the settings alone. A request never names its own upstream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from tenfold.errors import UsageError
+
+_VERSION = re.compile(r"/(v\d[a-z0-9]*)(?=/|$)")
+"""The version in a path, as in /v1/messages or /v1beta/models. What stands before it is the client's own prefix."""
+_ANTHROPIC_HEADERS = ("anthropic-version", "x-api-key")
+
+
+class Upstreams(Struct, frozen=True):
+    """The address of each provider's API. `wire_urls` are those of single wires and come before the others."""
+
+    openai: str = "https://api.openai.com/v1"
+    anthropic: str = "https://api.anthropic.com"
+    gemini: str = "https://generativelanguage.googleapis.com"
+    everything: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises `UsageError` for an address that is none."""
+        for name in self.__struct_fields__:
+            url = getattr(self, name)
+            parts = urlsplit(url)
+            if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+                raise UsageError(f"the upstream {url!r} is no address: write it as https://HOST[:PORT][/PATH]")
+
+    def get_base(self, wire: str) -> str:
+        """Returns the address of the API that speaks this wire."""
+        if self.everything:
+            return self.everything
+        return {"anthropic": self.anthropic, "gemini": self.gemini}.get(wire, self.openai)
+
+    def build_url(self, wire: str, path: str, query: str = "") -> str:
+        """Returns the address for a request's path, without what the client has before the version.
+
+            Upstreams().build_url("openai-chat", "/my/prefix/v1/chat/completions")
+            # https://api.openai.com/v1/chat/completions
+        """
+        base = self.get_base(wire).rstrip("/")
+        version = _VERSION.search(path)
+        rest = path[version.start() :] if version is not None else path
+        if version is not None and base.endswith(f"/{version[1]}"):
+            base = base[: -len(version[1]) - 1]
+        elif version is None and not _VERSION.search(urlsplit(base).path):
+            rest = f"/{'v1beta' if wire == 'gemini' else 'v1'}{rest}"
+        return f"{base}{rest}" + (f"?{query}" if query else "")
+
+    def has_own_address(self, wire: str) -> bool:
+        """Whether the provider's own address is used, so that its other models are there as well."""
+        return self.get_base(wire) == Upstreams().get_base(wire)
+
+
+def guess_wire(path: str, headers: Mapping[str, str]) -> str:
+    """Guesses whose API a request is for that calls no model, such as a list of models."""
+    if any(name in headers for name in _ANTHROPIC_HEADERS):
+        return "anthropic"
+    if "x-goog-api-key" in headers or "/v1beta" in path:
+        return "gemini"
+    return "openai-chat"
