@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -99,9 +100,15 @@ def _fingerprint_item(wire: str, item: bytes) -> list[bytes]:
 
 def find_opening(request: ModelRequest) -> str:
     """Returns a digest of the first message of the user, by which sessions without an id are looked for."""
-    messages = get_wire(request.wire).decode(request.items[:OPENING_ITEMS])
-    first = next((m for m in messages if m.role == "user"), None) or next(iter(messages), None)
-    return fingerprint_message(first).hex() if first is not None else ""
+    digests = (_digest_opening(request.wire, item) for item in request.items[:OPENING_ITEMS])
+    return next(filter(None, digests), "")
+
+
+@lru_cache(maxsize=1_024)
+def _digest_opening(wire: str, item: bytes) -> str:
+    """Returns a digest of an item, "" if it is no message of the user."""
+    messages = get_wire(wire).decode([item])
+    return next((fingerprint_message(m).hex() for m in messages if m.role == "user"), "")
 
 
 class LaneTable:
@@ -116,6 +123,15 @@ class LaneTable:
     def __len__(self) -> int:
         """How many lanes are in memory."""
         return sum(map(len, self._families.values()))
+
+    def find_known_lane(self, family: Family, request: ModelRequest) -> Lane | None:
+        """Finds the lane in memory that a request goes on from, without reading the store. None if there is none."""
+        with self._lock:
+            lanes = self._families.get(family, ())
+            lane = next((each for each in lanes if each.begins(request)), None)
+            if lane is not None:
+                self._families.move_to_end(family)
+            return lane
 
     def find_lane(self, family: Family, request: ModelRequest) -> Lane:
         """Finds the lane of a request, or opens one. It is not changed; `Lane.keep_list` does that."""

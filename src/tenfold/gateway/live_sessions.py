@@ -32,6 +32,8 @@ _ANSWER = re.compile(
     rb'"role"\s*:\s*"(?:assistant|model)"'
     rb'|"type"\s*:\s*"(?:function_call|custom_tool_call|local_shell_call|reasoning|compaction)"'
 )
+FORWARD_SHARE = 0.5
+"""A request that certainly takes less than this share of the window is sent on before its session is looked at."""
 OVERFLOW_SHARE = 0.5
 """Down to which share of a refused request it is compacted where the window is not known."""
 
@@ -52,6 +54,7 @@ class PreparedRequest(Struct, frozen=True):
     compaction: str = ""
     note: str = ""
     has_recall: bool = False
+    pending: asyncio.Task[PreparedRequest] | None = None
 
 
 class LiveSessions:
@@ -79,10 +82,29 @@ class LiveSessions:
         if reason:
             return PreparedRequest(request, request, note=reason)
         tenant = identify_tenant(headers, query)
-        key = find_client_session(headers, request) or await asyncio.to_thread(find_opening, request)
-        lane = await asyncio.to_thread(self.lanes.find_lane, Family(tenant, request.wire, key), request)
+        family = Family(tenant, request.wire, find_client_session(headers, request) or find_opening(request))
+        lane = self.lanes.find_known_lane(family, request)
+        if lane is None:
+            lane = await asyncio.to_thread(self.lanes.find_lane, family, request)
         self._use_call(lane, call)
-        return await self._compact_lane(lane, request)
+        if not self._settings.shadow and not self._can_forward(lane, request):
+            return await self._compact_lane(lane, request)
+        pending = asyncio.create_task(self._compact_lane(lane, request))
+        return PreparedRequest(request, request, lane, pending=pending)
+
+    def _can_forward(self, lane: Lane, request: ModelRequest) -> bool:
+        """Whether a request needs nothing for certain, so that its session may learn of it while it is answered.
+
+        That is where nothing is hidden, and what is new takes less than half of what is left of the window even if
+        each byte is a token.
+        """
+        session, window = lane.session.session, self._find_window(request.model)
+        count = len(lane.items)
+        if window is None or not count or session.find_newest_block_id() is not None:
+            return False
+        reading = session.take_reading(window=window, floor=session.sent_overhead)
+        new = sum(map(len, request.items[count:]))
+        return reading.tokens + int(new * reading.slope) < FORWARD_SHARE * window
 
     async def prepare_again(self, prepared: PreparedRequest) -> PreparedRequest | None:
         """Compacts a request that the provider refused as too long. None if that does not make it shorter."""
@@ -109,7 +131,9 @@ class LiveSessions:
         )
         lane.keep_list(request)
         outcome = session.outcome if session.outcome is not earlier else None
-        return await asyncio.to_thread(self._build_prepared, lane, request, before, after, outcome)
+        if session.find_newest_block_id() != lane.hidden[0]:
+            await asyncio.to_thread(lane.count_hidden)
+        return self._build_prepared(lane, request, before, after, outcome)
 
     def _build_prepared(
         self,

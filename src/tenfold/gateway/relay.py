@@ -263,12 +263,26 @@ class Relay:
         record.upstream_seconds = perf_counter() - start - record.own_seconds
         if reader is not None and prepared is not None:
             await self._learn(reader, prepared, record)
+        if prepared is not None and prepared.pending is not None:
+            await self._finish_pending(prepared.pending, record)
 
     async def _learn(self, reader: UsageReader, prepared: PreparedRequest, record: RequestRecord) -> None:
         report = reader.finish()
         record.is_cut = record.is_cut or not reader.is_complete
+        if prepared.pending is not None:
+            await asyncio.wait({prepared.pending})
         if prepared.lane is not None and report and not self._settings.shadow:
             await prepared.lane.session.after_model(report)
+
+    async def _finish_pending(self, pending: asyncio.Task[PreparedRequest], record: RequestRecord) -> None:
+        """Waits for the work on the session that was not on the client's way, and takes its numbers."""
+        note = record.note
+        try:
+            self._note_prepared(await pending, record)
+        except Exception as exc:  # noqa: BLE001 - the client has its response; what went wrong is recorded
+            LOG.warning("a fault of the gateway after a request was forwarded", exc_info=exc)
+            record.bypass = f"a fault of the gateway: {type(exc).__name__}"
+        record.note = note or record.note
 
     async def _refuse(self, send: Send, record: RequestRecord, status: int, text: str) -> None:
         record.status, record.note = status, text

@@ -27,6 +27,7 @@ from tenfold.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message
 from tenfold.session.facade import Session
+from tenfold.session.requests import HostList, HostRequest
 from tenfold.store.base import HIT_LIMIT, Hit
 from tenfold.trigger.limits import Decision
 from tenfold.view.fold import View
@@ -199,10 +200,21 @@ class AsyncSession:
     ) -> dict[str, Any]:
         """See `Session.before_model`. Cancelling it leaves no Block."""
         session = self.session
-        async with session.compactor.lock:
-            host_request, host_list, call = await asyncio.to_thread(
-                lambda: session.sync_request(request, window=window, recall=recall, wire=wire, origin=origin, run=run)
+
+        def begin() -> tuple[HostRequest, HostList, Call | None, dict[str, Any] | None]:
+            host_request, host_list, call = session.sync_request(
+                request, window=window, recall=recall, wire=wire, origin=origin, run=run
             )
+            if call is not None and not session.compactor.is_idle(call):
+                return host_request, host_list, call, None
+            if call is not None:
+                session.compactor.run_check(call)
+            return host_request, host_list, None, session.build_request(request, host_request, host_list)
+
+        async with session.compactor.lock:
+            host_request, host_list, call, built = await asyncio.to_thread(begin)
+            if built is not None:
+                return built
             await self._run_check(call)
             return await asyncio.to_thread(session.build_request, request, host_request, host_list)
 

@@ -134,6 +134,10 @@ class CompactionRunner:
         reading, limits = self.take_reading_with_limits(call)
         return limits.get_need(reading.tokens)
 
+    def is_idle(self, call: Call) -> bool:
+        """Whether a check has nothing to do: the view is far from every limit, and no summary is being prepared."""
+        return self.preparation is None and not self.policy.max_entries and self.get_need(call) == "none"
+
     def take_reading_with_limits(self, call: Call) -> tuple[Reading, Limits]:
         """Measures the view for a check. Returns the Reading and the limits it is compared with."""
         assert call.window is not None
