@@ -98,11 +98,13 @@ class Config(Struct, frozen=True):
     """The settings as they were read.
 
     `common` is `[tenfold]`, overridden by the environment. `presets` are the tables under it. `where` names the source.
+    `gateway` is the table `[tenfold.gateway]`, which `tenfold.gateway` reads.
     """
 
     common: CommonSettings
     presets: Mapping[str, Mapping[str, TomlValue]]
     where: str
+    gateway: Mapping[str, TomlValue] = {}
 
     def build_policy(self, counter: Counter, name: str = "") -> Policy:
         """Builds the policy `name` (default: the configured one) with its settings.
@@ -158,11 +160,14 @@ def load_settings(path: str | Path | None = None, *, environ: Mapping[str, str] 
     presets = table.pop("presets", {})
     if not isinstance(presets, dict) or not all(isinstance(one, dict) for one in presets.values()):
         raise UsageError(f"[tenfold.presets] in {where} holds tables, one for each preset or named instance")
+    gateway = table.pop("gateway", {})
+    if not isinstance(gateway, dict):
+        raise UsageError(f"[tenfold.gateway] in {where} is a table")
     for key in ENVIRONMENT_KEYS:
         text = environ.get(f"TENFOLD_{key.upper()}")
         if text is not None:
             table[key] = _parse_variable(key, text)
-    config = Config(_convert_common(table, f"[tenfold] in {where}"), presets, where)
+    config = Config(_convert_common(table, f"[tenfold] in {where}"), presets, where, gateway)
     for name, one in presets.items():
         _check_preset(name, one, config)
     _find_preset(str(presets.get(config.common.policy, {}).get("policy", config.common.policy)), presets)

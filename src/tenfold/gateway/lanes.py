@@ -45,7 +45,7 @@ class Family(Struct, frozen=True):
     @property
     def session_prefix(self) -> str:
         """How the ids of its sessions begin. They can be found again after a restart."""
-        digest = hashlib.sha256("\0".join((self.tenant, self.wire, self.key)).encode("utf-8", "replace")).hexdigest()
+        digest = hashlib.sha256(f"{self.tenant}\0{self.wire}\0{self.key}".encode("utf-8", "replace")).hexdigest()
         return f"gateway-{digest[:16]}"
 
 
@@ -63,7 +63,7 @@ class Lane:
         """The id of the session."""
         return self.session.session.address.session
 
-    def begins(self, request: ModelRequest) -> bool:
+    def is_continued_by(self, request: ModelRequest) -> bool:
         """Whether a request's list begins with the last one, apart from cache marks and the like in a few items."""
         count = len(self.items)
         if not count or len(request.items) < count:
@@ -128,7 +128,7 @@ class LaneTable:
         """Finds the lane in memory that a request goes on from, without reading the store. None if there is none."""
         with self._lock:
             lanes = self._families.get(family, ())
-            lane = next((each for each in lanes if each.begins(request)), None)
+            lane = next((each for each in lanes if each.is_continued_by(request)), None)
             if lane is not None:
                 self._families.move_to_end(family)
             return lane
@@ -137,7 +137,7 @@ class LaneTable:
         """Finds the lane of a request, or opens one. It is not changed; `Lane.keep_list` does that."""
         with self._lock:
             lanes = self._load_family(family, request.model)
-            lane = next((each for each in lanes if each.begins(request)), None)
+            lane = next((each for each in lanes if each.is_continued_by(request)), None)
             if lane is None:
                 lane = self._match_lane(family, lanes, request)
             if lanes[:1] != [lane]:
@@ -186,9 +186,7 @@ class LaneTable:
         title = " ".join(get_text(first).split())[:TITLE_LENGTH] if first is not None else ""
         id_ = f"{family.session_prefix}-{number}"
         info = SessionInfo(id_, title=title, model=request.model)
-        return Lane(
-            self._open_session(SessionAddress(self._store, id_, self._namespace), request.model, info), [], 0
-        )
+        return Lane(self._open_session(SessionAddress(self._store, id_, self._namespace), request.model, info), [], 0)
 
     def _fork_lane(self, lane: Lane, model: str) -> Lane:
         """Opens a head that branches off from the lane's. Syncing it finds where."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tenfold.config.policy import Policy
 from tenfold.config.settings import Config
 from tenfold.gateway.cache_marks import mark_compacted_prefix
-from tenfold.gateway.client_marks import find_client_session, find_side_reason, identify_tenant
+from tenfold.gateway.client_marks import digest_credentials, find_client_session, find_side_reason
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.lanes import Family, Lane, LaneTable, find_opening
 from tenfold.gateway.model_request import ModelRequest
@@ -81,7 +81,7 @@ class LiveSessions:
             reason = "a first message"
         if reason:
             return PreparedRequest(request, request, note=reason)
-        tenant = identify_tenant(headers, query)
+        tenant = digest_credentials(headers, query)
         family = Family(tenant, request.wire, find_client_session(headers, request) or find_opening(request))
         lane = self.lanes.find_known_lane(family, request)
         if lane is None:
@@ -114,7 +114,9 @@ class LiveSessions:
         session = lane.session.session
         call = replace(session.build_call(window=self._find_window(prepared.original.model)), demand="overflow")
         if call.window is None:
-            call = replace(session.build_call(to=int(OVERFLOW_SHARE * session.take_reading().tokens)), demand="overflow")
+            call = replace(
+                session.build_call(to=int(OVERFLOW_SHARE * session.take_reading().tokens)), demand="overflow"
+            )
         outcome = await lane.session.compact(call)
         if outcome.status != "compacted":
             return None

@@ -16,13 +16,13 @@ from msgspec import Struct
 from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Scope, Send
 
-from tenfold.gateway.client_marks import identify_tenant
+from tenfold.gateway.client_marks import digest_credentials
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
 from tenfold.gateway.model_request import ModelRequest, find_wire, parse_request
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.gateway.upstream_model import UpstreamCall
-from tenfold.gateway.upstreams import guess_wire
+from tenfold.gateway.upstreams import choose_likely_wire
 from tenfold.gateway.usage_reader import UsageReader
 from tenfold.llm.overflow import is_overflow
 
@@ -75,7 +75,7 @@ class Relay:
         if refusal is not None:
             await self._refuse(send, record, *refusal)
             return
-        tenant = identify_tenant(headers, scope["query_string"].decode("latin-1"))
+        tenant = digest_credentials(headers, scope["query_string"].decode("latin-1"))
         self._running += 1
         self._running_by_tenant[tenant] += 1
         self._log.running.set(self._running)
@@ -104,7 +104,7 @@ class Relay:
         if self._running >= self._settings.max_requests:
             return 503, f"{self._running} requests are running, and {self._settings.max_requests} are the most"
         most = self._settings.max_tenant_requests
-        if self._running_by_tenant[identify_tenant(headers)] >= most:
+        if self._running_by_tenant[digest_credentials(headers)] >= most:
             return 429, f"{most} requests with these credentials are running, which is the most"
         return None
 
@@ -119,7 +119,9 @@ class Relay:
         record.wire = wire
         if wire and request is None:
             record.bypass = "its body cannot be read as a call to this API"
-        url = self._settings.upstreams.build_url(wire or guess_wire(incoming.path, incoming.headers), incoming.path, incoming.query)
+        url = self._settings.upstreams.build_url(
+            wire or choose_likely_wire(incoming.path, incoming.headers), incoming.path, incoming.query
+        )
         prepared, fault = None, False
         if request is not None:
             record.model = request.model
@@ -129,7 +131,7 @@ class Relay:
         try:
             if prepared is not None and 400 <= response.status_code < 500 and prepared.lane is not None:
                 response, prepared = await self._retry_overflow(incoming, url, response, prepared, receive, record)
-            await self._pass_on(response, prepared, record, send, start)
+            await self._stream_response(response, prepared, record, send, start)
         finally:
             await response.aclose()
         self._log.sessions.set(len(self._sessions.lanes))
@@ -146,10 +148,10 @@ class Relay:
             LOG.warning("a fault of the gateway; the request is forwarded as it came", exc_info=exc)
             record.bypass = f"a fault of the gateway: {type(exc).__name__}"
             return None, True
-        self._note_prepared(prepared, record)
+        self._record_prepared(prepared, record)
         return prepared, False
 
-    def _note_prepared(self, prepared: PreparedRequest, record: RequestRecord) -> None:
+    def _record_prepared(self, prepared: PreparedRequest, record: RequestRecord) -> None:
         record.note = prepared.note
         record.compaction = prepared.compaction or record.compaction
         record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
@@ -199,7 +201,7 @@ class Relay:
             record.note = "the provider refused it as too long, and it could not be made shorter"
             return response, prepared
         await response.aclose()
-        self._note_prepared(again, record)
+        self._record_prepared(again, record)
         record.note = "the provider refused it as too long; it was compacted and sent again"
         return await self._send(incoming, url, again.sent.body, receive), again
 
@@ -232,7 +234,7 @@ class Relay:
                 with suppress(asyncio.CancelledError, httpx.HTTPError):
                     await sending
 
-    async def _pass_on(
+    async def _stream_response(
         self,
         response: httpx.Response,
         prepared: PreparedRequest | None,
@@ -242,7 +244,9 @@ class Relay:
     ) -> None:
         """Sends the response to the client as it comes, and teaches the session what the provider counted."""
         record.status = response.status_code
-        headers = [(name, value) for name, value in response.headers.raw if name.decode("latin-1").lower() not in _KEPT_OUT]
+        headers = [
+            (name, value) for name, value in response.headers.raw if name.decode("latin-1").lower() not in _KEPT_OUT
+        ]
         if "content-length" in response.headers:
             headers.append((b"content-length", response.headers["content-length"].encode("latin-1")))
         await send({"type": "http.response.start", "status": record.status, "headers": headers + _describe(record)})
@@ -262,11 +266,11 @@ class Relay:
             await send({"type": "http.response.body", "body": b""})
         record.upstream_seconds = perf_counter() - start - record.own_seconds
         if reader is not None and prepared is not None:
-            await self._learn(reader, prepared, record)
+            await self._report_usage(reader, prepared, record)
         if prepared is not None and prepared.pending is not None:
-            await self._finish_pending(prepared.pending, record)
+            await self._await_session(prepared.pending, record)
 
-    async def _learn(self, reader: UsageReader, prepared: PreparedRequest, record: RequestRecord) -> None:
+    async def _report_usage(self, reader: UsageReader, prepared: PreparedRequest, record: RequestRecord) -> None:
         report = reader.finish()
         record.is_cut = record.is_cut or not reader.is_complete
         if prepared.pending is not None:
@@ -274,11 +278,11 @@ class Relay:
         if prepared.lane is not None and report and not self._settings.shadow:
             await prepared.lane.session.after_model(report)
 
-    async def _finish_pending(self, pending: asyncio.Task[PreparedRequest], record: RequestRecord) -> None:
+    async def _await_session(self, pending: asyncio.Task[PreparedRequest], record: RequestRecord) -> None:
         """Waits for the work on the session that was not on the client's way, and takes its numbers."""
         note = record.note
         try:
-            self._note_prepared(await pending, record)
+            self._record_prepared(await pending, record)
         except Exception as exc:  # noqa: BLE001 - the client has its response; what went wrong is recorded
             LOG.warning("a fault of the gateway after a request was forwarded", exc_info=exc)
             record.bypass = f"a fault of the gateway: {type(exc).__name__}"
