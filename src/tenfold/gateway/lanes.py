@@ -19,7 +19,6 @@ from msgspec import Struct
 from tenfold.errors import NotFoundError
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.recall.expand import open_path
-from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.store.base import SessionInfo, Store
@@ -52,10 +51,10 @@ class Family(Struct, frozen=True):
 class Lane:
     """One line of a conversation: its session, and the items of the last request."""
 
-    def __init__(self, session: Session, items: list[bytes], count: int) -> None:
-        """`count` is how many messages the last list had."""
+    def __init__(self, session: Session) -> None:
+        """Begins without a list: the first one is matched with the log."""
         self.session = AsyncSession(session)
-        self.items, self.count = items, count
+        self.items: list[bytes] = []
         self.hidden: tuple[str | None, int] = (None, 0)
 
     @property
@@ -80,7 +79,6 @@ class Lane:
     def keep_list(self, request: ModelRequest) -> None:
         """Keeps a request's list for the next one."""
         self.items = request.items
-        self.count = self.session.session.host_message_count
 
     def count_hidden(self) -> int:
         """Counts the tokens that compactions take out of each request, by the policy's counter."""
@@ -166,18 +164,17 @@ class LaneTable:
                 id_ = f"{family.session_prefix}-{number}"
                 for head in self._store.read_heads(self._namespace, id_):
                     session = self._open_session(SessionAddress(self._store, id_, self._namespace, head), model, None)
-                    lanes.append(Lane(session, [], _count_messages(session)))
+                    lanes.append(Lane(session))
         return lanes[::-1]
 
     def _match_lane(self, family: Family, lanes: list[Lane], request: ModelRequest) -> Lane:
         messages = get_wire(request.wire).decode(request.items)
-        known = [(lane.session.session.count_known(messages), lane) for lane in lanes]
-        count, best = max(known, key=lambda pair: pair[0], default=(0, None))
-        if best is None:
-            return self._create_lane(family, messages, request, len(lanes))
-        if count >= best.count:
-            return best
-        if any(message.role == "assistant" for message in messages[:count]):
+        known = [(*lane.session.session.match(messages), lane) for lane in lanes]
+        for count, is_whole, lane in known:
+            if count and is_whole:
+                return lane
+        count, _, best = max(known, key=lambda each: each[0], default=(0, False, None))
+        if best is not None and any(message.role == "assistant" for message in messages[:count]):
             return self._fork_lane(best, request.model)
         return self._create_lane(family, messages, request, len({lane.id for lane in lanes}))
 
@@ -186,7 +183,7 @@ class LaneTable:
         title = " ".join(get_text(first).split())[:TITLE_LENGTH] if first is not None else ""
         id_ = f"{family.session_prefix}-{number}"
         info = SessionInfo(id_, title=title, model=request.model)
-        return Lane(self._open_session(SessionAddress(self._store, id_, self._namespace), request.model, info), [], 0)
+        return Lane(self._open_session(SessionAddress(self._store, id_, self._namespace), request.model, info))
 
     def _fork_lane(self, lane: Lane, model: str) -> Lane:
         """Opens a head that branches off from the lane's. Syncing it finds where."""
@@ -196,10 +193,4 @@ class LaneTable:
         leaf = origin.leaf
         if leaf is not None:
             session.move_to(open_path(store, namespace, store.locate(namespace, leaf)), (), expected=session.leaf)
-        return Lane(session, [], 0)
-
-
-def _count_messages(session: Session) -> int:
-    path = session.view.path
-    entries = path.get_entries(0, path.length - 1) if path.length else []
-    return sum(get_message(entry) is not None for entry in entries)
+        return Lane(session)

@@ -59,6 +59,10 @@ class ModelRequest(Struct, frozen=True):
         """Whether the provider holds a part of the conversation."""
         return any(bytes(self.fields.get(name, b"null")) not in (b"null", b'""') for name in SERVER_STATE_FIELDS)
 
+    def has_conversation(self) -> bool:
+        """Whether it goes on a conversation object of the provider."""
+        return bytes(self.fields.get("conversation", b"null")) != b"null"
+
     def build_mapping(self) -> dict[str, Any]:
         """Returns the request as `Session.before_model` takes it: its messages as bytes, its tools as one text."""
         out: dict[str, Any] = {

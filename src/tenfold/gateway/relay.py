@@ -127,6 +127,9 @@ class Relay:
             record.model = request.model
             prepared, fault = await self._prepare(incoming, request, url, record)
         record.own_seconds = perf_counter() - start
+        if prepared is not None and prepared.answer:
+            await self._send_answer(prepared, record, send)
+            return
         response = await self._send(incoming, url, self._choose_body(incoming, prepared), receive)
         try:
             if prepared is not None and 400 <= response.status_code < 500 and prepared.lane is not None:
@@ -273,10 +276,21 @@ class Relay:
     async def _report_usage(self, reader: UsageReader, prepared: PreparedRequest, record: RequestRecord) -> None:
         report = reader.finish()
         record.is_cut = record.is_cut or not reader.is_complete
+        if reader.response:
+            self._sessions.keep_response(prepared, reader.response)
         if prepared.pending is not None:
             await asyncio.wait({prepared.pending})
         if prepared.lane is not None and report and not self._settings.shadow:
             await prepared.lane.session.after_model(report)
+
+    async def _send_answer(self, prepared: PreparedRequest, record: RequestRecord, send: Send) -> None:
+        """Sends a response of the gateway's own."""
+        record.status = 200
+        kind = b"text/event-stream" if prepared.original.is_stream else b"application/json"
+        headers = [(b"content-type", kind), *_describe(record)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": prepared.answer})
+        self._log.add(record)
 
     async def _await_session(self, pending: asyncio.Task[PreparedRequest], record: RequestRecord) -> None:
         """Waits for the work on the session that was not on the client's way, and takes its numbers."""

@@ -205,15 +205,14 @@ class Conversation:
             self._host.sync(self._host.clean(messages), run=run)
             return self.view
 
-    def count_known(self, messages: Sequence[Message]) -> int:
-        """Counts how many messages a host's list begins with that the log holds, as `sync` would match them."""
-        with self.lock:
-            return self._host.count_known(messages)
+    def match(self, messages: Sequence[Message]) -> tuple[int, bool]:
+        """Matches a host's list with the log, as `sync` would, and changes nothing.
 
-    @property
-    def host_message_count(self) -> int:
-        """How many messages the host's last list had; 0 if there was none."""
-        return self._host.message_count
+        Returns how many messages at its beginning are known, and whether it goes on from the end of the log, so that
+        syncing it makes no branch.
+        """
+        with self.lock:
+            return self._host.match(messages)
 
     def append_custom(self, kind: str, body: bytes, *, run: str = "") -> str:
         """Appends data of the host's own to the log, and returns the entry's id. No model is shown it.
