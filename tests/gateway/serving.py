@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
+import msgspec
 import uvicorn
 from msgspec import Struct
+from starlette.types import Receive, Scope, Send
 
 from tenfold.gateway.application import Gateway
 from tenfold.gateway.gateway_settings import GatewaySettings
@@ -24,10 +27,12 @@ Json = dict[str, Any]
 
 
 @contextmanager
-def serve_gateway(upstream: str, *, store: Store | None = None, **settings: Any) -> Iterator[GatewayThread]:
+def serve_gateway(upstream: str, *, store: Store | None = None, **settings: object) -> Iterator[GatewayThread]:
     """Runs a gateway on a free port, before an upstream."""
     place = store or open_store(":memory:")
-    with GatewayThread(Gateway(GatewaySettings(port=0, upstream=upstream, **settings), place)) as served:
+    with GatewayThread(
+        Gateway(msgspec.convert({"port": 0, "upstream": upstream, **settings}, GatewaySettings), place)
+    ) as served:
         yield served
     if store is None:
         place.close()
@@ -60,12 +65,13 @@ class RawAnswer(Struct, frozen=True):
 class RawUpstream:
     """An upstream that keeps the bytes of each request and answers with given bytes."""
 
-    def __init__(self, answer: Callable[[RawRequest], RawAnswer] | RawAnswer = RawAnswer()) -> None:
-        self._answer = answer if callable(answer) else lambda _: answer
+    def __init__(self, answer: Callable[[RawRequest], RawAnswer] | RawAnswer | None = None) -> None:
+        plain = answer or RawAnswer()
+        self._answer = plain if callable(plain) else lambda _: plain
         self.requests: list[RawRequest] = []
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(self._app, log_config=None, lifespan="off", ws="none", server_header=False)
+        config = uvicorn.Config(self._app, log_config=None, lifespan="off", ws="none", interface="asgi3")
         self._server = uvicorn.Server(config)
         self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
@@ -75,7 +81,7 @@ class RawUpstream:
         """The address."""
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
-    def __enter__(self) -> RawUpstream:
+    def __enter__(self) -> Self:
         self._thread.start()
         while not self._server.started:
             time.sleep(0.005)
@@ -85,7 +91,7 @@ class RawUpstream:
         self._server.should_exit = True
         self._thread.join()
 
-    async def _app(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = b""
         while True:
             message = await receive()
@@ -98,8 +104,6 @@ class RawUpstream:
         self.requests.append(request)
         answer = self._answer(request)
         if answer.wait is not None:
-            import asyncio
-
             await asyncio.to_thread(answer.wait.wait, 20)
         await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
         for chunk in answer.chunks:
@@ -113,10 +117,9 @@ def count_like_a_provider(got: Got) -> int:
     return got.size // 4
 
 
-def build_script(*, tools_until: int = 10**9, words: int = 0) -> Script:
+def build_script(*, tools_until: int = 10**9) -> Script:
     """A model that calls `look` at every step, and writes a summary where no tools are offered."""
     count = iter(range(1, 10**9))
-    del words
 
     def answer(got: Got) -> Served:
         tokens = count_like_a_provider(got)

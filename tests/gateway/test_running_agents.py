@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tenfold.store.location import open_store
@@ -15,12 +16,6 @@ WINDOW = 16_000
 WIRES = {"chat": "openai-chat", "responses": "openai-responses", "messages": "anthropic"}
 
 
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.setenv(name, "only-for-this-server")
-
-
 def run_agent(host: Host, url: str, steps: int) -> None:
     """Takes so many steps with a client that resends its whole history."""
     with host.open_client(url) as client:
@@ -32,8 +27,6 @@ def run_agent(host: Host, url: str, steps: int) -> None:
 
 def find_problems(got: Got) -> list[str]:
     """What a strict provider would refuse in a request."""
-    import msgspec
-
     wire = get_wire(WIRES[got.api])
     items = got.body[wire.profile.request.list_field]
     messages = wire.decode([msgspec.json.encode(item) for item in items])
