@@ -79,13 +79,12 @@ class CompactionCase(Struct, frozen=True):
 
     @property
     def _is_known_unsatisfiable(self) -> bool:
-        """Whether it was reported before that nothing fits the limit by the Reading.
+        """Whether it was reported before that nothing fits the limit by the Reading, and no target was reached since.
 
         Only the estimator `ratio` keeps that over its Blocks, since only there it follows from what reports hold beside
         the view. The others report it again after each Block.
         """
-        is_known = bool(self.decision.doubt) and self.decision.already_recorded
-        return is_known and self.policy.estimator.kind == "ratio"
+        return self.decision.already_recorded and self.policy.estimator.kind == "ratio"
 
     @property
     def request_budget(self) -> int:
@@ -142,10 +141,9 @@ class CompactionCase(Struct, frozen=True):
         is_hopeless = self.decision.status == "unsatisfiable" or bool(self.decision.doubt)
         status: AttemptStatus = "unsatisfiable" if is_hopeless else "nothing"
         reason = self.decision.doubt or reason
-        is_in_vain = status == "unsatisfiable" or (self.decision.should_act and not self.waiting_for_model)
-        entry = None
-        if is_in_vain and not self.decision.already_recorded:
-            entry = self.build_attempt(status, reason, ModelCost())
+        is_fruitless = self.decision.should_act and not self.waiting_for_model
+        is_worth_recording = not self.decision.already_recorded if is_hopeless else is_fruitless
+        entry = self.build_attempt(status, reason, ModelCost()) if is_worth_recording else None
         return EngineResult(self.build_outcome(status, reason), entry)
 
     def fail(self, filled: FilledPlan) -> EngineResult:

@@ -50,8 +50,10 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
     `estimate_growth` and `reported_growth` sum the growth between consecutive requests with no Block between them.
     `smallest_estimate` and `reported_at_smallest` belong to the request with the smallest estimate. `last_estimate` and
     `last_reported` belong to the newest request; a reading builds on it as long as it is `fresh`. `diverged` means that
-    the host shortened what it sent without telling us, so its reports describe another view than ours. `last_overhead`
-    is our count of what the newest request held besides the view.
+    the host shortened what it sent without telling us, so its reports describe another view than ours; or that what the
+    provider counts beside the view comes and goes. Until the next Block the report before counts for the estimator
+    `ratio`, as the largest that the next request may reach. `last_overhead` is our count of what the newest request
+    held besides the view.
     """
 
     model: str
@@ -90,10 +92,8 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
 
         It is what the smallest request took beyond what the growth from it to the newest explains. Where the reports do
         not follow that growth, or there is too little of it and they are more than the largest correction explains,
-        `factor` is taken for it. Reports that contradicted each other say nothing.
+        `factor` is taken for it.
         """
-        if self.diverged:
-            return 0
         lowest, last = self.smallest_estimate + self.last_overhead, self.last_estimate + self.last_overhead
         growth = self._measure_growth()
         slope = factor if growth < MIN_SLOPE else min(max(growth, MIN_RATIO), MAX_RATIO)
