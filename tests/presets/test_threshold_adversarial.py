@@ -63,8 +63,8 @@ SETUPS: dict[str, Setup] = {
     **{f"hidden {share:.0%} with tools": replace(TOOLS, hidden=int(8_000 * share)) for share in SHARES[3::2]},
     **{f"hidden {s:.0%} at every other step": hide(SMALL, s, flip(2)) for s in SHARES[2::2]},
     **{f"hidden {s:.0%} at every other step with tools": hide(TOOLS, s, flip(2)) for s in SHARES[1::3]},
-    **{f"hidden 50% at one of {n} steps": hide(TOOLS, 0.5, flip(n)) for n in (3, 5)},
-    **{f"hidden 50% for {n} steps": hide(TOOLS, 0.5, come_and_go(n)) for n in (3, 10, 100)},
+    **{f"hidden 50% at one of {n} steps": hide(TOOLS, 0.5, flip(n)) for n in (3, 4)},
+    **{f"hidden 50% for {n} steps": hide(TOOLS, 0.5, come_and_go(n)) for n in (3, 100)},
     **{f"hidden up to {s:.0%}": hide(SMALL, s, grow_evenly(200)) for s in (0.6, 1.2, 3)},
     **{f"hidden up to {s:.0%} with tools": hide(TOOLS, s, grow_evenly(300)) for s in (0.6, 1.2, 3)},
     "hidden 60% with large results": replace(
