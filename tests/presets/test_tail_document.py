@@ -20,6 +20,7 @@ from tenfold.designs.tail import (
     Compaction,
     CompactionResult,
     CompactionSettings,
+    CompactOptions,
     SessionBeforeCompact,
     SessionBeforeCompactResult,
     SessionCompact,
@@ -344,6 +345,11 @@ def test_the_model_that_is_given_writes() -> None:
     result = generate_branch_summary(left, tail(COUNTER), Answerer(model=(other := Structured("of the branch"))))
     assert "of the branch" in result.summary
     assert len(other.asked) == 1
+    assert (
+        "by the model alone" in generate_branch_summary(left, tail(COUNTER), Structured("by the model alone")).summary
+    )
+    with pytest.raises(UsageError, match="nowhere"):
+        generate_branch_summary(left, tail(COUNTER), "nowhere:model")
 
 
 @pytest.mark.spec("tail.A24")
@@ -418,6 +424,27 @@ def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> No
     assert mark == line.text, "though the counter has less"
     assert face.outcome.reading_before is not None
     assert face.outcome.reading_before.estimate < shown / 2, "the counter's own figure, which is not shown"
+
+
+@pytest.mark.spec("tail.A32", "tail.A38")
+def test_a_stated_size_is_that_of_the_entry_in_event_and_result() -> None:
+    """The event told the session's own figure, and the entry in the log the stated one."""
+    face = make_agent(make_exchanges(6), window=200_000)
+    events = record_events(face)
+    manager = face.session_manager
+    start = next(e.id for e in manager.get_branch() if get_message(e) == make_user("Please do part 3."))
+    manager.append_compaction(summary="Parts 0 to 2 are done.", first_kept_entry_id=start, tokens_before=77)
+    (told,) = (e for e in events if isinstance(e, SessionCompact))
+    assert told.compaction_entry.tokens_before == 77
+    assert told.compaction_entry == get_compaction_entry(face.session, told.compaction_entry.id)
+    results: list[CompactionResult] = []
+    face.session.append(*make_exchanges(2, start=6))
+    stated = next(e.id for e in manager.get_branch() if get_message(e) == make_user("Please do part 5."))
+    supplied = SessionBeforeCompactResult(compaction=CompactionResult("All of them are done.", stated, 88))
+    face.on("session_before_compact")(lambda _: supplied)
+    face.compact(CompactOptions(on_complete=results.append))
+    assert face.run_compaction_sync()
+    assert [each.tokens_before for each in results] == [88]
 
 
 def _listen(starts: list[CompactionStart]) -> Extension:

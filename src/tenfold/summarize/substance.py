@@ -61,7 +61,7 @@ def _explain_foreign_words(content: str, source: SourceText) -> str | None:
     least *= min(max(len(source.stems) / LONG_SOURCE, SHORT_SOURCE_SHARE), 1)
     least *= PAIR_SHARE if language in _UNSPACED else 1
     shared = len(words & source.stems)
-    is_shared = not words or shared >= max(least * len(words) - GRACE_WORDS, 1)
+    is_shared = shared >= max(least * len(words) - GRACE_WORDS, 1)
     if is_shared or _has_foreign_letters(content, source):
         return None
     return f"{shared} of its {len(words)} different words occur in what was to be summarized, at least {least:.0%} do"

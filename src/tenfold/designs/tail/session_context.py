@@ -19,6 +19,7 @@ from tenfold.designs.tail.compaction import (
     CompactionDetails,
     CompactionResult,
     complete_policy,
+    open_model,
     strip_summary_marks,
     to_details,
 )
@@ -30,6 +31,7 @@ from tenfold.engine.drive import Answerer, run_engine
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.facts.file_footer import list_files
 from tenfold.facts.parse import get_text_before_facts
+from tenfold.llm.model import Model
 from tenfold.meter.counters import CharacterCounter, measure_messages
 from tenfold.plan.stages.cut import CutAtStage
 from tenfold.recall.expand import open_path
@@ -112,8 +114,11 @@ def build_supplied_answer(session: Session, result: CompactionResult, *, from_ho
     )
 
 
-def get_compaction_entry(session: Session, block: str) -> CompactionEntry:
-    """Returns a Block of this session under the design's names. Raises `NotFoundError` if the id is not a Block's."""
+def get_compaction_entry(session: Session, block: str, *, tokens_before: int | None = None) -> CompactionEntry:
+    """Returns a Block of this session under the design's names. Raises `NotFoundError` if the id is not a Block's.
+
+    `tokens_before` is what the provider counted then, as its Outcome says; without it that is estimated.
+    """
     place = session.address
     located = place.store.locate(place.namespace, block)
     entry = located.entry
@@ -129,7 +134,7 @@ def get_compaction_entry(session: Session, block: str) -> CompactionEntry:
         datetime.fromtimestamp(entry.time / 1e6, UTC).isoformat(),
         strip_summary_marks(says[-1], tail(session.policy.counter).summary) if says else "",
         kept,
-        session.estimate_provider_tokens(entry.tokens_before),
+        session.estimate_provider_tokens(entry.tokens_before) if tokens_before is None else tokens_before,
         to_details(entry.files if entry.files is not None else list_files(entry.facts, until=last)),
     )
     if not entry.supplied_details:
@@ -281,7 +286,7 @@ def prepare_branch_entries(
 def generate_branch_summary(
     entries: BranchEntries,
     policy: Policy,
-    answerer: Answerer,
+    answerer: Answerer | Model | str,
     *,
     custom_instructions: str = "",
     replace_instructions: bool = False,
@@ -289,8 +294,11 @@ def generate_branch_summary(
 ) -> BranchSummaryResult:
     """Summarises a branch. `custom_instructions` are added to the prompt, or replace it. Failures are in the result.
 
-    Raises `UsageError` for `replace_instructions` without `custom_instructions`.
+    `answerer` may be the model that writes, or its name, as for `Compaction`. Raises `UsageError` for a model that
+    cannot be used, and for `replace_instructions` without `custom_instructions`.
     """
+    if not isinstance(answerer, Answerer):
+        answerer = Answerer(model=open_model(answerer))
     if replace_instructions and not custom_instructions.strip():
         raise UsageError("replace_instructions without custom_instructions: give the prompt that is to stand instead")
     prompt, focus = (custom_instructions, "") if replace_instructions else ("", custom_instructions)
