@@ -283,8 +283,8 @@ ROWS: tuple[Row, ...] = (
         "tenfold.trigger.guard.decide",
         "one estimator decides and accepts; after a Block nothing happens until the view has grown. What the "
         "reports hold beside our count is learned; where no summary can help, code writes it, and a floor over the "
-        "window is `unsatisfiable`, said once. A model is asked again after three messages of the user or six answers, "
-        "and code writes what is due sooner",
+        "window is `unsatisfiable`, said once. A model is asked again after three messages of the user or six answers "
+        "for each time that it was asked for the newest text, and code writes what is due sooner",
         "callable(it)",
     ),
     Row(

@@ -59,7 +59,8 @@ class Setup(Struct, frozen=True):
     """One row: sizes in characters, `window` in tokens. `parallel` tools are one batch and answered together.
 
     `hidden` are tokens that the provider counts and the guard never sees, as far as `presence` has them there.
-    `report` makes the reported tokens of the counted ones; 0 reports nothing.
+    `report` makes the reported tokens of the counted ones; 0 reports nothing. `summary` is what the summariser answers,
+    however few words it is asked for.
     """
 
     window: int
@@ -73,6 +74,7 @@ class Setup(Struct, frozen=True):
     hidden: int = 0
     report: Report = report_truly
     presence: Presence = hide_always
+    summary: str = SUMMARY
 
 
 class Ran(Struct, frozen=True):
@@ -104,7 +106,7 @@ class Host:
 
     def __init__(self, setup: Setup, *options: Option) -> None:
         self.setup = setup
-        self.model = ScriptedModel([ScriptedReply(SUMMARY)], repeat=True)
+        self.model = ScriptedModel([ScriptedReply(setup.summary)], repeat=True)
         self.guard = ContextGuard().add(
             "agent", self.model, with_max_tokens(setup.window), *options, counter=CharacterCounter()
         )

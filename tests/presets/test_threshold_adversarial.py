@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
 
 from tests.presets.simulator import (
+    WORDS,
     Host,
     Presence,
     Ran,
@@ -20,6 +22,7 @@ from tests.presets.simulator import (
 )
 
 TURNS = 200
+HEADINGS = ("Current State", "Key Information", "Context & Decisions", "Exact Next Steps")
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.95, 1.0, 1.1)
 """What the provider counts beside all that the guard sees, as shares of the window."""
 
@@ -107,6 +110,23 @@ def test_no_avoidable_overflow_no_loop_and_no_call_after_futility(name: str) -> 
     assert count_calls_after_futility(ran) == 0
     assert sum(1 for each in ran.attempts if each.status == "unsatisfiable") <= 1, "it is said once"
     assert len(ran.attempts) <= 3, "a fruitless try is remembered"
+
+
+def build_long_summary(characters: int) -> str:
+    """A summariser's answer of about so many characters, under the four headings."""
+    words = (WORDS * characters)[: characters // len(HEADINGS)].rsplit(" ", 1)[0]
+    return "\n".join(f"## {heading}\n{words}." for heading in HEADINGS)
+
+
+@pytest.mark.spec("threshold.27", "threshold.19")
+@pytest.mark.parametrize("name", ["hidden 70%", "hidden 70% with tools"])
+def test_a_model_whose_texts_are_too_long_is_asked_no_more_often(name: str) -> None:
+    """Each of its three answers counts: it would be called 45 times in 60 turns otherwise."""
+    ran = run(replace(SETUPS[name], turns=60, summary=build_long_summary(1_500)))
+    calls = Counter(ran.called_turns)
+    assert max(calls.values()) == 3
+    assert all(later - earlier >= 3 * calls[earlier] for earlier, later in pairwise(calls))
+    assert ran.overflows == ()
 
 
 @pytest.mark.spec("threshold.27", "threshold.W3")
