@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.blocks import blocks
+from tenfold.config.presets.tail import tail
 from tenfold.config.settings import load_settings
 from tenfold.designs.blocks import (
     CompactedSection,
@@ -290,6 +291,36 @@ def test_the_configured_strategy_and_counter_are_used_by_hand_too() -> None:
     other = make_session([make_loop(30)])
     compact_session_loops(other, "run-1", Plain(COUNTER), max_context_tokens=8_000)
     assert "Told plainly." in get_view_text(other)
+
+
+@pytest.mark.spec("blocks.C20", "blocks.Y10")
+def test_without_a_configuration_the_one_of_the_session_is_used() -> None:
+    """The preset's numbers were used, whatever the session's policy was."""
+    session = make_session([make_loop(30)], blocks(COUNTER, keep_first_turns=5, keep_recent_turns=3))
+    assert compact_session_loops(session, "run-1", max_context_tokens=20_000).status == "compacted"
+    (record,) = get_loop_records(session)
+    assert record.compaction_block is not None
+    assert record.compaction_block.keep_first == TurnRange(0, 4)
+    assert record.compaction_block.keep_recent is not None
+    assert record.compaction_block.keep_recent.range == TurnRange(27, 29)
+    config = CompactionConfig(keep_first_turns=5, keep_recent_turns=3)
+    own = make_session([make_loop(30)], with_strategy(Plain(COUNTER), COUNTER, config=ContextConfig(compaction=config)))
+    assert compact_session_loops(own, "run-1", max_context_tokens=20_000).status == "compacted"
+    assert "Told plainly." in get_view_text(own)
+    other = make_session([make_loop(30)], blocks(COUNTER, keep_first_turns=5, keep_recent_turns=3))
+    assert compact_session_loops(other, "run-1", Plain(COUNTER), max_context_tokens=20_000).status == "compacted"
+    assert "Told plainly." in get_view_text(other)
+    sections = [
+        r.compaction_block and (r.compaction_block.keep_first, r.compaction_block.keep_recent)
+        for s in (own, other)
+        for r in get_loop_records(s)
+    ]
+    assert sections[0] == sections[1], "the strategy is given the numbers of the policy"
+    default = make_session([make_loop(30)], with_strategy(Plain(COUNTER), COUNTER))
+    compact_session_loops(default, "run-1", DefaultBlockCompaction(COUNTER), max_context_tokens=20_000)
+    assert "Told plainly." not in get_view_text(default)
+    other_preset = make_session([make_loop(30)], tail(COUNTER))
+    assert compact_session_loops(other_preset, "run-1", max_context_tokens=20_000).policy == "blocks"
 
 
 class Invents(Plain, frozen=True):

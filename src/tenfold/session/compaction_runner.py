@@ -107,7 +107,8 @@ class CompactionRunner:
     def build_call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a call with the session's model, window and calibration filled in; see `Session.build_call`."""
         model = self._conversation.model
-        known = self.policy.window or (find_window(model) if model else None)
+        policy = self.policy
+        known = policy.window or (find_window(model) if model else None) or policy.default_window
         return Call(
             "manual" if to is not None else "check",
             to,
