@@ -12,7 +12,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.settings import ModelSettings
 
 from tenfold.agent import Agent, TailAgent
-from tenfold.chat.transcript_lines import build_event_line, build_history, format_tokens
+from tenfold.chat.transcript_lines import build_compaction_mark, build_event_line, build_history, format_tokens
 from tenfold.config.extensions import Extension
 from tenfold.config.presets.tail import tail
 from tenfold.config.settings import LivePolicy, build_policy
@@ -418,6 +418,26 @@ def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> No
     assert mark == line.text, "though the counter has less"
     assert face.outcome.reading_before is not None
     assert face.outcome.reading_before.estimate < shown / 2, "the counter's own figure, which is not shown"
+
+
+@pytest.mark.spec("tail.A21", "tail.A12")
+def test_what_was_shown_of_a_compaction_does_not_change_with_later_reports() -> None:
+    """The lines and entries of old Blocks were estimated anew with each report."""
+    session = make_session(make_exchanges(6))
+    session.use_model("m")
+    session.append(make_user("x"), make_answer("y"), usage=Usage(40_000, 10, model="m"))
+    outcome = session.compact(build_manual_call(session, 200_000))
+    assert outcome.status == "compacted"
+    (block,) = get_blocks(session)
+    assert block.provider_tokens == (outcome.tokens_before, outcome.tokens_after)
+    for tokens in (9_000, 70_000):
+        session.append(make_user("x"), make_answer("y"), usage=Usage(tokens, 10, model="m"))
+        (mark,) = [each.text for each in build_history(session) if each.kind == "mark"]
+        assert mark == build_compaction_mark(outcome.tokens_before, outcome.tokens_after).text
+        assert get_compaction_entry(session, block.id).tokens_before == outcome.tokens_before
+    old = replace(block, provider_tokens=None)
+    reading = session.take_reading()
+    assert session.get_provider_tokens(old)[0] == round(reading.floor + reading.slope * block.tokens_before)
 
 
 def _listen(starts: list[CompactionStart]) -> Extension:

@@ -179,8 +179,7 @@ class TailAgent:
                 done, self._active = self._active.on_complete, None
                 if done is not None:
                     entry = await asyncio.to_thread(get_compaction_entry, self.session, outcome.block)
-                    result = replace(entry.result, tokens_before=outcome.tokens_before)
-                    answer = await asyncio.to_thread(done, result)
+                    answer = await asyncio.to_thread(done, entry.result)
                     if inspect.isawaitable(answer):
                         await answer
 

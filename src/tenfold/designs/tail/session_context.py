@@ -130,7 +130,7 @@ def get_compaction_entry(session: Session, block: str) -> CompactionEntry:
         datetime.fromtimestamp(entry.time / 1e6, UTC).isoformat(),
         strip_summary_marks(says[-1], tail(session.policy.counter).summary) if says else "",
         kept,
-        session.estimate_provider_tokens(entry.tokens_before),
+        session.get_provider_tokens(entry)[0],
         to_details(entry.files if entry.files is not None else list_files(entry.facts, until=last)),
     )
     if not entry.supplied_details:
