@@ -421,6 +421,34 @@ def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> No
 
 
 @pytest.mark.spec("tail.A21", "tail.A12")
+def test_a_plan_and_a_refusal_are_told_in_what_the_provider_counts() -> None:
+    """They had the counter's own figures, beside a bar with the provider's."""
+    session = make_session(make_exchanges(6))
+    session.use_model("m")
+    session.append(make_user("x"), make_answer("y"), usage=Usage(40_000, 10, model="m"))
+    reading = session.take_reading(window=200_000)
+    decision, plan = session.preview(build_manual_call(session, 200_000))
+    assert plan is not None
+    first, *lines = plan.explain().splitlines()
+    after, target = (round(reading.floor + reading.slope * n) for n in (plan.tokens_after, decision.target))
+    assert first == f"plan: {reading.tokens:,} -> at most {after:,} tokens (target {target:,})"
+    sizes = [int(line.partition(" tokens")[0].split()[-1].replace(",", "")) for line in lines if line.startswith("  ")]
+    assert sum(sizes) == pytest.approx(after - reading.floor, abs=len(sizes))
+    (changed,) = plan.changed_pieces
+    tail = int(changed.reason.rpartition("a tail of ")[2].split()[0].replace(",", ""))
+    assert tail == pytest.approx(sum(sizes[1:]), abs=len(sizes))
+    policy = replace(session.policy, shrink_tokens=10_000_000)
+    session.use_policy(policy)
+    outcome = session.compact(replace(session.build_call(window=200_000), demand="manual"))
+    assert outcome.status == "nothing"
+    worth = round(reading.slope * 10_000_000)
+    assert f" of {reading.tokens:,} tokens; the least worth a Block is {worth:,}" in outcome.reason
+    explicit = session.compact(to=reading.estimate - 1)
+    assert explicit.status == "compacted"
+    assert explicit.tokens_before == reading.estimate, "like the target"
+
+
+@pytest.mark.spec("tail.A21", "tail.A12")
 def test_what_was_shown_of_a_compaction_does_not_change_with_later_reports() -> None:
     """The lines and entries of old Blocks were estimated anew with each report."""
     session = make_session(make_exchanges(6))

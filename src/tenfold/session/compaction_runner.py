@@ -357,8 +357,8 @@ class CompactionRunner:
             saved = result.entry.tokens_before - result.entry.tokens_after
             if reading.tokens - saved * reading.slope > most:
                 return None
-            plan = f"prepared ahead: Block {result.entry.id}, {saved:,} tokens less"
-            target = round(reading.floor + reading.slope * result.outcome.target)
+            plan = f"prepared ahead: Block {result.entry.id}, {reading.convert_part(saved):,} tokens less"
+            target = reading.convert_size(result.outcome.target)
             consult = ConsultAsk(plan, reading.tokens, target)
             self.answerer.notify(self._build_started_event(consult, call.run))
         outcome = self.apply_result(result, view, call)

@@ -293,8 +293,7 @@ class Session(Conversation):
         if block.provider_tokens is not None:
             return block.provider_tokens
         reading = self.take_reading()
-        before, after = (round(reading.floor + reading.slope * n) for n in (block.tokens_before, block.tokens_after))
-        return before, after
+        return reading.convert_size(block.tokens_before), reading.convert_size(block.tokens_after)
 
     def build_call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a compaction call with this session's model, window and calibration filled in.
