@@ -46,7 +46,16 @@ from tenfold.view.rules import check_messages
 from tests.laws import checks, conversations
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import ENGINE, Log
-from tests.presets.making_blocks import COUNTER, count_view_tokens, get_newest_block, make_loop, make_session, make_turn
+from tests.presets.making_blocks import (
+    COUNTER,
+    count_view_tokens,
+    get_newest_block,
+    get_view_text,
+    make_line,
+    make_loop,
+    make_session,
+    make_turn,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "custom-strategy.md"
 PRINTED, POLICY = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
@@ -78,7 +87,7 @@ class Plain(DefaultBlockCompaction, frozen=True):
         made = super().keep_compacted(record, turn_map, config, is_most_recent)
         if made is None:
             return None
-        return CompactedSection(made.range, (Message("user", (Text("Told plainly."),), "tenfold"),))
+        return CompactedSection(made.range, (make_line("Told plainly."),))
 
 
 class ByGenerator(DefaultBlockCompaction, frozen=True):
@@ -95,7 +104,7 @@ class ByGenerator(DefaultBlockCompaction, frozen=True):
             "s", f"p {turn_map.turn_count()} {record.loop_id} {is_most_recent}", config.max_summary_tokens
         )
         last = turn_map.turn_count() - 1
-        return CompactedSection(TurnRange(0, last), (Message("user", (Text(answer.text),), "tenfold"),))
+        return CompactedSection(TurnRange(0, last), (make_line(answer.text),))
 
 
 class ByCoroutine(DefaultBlockCompaction, frozen=True):
@@ -118,7 +127,7 @@ class ByCoroutine(DefaultBlockCompaction, frozen=True):
             for n in (1, 2)
         )
         first, second = await asyncio.gather(*asks)
-        said = Message("user", (Text(f"{first.text}\n{second.text}"),), "tenfold")
+        said = make_line(f"{first.text}\n{second.text}")
         return CompactedSection(TurnRange(0, turn_map.turn_count() - 1), (said,))
 
 
@@ -137,10 +146,6 @@ class Raises(DefaultBlockCompaction, frozen=True):
 
 def make_long_session(policy: Policy, model: ScriptedModel | None = None) -> Session:
     return make_session([make_loop(30)], policy, answerer=Answerer(model=model))
-
-
-def get_view_text(session: Session) -> str:
-    return "\n".join(map(get_text, session.view.get_messages()))
 
 
 @pytest.mark.spec("blocks.C15")
@@ -335,7 +340,7 @@ class Invents(Plain, frozen=True):
     ) -> CompactedSection | None:
         made = super().keep_compacted(record, turn_map, config, is_most_recent)
         text = "Parts were read. The fix is in src/never_was.py."
-        return CompactedSection(made.range, (Message("user", (Text(text),), "tenfold"),)) if made else None
+        return CompactedSection(made.range, (make_line(text),)) if made else None
 
 
 @pytest.mark.spec("blocks.C15")

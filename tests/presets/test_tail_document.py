@@ -53,10 +53,12 @@ from tests.presets.tail_making import (
     make_call,
     make_exchanges,
     make_path,
+    make_reported_session,
     make_result,
     make_session,
     make_steps,
     make_user,
+    read_file_lists,
     record_events,
 )
 
@@ -310,7 +312,7 @@ def test_a_file_touched_before_the_cut_and_again_in_the_tail_is_listed() -> None
     (block,) = get_blocks(session)
     entry = get_compaction_entry(session, block.id)
     assert (entry.details.read_files, entry.details.modified_files) == (files["read"], files["modified"])
-    assert _read_lists(entry.summary) == (list(files["read"]), list(files["modified"]))
+    assert read_file_lists(entry.summary) == (list(files["read"]), list(files["modified"]))
     shown = get_summary(session)
     assert shown.count("\nsrc/part0.py\n") == 1, "the lists stand once"
     assert "## Files" not in shown
@@ -320,12 +322,6 @@ def test_a_file_touched_before_the_cut_and_again_in_the_tail_is_listed() -> None
     later = get_compaction_entry(session, get_blocks(session)[-1].id)
     assert {"src/part0.py", "src/tail.py"} <= set(later.details.modified_files)
     assert later.summary.count("<modified-files>") == 1
-
-
-def _read_lists(text: str) -> tuple[list[str], list[str]]:
-    lists = (text.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0] for tag in ("read-files", "modified-files"))
-    read, modified = (found.splitlines() for found in lists)
-    return read, modified
 
 
 # -- models ---------------------------------------------------------------
@@ -394,9 +390,7 @@ def test_what_takes_entries_refuses_messages_with_a_sentence(function: Callable[
 
 @pytest.mark.spec("tail.A21", "tail.A12")
 def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> None:
-    session = make_session(make_exchanges(6))
-    session.use_model("m")
-    session.append(make_user("x"), make_answer("y"), usage=Usage(40_000, 10, model="m"))
+    session = make_reported_session()
     face = make_agent(session=session, window=200_000)
     starts: list[CompactionStart] = []
     session.use_answerer(session.answerer.with_extensions([_listen(starts)]))
@@ -423,9 +417,7 @@ def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> No
 @pytest.mark.spec("tail.A21", "tail.A12")
 def test_a_plan_and_a_refusal_are_told_in_what_the_provider_counts() -> None:
     """They had the counter's own figures, beside a bar with the provider's."""
-    session = make_session(make_exchanges(6))
-    session.use_model("m")
-    session.append(make_user("x"), make_answer("y"), usage=Usage(40_000, 10, model="m"))
+    session = make_reported_session()
     reading = session.take_reading(window=200_000)
     decision, plan = session.preview(build_manual_call(session, 200_000))
     assert plan is not None
@@ -451,9 +443,7 @@ def test_a_plan_and_a_refusal_are_told_in_what_the_provider_counts() -> None:
 @pytest.mark.spec("tail.A21", "tail.A12")
 def test_what_was_shown_of_a_compaction_does_not_change_with_later_reports() -> None:
     """The lines and entries of old Blocks were estimated anew with each report."""
-    session = make_session(make_exchanges(6))
-    session.use_model("m")
-    session.append(make_user("x"), make_answer("y"), usage=Usage(40_000, 10, model="m"))
+    session = make_reported_session()
     outcome = session.compact(build_manual_call(session, 200_000))
     assert outcome.status == "compacted"
     (block,) = get_blocks(session)
