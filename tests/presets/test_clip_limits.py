@@ -47,11 +47,18 @@ GIVEN = [{"role": "user", "content": f"Question {n}. " + "so on " * 200} for n i
         ("compaction_timeout", 0),
         ("context_budget", 0.0),
         ("context_budget", 1.5),
+        ("chunk_size", "x"),
+        ("keep_recent", 2.5),
+        ("max_retries", True),
+        ("context_budget", "x"),
     ],
 )
-def test_a_size_that_means_nothing_is_an_error_that_names_it(name: str, value: float) -> None:
-    with pytest.raises(UsageError, match=f"{name} is {value}"):
+def test_a_size_that_means_nothing_is_an_error_that_names_it(name: str, value: object) -> None:
+    with pytest.raises(UsageError, match=f"{name} is {value!r}"):
         clip(COUNTER, **{name: value})  # type: ignore[arg-type]
+    field = "timeout" if name == "compaction_timeout" else name
+    with pytest.raises(UsageError, match=f"{name} is {value!r}"):
+        CompactionConfig(**{field: value}).build_policy()  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("clip.11")

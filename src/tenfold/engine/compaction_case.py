@@ -71,11 +71,12 @@ class CompactionCase(Struct, frozen=True):
 
     @property
     def itemized_least(self) -> dict[str, int]:
-        """What the view cannot go below, as items, and what the provider counts besides the view."""
+        """What the view cannot go below, as items, and what the provider counts besides the view, in its tokens."""
         counted = 0 if self.policy.estimator.kind == "ratio" else self.call.floor
         overhead = max(0, self.reading.floor - counted)
         items = {"counted by the provider beside the view": overhead} if overhead else {}
-        return {**itemize_least(self.draft), **items}
+        parts = itemize_least(self.draft).items()
+        return {name: self.reading.convert_part(tokens) for name, tokens in parts} | items
 
     @property
     def _is_known_unsatisfiable(self) -> bool:
@@ -109,9 +110,10 @@ class CompactionCase(Struct, frozen=True):
 
     def explain_small_saving(self, plan: Plan) -> str:
         """Says how little the plan saves, and how much a Block must save."""
-        saved = max(0, plan.tokens_before - plan.tokens_after)
-        worth = f"the least worth a Block is {self.minimum_saving:,}"
-        return f"the best plan saves {saved:,} of {plan.tokens_before:,} tokens; {worth}"
+        before = self.reading.convert_size(plan.tokens_before)
+        sizes = max(0, plan.tokens_before - plan.tokens_after), self.minimum_saving
+        saved, worth = map(self.reading.convert_part, sizes)
+        return f"the best plan saves {saved:,} of {before:,} tokens; the least worth a Block is {worth:,}"
 
     def build_outcome(self, status: UnchangedStatus, reason: str) -> Outcome:
         """Builds an Outcome that leaves the view as it is."""

@@ -24,11 +24,13 @@ from tenfold.engine.tracing import trace_compaction
 from tenfold.errors import LostRace, UsageError
 from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event, build_summary_failure
 from tenfold.llm.prices import find_rates
-from tenfold.meter.reading import Reading
+from tenfold.meter.estimators import expire_reports
+from tenfold.meter.reading import Reading, build_reading
 from tenfold.meter.windows import find_window
 from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.record.block import Block
+from tenfold.record.entry import Entry
 from tenfold.session.compaction_lock import CompactionLock
 from tenfold.session.conversation import Conversation
 from tenfold.store.archive import Archive, archive_result, delete_batches, sync_archive
@@ -107,7 +109,8 @@ class CompactionRunner:
     def build_call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a call with the session's model, window and calibration filled in; see `Session.build_call`."""
         model = self._conversation.model
-        known = self.policy.window or (find_window(model) if model else None)
+        policy = self.policy
+        known = policy.window or (find_window(model) if model else None) or policy.default_window
         return Call(
             "manual" if to is not None else "check",
             to,
@@ -354,8 +357,8 @@ class CompactionRunner:
             saved = result.entry.tokens_before - result.entry.tokens_after
             if reading.tokens - saved * reading.slope > most:
                 return None
-            plan = f"prepared ahead: Block {result.entry.id}, {saved:,} tokens less"
-            target = round(reading.floor + reading.slope * result.outcome.target)
+            plan = f"prepared ahead: Block {result.entry.id}, {reading.convert_part(saved):,} tokens less"
+            target = reading.convert_size(result.outcome.target)
             consult = ConsultAsk(plan, reading.tokens, target)
             self.answerer.notify(self._build_started_event(consult, call.run))
         outcome = self.apply_result(result, view, call)
@@ -371,7 +374,7 @@ class CompactionRunner:
         has_explicit_target = call is not None and call.to is not None
         call = replace(call or self.build_call(), to=None)
         before = self._read_view(planned_view, call)
-        outcome = self._append_result(result, planned_view)
+        outcome = self._append_result(result, planned_view, before)
         view = self._conversation.view
         after = before
         if view is not planned_view:
@@ -390,19 +393,21 @@ class CompactionRunner:
             self.answerer.run_after_hooks(outcome, result.entry)
         return outcome
 
-    def _append_result(self, result: EngineResult, planned_view: View) -> Outcome:
+    def _append_result(self, result: EngineResult, planned_view: View, before: Reading) -> Outcome:
         """Writes the batches of an engine result to the archive, if there is one, and appends its entry.
+
+        `before` is the size of the planned view.
 
         Where the Block is not appended, its batches are deleted again.
         """
         conversation, block = self._conversation, result.entry
         archive = self.archive
         if archive is None or not isinstance(block, Block) or not conversation.can_append_block(block):
-            return self._append_entry(result, planned_view)
+            return self._append_entry(result, planned_view, before)
         is_appended = False
         result = archive_result(result, archive, conversation.address.session)
         try:
-            outcome = self._append_entry(result, planned_view)
+            outcome = self._append_entry(result, planned_view, before)
             is_appended = outcome.status == "compacted" or result.entry is not block
         finally:
             left = "" if is_appended else delete_batches(archive, block, conversation.address.session)
@@ -421,7 +426,7 @@ class CompactionRunner:
         if problem:
             self.answerer.report_problem(problem)
 
-    def _append_entry(self, result: EngineResult, planned_view: View) -> Outcome:
+    def _append_entry(self, result: EngineResult, planned_view: View, reading: Reading) -> Outcome:
         """Appends the entry of an engine result and returns its Outcome with the message counts filled in.
 
         If the log has grown meanwhile, a Block whose ranges are still in view is appended at the new leaf. Otherwise,
@@ -436,8 +441,9 @@ class CompactionRunner:
             if planned_view.path.purges != conversation.view.path.purges:
                 break
             try:
-                if not conversation.append_result(result.entry):
-                    break
+                with conversation.lock:
+                    if not conversation.append_result(self._with_provider_tokens(result.entry, planned_view, reading)):
+                        break
             except LostRace:
                 conversation.refresh()
                 continue
@@ -450,6 +456,23 @@ class CompactionRunner:
             reason = "an entry was purged since the conversation was read; nothing was written: compact again"
         unchanged = replace(counted, tokens_after=counted.tokens_before, block="", facts={})
         return replace(unchanged, status="superseded", reason=reason)
+
+    def _with_provider_tokens(self, entry: Entry, planned_view: View, before: Reading) -> Entry:
+        """Returns a Block that is about to be appended with the sizes of an Outcome; any other entry as it is."""
+        if not isinstance(entry, Block):
+            return entry
+        conversation, call, policy = self._conversation, self.build_call(), self.policy
+        count_view = conversation.get_measures().count_view
+        added = 0 if conversation.view is planned_view else count_view(conversation.view) - count_view(planned_view)
+        after = build_reading(
+            before.estimate + added - entry.tokens_before + entry.tokens_after,
+            expire_reports(call.calibration),
+            policy.estimator,
+            model=call.model,
+            window=call.window,
+            counter=policy.counter.name,
+        )
+        return replace(entry, provider_tokens=(before.tokens, after.tokens))
 
     # -- events --------------------------------------------------------------------------------------------------------
 
