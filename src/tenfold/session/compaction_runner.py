@@ -29,14 +29,13 @@ from tenfold.meter.windows import find_window
 from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.record.block import Block
+from tenfold.session.archive_keeper import APPEND_TRIES, ArchiveKeeper
 from tenfold.session.compaction_lock import CompactionLock
 from tenfold.session.conversation import Conversation
-from tenfold.store.archive import Archive, archive_result, delete_batches, sync_archive
+from tenfold.store.archive import Archive, archive_result
 from tenfold.trigger.economy import MIN_CONTENT, adjust_limits
 from tenfold.trigger.limits import Decision, Limits, Need, check_window
 from tenfold.view.fold import View
-
-_APPEND_TRIES = 5
 
 
 class StartNotice:
@@ -83,6 +82,7 @@ class CompactionRunner:
     def __init__(self, conversation: Conversation, answerer: Answerer, archive: Archive | None) -> None:
         """`archive`, if any, receives every batch before the Block that contains it is appended."""
         self.answerer, self.archive = answerer, archive
+        self._keeper = ArchiveKeeper(conversation, archive) if archive is not None else None
         self.lock = CompactionLock()
         self.outcome: Outcome | None = None
         self._conversation = conversation
@@ -393,31 +393,34 @@ class CompactionRunner:
     def _append_result(self, result: EngineResult, planned_view: View) -> Outcome:
         """Writes the batches of an engine result to the archive, if there is one, and appends its entry.
 
-        Where the Block is not appended, its batches are deleted again.
+        Where the Block is not appended, its batches are deleted again. Before, the log notes that they are written: a
+        process may be killed between the two.
         """
         conversation, block = self._conversation, result.entry
-        archive = self.archive
-        if archive is None or not isinstance(block, Block) or not conversation.can_append_block(block):
+        keeper = self._keeper
+        if keeper is None or not isinstance(block, Block) or not conversation.can_append_block(block):
             return self._append_entry(result, planned_view)
+        if not keeper.note_block(block):
+            return self._build_superseded(result, planned_view)
         is_appended = False
-        result = archive_result(result, archive, conversation.address.session)
+        result = archive_result(result, keeper.archive, conversation.address.session)
         try:
             outcome = self._append_entry(result, planned_view)
             is_appended = outcome.status == "compacted" or result.entry is not block
         finally:
-            left = "" if is_appended else delete_batches(archive, block, conversation.address.session)
-            if left:
-                self.answerer.report_problem(left)
+            self._report_problem("" if is_appended else keeper.delete_block(block))
         if is_appended and block.redone_block:
             self.sync_archive(planned_view)
+        if outcome.status == "compacted":
+            self._report_problem(keeper.delete_strays())
         return outcome
 
     def sync_archive(self, before: View) -> None:
         """Brings the archive, if there is one, in line with the log after an undo, a redo or a change of branch."""
-        if self.archive is None:
-            return
-        conversation = self._conversation
-        problem = sync_archive(self.archive, before, conversation.view, conversation.address.session)
+        if self._keeper is not None:
+            self._report_problem(self._keeper.sync(before))
+
+    def _report_problem(self, problem: str) -> None:
         if problem:
             self.answerer.report_problem(problem)
 
@@ -432,7 +435,7 @@ class CompactionRunner:
         counted = replace(result.outcome, messages_before=before, messages_after=before)
         if result.entry is None:
             return counted
-        for _ in range(_APPEND_TRIES):
+        for _ in range(APPEND_TRIES):
             if planned_view.path.purges != conversation.view.path.purges:
                 break
             try:
@@ -445,11 +448,25 @@ class CompactionRunner:
             return replace(
                 counted, messages_after=conversation.count_messages(conversation.view) if is_block else before
             )
+        return self._build_superseded(result, planned_view)
+
+    def _build_superseded(self, result: EngineResult, planned_view: View) -> Outcome:
+        """Builds the Outcome of a result whose entry could not be appended, since the log is another one by now."""
+        conversation, outcome = self._conversation, result.outcome
+        before = conversation.count_messages(planned_view)
         reason = "the conversation changed in the range while the summary was made; nothing was written"
         if planned_view.path.purges != conversation.view.path.purges:
             reason = "an entry was purged since the conversation was read; nothing was written: compact again"
-        unchanged = replace(counted, tokens_after=counted.tokens_before, block="", facts={})
-        return replace(unchanged, status="superseded", reason=reason)
+        return replace(
+            outcome,
+            status="superseded",
+            reason=reason,
+            tokens_after=outcome.tokens_before,
+            messages_before=before,
+            messages_after=before,
+            block="",
+            facts={},
+        )
 
     # -- events --------------------------------------------------------------------------------------------------------
 
