@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tenfold.config.presets import POLICIES
 from tenfold.config.presets.clip import clip
 from tenfold.designs import clip as design
 from tenfold.designs.clip import (
@@ -22,7 +23,8 @@ from tenfold.designs.clip.compactor import IDLE_SESSIONS
 from tenfold.errors import BadInput, UnknownFormat, UsageError
 from tenfold.llm.scripted_model import ScriptedModel
 from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.session import Session
+from tenfold.record.message import get_text
+from tenfold.session import Session, SessionAddress
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batches import format_batch, format_time
 from tests.laws.conversations import Echo
@@ -175,6 +177,20 @@ def test_compact_context_compacts_when_it_is_called_and_says_why_not() -> None:
     full.append(*make_talk(0, 12))
     said = msgspec.json.decode(CompactContextTool(full, window=200_000).handle())
     assert said == {"success": False, "output": "StoreError: the disk is full"}
+
+
+@pytest.mark.spec("clip.5")
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "clip"])
+def test_compact_context_tells_what_another_policy_compacted(policy: str) -> None:
+    """Would catch four counters of which two are 0, as if nothing had been compacted."""
+    session = Session.create(SessionAddress(SqliteStore(":memory:"), "conv"), POLICIES[policy](COUNTER))
+    session.append(*make_talk(0, 12))
+    told = [get_text(message) for message in session.view.get_messages()]
+    done = msgspec.json.decode(CompactContextTool(session, window=200_000).handle())
+    left = [get_text(message) for message in session.view.get_messages()]
+    assert done["messagesCompressed"] == len(set(told) - set(left)) > 0
+    assert done["batchesCreated"] == 0
+    assert done["reason"] == f"compacted by the policy {policy}, which makes no batches"
 
 
 @pytest.mark.spec("clip.18", "clip.19")
