@@ -23,12 +23,24 @@ from tenfold.designs.clip.compactor import IDLE_SESSIONS
 from tenfold.errors import BadInput, UnknownFormat, UsageError
 from tenfold.llm.scripted_model import ScriptedModel
 from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.message import get_text
+from tenfold.record.entry import Usage
+from tenfold.record.message import ToolCall, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batches import format_batch, format_time
 from tests.laws.conversations import Echo
-from tests.presets.clipping import COUNTER, build_policy, get_archive_text, make_session, make_talk, run_rounds
+from tests.presets.clipping import (
+    COUNTER,
+    WINDOW,
+    build_policy,
+    get_archive_text,
+    make_answer,
+    make_result,
+    make_session,
+    make_talk,
+    make_user,
+    run_rounds,
+)
 from tests.presets.test_clip_document import make_items
 from tests.presets.test_clip_memory import Cabinet, Closes, Telling
 
@@ -267,3 +279,23 @@ def test_an_archive_text_and_its_labels_name_the_same_times() -> None:
         assert record.content == format_batch(record.batch)
         assert record.label.startswith(f"compaction-batch-conv-{format_time(record.batch.end)}")
     assert text.count("[Batch ") == 4
+
+
+@pytest.mark.spec("clip.4")
+def test_the_hard_limit_leaves_room_for_what_our_count_may_miss_since_the_last_report() -> None:
+    """Would catch a request that our count puts just under the window and the provider over it."""
+    session = make_session()
+    session.append(make_user("Please read all parts."), make_answer("I begin.", ToolCall("c0", "run", "{}")))
+    session.append(make_result("c0", "so on " * 2_600))
+    session.record_usage(Usage(session.take_reading(window=WINDOW).tokens))
+    session.append(make_answer("I go on.", ToolCall("c1", "run", "{}")), make_result("c1", "so on " * 1_100))
+    call = session.build_call(window=WINDOW)
+    reading = session.take_reading(window=WINDOW)
+    assert reading.source == "reported"
+    assert reading.tokens < WINDOW < reading.high
+    assert session.is_check_due(call)
+    session.record_usage(Usage(reading.tokens))
+    session.append(make_answer("I go on.", ToolCall("c2", "run", "{}")))
+    reported = session.take_reading(window=WINDOW)
+    assert reported.high < WINDOW
+    assert not session.is_check_due(call)

@@ -134,6 +134,14 @@ class CompactionRunner:
         reading, limits = self.take_reading_with_limits(call)
         return limits.get_need(reading.tokens)
 
+    def may_overflow(self, call: Call) -> bool:
+        """Tells whether the request of a check may exceed the hard limit.
+
+        What came since the provider's last report is only our count, so its upper bound decides.
+        """
+        reading, limits = self.take_reading_with_limits(call)
+        return limits.get_need(reading.high if reading.source == "reported" else reading.tokens) == "hard"
+
     def take_reading_with_limits(self, call: Call) -> tuple[Reading, Limits]:
         """Measures the view for a check. Returns the Reading and the limits it is compared with."""
         assert call.window is not None
@@ -315,14 +323,14 @@ class CompactionRunner:
     def defer_check(self, call: Call) -> Outcome | None:
         """Returns the Outcome of a check that need not wait for the compaction still being prepared.
 
-        Returns None if nothing is being prepared, or if the view has reached the hard limit.
+        Returns None if nothing is being prepared, or if the request may exceed the hard limit.
         """
         preparation = self.find_preparation(call)
         if preparation is None or preparation.is_done or call.demand != "check":
             return None
-        reading, limits = self.take_reading_with_limits(call)
-        if limits.get_need(reading.tokens) == "hard":
+        if self.may_overflow(call):
             return None
+        reading, limits = self.take_reading_with_limits(call)
         tokens, left = reading.tokens, limits.hard - reading.tokens
         reason = f"a summary is being prepared; {tokens:,} tokens leave {left:,} to the limit of {limits.hard:,}"
         outcome = Outcome("nothing", reason, tokens, tokens, limits.target, policy=self.policy.name)
