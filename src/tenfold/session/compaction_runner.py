@@ -134,7 +134,7 @@ class CompactionRunner:
         reading, limits = self.take_reading_with_limits(call)
         return limits.get_need(reading.tokens)
 
-    def may_overflow(self, call: Call) -> bool:
+    def can_overflow(self, call: Call) -> bool:
         """Tells whether the request of a check may exceed the hard limit.
 
         What came since the provider's last report is only our count, so its upper bound decides.
@@ -328,7 +328,7 @@ class CompactionRunner:
         preparation = self.find_preparation(call)
         if preparation is None or preparation.is_done or call.demand != "check":
             return None
-        if self.may_overflow(call):
+        if self.can_overflow(call):
             return None
         reading, limits = self.take_reading_with_limits(call)
         tokens, left = reading.tokens, limits.hard - reading.tokens

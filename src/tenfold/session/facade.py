@@ -242,7 +242,7 @@ class Session(Conversation):
             points.add("end_of_run")
         if call.window is None or not points.isdisjoint(self.policy.checks):
             return call.window is not None
-        return self.compactor.may_overflow(call)
+        return self.compactor.can_overflow(call)
 
     def build_request(
         self, request: Mapping[str, Any], host_request: HostRequest, host_list: HostList
