@@ -237,13 +237,13 @@ class Session(Conversation):
         return host_list, check if self.is_check_due(check, has_run_end_check=has_run_end_check) else None
 
     def is_check_due(self, call: Call, *, has_run_end_check: bool = False) -> bool:
-        """Tells whether to check now: the soft limit at the policy's check points, the hard limit always."""
+        """Tells whether to check now: at the policy's check points, and wherever the hard limit may be exceeded."""
         points = {"before_call", find_check_point(self.view.path)}
         if "user_message" in points and not has_run_end_check:  # a user message means that the run before it has ended
             points.add("end_of_run")
         if call.window is None or not points.isdisjoint(self.policy.checks):
             return call.window is not None
-        return self.compactor.get_need(call) == "hard"
+        return self.compactor.can_overflow(call)
 
     def build_request(
         self, request: Mapping[str, Any], host_request: HostRequest, host_list: HostList
