@@ -214,15 +214,15 @@ class Conversation:
         with self.lock:
             return self._host.match(messages)
 
-    def append_custom(self, kind: str, body: bytes, *, run: str = "") -> str:
+    def append_custom(self, kind: str, body: bytes, *, run: str = "", id: str = "") -> str:
         """Appends data of the host's own to the log, and returns the entry's id. No model is shown it.
 
-        `kind` names what it is, and `run` the run it belongs to. Raises `LostRace` if another writer was first; nothing
-        is written then.
+        `kind` names what it is, and `run` the run it belongs to. Without an `id` a new one is made. Raises `LostRace`
+        if another writer was first; nothing is written then.
         """
         with self.lock:
             native = NativeBytes("json", body)
-            entry = CustomEntry(self.stamps.new_id(), self.leaf, run, self.stamps.now(), kind, native)
+            entry = CustomEntry(id or self.stamps.new_id(), self.leaf, run, self.stamps.now(), kind, native)
             self._cursor.append([entry])
             return entry.id
 
