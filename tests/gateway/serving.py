@@ -53,13 +53,15 @@ class RawRequest(Struct, frozen=True):
 
 
 class RawAnswer(Struct, frozen=True):
-    """What the upstream answers. With `cut` the connection breaks after the chunks."""
+    """What the upstream answers. With `cut` the connection breaks after the chunks. It begins after
+    `wait`, and goes on after the first chunk once `gate` is set."""
 
     chunks: Sequence[bytes] = (b"{}",)
     status: int = 200
     headers: tuple[tuple[bytes, bytes], ...] = ((b"content-type", b"application/json"),)
     cut: bool = False
     wait: threading.Event | None = None
+    gate: threading.Event | None = None
 
 
 class RawUpstream:
@@ -106,7 +108,9 @@ class RawUpstream:
         if answer.wait is not None:
             await asyncio.to_thread(answer.wait.wait, 20)
         await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
-        for chunk in answer.chunks:
+        for number, chunk in enumerate(answer.chunks):
+            if number == 1 and answer.gate is not None:
+                await asyncio.to_thread(answer.gate.wait, 20)
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         if not answer.cut:
             await send({"type": "http.response.body", "body": b""})

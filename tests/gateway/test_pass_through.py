@@ -11,8 +11,11 @@ import pytest
 
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
 
-ODD_BODY = b'{ "model":"gpt-4o",\n "messages" : [ {"role":"user","content":"caf\\u00e9 \xc3\xa9", "x":1.0} ], "extra": {"b":1, "a":2} }'
-SECRET = "sk-only-for-this-server-0123456789abcdef"
+ODD_BODY = (
+    b'{ "model":"gpt-4o",\n "messages" : [ {"role":"user","content":"caf\\u00e9 \xc3\xa9", "x":1.0} ],'
+    b' "extra": {"b":1, "a":2} }'
+)
+SECRET = "sk-only-for-this-server-0123456789abcdef"  # noqa: S105 - it opens nothing
 
 
 def test_a_first_request_is_forwarded_with_its_bytes() -> None:
@@ -61,14 +64,25 @@ def test_an_error_of_the_provider_comes_back_as_it_is() -> None:
     assert (answer.status_code, answer.content, answer.headers["retry-after"]) == (429, error, "7")
 
 
-def test_a_stream_passes_while_it_is_made() -> None:
-    gate = threading.Event()
+def test_a_stream_passes_byte_for_byte() -> None:
     events = (b"data: {}\n\n", b"data: [DONE]\n\n")
     reply = RawAnswer(events, headers=((b"content-type", b"text/event-stream"),))
     with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
+        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY)
+    assert answer.content == b"".join(events)
+
+
+def test_what_has_come_of_a_stream_is_passed_on_before_the_rest() -> None:
+    gate = threading.Event()
+    reply = RawAnswer(
+        (b"data: 1\n\n", b"data: [DONE]\n\n"), headers=((b"content-type", b"text/event-stream"),), gate=gate
+    )
+    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:  # noqa: SIM117 - read in the order of time
         with httpx.stream("POST", f"{gateway.url}/v1/chat/completions", content=ODD_BODY) as answer:
-            assert b"".join(answer.iter_raw()) == b"".join(events)
-    gate.set()
+            chunks = answer.iter_raw()
+            assert next(chunks) == b"data: 1\n\n"
+            gate.set()
+            assert b"".join(chunks) == b"data: [DONE]\n\n"
 
 
 def test_a_compressed_body_is_forwarded_and_the_log_says_so() -> None:

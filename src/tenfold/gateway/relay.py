@@ -16,6 +16,7 @@ from msgspec import Struct
 from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Scope, Send
 
+from tenfold.engine.tracing import trace_span
 from tenfold.gateway.client_marks import digest_credentials
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
@@ -83,7 +84,9 @@ class Relay:
             body = await _read_body(receive, self._settings.max_body)
             query = scope["query_string"].decode("latin-1")
             incoming = IncomingRequest(scope["method"], path, query, scope["headers"], headers, body)
-            await self._handle(incoming, record, receive, send)
+            with trace_span("tenfold.request") as note_attributes:
+                await self._handle(incoming, record, receive, send)
+                note_attributes(record.get_attributes())
         except BodyTooLarge:
             text = f"the body is larger than the {self._settings.max_body:,} bytes that this gateway takes: --max-body"
             await self._refuse(send, record, 413, text)

@@ -37,6 +37,22 @@ class RequestRecord(Struct):
     recall_calls: int = 0
     is_cut: bool = False
 
+    def get_attributes(self) -> dict[str, str | int | float]:
+        """Returns what a span of the request holds."""
+        return {
+            "http.request.method": self.method,
+            "http.response.status_code": self.status,
+            "gen_ai.request.model": self.model,
+            "tenfold.wire": self.wire,
+            "tenfold.session": self.session,
+            "tenfold.tokens_before": self.tokens_before,
+            "tenfold.tokens_after": self.tokens_after,
+            "tenfold.own_seconds": self.own_seconds,
+            "tenfold.compaction": self.compaction,
+            "tenfold.bypass": self.bypass,
+            "tenfold.is_cut": int(self.is_cut),
+        }
+
     def render(self) -> str:
         """Returns the line for the log."""
         what = f"{self.wire} {self.model}".strip() or f"{self.method} {self.path}"

@@ -44,28 +44,23 @@ def build_config(gateway: Gateway) -> uvicorn.Config:
 
 def run_gateway(gateway: Gateway) -> None:
     """Serves until the process is interrupted or terminated. Running responses are finished first."""
-    uvicorn.Server(build_config(gateway)).run(sockets=[_bind(gateway)])
+    uvicorn.Server(build_config(gateway)).run(sockets=[_bind(gateway.settings.host, gateway.settings.port)])
 
 
-class GatewayThread:
-    """A gateway in a thread, for as long as a `with` block lasts.
+class ServerThread:
+    """A server in a thread, for as long as a `with` block lasts. The port 0 of its configuration is a free one."""
 
-    with GatewayThread(Gateway(GatewaySettings(port=0), store)) as served:
-        openai.OpenAI(base_url=f"{served.url}/v1")
-    """
-
-    def __init__(self, gateway: Gateway) -> None:
-        """With the port 0 a free one is taken."""
-        self.gateway = gateway
-        self._socket = _bind(gateway)
-        self._server = _Server(build_config(gateway))
+    def __init__(self, config: uvicorn.Config) -> None:
+        """Binds the address; the server starts with the block."""
+        self._socket = _bind(config.host, config.port)
+        self._server = _Server(config)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, name="tenfold-gateway", daemon=True
         )
 
     @property
     def url(self) -> str:
-        """The address of the gateway, without a path."""
+        """The address of the server, without a path."""
         host, port = self._socket.getsockname()[:2]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -83,16 +78,27 @@ class GatewayThread:
         self._thread.join()
 
 
-def _bind(gateway: Gateway) -> socket.socket:
-    settings = gateway.settings
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    bound = socket.socket(family)
+class GatewayThread(ServerThread):
+    """A gateway in a thread, for as long as a `with` block lasts.
+
+    with GatewayThread(Gateway(GatewaySettings(port=0), store)) as served:
+        openai.OpenAI(base_url=f"{served.url}/v1")
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        """With the port 0 a free one is taken."""
+        super().__init__(build_config(gateway))
+        self.gateway = gateway
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        bound.bind((settings.host, settings.port))
+        bound.bind((host, port))
     except OSError as exc:
         bound.close()
         raise TenfoldError(
-            f"{settings.host}:{settings.port} cannot be used ({exc.strerror}): give another --port, 0 for a free one"
+            f"{host}:{port} cannot be used ({exc.strerror}): give another --port, 0 for a free one"
         ) from exc
     return bound

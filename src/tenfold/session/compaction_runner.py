@@ -98,10 +98,8 @@ class CompactionRunner:
 
     def is_idle(self, call: Call) -> bool:
         """Whether a check has nothing to do: the view is far from every limit, and no summary is being prepared."""
-        return self.preparation is None and not self.policy.max_entries and not self._is_near(call)
-
-    def _is_near(self, call: Call) -> bool:
-        return self.get_need(call) != "none" or self.can_overflow(call)
+        can_wait = self.preparation is None and not self.policy.max_entries
+        return can_wait and self.get_need(call) == "none" and not self.can_overflow(call)
 
     def can_overflow(self, call: Call) -> bool:
         """Tells whether the request of a check may exceed the hard limit.
