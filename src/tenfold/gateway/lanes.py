@@ -142,11 +142,6 @@ class LaneTable:
                 lanes[:] = [lane, *(each for each in lanes if each is not lane)]
             return lane
 
-    def forget_lane(self, family: Family) -> None:
-        """Forgets what is in memory of a family, after something went wrong. It is read from the store again."""
-        with self._lock:
-            self._families.pop(family, None)
-
     def _load_family(self, family: Family, model: str) -> list[Lane]:
         lanes = self._families.get(family)
         if lanes is None:

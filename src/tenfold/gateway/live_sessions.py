@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.settings import Config
-from tenfold.errors import NotFoundError
+from tenfold.errors import LostRace, NotFoundError
 from tenfold.gateway.cache_marks import mark_compacted_prefix
 from tenfold.gateway.client_marks import digest_credentials, find_client_session, find_side_reason
 from tenfold.gateway.gateway_settings import GatewaySettings
@@ -190,9 +191,18 @@ class LiveSessions:
         before = request.build_mapping()
         session = lane.session.session
         earlier = session.outcome
-        after = await lane.session.before_model(
-            before, window=window, wire=request.wire, recall="tool" if self._settings.recall == "inside" else "none"
+        ask_session = partial(
+            lane.session.before_model,
+            before,
+            window=window,
+            wire=request.wire,
+            recall="tool" if self._settings.recall == "inside" else "none",
         )
+        try:
+            after = await ask_session()
+        except LostRace:  # another process has changed the session, as `tenfold undo` does
+            await lane.session.refresh()
+            after = await ask_session()
         lane.keep_list(request)
         outcome = session.outcome if session.outcome is not earlier else None
         if session.find_newest_block_id() != lane.hidden[0]:
