@@ -19,6 +19,8 @@ from tenfold.cli import (
     diff_command,
     eval_commands,
     export_command,
+    install_command,
+    mcp_command,
     read_commands,
     retention_command,
     rules_command,
@@ -51,6 +53,8 @@ for module in (
     retention_command,
     rules_command,
     export_command,
+    install_command,
+    mcp_command,
     agent_commands,
     eval_commands,
 ):
