@@ -38,7 +38,7 @@ class OwnFile(Struct, frozen=True):
 
 
 class ClientSetup(Struct, frozen=True):
-    """All that an installation into one client consists of. `folder` is Tenfold's own, and is removed with the files."""
+    """What an installation into one client consists of. `folder` is Tenfold's own and is removed with the files."""
 
     client: str
     edits: tuple[SettingsEdit, ...] = ()

@@ -68,7 +68,7 @@ class SessionTools:
             f"{number}. {to_one_line(each.text, _TEXT_CHARS)} (position {each.position})"
             for number, each in enumerate(rules, 1)
         ]
-        return self._cap_lines(lines, opened) or "the user has set no rule in this session that Tenfold recognizes"
+        return self._limit_lines(lines, opened) or "the user has set no rule in this session that Tenfold recognizes"
 
     def report_status(self, session: str = "") -> str:
         """Says how large a session is and what compactions have hidden of it. Without `session`, lists the newest."""
@@ -85,7 +85,7 @@ class SessionTools:
             f"compactions: {row.block_count:,}, the newest in force: {opened.find_newest_block_id() or 'none'}",
             f"rules of the user in force: {sum(each.is_rule for each in opened.instructions):,}",
         ]
-        return self._cap_lines(lines, opened)
+        return self._limit_lines(lines, opened)
 
     def preview_compaction(self, session: str = LAST, to: int = 0) -> str:
         """Says what a compaction down to `to` tokens would do, and why. Changes nothing and asks no model.
@@ -98,7 +98,7 @@ class SessionTools:
         whole = opened.count_uncompacted()
         decision, plan = opened.preview(to=to or max(1, whole * DEFAULT_SHARE // 100))
         lines = [decision.explain(), *(plan.explain().splitlines() if plan is not None else [])]
-        return self._cap_lines([*map(sanitize, lines), "nothing was changed"], opened)
+        return self._limit_lines([*map(sanitize, lines), "nothing was changed"], opened)
 
     # -- sessions ------------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class SessionTools:
         )
         return f"{row.info.id}: {', '.join(part for part in parts if part)}"
 
-    def _cap_lines(self, lines: list[str], session: Session) -> str:
+    def _limit_lines(self, lines: list[str], session: Session) -> str:
         """Joins as many lines as fit the cap, and says how many are left out."""
         count, kept, size = session.policy.counter.count, list[str](), 0
         for line, tokens in zip(lines, count(lines), strict=True):

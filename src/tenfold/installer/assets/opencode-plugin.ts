@@ -7,6 +7,7 @@
 // TENFOLD_GATEWAY_URL is the gateway's address (default http://127.0.0.1:8787), TENFOLD_GATEWAY_KEY its key, if any.
 
 const TIMEOUT_MS = 30_000;
+const NEWS_TOKENS = 1_000; // how many more tokens have to be hidden before that is logged again
 
 // What a finished tool call gave, as opencode itself sends it to the model.
 function readResult(state) {
@@ -126,6 +127,7 @@ export const Tenfold = async ({ client }) => {
   const url = (process.env.TENFOLD_GATEWAY_URL || "http://127.0.0.1:8787").replace(/\/+$/, "");
   const key = process.env.TENFOLD_GATEWAY_KEY;
   const windows = new Map();
+  let hidden = 0;
   let shown = "";
 
   async function report(message, level) {
@@ -175,7 +177,10 @@ export const Tenfold = async ({ client }) => {
         const saved = view.tokens_before - view.tokens_after;
         if (saved <= 0) return;
         output.messages.splice(0, output.messages.length, ...fromChat(view.messages, output.messages));
-        await report(`${saved} tokens of this conversation are hidden from the model`, "info");
+        if (saved > hidden + NEWS_TOKENS) {
+          hidden = saved;
+          await report(`${saved} tokens of this conversation are hidden from the model`, "info");
+        }
       } catch (error) {
         const why = error?.cause?.code ?? error?.code ?? error?.message ?? String(error);
         await report(`the conversation is sent as it is, since ${url} gave no view of it: ${why}`, "warn");

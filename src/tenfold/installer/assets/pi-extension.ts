@@ -7,6 +7,7 @@
 // TENFOLD_GATEWAY_URL is the gateway's address (default http://127.0.0.1:8787), TENFOLD_GATEWAY_KEY its key, if any.
 
 const TIMEOUT_MS = 30_000;
+const NEWS_TOKENS = 1_000; // how many more tokens have to be hidden before that is told again
 const WIRES = {
   "openai-completions": ["openai-chat", "messages"],
   "openai-responses": ["openai-responses", "input"],
@@ -18,6 +19,7 @@ export default function tenfold(pi) {
   const url = (process.env.TENFOLD_GATEWAY_URL || "http://127.0.0.1:8787").replace(/\/+$/, "");
   const key = process.env.TENFOLD_GATEWAY_KEY;
   let shown = "";
+  let hidden = 0;
   let usage;
 
   function report(ctx, text, level) {
@@ -28,6 +30,7 @@ export default function tenfold(pi) {
   }
 
   pi.on("session_start", () => {
+    hidden = 0;
     usage = undefined;
   });
 
@@ -55,7 +58,10 @@ export default function tenfold(pi) {
         throw new Error(view?.error?.message ?? `the gateway answered ${answer.status}`);
       }
       const saved = view.tokens_before - view.tokens_after;
-      if (saved > 0) report(ctx, `tenfold: ${saved} tokens of this conversation are hidden from the model`, "info");
+      if (saved > hidden + NEWS_TOKENS) {
+        hidden = saved;
+        report(ctx, `tenfold: ${saved} tokens of this conversation are hidden from the model`, "info");
+      }
       return { ...payload, ...view.changed, [field]: view.messages };
     } catch (error) {
       const why = error?.cause?.code ?? error?.message ?? String(error);
