@@ -94,7 +94,7 @@ def check_requests(provider: Loopback, store: Store) -> None:
     assert not [got for got in provider.requests if "context summarization" in got.prompt], "it compacts by itself"
     assert max(got.size // 4 for got in asked) < WINDOW
     assert "Never touch config.py." in asked[-1].prompt
-    last = json.dumps(asked[-1].body["messages"])
+    last = json.dumps(asked[-1].body.get("messages") or asked[-1].body["input"])
     assert f"part {STEPS - 1}" in last
     assert last.count("word99") < 8 * STEPS // 2
     (row,) = store.list_sessions("default")
@@ -102,12 +102,13 @@ def check_requests(provider: Loopback, store: Store) -> None:
     assert row.entry_count >= 2 * STEPS
 
 
-def write_pi_models(home: Path, url: str) -> None:
+def write_pi_models(home: Path, url: str, api: str = "openai-completions") -> None:
     model = {
         "id": "m", "name": "m", "reasoning": False, "input": ["text"], "contextWindow": WINDOW, "maxTokens": 1_000,
         "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
     }  # fmt: skip
-    provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": "k", "models": [model]}
+    base = url if api == "anthropic-messages" else f"{url}/v1"
+    provider = {"baseUrl": base, "api": api, "apiKey": "k", "models": [model]}
     path = home / ".pi" / "agent" / "models.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"providers": {"loop": provider}}), "utf-8")
@@ -128,7 +129,8 @@ def write_opencode_settings(home: Path, url: str) -> None:
 TASK = "Read all parts, one by one. Never touch config.py."
 
 
-def test_pi_runs_past_its_window(home: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("api", ["openai-completions", "openai-responses", "anthropic-messages"])
+def test_pi_runs_past_its_window(api: str, home: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     program = find_client("pi")
     assert run(["install", "pi"]) == 0
     monkeypatch.chdir(home / "work")
@@ -136,11 +138,16 @@ def test_pi_runs_past_its_window(home: Path, store: Store, monkeypatch: pytest.M
         Loopback(script=build_script("path")) as provider,
         serve_application(Gateway(GatewaySettings(), store).application) as url,
     ):
-        write_pi_models(home, provider.url)
+        write_pi_models(home, provider.url, api)
         done = run_client([program, "--provider", "loop", "--model", "m", "-p", TASK], home, url)
         assert done.returncode == 0, done.stderr
         assert "All parts are read." in done.stdout
         check_requests(provider, store)
+        again = run_client([program, "--provider", "loop", "--model", "m", "-c", "-p", "And now?"], home, url)
+        assert again.returncode == 0, again.stderr
+        assert provider.requests[-1].size < WINDOW * 4
+        assert "And now?" in provider.requests[-1].prompt
+        assert len(store.list_sessions("default")) == 1, "a resumed session is the same one"
 
 
 def test_opencode_runs_past_its_window(home: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

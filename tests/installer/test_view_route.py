@@ -40,9 +40,13 @@ def store() -> Iterator[Store]:
 
 
 @pytest.fixture
-def url(store: Store) -> Iterator[str]:
-    settings = GatewaySettings(max_body=2_000_000)
-    with serve_application(Gateway(settings, store).application) as address:
+def gateway(store: Store) -> Gateway:
+    return Gateway(GatewaySettings(max_body=2_000_000), store)
+
+
+@pytest.fixture
+def url(gateway: Gateway) -> Iterator[str]:
+    with serve_application(gateway.application) as address:
         yield f"{address}/tenfold/view"
 
 
@@ -62,7 +66,9 @@ def test_a_short_conversation_comes_back_as_it_was(url: str) -> None:
     assert answer["tokens_before"] == answer["tokens_after"] > 2_000
 
 
-def test_a_long_one_is_compacted_once_and_what_was_sent_stays(url: str, store: Store) -> None:
+def test_a_long_one_is_compacted_at_times_and_else_what_was_sent_stays(
+    url: str, store: Store, gateway: Gateway
+) -> None:
     seen: list[list[Json]] = []
     for count in range(1, 25):
         answer = ask(url, build_steps(count))
@@ -75,6 +81,9 @@ def test_a_long_one_is_compacted_once_and_what_was_sent_stays(url: str, store: S
     kept = sum(later[: len(earlier)] == earlier for earlier, later in pairwise(seen))
     assert kept >= 19, "the cached prefix holds but where a compaction was due"
     assert [row.block_count for row in store.list_sessions("default")] == [23 - kept]
+    totals = gateway.log.totals
+    assert (totals.requests, totals.compactions) == (24, 23 - kept)
+    assert totals.tokens_before > totals.tokens_after
 
 
 def test_two_sessions_are_kept_apart_and_one_without_an_id_is_found_by_its_opening(url: str, store: Store) -> None:

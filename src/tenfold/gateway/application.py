@@ -60,7 +60,8 @@ class Gateway:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         async with httpx.AsyncClient(timeout=timeout, limits=limits) as client:
             sessions = LiveSessions(self.settings, self.store, self._config, client)
-            application.state.sessions, application.state.settings = sessions, self.settings
+            application.state.sessions = sessions
+            application.state.settings, application.state.log = self.settings, self.log
             self._relay = Relay(self.settings, sessions, client, self.log)
             yield
 

@@ -19,7 +19,7 @@ from tenfold.gateway.client_marks import identify_tenant
 from tenfold.gateway.lanes import Family, Lane, find_opening
 from tenfold.gateway.live_sessions import LiveSessions
 from tenfold.gateway.model_request import ModelRequest
-from tenfold.gateway.request_log import LOG
+from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.wire import WIRES, splice
 
 VIEW_PATH = "/tenfold/view"
@@ -40,7 +40,7 @@ class ViewQuestion(Struct, frozen=True):
 
 
 async def answer_view(request: Request) -> Response:
-    """Answers `POST /tenfold/view`. The application's state holds the gateway's sessions (`sessions`) and its settings.
+    """Answers `POST /tenfold/view`. The application's state holds the gateway's `sessions`, `settings` and `log`.
 
         {"wire": "openai-chat", "messages": [...], "session": "ses_1", "model": "gpt-5", "window": 128000}
         {"messages": [...], "changed": {}, "tokens_before": 120345, "tokens_after": 48120}
@@ -72,7 +72,12 @@ async def answer_view(request: Request) -> Response:
         window = question.window or request.app.state.settings.window
         if question.usage is not None:
             await lane.session.after_model(question.usage)
-        return Response(msgspec.json.encode(await _build_answer(lane, asked, window)), media_type="application/json")
+        earlier = lane.session.session.outcome
+        answer = await _build_answer(lane, asked, window)
+        outcome = lane.session.session.outcome
+        status = outcome.status if outcome is not None and outcome is not earlier else ""
+        _log_answer(request.app.state.log, asked, lane, answer, "" if status == "nothing" else status)
+        return Response(msgspec.json.encode(answer), media_type="application/json")
     except (UsageError, BadInput) as exc:
         return _refuse(400, str(exc))
     except Exception as exc:  # noqa: BLE001 - the client goes on with what it has, and is told why
@@ -103,7 +108,7 @@ def parse_question(body: bytes) -> ViewQuestion:
     return ViewQuestion(request.with_items(items), splice.get_text(fields, "session"), window, usage)
 
 
-async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> Mapping[str, object]:
+async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> dict[str, Any]:
     before = asked.build_mapping()
     after = await lane.session.before_model(before, window=window, wire=asked.wire, recall="none")
     lane.keep_list(asked)
@@ -122,6 +127,14 @@ async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> 
         "tokens_before": reading.tokens + hidden,
         "tokens_after": reading.tokens,
     }
+
+
+def _log_answer(log: RequestLog, asked: ModelRequest, lane: Lane, answer: Mapping[str, Any], status: str) -> None:
+    record = RequestRecord("POST", VIEW_PATH, wire=asked.wire, model=asked.model, session=lane.id, status=200)
+    record.compaction = status
+    record.tokens_before, record.tokens_after = answer["tokens_before"], answer["tokens_after"]
+    record.note = "a view for an extension"
+    log.add(record)
 
 
 async def _read_limited(request: Request, limit: int) -> bytes | None:

@@ -65,22 +65,22 @@ class FileChange(Struct, frozen=True):
 
 
 def plan_install(setup: ClientSetup) -> list[FileChange]:
-    """Plans what is still to be written. Empty if all is there already.
+    """Plans what is still to be written, the files before the settings that name them. Empty if all is there already.
 
     Raises `BadInput` for settings that cannot be changed safely, with the lines to add by hand, and `UsageError` for a
     file of the user where one of Tenfold's would be written.
     """
     changes = []
-    for edit in setup.edits:
-        before = _read_text(edit.path)
-        after = _apply_edit(edit, edit.add, before)
-        if after != (before or ""):
-            changes.append(FileChange(edit.path.resolve(), before, after, backup=before is not None))
     for file in setup.files:
         before = _read_text(file.path)
         _check_owner(file, before)
         if before != file.text:
             changes.append(FileChange(file.path, before, file.text))
+    for edit in setup.edits:
+        before = _read_text(edit.path)
+        after = _apply_edit(edit, edit.add, before)
+        if after != (before or ""):
+            changes.append(FileChange(edit.path.resolve(), before, after, backup=before is not None))
     return changes
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tomlkit
-from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import Table
 
 from tenfold.errors import BadInput
 from tenfold.installer.planned_changes import SettingsEdit
@@ -108,40 +107,66 @@ def _render_json(settings: Json, like: str) -> str:
 def build_toml_edit(path: Path, table: tuple[str, str], values: Mapping[str, Any]) -> SettingsEdit:
     """Builds the edit of a TOML file that sets some keys of a table in a table. Comments and layout stay.
 
-    A file that is no TOML is refused with the lines to add.
+    A file that is no TOML, or that is written so that nothing else can be kept, is refused with the lines to add.
     """
     outer, inner = table
+    lines = f"[{outer}.{inner}]\n{tomlkit.dumps(dict(values))}"
 
-    def parse(text: str) -> tomlkit.TOMLDocument:
+    def parse(text: str) -> Json:
         try:
-            return tomlkit.parse(text)
-        except TOMLKitError as exc:
-            lines = tomlkit.dumps({outer: {inner: dict(values)}}).strip()
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as exc:
             raise BadInput(f"it is no TOML ({exc}), so it is left alone; the lines are:\n{lines}") from exc
 
     def add(text: str) -> str:
-        document = parse(text)
-        if outer not in document:
-            document.append(outer, tomlkit.table(is_super_table=True))
-        tables = document[outer]
-        if not isinstance(tables, dict):
-            raise BadInput(f"its key {outer!r} holds no table, so it is left alone")
-        if inner not in tables:
-            tables[inner] = tomlkit.table()
-        own = tables[inner]
-        for key, value in values.items():
-            if own.get(key) != value:
-                own[key] = value
-        return tomlkit.dumps(document)
+        settings = parse(text)
+        tables = settings.setdefault(outer, {})
+        own = tables.setdefault(inner, {}) if isinstance(tables, dict) else None
+        if not isinstance(own, dict):
+            raise BadInput(f"its key {outer!r} holds something else, so it is left alone; the lines are:\n{lines}")
+        if {**own, **values} == own:
+            return text
+        if own:
+            own.update(values)
+            return _check_toml(_set_toml_keys(text, table, values), settings, lines)
+        own.update(values)
+        newline = "\r\n" if "\r\n" in text else "\n"
+        gap = newline * (2 - text.endswith("\n")) if text else ""
+        return _check_toml(text + gap + lines.replace("\n", newline), settings, lines)
 
     def remove(text: str) -> str:
-        document = parse(text)
-        tables = document.get(outer)
+        settings = parse(text)
+        tables = settings.get(outer)
         if not isinstance(tables, dict) or inner not in tables:
             return text
         del tables[inner]
-        if not tables and isinstance(tables, Table):
-            del document[outer]
-        return tomlkit.dumps(document)
+        if not tables:
+            del settings[outer]
+        return _check_toml(_remove_toml_table(text, table), settings, lines)
 
     return SettingsEdit(path, add, remove)
+
+
+def _check_toml(text: str, expected: Json, lines: str) -> str:
+    """Returns the text if it means what is expected. Raises `BadInput` if it does not."""
+    try:
+        if tomllib.loads(text) == expected:
+            return text
+    except tomllib.TOMLDecodeError:
+        pass
+    raise BadInput(f"it is written so that nothing can be changed safely, so it is left alone; the lines are:\n{lines}")
+
+
+def _set_toml_keys(text: str, table: tuple[str, str], values: Mapping[str, Any]) -> str:
+    document: Any = tomlkit.parse(text)
+    for key, value in values.items():
+        document[table[0]][table[1]][key] = value
+    return tomlkit.dumps(document)
+
+
+def _remove_toml_table(text: str, table: tuple[str, str]) -> str:
+    document: Any = tomlkit.parse(text)
+    del document[table[0]][table[1]]
+    if not document[table[0]]:
+        del document[table[0]]
+    return tomlkit.dumps(document)
