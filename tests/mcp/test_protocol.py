@@ -17,6 +17,7 @@ from tenfold.mcp.mcp_server import build_http_application
 from tenfold.mcp.session_tools import SessionTools
 from tenfold.store.location import open_store
 from tests.installer.serving import serve_application
+from tests.shape.scan import ROOT
 
 TOOLS = ["compact-preview", "expand", "read", "rules", "search", "status"]
 
@@ -51,7 +52,7 @@ async def drive_tools(client: Client) -> None:
 
 def test_over_standard_input_and_output(store_path: Path) -> None:
     command = [sys.executable, "-m", "tenfold", "mcp", "--store", str(store_path)]
-    server = StdioServerParameters(command=command[0], args=command[1:], env={"PYTHONPATH": "src"})
+    server = StdioServerParameters(command=command[0], args=command[1:], env={"PYTHONPATH": str(ROOT / "src")})
 
     async def run() -> None:
         async with Client(server) as client:
