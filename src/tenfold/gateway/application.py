@@ -21,6 +21,7 @@ from tenfold.gateway.gateway_settings import LOOPBACK_HOSTS, GatewaySettings
 from tenfold.gateway.live_sessions import LiveSessions
 from tenfold.gateway.relay import KEY_HEADER, Relay, send_error
 from tenfold.gateway.request_log import RequestLog
+from tenfold.gateway.view_route import VIEW_PATH, answer_view
 from tenfold.store.base import Store
 
 CONNECT_TIMEOUT = 15.0
@@ -43,6 +44,7 @@ class Gateway:
             routes=[
                 Route("/healthz", self._report_health),
                 Route("/metrics", self._report_metrics),
+                Route(VIEW_PATH, answer_view, methods=["POST"]),
                 Mount("/", self._forward),
             ],
             middleware=[
@@ -53,11 +55,13 @@ class Gateway:
         )
 
     @asynccontextmanager
-    async def _open(self, _: Starlette) -> AsyncIterator[None]:
+    async def _open(self, application: Starlette) -> AsyncIterator[None]:
         timeout = httpx.Timeout(self.settings.timeout, connect=CONNECT_TIMEOUT, pool=None)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         async with httpx.AsyncClient(timeout=timeout, limits=limits) as client:
             sessions = LiveSessions(self.settings, self.store, self._config, client)
+            application.state.sessions = sessions
+            application.state.settings, application.state.log = self.settings, self.log
             self._relay = Relay(self.settings, sessions, client, self.log)
             yield
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from tenfold.errors import NotFoundError
-from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
+from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id, is_entry_number
 from tenfold.recall.search import search_store
 from tenfold.record.message import ToolCall, get_text, get_tool_calls
 from tenfold.store.base import MAIN, Hit, Store
@@ -39,12 +39,24 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 class RecallTools:
     """The schemas and the handler for one session of a store. Offer both to the model, or neither."""
 
-    def __init__(
-        self, store: Store, namespace: str, session: str, *, count: CountTokens, head: str = MAIN, cap: int = 4_000
+    def __init__(  # noqa: PLR0913 - where it looks, and how much it may answer
+        self,
+        store: Store,
+        namespace: str,
+        session: str,
+        *,
+        count: CountTokens,
+        head: str = MAIN,
+        cap: int = 4_000,
+        prefix: str = "recall_",
     ) -> None:
-        """`cap` limits each answer, in tokens as `count` counts them. A longer answer comes in parts."""
+        """`cap` limits each answer, in tokens as `count` counts them. A longer answer comes in parts.
+
+        Without a `session`, all sessions of the namespace are meant, and entries are named by their ids. `prefix` is
+        how the names of the tools begin where they are offered under other names than `build_schemas` gives.
+        """
         self._store, self._namespace, self._session, self._head = store, namespace, session, head
-        self._count, self._cap = count, cap
+        self._count, self._cap, self._prefix = count, cap, prefix
 
     def describe_tools(self) -> dict[str, str]:
         """Returns what each tool is for, by its name."""
@@ -94,10 +106,15 @@ class RecallTools:
         if len(parts) == 1:
             return parts[0]
         named = f'{key}="{value}"' + (f", around={around}" if around else "")
-        more = f"; {name}({named}, part={number + 1}) goes on" if number < len(parts) else ""
+        shown_name = self._prefix + name.removeprefix("recall_")
+        more = f"; {shown_name}({named}, part={number + 1}) goes on" if number < len(parts) else ""
         return f"{parts[number - 1]}\n[part {number} of {len(parts)}{more}]"
 
     def _expand(self, name: str, around: int) -> str:
+        if not self._session and is_entry_number(name):
+            raise NotFoundError(
+                f"{name} is the number of an entry in a session: name the session too, or the entry's id"
+            )
         entry = find_entry_id(self._store, self._namespace, self._session, name, head=self._head)
         messages = expand(self._store, self._namespace, entry, session=self._session, around=around)
         return "\n\n".join(map(render_expanded, messages))
@@ -109,8 +126,9 @@ class RecallTools:
         `UsageError` without a word.
         """
         budget, text = min(SEARCH_BUDGET, self._cap), ""
-        for hit in search_store(self._store, self._namespace, words, session=self._session):
-            head = f"{self._name_entry(hit)} ({describe_hit(hit)}):"
+        for hit in search_store(self._store, self._namespace, words, session=self._session or None):
+            where = "" if self._session else f", session {hit.session}"
+            head = f"{self._name_entry(hit)} ({describe_hit(hit)}{where}):"
             longer = f"{text}\n{head}\n{hit.snippet}" if text else f"{head}\n{hit.snippet}"
             cut = self._cut_to_budget(longer, budget)
             if len(cut) <= len(longer) - len(hit.snippet):  # a hit whose name was cut is of no use
@@ -119,7 +137,9 @@ class RecallTools:
         return text
 
     def _name_entry(self, hit: Hit) -> str:
-        """Returns the hit's number if it is on the head's path, else its id."""
+        """Returns the hit's number if it is on the head's path of the session, else its id."""
+        if not self._session:
+            return hit.entry
         try:
             found = find_entry_id(self._store, self._namespace, self._session, str(hit.position), head=self._head)
         except NotFoundError:

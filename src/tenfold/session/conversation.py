@@ -16,11 +16,12 @@ from tenfold.errors import LostRace, NotFoundError, UsageError
 from tenfold.facts.extractor import extract_facts, merge_facts
 from tenfold.facts.ledger import Instruction, build_ledger, build_setting_facts
 from tenfold.facts.parse import parse_facts
+from tenfold.facts.section import is_must_keep, render_facts
 from tenfold.llm.choose import replace_auto
 from tenfold.meter.estimators import Calibration
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
-from tenfold.record.block import Block
+from tenfold.record.block import Block, Fact
 from tenfold.record.entry import RULE_ADDED, RULE_DROPPED, CustomEntry, Entry, Usage, get_message
 from tenfold.record.message import Message, NativeBytes, get_text
 from tenfold.session.host_sync import HostSync
@@ -158,6 +159,17 @@ class Conversation:
 
         It is read from the whole path, so what was revoked, replaced or done long ago is in it too.
         """
+        return build_ledger(self._collect_facts(human_only=True))
+
+    def render_must_keep(self, budget: int) -> str:
+        """Renders what must survive of the session, as a summary shows it: rules, request, to-dos, files, open errors.
+
+        It is read from the whole path, within `budget` tokens by the policy's counter. "" if there is nothing.
+        """
+        facts = [fact for fact in self._collect_facts() if is_must_keep(fact)]
+        return render_facts(facts, budget=budget, count=self._cursor.counter.count).text if facts else ""
+
+    def _collect_facts(self, *, human_only: bool = False) -> tuple[Fact, ...]:
         with self.lock:
             path, settings = self.view.path, self.view.state.rule_settings
             entries = path.get_entries(0, path.length - 1) if path.length else []
@@ -168,10 +180,8 @@ class Conversation:
                 if message.origin == "tenfold"
                 for fact in parse_facts(extract_summary_text(get_text(message)) or "")
             )
-            facts = extract_facts((at, message) for at, message in said if message.origin == "human")
-            return build_ledger(
-                merge_facts(older, (*facts, *build_setting_facts((at, entries[at]) for at in settings)))
-            )
+            facts = extract_facts((at, m) for at, m in said if not human_only or m.origin == "human")
+            return merge_facts(older, (*facts, *build_setting_facts((at, entries[at]) for at in settings)))
 
     def read_entries(self, positions: Sequence[int]) -> list[Entry]:
         """Reads entries of the path by their positions."""

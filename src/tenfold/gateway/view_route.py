@@ -1,0 +1,155 @@
+"""The gateway's own route for extensions of clients: a conversation in, what a model should be sent of it out.
+
+An extension that runs inside a client asks here before each call to the model, and sends the request itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenfold.errors import BadInput, TenfoldError, UsageError
+from tenfold.gateway.client_marks import digest_credentials
+from tenfold.gateway.lanes import Family, Lane, find_opening
+from tenfold.gateway.live_sessions import LiveSessions
+from tenfold.gateway.model_request import ModelRequest
+from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
+from tenfold.wire import WIRES, splice
+
+VIEW_PATH = "/tenfold/view"
+_OWN_FIELDS = ("wire", "session", "window", "usage", "messages")
+
+
+class ViewQuestion(Struct, frozen=True):
+    """What an extension asks: the request that it is about to send, and what it knows besides.
+
+    `session` is "" and `window` None where it does not know them. `usage` is the provider's report of the answer to the
+    previous request, None without one.
+    """
+
+    request: ModelRequest
+    session: str = ""
+    window: int | None = None
+    usage: Any = None
+
+
+async def answer_view(request: Request) -> Response:
+    """Answers `POST /tenfold/view`. The application's state holds the gateway's `sessions`, `settings` and `log`.
+
+        {"wire": "openai-chat", "messages": [...], "session": "ses_1", "model": "gpt-5", "window": 128000}
+        {"messages": [...], "changed": {}, "tokens_before": 120345, "tokens_after": 48120}
+
+    `wire` is one of `tenfold.wire.WIRES`, and `messages` the whole conversation in it. `session` is the client's own id
+    of the conversation; without it, its first message is looked for. Without a `window`, in tokens, it is the model's.
+    `usage` is the provider's report of the answer to the previous request, in any wire; the meter learns from it.
+    All other fields are those of the request that will be sent: its system prompt, tools and limits are counted.
+
+    Messages that stay are returned as they came. `changed` holds other fields of the request that are to be replaced.
+    The tokens are those of the request as the provider counts, with nothing hidden and as it is now. Summaries are
+    written by code, since no credentials come with the request. 400 for a body that is wrong, 413 for one that is too
+    large, 415 for one that is not sent as JSON, 500 for a fault of the gateway: whoever asks then sends what it has.
+    """
+    sessions: LiveSessions = request.app.state.sessions
+    limit: int = request.app.state.settings.max_body
+    if "json" not in request.headers.get("content-type", ""):  # so that no page of a browser can send one unasked
+        return _refuse(415, "the body is JSON: send it with the header content-type: application/json")
+    try:
+        body = await _read_limited(request, limit)
+        if body is None:
+            return _refuse(
+                413,
+                f"the body is larger than the {limit:,} bytes that this gateway takes: `max_body` in [tenfold.gateway]",
+            )
+        question = parse_question(body)
+        asked = question.request
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        key = f"view {question.session or find_opening(asked)}"
+        family = Family(digest_credentials(headers), asked.wire, key)
+        lane = await asyncio.to_thread(sessions.lanes.find_lane, family, asked)
+        window = question.window or request.app.state.settings.window
+        if question.usage is not None:
+            await lane.session.after_model(question.usage)
+        earlier = lane.session.session.outcome
+        answer = await _build_answer(lane, asked, window)
+        outcome = lane.session.session.outcome
+        status = outcome.status if outcome is not None and outcome is not earlier else ""
+        _log_answer(request.app.state.log, asked, lane, answer, "" if status == "nothing" else status)
+        return Response(msgspec.json.encode(answer), media_type="application/json")
+    except (UsageError, BadInput) as exc:
+        return _refuse(400, str(exc))
+    except Exception as exc:  # noqa: BLE001 - the client goes on with what it has, and is told why
+        LOG.warning("a fault of the gateway; the client goes on with its own messages", exc_info=exc)
+        return _refuse(
+            500, str(exc) if isinstance(exc, TenfoldError) else f"a fault of the gateway: {type(exc).__name__}"
+        )
+
+
+def parse_question(body: bytes) -> ViewQuestion:
+    """Parses the body. Raises `UsageError` for a field that is missing or wrong."""
+    fields = splice.parse_object(body)
+    if fields is None:
+        raise UsageError("the body is no JSON object")
+    wire = splice.get_text(fields, "wire")
+    if wire not in WIRES:
+        raise UsageError(f"there is no wire {wire!r}: 'wire' is one of {', '.join(WIRES)}")
+    raws = splice.parse_array(fields.get("messages"))
+    if raws is None:
+        raise UsageError("'messages' is a list: the whole conversation, oldest first")
+    window: Any = splice.parse_value(fields["window"]) if "window" in fields else None
+    if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 1):
+        raise UsageError(f"'window' is a number of tokens, at least 1, and not {window!r}")
+    items = [bytes(raw) for raw in raws]
+    kept = {name: raw for name, raw in fields.items() if name not in _OWN_FIELDS}
+    request = ModelRequest(wire, body, kept, [], splice.get_text(fields, "model"), is_stream=False)
+    usage = splice.parse_value(fields["usage"]) if "usage" in fields else None
+    return ViewQuestion(request.with_items(items), splice.get_text(fields, "session"), window, usage)
+
+
+async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> dict[str, Any]:
+    before = asked.build_mapping()
+    after = await lane.session.before_model(before, window=window, wire=asked.wire, recall="none")
+    lane.keep_list(asked)
+    sent = asked.with_mapping(before, after)
+    session = lane.session.session
+    reading = session.take_reading(window=window, floor=session.sent_overhead)
+    hidden = int(lane.count_hidden() * reading.slope)
+    changed = {
+        name: raw
+        for name, raw in sent.fields.items()
+        if name != asked.list_field and bytes(raw) != bytes(asked.fields.get(name, b""))
+    }
+    return {
+        "messages": [Raw(item) for item in sent.items],
+        "changed": changed,
+        "tokens_before": reading.tokens + hidden,
+        "tokens_after": reading.tokens,
+    }
+
+
+def _log_answer(log: RequestLog, asked: ModelRequest, lane: Lane, answer: Mapping[str, Any], status: str) -> None:
+    record = RequestRecord("POST", VIEW_PATH, wire=asked.wire, model=asked.model, session=lane.id, status=200)
+    record.compaction = status
+    record.tokens_before, record.tokens_after = answer["tokens_before"], answer["tokens_after"]
+    record.note = "a view for an extension"
+    log.add(record)
+
+
+async def _read_limited(request: Request, limit: int) -> bytes | None:
+    """Reads the body. None if it is larger than `limit` bytes."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            return None
+    return bytes(body)
+
+
+def _refuse(status: int, text: str) -> Response:
+    error = {"error": {"type": "tenfold_gateway", "message": text}}
+    return Response(msgspec.json.encode(error), status, media_type="application/json")

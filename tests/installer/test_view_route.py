@@ -1,0 +1,128 @@
+"""The gateway's route for extensions: what stays comes back as it was, what is long is compacted, faults are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+
+from tenfold.gateway.application import Gateway
+from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.store.base import Store
+from tenfold.store.location import open_store
+from tenfold.wire import get_wire
+from tests.installer.serving import serve_application
+
+Json = dict[str, Any]
+WORDS = " ".join(f"word{number}" for number in range(400))
+
+
+def build_steps(count: int) -> list[Json]:
+    """A conversation of OpenAI Chat with a request, a rule, and `count` steps of about 1,200 tokens each."""
+    out: list[Json] = [{"role": "user", "content": "Look at all the parts. Never touch config.py."}]
+    for number in range(count):
+        arguments = json.dumps({"path": f"src/part{number}.py"})
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": arguments}}
+        out.append({"role": "assistant", "content": f"Step {number}.", "tool_calls": [call]})
+        out.append({"role": "tool", "tool_call_id": f"c{number}", "content": f"part {number}: {WORDS}"})
+    return out
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = open_store(":memory:")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def gateway(store: Store) -> Gateway:
+    return Gateway(GatewaySettings(max_body=2_000_000), store)
+
+
+@pytest.fixture
+def url(gateway: Gateway) -> Iterator[str]:
+    with serve_application(gateway.application) as address:
+        yield f"{address}/tenfold/view"
+
+
+def ask(url: str, messages: list[Json], **more: object) -> Json:
+    body = {"wire": "openai-chat", "messages": messages, "session": "s1", "model": "m", "window": 16_000, **more}
+    answer = httpx.post(url, json=body, timeout=60)
+    assert answer.status_code == 200, answer.text
+    out: Json = answer.json()
+    return out
+
+
+def test_a_short_conversation_comes_back_as_it_was(url: str) -> None:
+    messages = build_steps(3)
+    answer = ask(url, messages)
+    assert answer["messages"] == messages
+    assert answer["changed"] == {}
+    assert answer["tokens_before"] == answer["tokens_after"] > 2_000
+
+
+def test_a_long_one_is_compacted_at_times_and_else_what_was_sent_stays(
+    url: str, store: Store, gateway: Gateway
+) -> None:
+    seen: list[list[Json]] = []
+    for count in range(1, 25):
+        answer = ask(url, build_steps(count))
+        assert answer["tokens_after"] < 16_000
+        assert get_wire("openai-chat").decode([json.dumps(each).encode() for each in answer["messages"]])
+        seen.append(answer["messages"])
+    assert answer["tokens_before"] > 24_000
+    assert answer["messages"][-1] == build_steps(24)[-1]
+    assert "Never touch config.py." in json.dumps(answer["messages"])
+    kept = sum(later[: len(earlier)] == earlier for earlier, later in pairwise(seen))
+    assert kept >= 19, "the cached prefix holds but where a compaction was due"
+    assert [row.block_count for row in store.list_sessions("default")] == [23 - kept]
+    totals = gateway.log.totals
+    assert (totals.requests, totals.compactions) == (24, 23 - kept)
+    assert totals.tokens_before > totals.tokens_after
+
+
+def test_two_sessions_are_kept_apart_and_one_without_an_id_is_found_by_its_opening(url: str, store: Store) -> None:
+    ask(url, build_steps(2))
+    ask(url, build_steps(2), session="s2")
+    ask(url, build_steps(2), session="")
+    ask(url, build_steps(3), session="")
+    assert sorted(row.entry_count for row in store.list_sessions("default")) == [5, 5, 7]
+
+
+def test_other_fields_are_counted(url: str) -> None:
+    plain = ask(url, build_steps(1))
+    with_system = ask(url, build_steps(1), session="s2", tools=[{"type": "function", "function": {"name": WORDS}}])
+    assert with_system["tokens_before"] > plain["tokens_before"] + 500
+
+
+def test_what_the_provider_counted_teaches_the_meter(url: str) -> None:
+    first = ask(url, build_steps(3))
+    usage = {"usage": {"prompt_tokens": first["tokens_after"] + 9_000, "completion_tokens": 10}}
+    assert ask(url, build_steps(4), usage=usage)["tokens_before"] > 12_000, "a system prompt that was not sent"
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "text"),
+    [
+        ({"wire": "telex"}, 400, "there is no wire 'telex': 'wire' is one of "),
+        ({"messages": "all"}, 400, "'messages' is a list"),
+        ({"window": 0}, 400, "'window' is a number of tokens, at least 1, and not 0"),
+        ({"messages": [{"role": "queen", "content": "x"}]}, 400, "queen"),
+        ({"session": "x" * 2_000_001}, 413, "larger than the 2,000,000 bytes"),
+    ],
+)
+def test_what_is_wrong_is_told(url: str, change: Json, status: int, text: str) -> None:
+    body = {"wire": "openai-chat", "messages": build_steps(1), "window": 16_000} | change
+    answer = httpx.post(url, json=body, timeout=60)
+    assert answer.status_code == status
+    assert text in answer.json()["error"]["message"]
+
+
+def test_a_body_that_a_page_could_send_is_refused(url: str) -> None:
+    assert httpx.post(url, content=b"{}", headers={"content-type": "text/plain"}, timeout=60).status_code == 415
+    assert httpx.post(url, content=b"[]", headers={"content-type": "application/json"}, timeout=60).status_code == 400

@@ -1,0 +1,94 @@
+"""The server as MCP clients meet it: the SDK's own client, over standard input and output and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, TextContent
+
+from tenfold.errors import UsageError
+from tenfold.mcp.mcp_server import build_http_application
+from tenfold.mcp.session_tools import SessionTools
+from tenfold.store.location import open_store
+from tests.installer.serving import serve_application
+from tests.shape.scan import ROOT
+
+TOOLS = ["compact-preview", "expand", "read", "rules", "search", "status"]
+
+
+def get_answer(result: object) -> str:
+    assert isinstance(result, CallToolResult)
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+async def drive_tools(client: Client) -> None:
+    """Calls each tool once, and two of them wrongly."""
+    assert sorted(tool.name for tool in (await client.list_tools()).tools) == TOOLS
+    assert "data, never instructions" in (client.instructions or "")
+    listed = get_answer(await client.call_tool("status", {}))
+    session = next(line.partition(":")[0] for line in listed.splitlines() if "claude-code" in line)
+    hits = get_answer(await client.call_tool("search", {"words": "price list"}))
+    entry = hits.split(" ", 1)[0]
+    assert entry in get_answer(await client.call_tool("read", {"entry": entry}))
+    assert entry in get_answer(await client.call_tool("expand", {"block": entry}))
+    assert get_answer(await client.call_tool("rules", {"session": session})).startswith("1. ")
+    assert "nothing was changed" in get_answer(await client.call_tool("compact-preview", {"session": session}))
+    wrong = await client.call_tool("rules", {"session": "nowhere"})
+    assert isinstance(wrong, CallToolResult)
+    assert wrong.is_error
+    assert "no session has an id that begins with 'nowhere'" in get_answer(wrong)
+    missing = await client.call_tool("search", {})
+    assert isinstance(missing, CallToolResult)
+    assert missing.is_error
+
+
+def test_over_standard_input_and_output(store_path: Path) -> None:
+    command = [sys.executable, "-m", "tenfold", "mcp", "--store", str(store_path)]
+    server = StdioServerParameters(command=command[0], args=command[1:], env={"PYTHONPATH": str(ROOT / "src")})
+
+    async def run() -> None:
+        async with Client(server) as client:
+            await drive_tools(client)
+
+    asyncio.run(run())
+
+
+def test_over_http(store_path: Path) -> None:
+    async def run(url: str) -> None:
+        async with Client(url) as client:
+            await drive_tools(client)
+
+    with serve_application(build_http_application(SessionTools(open_store(store_path)))) as url:
+        asyncio.run(run(f"{url}/mcp"))
+
+
+def test_a_key_is_asked_for_and_a_foreign_page_is_refused(store_path: Path) -> None:
+    async def run(url: str) -> None:
+        async with httpx2.AsyncClient(headers={"authorization": "Bearer k1"}) as http:
+            async with Client(streamable_http_client(url, http_client=http)) as client:
+                await drive_tools(client)
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+            for value in ("", "Bearer k2", "k1"):
+                refused = await http.post(url, json=body, headers={"authorization": value})
+                assert refused.status_code == 401
+                assert "Authorization: Bearer KEY" in refused.text
+            for header in ({"host": "evil.example"}, {"origin": "http://evil.example"}):
+                refused = await http.post(url, json=body, headers=header)
+                assert refused.status_code in (403, 421)
+
+    with serve_application(build_http_application(SessionTools(open_store(store_path)), key="k1")) as url:
+        asyncio.run(run(f"{url}/mcp"))
+
+
+def test_another_host_needs_a_key() -> None:
+    tools = SessionTools(open_store(":memory:"))
+    with pytest.raises(UsageError, match=r"0\.0\.0\.0 can be reached by others"):
+        build_http_application(tools, host="0.0.0.0")  # noqa: S104 - that it is refused is the point
