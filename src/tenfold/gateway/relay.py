@@ -88,7 +88,7 @@ class Relay:
                 await self._handle(incoming, record, receive, send)
                 note_attributes(record.get_attributes())
         except BodyTooLarge:
-            text = f"the body is larger than the {self._settings.max_body:,} bytes that this gateway takes: --max-body"
+            text = f"the body is larger than `max_body` of the gateway, {self._settings.max_body:,} bytes"
             await self._refuse(send, record, 413, text)
         except ClientGone:
             record.note = "the client closed the connection"
