@@ -47,7 +47,7 @@ class Served(Struct, frozen=True):
     that the API gives it: thinking at Anthropic (redacted if there is no text), a reasoning item at Responses, a
     thoughtSignature at Google; nothing at the others.
     A `body` is what an error answers, word for word. A stream ends after `breaks` events: in the middle of the body, or
-    `smoothly`, as if that were all.
+    `smoothly`, as if that were all. At Responses a text stands before calls only if it `speaks_first`.
     """
 
     text: str = ""
@@ -63,6 +63,7 @@ class Served(Struct, frozen=True):
     body: Json | None = None
     breaks: int | None = None
     smoothly: bool = False
+    speaks_first: bool = False
 
     @property
     def calls(self) -> tuple[tuple[str, str, Json], ...]:
@@ -253,7 +254,7 @@ def _build_responses(served: Served, model: str) -> Json:
         said.append(
             {"id": f"rs_{tag}", "type": "reasoning", "summary": summary, "encrypted_content": served.thought[1]}
         )
-    if served.text and not served.calls:
+    if served.text and (served.speaks_first or not served.calls):
         content = {"type": "output_text", "text": served.text, "annotations": []}
         said.append({"id": f"msg_{tag}", "type": "message", "role": "assistant", "content": [content]})
     for number, name, wanted in served.calls:

@@ -23,7 +23,7 @@ from tenfold.llm.choose import AUTO
 from tenfold.llm.prices import find_rates
 from tenfold.meter.counters import choose_counter
 from tenfold.meter.windows import find_window
-from tenfold.recall.tools import RecallTools
+from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.record.ask import Outcome
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import SessionInfo, Store
@@ -32,6 +32,7 @@ _ANSWER = re.compile(
     rb'"role"\s*:\s*"(?:assistant|model)"'
     rb'|"type"\s*:\s*"(?:function_call|custom_tool_call|local_shell_call|reasoning|compaction)"'
 )
+RECALL_NAMES = (SEARCH, READ, EXPAND)
 OVERFLOW_SHARE = 0.5
 """Down to which share of a refused request it is compacted where the window is not known."""
 
@@ -127,9 +128,10 @@ class LiveSessions:
         has_recall = False
         if sent is not request:
             sent = mark_compacted_prefix(sent, request.items)
-            has_recall = self._settings.recall == "inside" and "tools" in request.fields
+            schemas = self.open_recall(lane).build_schemas(request.wire) if self._settings.recall == "inside" else []
+            has_recall = bool(schemas) and not self._settings.shadow and sent.can_take_tools(RECALL_NAMES)
             if has_recall:
-                sent = sent.with_tools(self.open_recall(lane).build_schemas(request.wire))
+                sent = sent.with_tools(schemas)
         rates = find_rates(request.model) if hidden else None
         return PreparedRequest(
             request,
