@@ -23,7 +23,7 @@ from tenfold.gateway.upstreams import Upstreams
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
 from tests.llm.loopback import Got, Loopback, Served
-from tests.llm.provider_rules import find_refusal
+from tests.llm.provider_rules import Issued, find_refusal
 
 Json = dict[str, Any]
 KEY = "only-for-this-server"
@@ -77,7 +77,7 @@ class Talk:
         """Sends a request with the official client, and returns what it has in the end."""
         raise NotImplementedError
 
-    def add_results(self, calls: Sequence[str]) -> list[Json]:
+    def add_results(self, calls: Sequence[str], text: str = "seen") -> list[Json]:
         """The results of the calls of an answer, by the ends of their ids."""
         raise NotImplementedError
 
@@ -119,8 +119,8 @@ class ChatTalk(Talk):
         calls = [call["function"]["name"] for call in message.get("tool_calls", ())]
         return Final(choice.message.content or "", calls, choice.finish_reason, answer.usage.prompt_tokens, [message])
 
-    def add_results(self, calls: Sequence[str]) -> list[Json]:
-        return [{"role": "tool", "tool_call_id": f"call_{call}", "content": "seen"} for call in calls]
+    def add_results(self, calls: Sequence[str], text: str = "seen") -> list[Json]:
+        return [{"role": "tool", "tool_call_id": f"call_{call}", "content": text} for call in calls]
 
 
 class ResponsesTalk(Talk):
@@ -155,8 +155,8 @@ class ResponsesTalk(Talk):
         calls = [item["name"] for item in output if item["type"] == "function_call"]
         return Final(answer.output_text, calls, answer.status, answer.usage.input_tokens, output)
 
-    def add_results(self, calls: Sequence[str]) -> list[Json]:
-        return [{"type": "function_call_output", "call_id": f"call_{call}", "output": "seen"} for call in calls]
+    def add_results(self, calls: Sequence[str], text: str = "seen") -> list[Json]:
+        return [{"type": "function_call_output", "call_id": f"call_{call}", "output": text} for call in calls]
 
 
 class AnthropicTalk(Talk):
@@ -197,8 +197,8 @@ class AnthropicTalk(Talk):
         message = {"role": "assistant", "content": content}
         return Final(text, calls, answer.stop_reason, answer.usage.input_tokens, [message])
 
-    def add_results(self, calls: Sequence[str]) -> list[Json]:
-        given = [{"type": "tool_result", "tool_use_id": f"toolu_{call}", "content": "seen"} for call in calls]
+    def add_results(self, calls: Sequence[str], text: str = "seen") -> list[Json]:
+        given = [{"type": "tool_result", "tool_use_id": f"toolu_{call}", "content": text} for call in calls]
         return [{"role": "user", "content": given}]
 
 
@@ -216,10 +216,11 @@ class GeminiTalk(Talk):
 
     def build_step(self, step: int, result: str) -> list[Json]:
         response = {"functionResponse": {"name": "look", "response": {"result": result}}}
-        return [
-            {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {"path": f"src/{step}.py"}}}]},
-            {"role": "user", "parts": [response]},
-        ]
+        call = {"functionCall": {"name": "look", "args": {"path": f"src/{step}.py"}}}
+        return [{"role": "model", "parts": [call]}, {"role": "user", "parts": [response]}]
+
+    def build_history(self) -> list[Json]:
+        return [*super().build_history(), self.say("Go on.")]  # calls before the user's last words need no signature
 
     def ask(self, url: str, items: Sequence[Json], *, streamed: bool, extra: Mapping[str, Any] | None = None) -> Final:
         function = {"name": "look", "description": "Looks.", "parametersJsonSchema": PARAMETERS}
@@ -241,11 +242,11 @@ class GeminiTalk(Talk):
         stop, usage = answers[-1].candidates[0].finish_reason, answers[-1].usage_metadata
         return Final(text, calls, stop.value, usage.prompt_token_count, [{"role": "model", "parts": parts}])
 
-    def add_results(self, calls: Sequence[str]) -> list[Json]:
+    def add_results(self, calls: Sequence[str], text: str = "seen") -> list[Json]:
         return [
             {
                 "role": "user",
-                "parts": [{"functionResponse": {"name": "look", "response": {"result": "seen"}}} for _ in calls],
+                "parts": [{"functionResponse": {"name": "look", "response": {"result": text}}} for _ in calls],
             }
         ]
 
@@ -263,7 +264,8 @@ class Provider(Loopback):
     """
 
     def __init__(self, *answers: Served | Callable[[Got], Served]) -> None:
-        super().__init__(script=self._serve_round)
+        self.issued = Issued()
+        super().__init__(script=self._serve_round, sent=self.issued.note)
         self._answers = answers
         self.rounds: list[Got] = []
         self.refused: list[str] = []
@@ -271,7 +273,8 @@ class Provider(Loopback):
     def _serve_round(self, got: Got) -> Served:
         if not got.body.get("tools"):
             return Served("## Goal\nLook at the parts.")
-        broken = find_refusal(got.api, got.body)
+        issued = None if got.api == "messages" else self.issued  # of thinking, no server knows to which call it led
+        broken = find_refusal(got.api, got.body, issued=issued)
         if broken is not None:
             self.refused.append(f"request {len(self.rounds) + 1}: {broken.message}")
         self.rounds.append(got)

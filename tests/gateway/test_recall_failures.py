@@ -45,15 +45,16 @@ def test_an_error_behind_a_text_is_seen(wire: str, *, streamed: bool, status: in
         talk.ask(url, talk.build_history(), streamed=streamed)
 
 
+@both_ways
 @pytest.mark.parametrize("first", [look_up(), SPOKEN], ids=["silent", "spoken"])
 @pytest.mark.parametrize("at", [1, 2])
-def test_a_cut_in_any_round_is_seen(wire: str, first: Served, at: int) -> None:
+def test_a_cut_in_any_round_is_seen(wire: str, first: Served, at: int, *, streamed: bool) -> None:
     talk = TALKS[wire]
     answers = [first, Served("It is done, all of it.")]
     answers[at - 1] = replace(answers[at - 1], breaks=3)
     with Provider(*answers) as provider, serve_gateway(provider) as (url, gateway):
         with pytest.raises(Exception) as caught:
-            talk.ask(url, talk.build_history(), streamed=True)
+            talk.ask(url, talk.build_history(), streamed=streamed)
         assert isinstance(caught.value, (*FAILURES, httpx.HTTPError)) or "HTTPError" in str(type(caught.value).__mro__)
     assert b"tenfold_gateway_cut_responses_total 1.0" in gateway.log.render_metrics()
 

@@ -10,7 +10,7 @@ from tests.llm.loopback import Served
 both_ways = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 LOOK = Served(finish="tool", call=("n1", "look", {"path": "a.py"}))
 DONE = Served("It is done.")
-MANUAL = {"model": "claude-sonnet-4-5", "thinking": {"type": "enabled", "budget_tokens": 1_024}}
+MANUAL = {"model": "claude-haiku-4-5", "thinking": {"type": "enabled", "budget_tokens": 1_024}}
 
 
 @both_ways

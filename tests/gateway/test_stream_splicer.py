@@ -135,6 +135,18 @@ def test_an_event_that_cannot_be_read_passes() -> None:
     assert splicer.faults == 1
 
 
+def test_pings_pass_while_a_lookup_is_hidden() -> None:
+    ping = b'event: ping\ndata: {"type": "ping"}\n\n'
+    splicer = start_splicer("anthropic")
+    lookup = build_stream("anthropic", Served("Let me look.", "tool", call=SEARCH))
+    before = pass_through(splicer, lookup, 100)
+    assert b"Let me look." in before
+    assert pass_through(splicer, ping + b": still there\n\n", 9) == ping + b": still there\n\n"
+    silent = start_splicer("anthropic")
+    pass_through(silent, build_stream("anthropic", Served("", "tool", call=SEARCH)), 100)
+    assert pass_through(silent, ping, 9) == b""  # nothing may come before the answer has begun
+
+
 def test_gemini_parts_beside_a_lookup() -> None:
     parts: Sequence[dict[str, Any]] = [
         {"text": "So: "},

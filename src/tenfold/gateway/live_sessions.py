@@ -32,7 +32,6 @@ _ANSWER = re.compile(
     rb'"role"\s*:\s*"(?:assistant|model)"'
     rb'|"type"\s*:\s*"(?:function_call|custom_tool_call|local_shell_call|reasoning|compaction)"'
 )
-RECALL_NAMES = (SEARCH, READ, EXPAND)
 OVERFLOW_SHARE = 0.5
 """Down to which share of a refused request it is compacted where the window is not known."""
 
@@ -106,7 +105,7 @@ class LiveSessions:
         session = lane.session.session
         earlier = session.outcome
         after = await lane.session.before_model(
-            before, window=window, wire=request.wire, recall="tool" if self._settings.recall == "inside" else "none"
+            before, window=window, wire=request.wire, recall="tool" if self._can_recall(request) else "none"
         )
         lane.keep_list(request)
         outcome = session.outcome if session.outcome is not earlier else None
@@ -128,10 +127,9 @@ class LiveSessions:
         has_recall = False
         if sent is not request:
             sent = mark_compacted_prefix(sent, request.items)
-            schemas = self.open_recall(lane).build_schemas(request.wire) if self._settings.recall == "inside" else []
-            has_recall = bool(schemas) and not self._settings.shadow and sent.can_take_tools(RECALL_NAMES)
+            has_recall = self._can_recall(request)
             if has_recall:
-                sent = sent.with_tools(schemas)
+                sent = sent.with_tools(self.open_recall(lane).build_schemas(request.wire))
         rates = find_rates(request.model) if hidden else None
         return PreparedRequest(
             request,
@@ -144,6 +142,11 @@ class LiveSessions:
             note="" if self._find_window(request.model) else f"the window of {request.model} is unknown: set --window",
             has_recall=has_recall,
         )
+
+    def _can_recall(self, request: ModelRequest) -> bool:
+        """Whether the recall tools are added to a request once something of it is hidden."""
+        is_inside = self._settings.recall == "inside" and not self._settings.shadow
+        return is_inside and request.can_take_tools((SEARCH, READ, EXPAND))
 
     def open_recall(self, lane: Lane) -> RecallTools:
         """Opens the recall tools of a lane's session."""

@@ -93,7 +93,8 @@ class RecallLoop:
     async def run(self, response: httpx.Response, client: ClientAnswer) -> None:
         """Passes the answer to the client. `usage` is then what the first round reported."""
         try:
-            if "text/event-stream" in response.headers.get("content-type", ""):
+            kind = response.headers.get("content-type", "")
+            if "text/event-stream" in kind or (self._sent.is_stream and "json" not in kind):
                 await self._run_stream(response, client)
             else:
                 await self._run_whole(response, client)

@@ -85,6 +85,8 @@ class StreamSplicer:
         if kind == "error":
             self.has_error = True
             return (b"" if self.is_hiding else self._flush()) + self._place(held)
+        if self._form.opened_in and (held.event.is_comment or held.piece.value.get("type") == "ping"):
+            return held.event.raw  # it says that there is more to come, whatever is held back
         if self.is_hiding:
             if kind == "end":
                 self._hidden_end.append(held)
