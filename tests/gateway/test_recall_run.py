@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from tests.gateway.recall_setting import RECALLS, TALKS, Final, Provider, count_recalls, find_tools, serve_gateway
 from tests.llm.loopback import Got, Served
 
+Call = tuple[str, str, dict[str, Any]]
 TURNS = 30
 
 
@@ -24,16 +26,17 @@ class Wandering:
         """The next answer: work, a lookup, or both, with thinking and a text or without."""
         self.number += 1
         number, pick = f"w{self.number}", self.random.random
-        look = (number, "look", {"path": f"src/part{number}.py"})
+        look: Call = (number, "look", {"path": f"src/part{number}.py"})
         thought = (f"Thinking {number}.", f"signed-{number}") if pick() < 0.5 or got.api == "generate" else None
         text = f"Step {number}. " if pick() < 0.3 else ""
-        told = {"text": text, "speaks_first": True, "thought": thought, "tokens": (got.size // 4, 20)}
+        told: dict[str, Any] = {"text": text, "speaks_first": True, "thought": thought, "tokens": (got.size // 4, 20)}
         if "recall_search" not in find_tools(got) or pick() < 0.5:
             return Served(finish="tool", call=look, **told)
         self.lookups += 1
-        search = (f"r{number}", "recall_search", {"words": self.random.choice(("quokka", "alpha9", "nowhere", ""))})
-        read = (f"q{number}", self.random.choice(RECALLS), {"entry": str(self.random.randrange(60)), "part": 1})
-        first, *also = self.random.choice(([search], [search, read], [search, look], [look, search]))
+        search: Call = (f"r{number}", "recall_search", {"words": self.random.choice(("quokka", "alpha9", "none", ""))})
+        read: Call = (f"q{number}", self.random.choice(RECALLS), {"entry": str(self.random.randrange(60)), "part": 1})
+        choices: list[list[Call]] = [[search], [search, read], [search, look], [look, search]]
+        first, *also = self.random.choice(choices)
         return Served(finish="tool", call=first, also=tuple(also), **told)
 
 
