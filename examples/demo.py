@@ -1,5 +1,7 @@
 """Shows what Tenfold does, on the recorded sessions that ship with it: compact, inspect, search, expand, undo.
 
+At the end a scripted agent runs through the gateway, on this machine alone.
+
 It uses a temporary store and leaves nothing behind. It shows the library's own figures and does not measure quality.
 """
 
@@ -27,6 +29,8 @@ from tenfold.store.location import open_store
 from tenfold.text.terminal_safe import sanitize, to_one_line
 from tenfold.wire.marks import find_summary_mark
 
+from gateway_demo import show_gateway  # isort: skip - beside this script
+
 SESSIONS = Path(__file__).parent / "sessions"
 SHARE = 10
 
@@ -46,12 +50,13 @@ def main() -> int:
     with TemporaryDirectory(prefix="tenfold-demo-") as folder:
         store = open_store(Path(folder) / "demo.db")
         try:
-            show(f"{len(files)} recorded sessions, each taken to {SHARE} % of its tokens: no model, no key, no server")
+            show(f"{len(files)} recorded sessions, each taken to {SHARE} % of its tokens: no model, no key")
             show()
             done = [_compact_session(store, path) for path in files]
             _show_figures(done)
             _show_summary(done[0])
             held = [_check_search(one) for one in done] + [_check_undo(one) for one in done]
+            held.append(show_gateway(store))
         finally:
             store.close()
     show()

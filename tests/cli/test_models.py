@@ -162,6 +162,39 @@ def test_the_table_of_the_design_tiers_chooses_as_well(
     assert (told["policy"], told["rung"]) == ("tiers", "model")
 
 
+@pytest.mark.spec("tiers.D1")
+def test_a_session_without_a_model_goes_by_the_one_of_the_settings(
+    tenfold: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asked for --model, although the settings name one, and for --window, although the policy has a default."""
+    talk = [{"role": "user" if n % 2 else "assistant", "content": f"{n}: " + "hello " * 900} for n in range(150)]
+    file = write_messages(tmp_path / "talk.json", [{"role": "user", "content": "go"}, *talk])
+    settings = tmp_path / "tenfold.toml"
+    monkeypatch.setenv("TENFOLD_CONFIG", str(settings))
+    monkeypatch.delenv("TENFOLD_MODEL", raising=False)
+    settings.write_text('[compaction]\nmodel = "openai:gpt-4o-mini"\n')
+    with Loopback(script=make_writer("tiers")) as loopback:
+        monkeypatch.setenv("OPENAI_BASE_URL", get_base_url("openai:", loopback))
+        told = tenfold.run_json("compact", file)
+    assert (told["status"], told["policy"], told["rung"]) == ("compacted", "tiers", "model")
+    settings.write_text('[tenfold]\npolicy = "blocks"\n')
+    assert tenfold.run_json("compact", file, "--store", ":memory:")["status"] == "compacted"
+    for text, table in (
+        ("[compaction]\nauto = true\n", "[compaction]"),
+        ('[compaction]\n[tenfold]\nmodel = "auto"\n', "[tenfold]"),
+        ('[tenfold]\npolicy = "tiers"\n[tenfold.presets.tiers]\nmodel = "auto"\n', "[tenfold.presets.tiers]"),
+    ):
+        settings.write_text(text)
+        ran = tenfold("compact", file, "--to", "10%", "--store", ":memory:")
+        assert ran.code == 2
+        assert f'or write the line `model = "openai:gpt-5-mini"` under {table} in {settings}' in " ".join(
+            ran.err.split()
+        )
+    settings.write_text("[compaction]\n")
+    monkeypatch.setenv("TENFOLD_MODEL", "auto")
+    assert "or set TENFOLD_MODEL=openai:gpt-5-mini" in " ".join(tenfold("compact", file, "--to", "10%").err.split())
+
+
 def test_auto_needs_to_know_the_agents_model(tenfold: Cli, tmp_path: Path) -> None:
     talk = [{"role": "user", "content": "hello " * 900}, {"role": "assistant", "content": "well " * 900}]
     ran = tenfold("compact", write_messages(tmp_path / "talk.json", talk), "--to", "10%", "--model", "auto")

@@ -20,4 +20,6 @@ def test_the_demo_holds_what_it_says_and_leaves_nothing(tmp_path: Path) -> None:
     assert ran.stdout.count("the view it was before: yes") == len(
         list((ROOT / "examples" / "sessions").glob("*.json*"))
     )
+    assert "60 of 60" in ran.stdout, "the agent came through behind the gateway"
+    assert "is found by search: yes" in ran.stdout
     assert list(tmp_path.iterdir()) == []

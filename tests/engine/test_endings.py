@@ -84,7 +84,7 @@ def test_a_plan_that_saves_too_little_is_remembered_with_its_arithmetic() -> Non
     )
     outcome = session.compact(replace(session.build_call(window=900), demand="tool"))
     assert outcome.status == "nothing"
-    assert "the least worth a Block is 1,000" in outcome.reason
+    assert "the least worth a Block is 1,350" in outcome.reason, "1,000 by the counter"
     (attempt,) = get_attempts(session)
     assert outcome.reading_before is not None
     counted = outcome.reading_before.estimate

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import anthropic
 import openai
-import uvicorn
 from google import genai
 from google.genai import errors as google_errors
 from msgspec import Struct
 
 from tenfold.gateway.application import Gateway
-from tenfold.gateway.gateway_settings import GatewaySettings, RecallChoice
-from tenfold.gateway.upstreams import Upstreams
+from tenfold.gateway.gateway_settings import RecallChoice
 from tenfold.store.base import Store
-from tenfold.store.location import open_store
+from tests.gateway.serving import serve_gateway
 from tests.llm.loopback import Got, Loopback, Served
 from tests.llm.provider_rules import Issued, find_refusal
 
@@ -297,29 +292,13 @@ def look_up(number: str = "r1", words: str = "quokka marmalade", **fields: Any) 
 
 
 @contextmanager
-def serve_gateway(
+def serve_recall(
     provider: Loopback, *, recall: RecallChoice = "inside", store: Store | None = None
 ) -> Iterator[tuple[str, Gateway]]:
     """Runs a gateway in front of a provider and gives its address."""
-    settings = GatewaySettings(
-        upstreams=Upstreams(everything=provider.url), window=WINDOW, summary_model="none", recall=recall
-    )
-    gateway = Gateway(settings, store or open_store(":memory:"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(
-        uvicorn.Config(gateway.application, host="127.0.0.1", port=port, log_level="critical", ws="none")
-    )
-    thread = threading.Thread(target=server.run, name="gateway", daemon=True)
-    thread.start()
-    while not server.started and thread.is_alive():
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{port}", gateway
-    finally:
-        server.should_exit = True
-        thread.join(20)
+    settings = {"window": WINDOW, "summary_model": "none", "recall": recall}
+    with serve_gateway(provider.url, store=store, **settings) as served:
+        yield served.url, served.gateway
 
 
 def count_recalls(gateway: Gateway) -> int:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.store.location import open_store
-from tests.gateway.recall_setting import FAILURES, TALKS, Provider, look_up, serve_gateway
+from tests.gateway.recall_setting import FAILURES, TALKS, Provider, look_up, serve_recall
 from tests.llm.loopback import Got, Served
 
 pytestmark = pytest.mark.parametrize("wire", TALKS)
@@ -25,7 +25,7 @@ def test_an_error_of_the_provider_passes(wire: str, *, streamed: bool, status: i
     failing = Served(status=status, error="come back later")
     with (
         Provider(look_up(), failing) as provider,
-        serve_gateway(provider) as (url, _),
+        serve_recall(provider) as (url, _),
         pytest.raises(FAILURES, match="come back later") as caught,
     ):
         talk.ask(url, talk.build_history(), streamed=streamed)
@@ -39,7 +39,7 @@ def test_an_error_behind_a_text_is_seen(wire: str, *, streamed: bool, status: in
     failing = Served(status=status, error="come back later")
     with (
         Provider(SPOKEN, failing) as provider,
-        serve_gateway(provider) as (url, _),
+        serve_recall(provider) as (url, _),
         pytest.raises(FAILURES, match="come back later"),
     ):
         talk.ask(url, talk.build_history(), streamed=streamed)
@@ -52,7 +52,7 @@ def test_a_cut_in_any_round_is_seen(wire: str, first: Served, at: int, *, stream
     talk = TALKS[wire]
     answers = [first, Served("It is done, all of it.")]
     answers[at - 1] = replace(answers[at - 1], breaks=3)
-    with Provider(*answers) as provider, serve_gateway(provider) as (url, gateway):
+    with Provider(*answers) as provider, serve_recall(provider) as (url, gateway):
         with pytest.raises(Exception) as caught:
             talk.ask(url, talk.build_history(), streamed=streamed)
         assert isinstance(caught.value, (*FAILURES, httpx.HTTPError)) or "HTTPError" in str(type(caught.value).__mro__)
@@ -69,7 +69,7 @@ def test_a_fault_in_a_lookup_leaves_what_was_said(wire: str, *, streamed: bool, 
         return SPOKEN
 
     store = open_store(str(tmp_path / "log.db"))
-    with Provider(answer) as provider, serve_gateway(provider, store=store) as (url, gateway):
+    with Provider(answer) as provider, serve_recall(provider, store=store) as (url, gateway):
         final = talk.ask(url, talk.build_history(), streamed=streamed)
     assert (final.text, final.calls) == ("Let me look that up. ", [])
     assert final.stop in ("stop", "end_turn", "completed", "STOP")

@@ -16,7 +16,7 @@ from tests.gateway.recall_setting import (
     count_recalls,
     find_tools,
     look_up,
-    serve_gateway,
+    serve_recall,
 )
 from tests.llm.loopback import SPOKEN, Served
 from tests.llm.streams import stream_events
@@ -36,7 +36,7 @@ def assert_clean(final: Final, provider: Provider) -> None:
 @both_ways
 def test_a_lookup_is_answered_with_the_hidden_past(wire: str, *, streamed: bool) -> None:
     talk = TALKS[wire]
-    with Provider(look_up(thought=("Hm.", "sig1")), DONE) as provider, serve_gateway(provider) as (url, gateway):
+    with Provider(look_up(thought=("Hm.", "sig1")), DONE) as provider, serve_recall(provider) as (url, gateway):
         final = talk.ask(url, talk.build_history(), streamed=streamed)
     first, second = provider.rounds
     assert find_tools(first) == ["look", *RECALLS]
@@ -51,7 +51,7 @@ def test_a_lookup_is_answered_with_the_hidden_past(wire: str, *, streamed: bool)
 def test_the_client_goes_on_with_what_it_was_given(wire: str, *, streamed: bool) -> None:
     talk = TALKS[wire]
     answers = (look_up(thought=("Hm.", "sig1")), LOOK, look_up("r2", thought=("Hm.", "sig3")), DONE)
-    with Provider(*answers) as provider, serve_gateway(provider) as (url, gateway):
+    with Provider(*answers) as provider, serve_recall(provider) as (url, gateway):
         items = talk.build_history()
         first = talk.ask(url, items, streamed=streamed)
         assert first.calls == ["look"]
@@ -75,7 +75,7 @@ def test_several_lookups_in_a_row_and_at_once(wire: str, *, streamed: bool) -> N
         also=(("r2", "recall_read", {"entry": "8"}), ("r3", "recall_expand", {"wrong": 1})),
     )
     read = Served(finish="tool", call=("r4", "recall_read", {"entry": "8", "around": 1}))
-    with Provider(several, read, DONE) as provider, serve_gateway(provider) as (url, gateway):
+    with Provider(several, read, DONE) as provider, serve_recall(provider) as (url, gateway):
         final = talk.ask(url, talk.build_history(), streamed=streamed)
     assert final.text == "It is done."
     assert_clean(final, provider)
@@ -89,7 +89,7 @@ def test_several_lookups_in_a_row_and_at_once(wire: str, *, streamed: bool) -> N
 def test_what_was_said_before_a_lookup_stays_in_a_stream(wire: str, *, streamed: bool) -> None:
     talk = TALKS[wire]
     first = look_up(text="Let me look that up. ", speaks_first=True, tokens=(1_000, 5))
-    with Provider(first, LOOK) as provider, serve_gateway(provider) as (url, gateway):
+    with Provider(first, LOOK) as provider, serve_recall(provider) as (url, gateway):
         items = talk.build_history()
         final = talk.ask(url, items, streamed=streamed)
         talk.ask(url, [*items, *final.message, *talk.add_results(["n1"])], streamed=streamed)
@@ -103,7 +103,7 @@ def test_what_was_said_before_a_lookup_stays_in_a_stream(wire: str, *, streamed:
 @both_ways
 def test_without_a_lookup_the_bytes_pass(wire: str, *, streamed: bool) -> None:
     talk = TALKS[wire]
-    with Provider(LOOK) as provider, serve_gateway(provider) as (url, _):
+    with Provider(LOOK) as provider, serve_recall(provider) as (url, _):
         answer = send_plain(talk, url, streamed=streamed)
     model = provider.rounds[0].model
     whole = SPOKEN[provider.rounds[0].api](LOOK, model)
@@ -117,7 +117,7 @@ def test_without_a_lookup_the_bytes_pass(wire: str, *, streamed: bool) -> None:
 @both_ways
 def test_without_recall_nothing_is_added(wire: str, *, streamed: bool) -> None:
     talk = TALKS[wire]
-    with Provider(look_up()) as provider, serve_gateway(provider, recall="none") as (url, gateway):
+    with Provider(look_up()) as provider, serve_recall(provider, recall="none") as (url, gateway):
         final = talk.ask(url, talk.build_history(), streamed=streamed)
     assert find_tools(provider.rounds[0]) == ["look"]
     assert final.calls == ["recall_search"]  # the model made it up, and the client is told
@@ -127,7 +127,7 @@ def test_without_recall_nothing_is_added(wire: str, *, streamed: bool) -> None:
 
 def test_a_tool_of_the_clients_own_with_that_name_keeps_it(wire: str) -> None:
     talk = TALKS[wire]
-    with Provider(look_up()) as provider, serve_gateway(provider) as (url, _):
+    with Provider(look_up()) as provider, serve_recall(provider) as (url, _):
         answer = send_plain(talk, url, streamed=False, name="recall_search")
     assert find_tools(provider.rounds[0]) == ["recall_search"]
     assert b"recall_search" in answer.content

@@ -12,7 +12,7 @@ from tests.gateway.recall_setting import (
     count_recalls,
     find_tools,
     look_up,
-    serve_gateway,
+    serve_recall,
 )
 from tests.llm.loopback import Got, Served
 
@@ -29,7 +29,7 @@ def test_a_call_behind_a_lookup_is_made_again(wire: str, *, streamed: bool) -> N
     talk = TALKS[wire]
     first = Served(finish="tool", call=SEARCH, also=(LOOK,), thought=("Both.", "sig1"))
     again = Served(finish="tool", call=("n2", "look", {"path": "a.py"}), thought=("Now.", "sig2"))
-    with Provider(first, again) as provider, serve_gateway(provider) as (url, gateway):
+    with Provider(first, again) as provider, serve_recall(provider) as (url, gateway):
         final = talk.ask(url, talk.build_history(), streamed=streamed)
     assert final.calls == ["look"]
     assert "n2" in str(final.message) or wire == "gemini"
@@ -43,7 +43,7 @@ def test_a_call_before_a_lookup_is_the_clients_in_a_stream(wire: str, *, streame
     """It has passed already, so that the lookup is left out; the model makes it again."""
     talk = TALKS[wire]
     first = Served(finish="tool", call=LOOK, also=(SEARCH, ("n2", "look", {"path": "b.py"})), thought=("All.", "sig1"))
-    with Provider(first, DONE) as provider, serve_gateway(provider) as (url, gateway):
+    with Provider(first, DONE) as provider, serve_recall(provider) as (url, gateway):
         items = talk.build_history()
         final = talk.ask(url, items, streamed=streamed)
         if streamed:
@@ -63,7 +63,7 @@ def test_after_four_rounds_the_model_has_to_answer(wire: str, *, streamed: bool)
     def answer(got: Got) -> Served:
         return look_up(f"r{len(provider.rounds)}") if "recall_search" in find_tools(got) else DONE
 
-    with Provider(answer) as provider, serve_gateway(provider) as (url, gateway):
+    with Provider(answer) as provider, serve_recall(provider) as (url, gateway):
         final = talk.ask(url, talk.build_history(), streamed=streamed)
     assert final.text == "It is done."
     assert [len(find_tools(got)) for got in provider.rounds] == [4, 4, 4, 4, 1]
@@ -81,7 +81,7 @@ def test_a_lookup_without_the_tools_is_left_out(wire: str, *, streamed: bool) ->
             f"r{number}", text="All I know." if spoken else "", speaks_first=spoken, thought=("Hm.", f"sig{number}")
         )
 
-    with Provider(answer) as provider, serve_gateway(provider) as (url, _):
+    with Provider(answer) as provider, serve_recall(provider) as (url, _):
         final = talk.ask(url, talk.build_history(), streamed=streamed)
     assert (final.text, final.calls) == ("All I know.", [])
     assert final.stop in ("stop", "end_turn", "completed", "STOP")
@@ -92,7 +92,7 @@ def test_nothing_but_lookups_is_an_error(wire: str, *, streamed: bool) -> None:
     talk = TALKS[wire]
     with (
         Provider(lambda _: look_up(f"r{len(provider.rounds)}")) as provider,
-        serve_gateway(provider) as (url, _),
+        serve_recall(provider) as (url, _),
         pytest.raises(FAILURES, match="no answer came but lookups"),
     ):
         talk.ask(url, talk.build_history(), streamed=streamed)
@@ -102,7 +102,7 @@ def test_nothing_but_lookups_is_an_error(wire: str, *, streamed: bool) -> None:
 def test_what_does_not_fit_is_left_out(wire: str, *, streamed: bool) -> None:
     talk = TALKS[wire]
     too_long = Served(status=400, error="prompt is too long: 9000 tokens > 8000 maximum")
-    with Provider(look_up(), too_long, DONE) as provider, serve_gateway(provider) as (url, _):
+    with Provider(look_up(), too_long, DONE) as provider, serve_recall(provider) as (url, _):
         final = talk.ask(url, talk.build_history(), streamed=streamed)
     assert final.text == "It is done."
     assert [len(find_tools(got)) for got in provider.rounds] == [4, 4, 1]

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.recall_setting import RECALLS, TALKS, Final, Provider, count_recalls, find_tools, serve_gateway
+from tests.gateway.recall_setting import (
+    RECALLS,
+    TALKS,
+    Final,
+    Provider,
+    count_recalls,
+    find_tools,
+    look_up,
+    serve_recall,
+)
 from tests.llm.loopback import Got, Served
 
 Call = tuple[str, str, dict[str, Any]]
@@ -44,7 +53,7 @@ class Wandering:
 @pytest.mark.parametrize("wire", TALKS)
 def test_a_long_run_with_lookups(wire: str, *, streamed: bool) -> None:
     talk, model = TALKS[wire], Wandering(len(wire))
-    with Provider(model.answer) as provider, serve_gateway(provider) as (url, gateway):
+    with Provider(model.answer) as provider, serve_recall(provider) as (url, gateway):
         items = talk.build_history()
         for turn in range(TURNS):
             final = talk.ask(url, items, streamed=streamed)
@@ -55,6 +64,24 @@ def test_a_long_run_with_lookups(wire: str, *, streamed: bool) -> None:
     assert len(provider.rounds) > TURNS
     assert gateway.log.totals.sessions == {next(iter(gateway.log.totals.sessions)): TURNS}
     assert max(got.size for got in provider.rounds) // 4 < 12_000  # the window, and four rounds of results
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_a_conversation_that_the_provider_holds_is_the_one_that_the_client_saw(*, streamed: bool) -> None:
+    talk = TALKS["openai-responses"]
+    spoken = look_up(text="Let me look that up. ", speaks_first=True)
+    look = Served(finish="tool", call=("n1", "look", {"path": "a.py"}))
+    with Provider(spoken, look, Served("It is done.")) as provider, serve_recall(provider) as (url, _):
+        first = talk.ask(url, talk.build_history(), streamed=streamed, extra={"store": True})
+        held = {"store": True, "previous_response_id": "resp_1"}
+        final = talk.ask(url, talk.add_results(["n1"]), streamed=streamed, extra=held)
+    sent = provider.rounds[2].body
+    assert (first.calls, final.text) == (["look"], "It is done.")
+    assert "previous_response_id" not in sent
+    assert "recall_search" not in str(sent["input"][-4:])
+    assert [item["type"] for item in sent["input"][-2:]] == ["function_call", "function_call_output"]
+    assert ("Let me look that up. " in str(sent["input"])) == streamed
+    assert provider.refused == []
 
 
 def find_ids(final: Final) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.blocks import blocks
 from tenfold.engine.drive import Answerer
+from tenfold.meter.counters import measure_messages
 from tenfold.record.block import Block
-from tenfold.record.message import Message
+from tenfold.record.message import Message, Text, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.sqlite import SqliteStore
 from tests.engine.making import (
@@ -64,6 +66,36 @@ def get_texts(messages: Sequence[Message]) -> list[str]:
     return [next((getattr(p, "text", "") for p in m.parts if getattr(p, "text", "")), "") for m in messages]
 
 
+def get_view_text(session: Session) -> str:
+    """All text in view."""
+    return "\n".join(map(get_text, session.view.get_messages()))
+
+
+def make_line(text: str) -> Message:
+    """A message as a strategy writes it."""
+    return Message("user", (Text(text),), "tenfold")
+
+
+def count_tokens(messages: Sequence[Message]) -> int:
+    """Tokens of a list."""
+    return sum(measure_messages(messages, COUNTER))
+
+
 def count_view_tokens(session: Session) -> int:
     """Tokens of the view."""
     return sum(session.get_message_sizes().values())
+
+
+class HookRecorder:
+    """The two hooks of the design, one of them a coroutine, and a sender. `heard` is what they were given, in order."""
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+
+    def record_before(self, tokens: int, messages: int) -> bool:
+        self.heard.append(("before", tokens, messages))
+        return True
+
+    async def record_after(self, *figures: int) -> None:
+        await asyncio.sleep(0)
+        self.heard.append(("after", *figures))

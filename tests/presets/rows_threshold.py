@@ -190,9 +190,9 @@ ROWS: tuple[Row, ...] = (
         ("threshold.15", "threshold.W7", "threshold.D8"),
         "mechanical fallback",
         "tenfold.summarize.briefing.write_fallback",
-        "the earlier summary, `---`, then a line for each message with its first 200 characters, fewer where there "
-        "is no room, those of tools first. It is bounded: with no room for 20 characters each, the oldest have no "
-        "line (the document sets no bound)",
+        "the earlier summary, `---`, then a line for each message with its first 200 characters. Where there is no "
+        "room: 60 of what the user said, then of what the model said, then 200 of either, then tools; the newest "
+        "first. A line counts the messages that have none (the document sets no bound)",
         "it('', [], budget=10, count=lambda texts: [0] * len(texts)) == ''",
     ),
     Row(
@@ -283,8 +283,8 @@ ROWS: tuple[Row, ...] = (
         "tenfold.trigger.guard.decide",
         "one estimator decides and accepts; after a Block nothing happens until the view has grown. What the "
         "reports hold beside our count is learned; where no summary can help, code writes it, and a floor over the "
-        "window is `unsatisfiable`, said once. A model is asked again after three messages of the user or six answers, "
-        "and code writes what is due sooner",
+        "window is `unsatisfiable`, said once. A model is asked again after three messages of the user or six answers "
+        "for each time that it was asked for the newest text, and code writes what is due sooner",
         "callable(it)",
     ),
     Row(

@@ -31,6 +31,8 @@ MINIMAL_SUMMARY = 250
 Tools = Callable[[int], Sequence[int]]
 """The characters of each tool result in a turn, which is counted from 1; none for a turn without tools."""
 Report = Callable[[int], int]
+Presence = Callable[[int], float]
+"""The part of the hidden tokens that is there at a step, which is counted from 0."""
 
 
 def use_no_tools(_turn: int) -> Sequence[int]:
@@ -48,11 +50,17 @@ def report_truly(real: int) -> int:
     return real
 
 
+def hide_always(_step: int) -> float:
+    """A provider that counts the same beside the view at every step."""
+    return 1.0
+
+
 class Setup(Struct, frozen=True):
     """One row: sizes in characters, `window` in tokens. `parallel` tools are one batch and answered together.
 
-    `hidden` are tokens that the provider counts and the guard never sees. `report` makes the reported tokens of the
-    counted ones; 0 reports nothing.
+    `hidden` are tokens that the provider counts and the guard never sees, as far as `presence` has them there.
+    `report` makes the reported tokens of the counted ones; 0 reports nothing. `summary` is what the summariser answers,
+    however few words it is asked for.
     """
 
     window: int
@@ -65,6 +73,8 @@ class Setup(Struct, frozen=True):
     parallel: bool = False
     hidden: int = 0
     report: Report = report_truly
+    presence: Presence = hide_always
+    summary: str = SUMMARY
 
 
 class Ran(Struct, frozen=True):
@@ -96,7 +106,7 @@ class Host:
 
     def __init__(self, setup: Setup, *options: Option) -> None:
         self.setup = setup
-        self.model = ScriptedModel([ScriptedReply(SUMMARY)], repeat=True)
+        self.model = ScriptedModel([ScriptedReply(setup.summary)], repeat=True)
         self.guard = ContextGuard().add(
             "agent", self.model, with_max_tokens(setup.window), *options, counter=CharacterCounter()
         )
@@ -121,9 +131,9 @@ class Host:
         if self.session.outcome is not None:
             self.outcomes.append(self.session.outcome)
         self.called.extend([len(self.reals)] * (len(self.model.asks) - before))
-        self.reals.append(self.count(request))
-        if self.reals[-1] > self.setup.window >= self.count_least(request):
-            self.overflows.append(len(self.reals) - 1)
+        if (real := self.count(request)) > self.setup.window >= self.count_least(request):
+            self.overflows.append(len(self.reals))
+        self.reals.append(real)
         self.contents.append({"role": "assistant", "content": answer})
         if self.setup.usage:
             usage = {"input_tokens": self.setup.report(self.reals[-1]), "output_tokens": 30}
@@ -131,8 +141,9 @@ class Host:
         return request
 
     def count(self, request: dict[str, Any]) -> int:
-        """What the provider counts of a request."""
-        return self.setup.hidden + int(estimate_request(request) * self.setup.ratio)
+        """What the provider counts of the next request."""
+        hidden = int(self.setup.hidden * self.setup.presence(len(self.reals)))
+        return hidden + int(estimate_request(request) * self.setup.ratio)
 
     def count_least(self, request: dict[str, Any]) -> int:
         """What it would count of the least to be sent: the newest step, the user's words, and a minimal summary."""

@@ -25,7 +25,7 @@ from tenfold.engine.drive import Answerer
 from tenfold.meter.counters import CharacterCounter
 from tenfold.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.record.block import Block, ModelCost, Replacement
-from tenfold.record.entry import Attempt, Entry, MessageEntry, get_message
+from tenfold.record.entry import Attempt, Entry, MessageEntry, Usage, get_message
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.sqlite import SqliteStore
@@ -145,6 +145,14 @@ def make_session(
     return session
 
 
+def make_reported_session(tokens: int = 40_000) -> Session:
+    """A session of six exchanges whose provider counts so many tokens, several times what the counter does."""
+    session = make_session(make_exchanges(6))
+    session.use_model("m")
+    session.append(make_user("x"), make_answer("y"), usage=Usage(tokens, 10, model="m"))
+    return session
+
+
 class QuietModel(FunctionModel):
     """A model that answers "Fine." and reports no usage. At its first request it calls `tool`, if it is given one.
 
@@ -218,6 +226,13 @@ def get_summary(session: Session) -> str:
         for s in reversed(list(session.view.get_visible_messages()))
         if not s.is_original and s.original_position is None
     )
+
+
+def read_file_lists(text: str) -> tuple[list[str], list[str]]:
+    """The lines of a summary's lists of files, read and modified ones."""
+    lists = (text.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0] for tag in ("read-files", "modified-files"))
+    read, modified = (found.splitlines() for found in lists)
+    return read, modified
 
 
 def get_replacement(block: Block) -> Replacement:

@@ -35,16 +35,17 @@ from tenfold.events import CompactionEnd, CompactionSkip, CompactionStart, Event
 from tenfold.llm.scripted_model import ScriptedModel
 from tenfold.plan.stages.levels import DropBetweenStage
 from tenfold.record.block import Block
-from tenfold.record.message import get_text
 from tenfold.session import Session
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.prompt_files import with_prompts
 from tests.presets.making_blocks import (
     COUNTER,
     FILLER,
+    HookRecorder,
     count_view_tokens,
     get_newest_block,
     get_texts,
+    get_view_text,
     make_loop,
     make_reply,
     make_session,
@@ -82,25 +83,19 @@ def test_it_is_checked_before_each_call_after_what_was_queued() -> None:
 @pytest.mark.spec("blocks.C8", "blocks.C9")
 def test_hooks_and_events_come_in_the_published_order() -> None:
     session = make_full_session()
-    heard: list[object] = []
-
-    def record_before(tokens: int, messages: int) -> bool:
-        heard.append(("before", tokens, messages))
-        return True
-
-    async def record_after(*figures: int) -> None:
-        await asyncio.sleep(0)
-        heard.append(("after", *figures))
-
+    hooks = HookRecorder()
     session.use_answerer(
         with_hooks(
-            session, before_compaction_start=record_before, after_compaction_end=record_after, sender=heard.append
+            session,
+            before_compaction_start=hooks.record_before,
+            after_compaction_end=hooks.record_after,
+            sender=hooks.heard.append,
         )
     )
     tokens, messages = session.take_reading().tokens, len(session.view.get_messages())
     outcome = session.compact(window=WINDOW)
     assert outcome.status == "compacted"
-    first, started, ended, last = heard
+    first, started, ended, last = hooks.heard
     assert first == ("before", tokens, messages)
     assert isinstance(started, CompactionStarted)
     assert (started.loop_id, started.estimated_tokens, started.message_count) == ("run-2", tokens, messages)
@@ -387,4 +382,4 @@ def test_the_sessions_own_events_are_the_same_in_its_words() -> None:
     kinds = [type(e) for e in heard if not hasattr(e, "fill")]
     assert kinds[:2] == [CompactionStart, CompactionEnd]
     assert set(kinds[2:]) <= {CompactionSkip}
-    assert "[Summary]" in "\n".join(map(get_text, session.view.get_messages()))
+    assert "[Summary]" in get_view_text(session)

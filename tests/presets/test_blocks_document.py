@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from datetime import UTC, datetime
 
 import pytest
@@ -35,13 +35,15 @@ from tenfold.designs.blocks import (
 from tenfold.engine.drive import Answerer
 from tenfold.errors import BadInput, UsageError
 from tenfold.llm.scripted_model import ScriptedModel
-from tenfold.meter.counters import measure_messages
 from tenfold.record.ask import Answer, Ask, SummaryAsk
-from tenfold.record.message import Message, Text, get_text
+from tenfold.record.message import get_text
 from tests.presets.making_blocks import (
     COUNTER,
+    count_tokens,
     count_view_tokens,
+    get_view_text,
     make_call,
+    make_line,
     make_loop,
     make_reply,
     make_result,
@@ -50,10 +52,6 @@ from tests.presets.making_blocks import (
 )
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-
-
-def make_line(text: str) -> Message:
-    return Message("user", (Text(text),), "tenfold")
 
 
 @pytest.mark.spec("blocks.D1")
@@ -230,7 +228,7 @@ def test_an_own_compact_may_be_a_coroutine_that_asks_a_model() -> None:
     session = make_session([make_loop(30)], policy, answerer=Answerer(model=model))
     outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
     assert (outcome.status, outcome.spent.calls) == ("compacted", 1)
-    shown = "\n".join(map(get_text, session.view.get_messages()))
+    shown = get_view_text(session)
     assert "one after the other" in shown
     made = get_loop_records(session)[0].compaction_block
     assert made is not None
@@ -288,7 +286,7 @@ def test_an_own_compact_that_gives_no_block_is_reported() -> None:
     outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
     assert outcome.status == "compacted"
     assert any("compact gave a NoneType" in note for note in outcome.notes)
-    assert "[Summary] I look at part 5." in "\n".join(map(get_text, session.view.get_messages()))
+    assert "[Summary] I look at part 5." in get_view_text(session)
 
 
 @pytest.mark.spec("blocks.D17")
@@ -301,10 +299,6 @@ def test_the_default_strategy_for_lists_is_the_function() -> None:
         assert [m.role for m in by_strategy] == [m.role for m in by_function]
         assert count_tokens(by_strategy) == count_tokens(by_function) <= window
         assert messages == make_loop(30), "the list that was given stays as it is"
-
-
-def count_tokens(messages: Sequence[Message]) -> int:
-    return sum(measure_messages(messages, COUNTER))
 
 
 @pytest.mark.spec("blocks.D18")

@@ -26,7 +26,6 @@ from tenfold.designs.blocks import (
     compact_in_memory,
     should_compact,
 )
-from tenfold.meter.counters import measure_messages
 from tenfold.record.message import Message, Text, get_text, get_tool_result
 from tenfold.session import Session
 from tenfold.view.rules import check_messages
@@ -36,6 +35,8 @@ from tests.laws.strategies import ENGINE, Log
 from tests.presets.making_blocks import (
     COUNTER,
     FILLER,
+    HookRecorder,
+    count_tokens,
     count_view_tokens,
     get_newest_block,
     make_reply,
@@ -77,51 +78,39 @@ class Raises:
         raise RuntimeError(f"no room for {len(messages)} in {config.max_context_tokens}")
 
 
-def count(messages: Sequence[Message]) -> int:
-    return sum(measure_messages(messages, COUNTER))
-
-
 @pytest.mark.spec("blocks.D15")
 @pytest.mark.parametrize("strategy", [None, Halves()])
 def test_hooks_and_events_stand_around_the_in_memory_mode(strategy: CompactionStrategy | None) -> None:
-    assert 81_000 <= count(FULL) < 96_000
-    heard: list[object] = []
-
-    def record_before(tokens: int, messages: int) -> bool:
-        heard.append(("before", tokens, messages))
-        return True
-
-    async def record_after(*figures: int) -> None:
-        await asyncio.sleep(0)
-        heard.append(("after", *figures))
-
+    assert 81_000 <= count_tokens(FULL) < 96_000
+    hooks = HookRecorder()
     made = compact_in_memory(
         FULL,
         replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=strategy)),
         loop_id="run-1",
-        before_compaction_start=record_before,
-        after_compaction_end=record_after,
-        sender=heard.append,
+        before_compaction_start=hooks.record_before,
+        after_compaction_end=hooks.record_after,
+        sender=hooks.heard.append,
     )
-    assert count(made) < count(FULL) * 6 // 10
-    first, started, ended, last = heard
-    assert first == ("before", count(FULL), len(FULL))
+    before, after = count_tokens(FULL), count_tokens(made)
+    assert after < before * 6 // 10
+    first, started, ended, last = hooks.heard
+    assert first == ("before", before, len(FULL))
     assert isinstance(started, CompactionStarted)
-    assert (started.loop_id, started.estimated_tokens, started.message_count) == ("run-1", count(FULL), len(FULL))
+    assert (started.loop_id, started.estimated_tokens, started.message_count) == ("run-1", before, len(FULL))
     assert isinstance(ended, CompactionEnded)
     assert (ended.messages_before, ended.messages_after) == (len(FULL), len(made))
-    assert (ended.estimated_tokens_before, ended.estimated_tokens_after) == (count(FULL), count(made))
+    assert (ended.estimated_tokens_before, ended.estimated_tokens_after) == (before, after)
     assert (ended.loop_id, ended.loops_compacted) == ("run-1", 0)
     assert ended.timestamp >= started.timestamp > 0
-    assert last == ("after", len(FULL), len(made), count(FULL), count(made))
+    assert last == ("after", len(FULL), len(made), before, after)
 
 
 @pytest.mark.spec("blocks.D15", "blocks.Y8")
 def test_what_fires_in_memory_also_compacts_and_what_does_not_fire_is_quiet() -> None:
     heard: list[object] = []
     made = compact_in_memory(FULL, DEFAULT, sender=heard.append)
-    assert count(made) <= 40_000
-    assert not should_compact(count(made), DEFAULT)
+    assert count_tokens(made) <= 40_000
+    assert not should_compact(count_tokens(made), DEFAULT)
     assert compact_in_memory(made, DEFAULT, before_compaction_start=lambda *_: False, sender=heard.append) == made
     assert [type(e).__name__ for e in heard] == ["CompactionStarted", "CompactionEnded"]
     own = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Halves()))
@@ -135,7 +124,7 @@ def test_in_a_small_window_more_is_left_than_nothing() -> None:
     """The assumed system prompt of 4,000 tokens would take all of it; the trigger takes it for a quarter."""
     small = replace(DEFAULT, max_context_tokens=4_000)
     made = compact_in_memory(FULL, small)
-    assert 1_000 < count(made) <= 1_600
+    assert 1_000 < count_tokens(made) <= 1_600
 
 
 class Clears(Halves):
@@ -189,7 +178,7 @@ def test_what_raises_in_memory_is_logged_and_the_levels_stand_in(caplog: pytest.
             after_compaction_end=fail,  # type: ignore[arg-type]
             sender=heard.append,
         )
-    assert count(made) <= 40_000
+    assert count_tokens(made) <= 40_000
     assert [type(e).__name__ for e in heard] == ["CompactionStarted", "CompactionEnded"]
     said = " ".join(caplog.messages)
     assert "before_compaction_start: it raised RuntimeError: no index" in said
@@ -211,11 +200,11 @@ def test_a_strategy_of_no_use_in_a_plan_is_logged(
 ) -> None:
     config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=strategy))
     with caplog.at_level(logging.WARNING, logger="tenfold"):
-        made = tenfold.compact(make_rows(FULL), to=count(FULL) // 10, policy=build_policy(config, COUNTER))
+        made = tenfold.compact(make_rows(FULL), to=count_tokens(FULL) // 10, policy=build_policy(config, COUNTER))
         assert made.outcome.status == "compacted"
         assert f"in_memory_strategy: {problem}" in " ".join(caplog.messages)
         caplog.clear()
-        assert count(compact_in_memory(FULL, config)) <= 40_000
+        assert count_tokens(compact_in_memory(FULL, config)) <= 40_000
         assert f"in_memory_strategy: {problem}" in " ".join(caplog.messages)
 
 
@@ -227,14 +216,14 @@ def make_rows(messages: Sequence[Message]) -> list[dict[str, str]]:
 def test_the_configured_in_memory_strategy_shortens_plain_lists() -> None:
     config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Halves()))
     rows = make_rows(FULL)
-    made = tenfold.compact(rows, to=count(FULL) * 6 // 10, policy=build_policy(config, COUNTER))
+    made = tenfold.compact(rows, to=count_tokens(FULL) * 6 // 10, policy=build_policy(config, COUNTER))
     assert made.outcome.status == "compacted"
     shown = json.dumps(made.messages)
     assert "note 120:" in shown
     assert "note 50:" not in shown
     assert "[Context compacted" not in shown, "the levels were not needed"
     assert all(any(m is row for row in rows) for m in made.messages if "note " in str(m["content"])[:5])
-    deeper = tenfold.compact(rows, to=count(FULL) // 10, policy=build_policy(config, COUNTER))
+    deeper = tenfold.compact(rows, to=count_tokens(FULL) // 10, policy=build_policy(config, COUNTER))
     assert "[Context compacted" in json.dumps(deeper.messages), "they go on where the strategy stops"
 
 

@@ -21,12 +21,12 @@ from tenfold.designs.blocks import (
     resolve_scope,
     walk_chain,
 )
-from tenfold.meter.counters import measure_messages
 from tenfold.record.message import Message, get_text
 from tenfold.session import Session
 from tests.laws.strategies import ENGINE
 from tests.presets.making_blocks import (
     COUNTER,
+    count_tokens,
     count_view_tokens,
     get_newest_block,
     get_texts,
@@ -42,7 +42,7 @@ WINDOW = 20_000
 def make_loops_with_a_large_one() -> list[list[Message]]:
     """Four loops; the third alone takes more than the window."""
     loops = [make_loop(3), make_loop(3, start=20), make_loop(40, start=40, lines=60), make_loop(3, start=100)]
-    assert sum(measure_messages(loops[2], COUNTER)) > 2 * WINDOW
+    assert count_tokens(loops[2]) > 2 * WINDOW
     return loops
 
 

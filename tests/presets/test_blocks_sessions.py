@@ -32,7 +32,6 @@ from tenfold.designs.blocks import (
     walk_chain,
 )
 from tenfold.errors import BadInput, NotFoundError, UsageError
-from tenfold.meter.counters import measure_messages
 from tenfold.plan.stages.overlay import divide_steps
 from tenfold.record.message import Message, get_text
 from tenfold.session import Session
@@ -42,9 +41,11 @@ from tests.laws.strategies import ENGINE, Log
 from tests.presets.making_blocks import (
     COUNTER,
     FILLER,
+    count_tokens,
     count_view_tokens,
     get_newest_block,
     get_texts,
+    get_view_text,
     make_call,
     make_loop,
     make_reply,
@@ -155,7 +156,7 @@ def test_every_turn_is_represented_within_the_total(room: int) -> None:
     )
     assert section is not None
     told = [m for m in section.messages if m.origin == "tenfold"]
-    assert sum(measure_messages(told, COUNTER)) <= room
+    assert count_tokens(told) <= room
     stands = sum(int(t.split()[1]) if t.split()[2:3] == ["steps:"] else 1 for t in map(get_text, told))
     assert stands == 40
     assert "At turn 3" in get_text(told[-1]) or "steps" in get_text(told[-1])
@@ -167,12 +168,12 @@ def test_the_total_holds_for_a_session_too() -> None:
     session.compact(to=count_view_tokens(session) // 2)
     told = [m for m in session.view.get_messages() if get_text(m).startswith("[Summary] ")]
     assert len(told) >= 1
-    assert sum(measure_messages(told, COUNTER)) <= 400
+    assert count_tokens(told) <= 400
     again = get_newest_block(session)
     session.append(*make_wordy_turns(10), run="run-1")
     session.compact(to=count_view_tokens(session) // 2)
     told = [m for m in session.view.get_messages() if get_text(m).startswith("[Summary] ")]
-    assert sum(measure_messages(told, COUNTER)) <= 400, "older lines and newer ones together"
+    assert count_tokens(told) <= 400, "older lines and newer ones together"
     assert get_newest_block(session).id != again.id
 
 
@@ -184,7 +185,7 @@ def test_user_messages_of_the_middle_stay() -> None:
     session.compact(to=count_view_tokens(session) * 7 // 10)
     assert wish in session.view.get_messages()
     session.compact(to=max(300, count_view_tokens(session) // 20))
-    assert "Never rename public functions." in "\n".join(map(get_text, session.view.get_messages()))
+    assert "Never rename public functions." in get_view_text(session)
 
 
 @pytest.mark.spec("blocks.Y6")
@@ -219,7 +220,7 @@ def test_a_summary_of_a_whole_range_has_lines_for_user_and_steps() -> None:
     ]
     session = make_session([history])
     session.compact(to=2_500)
-    told = "\n".join(map(get_text, session.view.get_messages()))
+    told = get_view_text(session)
     assert any(r.kind == "summary" for r in get_newest_block(session).replacements)
     assert "[User] " in told
     assert "[Summary] " in told
@@ -278,7 +279,7 @@ def test_what_is_loaded_is_what_is_measured_and_sent() -> None:
     session.compact(to=count_view_tokens(session) * 6 // 10)
     context = build_context_from_session(session, "run-2")
     assert context == session.view.get_messages()
-    assert sum(measure_messages(context, COUNTER)) == session.take_reading().estimate == count_view_tokens(session)
+    assert count_tokens(context) == session.take_reading().estimate == count_view_tokens(session)
     encoded = [json.loads(item.raw) for item in WIRES["openai-chat"].encode(context).items]
     nothing = {"role": "user", "content": "next"}
     request = session.before_model({"model": "m", "messages": [*encoded, nothing]}, window=10**6)
@@ -299,7 +300,7 @@ def test_runs_beyond_the_scope_are_hidden_and_reachable() -> None:
     shown = get_texts(get_unsummarized(session))
     asked = [f"Never touch port {4_000 + n}." for n in range(7)]
     assert [each for each in asked if each in shown] == asked[4:], "two earlier loops and the current one"
-    told = "\n".join(map(get_text, session.view.get_messages()))
+    told = get_view_text(session)
     assert all(f"Never touch port {4_000 + n}." in told for n in range(7)), "their rules stand in the facts section"
     hidden = [line.message for line in session.expand(get_newest_block(session).id, deep=True)]
     assert hidden[: len(runs[0])] == runs[0]
@@ -458,11 +459,7 @@ def test_measured_is_shown_and_originals_stay_whatever_the_history(log: Log, per
     session = conversations.open_session(log, blocks(COUNTER, keep_recent_turns=3))
     outcome = session.compact(to=max(1, count_view_tokens(session) * percent // 100))
     if outcome.status == "compacted":
-        assert (
-            outcome.tokens_after
-            == count_view_tokens(session)
-            == sum(measure_messages(session.view.get_messages(), COUNTER))
-        )
+        assert outcome.tokens_after == count_view_tokens(session) == count_tokens(session.view.get_messages())
         assert outcome.tokens_after <= outcome.target or outcome.target_missed
     made = get_loop_records(session)
     assert [m.message for r in made for m in r.messages] == conversations.extract_messages(log)

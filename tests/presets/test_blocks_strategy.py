@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.blocks import blocks
+from tenfold.config.presets.tail import tail
 from tenfold.config.settings import load_settings
 from tenfold.designs.blocks import (
     CompactedSection,
@@ -45,7 +46,16 @@ from tenfold.view.rules import check_messages
 from tests.laws import checks, conversations
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import ENGINE, Log
-from tests.presets.making_blocks import COUNTER, count_view_tokens, get_newest_block, make_loop, make_session, make_turn
+from tests.presets.making_blocks import (
+    COUNTER,
+    count_view_tokens,
+    get_newest_block,
+    get_view_text,
+    make_line,
+    make_loop,
+    make_session,
+    make_turn,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "custom-strategy.md"
 PRINTED, POLICY = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
@@ -77,7 +87,7 @@ class Plain(DefaultBlockCompaction, frozen=True):
         made = super().keep_compacted(record, turn_map, config, is_most_recent)
         if made is None:
             return None
-        return CompactedSection(made.range, (Message("user", (Text("Told plainly."),), "tenfold"),))
+        return CompactedSection(made.range, (make_line("Told plainly."),))
 
 
 class ByGenerator(DefaultBlockCompaction, frozen=True):
@@ -94,7 +104,7 @@ class ByGenerator(DefaultBlockCompaction, frozen=True):
             "s", f"p {turn_map.turn_count()} {record.loop_id} {is_most_recent}", config.max_summary_tokens
         )
         last = turn_map.turn_count() - 1
-        return CompactedSection(TurnRange(0, last), (Message("user", (Text(answer.text),), "tenfold"),))
+        return CompactedSection(TurnRange(0, last), (make_line(answer.text),))
 
 
 class ByCoroutine(DefaultBlockCompaction, frozen=True):
@@ -117,7 +127,7 @@ class ByCoroutine(DefaultBlockCompaction, frozen=True):
             for n in (1, 2)
         )
         first, second = await asyncio.gather(*asks)
-        said = Message("user", (Text(f"{first.text}\n{second.text}"),), "tenfold")
+        said = make_line(f"{first.text}\n{second.text}")
         return CompactedSection(TurnRange(0, turn_map.turn_count() - 1), (said,))
 
 
@@ -136,10 +146,6 @@ class Raises(DefaultBlockCompaction, frozen=True):
 
 def make_long_session(policy: Policy, model: ScriptedModel | None = None) -> Session:
     return make_session([make_loop(30)], policy, answerer=Answerer(model=model))
-
-
-def get_view_text(session: Session) -> str:
-    return "\n".join(map(get_text, session.view.get_messages()))
 
 
 @pytest.mark.spec("blocks.C15")
@@ -292,6 +298,36 @@ def test_the_configured_strategy_and_counter_are_used_by_hand_too() -> None:
     assert "Told plainly." in get_view_text(other)
 
 
+@pytest.mark.spec("blocks.C20", "blocks.Y10")
+def test_without_a_configuration_the_one_of_the_session_is_used() -> None:
+    """The preset's numbers were used, whatever the session's policy was."""
+    session = make_session([make_loop(30)], blocks(COUNTER, keep_first_turns=5, keep_recent_turns=3))
+    assert compact_session_loops(session, "run-1", max_context_tokens=20_000).status == "compacted"
+    (record,) = get_loop_records(session)
+    assert record.compaction_block is not None
+    assert record.compaction_block.keep_first == TurnRange(0, 4)
+    assert record.compaction_block.keep_recent is not None
+    assert record.compaction_block.keep_recent.range == TurnRange(27, 29)
+    config = CompactionConfig(keep_first_turns=5, keep_recent_turns=3)
+    own = make_session([make_loop(30)], with_strategy(Plain(COUNTER), COUNTER, config=ContextConfig(compaction=config)))
+    assert compact_session_loops(own, "run-1", max_context_tokens=20_000).status == "compacted"
+    assert "Told plainly." in get_view_text(own)
+    other = make_session([make_loop(30)], blocks(COUNTER, keep_first_turns=5, keep_recent_turns=3))
+    assert compact_session_loops(other, "run-1", Plain(COUNTER), max_context_tokens=20_000).status == "compacted"
+    assert "Told plainly." in get_view_text(other)
+    sections = [
+        r.compaction_block and (r.compaction_block.keep_first, r.compaction_block.keep_recent)
+        for s in (own, other)
+        for r in get_loop_records(s)
+    ]
+    assert sections[0] == sections[1], "the strategy is given the numbers of the policy"
+    default = make_session([make_loop(30)], with_strategy(Plain(COUNTER), COUNTER))
+    compact_session_loops(default, "run-1", DefaultBlockCompaction(COUNTER), max_context_tokens=20_000)
+    assert "Told plainly." not in get_view_text(default)
+    other_preset = make_session([make_loop(30)], tail(COUNTER))
+    assert compact_session_loops(other_preset, "run-1", max_context_tokens=20_000).policy == "blocks"
+
+
 class Invents(Plain, frozen=True):
     """Says something that is nowhere in its source."""
 
@@ -304,7 +340,7 @@ class Invents(Plain, frozen=True):
     ) -> CompactedSection | None:
         made = super().keep_compacted(record, turn_map, config, is_most_recent)
         text = "Parts were read. The fix is in src/never_was.py."
-        return CompactedSection(made.range, (Message("user", (Text(text),), "tenfold"),)) if made else None
+        return CompactedSection(made.range, (make_line(text),)) if made else None
 
 
 @pytest.mark.spec("blocks.C15")

@@ -13,6 +13,7 @@ from pydantic_ai.models.function import FunctionModel
 
 import tenfold
 from tenfold.agent import Agent, Memory
+from tenfold.config.policy import Policy
 from tenfold.config.presets.blocks import blocks
 from tenfold.designs.blocks import (
     CompactedSection,
@@ -180,6 +181,23 @@ def test_the_configuration_is_the_preset() -> None:
     assert made == wanted
 
 
+@pytest.mark.spec("blocks.C4")
+@pytest.mark.parametrize("value", ["x", 2.5, True, None, -1])
+def test_a_size_that_is_no_number_is_refused_with_a_sentence(value: object) -> None:
+    """Text raised a bare TypeError, and a fraction was taken."""
+    for name in ("keep_first_turns", "keep_recent_turns", "max_summary_tokens", "tool_output_max_lines"):
+        with pytest.raises(UsageError, match=f"^{name} is {value!r}; give a whole number of 0 or more$"):
+            CompactionConfig(**{name: value})  # type: ignore[arg-type]
+    for name in ("system_prompt_tokens", "keep_recent", "keep_first", "tool_output_max_lines"):
+        with pytest.raises(UsageError, match=f"^{name} is {value!r}; give a whole number of 0 or more$"):
+            ContextConfig(**{name: value})  # type: ignore[arg-type]
+    for name in ("compact_at_pct", "compact_budget_threshold_pct"):
+        with pytest.raises(UsageError, match=f"{name} (is )?{value!r}; they are shares|{name} is {value!r} and"):
+            CompactionConfig(**{name: value})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=f"^compaction_scope is {value!r}; give a whole number"):
+        CompactionConfig(compaction_scope=FixedCount(value))  # type: ignore[arg-type]
+
+
 @pytest.mark.spec("blocks.C4", "blocks.D9")
 def test_a_scope_or_strategy_of_another_type_is_refused() -> None:
     for scope in (2, "token_budget", None, TokenBudget, FixedCount):
@@ -194,8 +212,8 @@ def test_a_scope_or_strategy_of_another_type_is_refused() -> None:
 
 
 @pytest.mark.spec("blocks.C4")
-@pytest.mark.parametrize(("model", "default"), [("", None), ("some-model", None), ("gpt-4o", 128_000)])
-def test_the_window_of_a_configuration_is_that_of_its_sessions(model: str, default: int | None) -> None:
+@pytest.mark.parametrize(("model", "default"), [("", 100_000), ("some-model", 100_000), ("gpt-4o", 128_000)])
+def test_the_window_of_a_configuration_is_that_of_its_sessions(model: str, default: int) -> None:
     session = make_session([make_loop(20)], build_policy(ContextConfig(max_context_tokens=8_000), COUNTER), model=model)
     assert session.build_call().window == 8_000
     assert session.build_call(window=50_000).window == 50_000, "a caller's own comes first"
@@ -208,6 +226,27 @@ def test_the_window_of_a_configuration_is_that_of_its_sessions(model: str, defau
     assert request.outcome is not None
     assert request.outcome.status == "compacted"
     assert make_session([], build_policy(ContextConfig(), COUNTER), model=model).build_call().window == default
+
+
+@pytest.mark.spec("blocks.C4")
+@pytest.mark.parametrize("policy", [build_policy(ContextConfig(), COUNTER), blocks(COUNTER)])
+def test_an_unknown_model_has_the_default_window(policy: Policy) -> None:
+    """Nothing was compacted for it."""
+    session = make_session([], policy)
+    rows = [{"role": "user", "content": "go"}, *({"role": "assistant", "content": FILLER * 90} for _ in range(60))]
+    session.before_model({"model": "some-model", "messages": rows})
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
+    assert tenfold.compact(rows, model="some-model", policy=policy).outcome.status == "compacted"
+    model = FunctionModel(lambda *_: ModelResponse([TextPart("Done.")]), model_name="some-model")
+    agent = Agent(model, session=make_session([make_loop(120)], policy))
+    assert agent.window == 100_000
+    assert asyncio.run(agent.invoke("Go on.")) == "Done."
+    assert agent.outcome is not None
+    assert agent.outcome.status == "compacted"
+    plain = make_session([], policy)
+    assert asyncio.run(Runner(model, capabilities=[Memory(plain)]).run("Go on.")).output == "Done."
+    assert plain.outcome is not None
 
 
 @pytest.mark.spec("blocks.C4")

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tenfold.config.presets import POLICIES
 from tenfold.config.presets.clip import clip
 from tenfold.designs import clip as design
 from tenfold.designs.clip import (
@@ -22,11 +23,24 @@ from tenfold.designs.clip.compactor import IDLE_SESSIONS
 from tenfold.errors import BadInput, UnknownFormat, UsageError
 from tenfold.llm.scripted_model import ScriptedModel
 from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.session import Session
+from tenfold.record.entry import Usage
+from tenfold.record.message import ToolCall, get_text
+from tenfold.session import Session, SessionAddress
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batches import format_batch, format_time
 from tests.laws.conversations import Echo
-from tests.presets.clipping import COUNTER, build_policy, get_archive_text, make_session, make_talk, run_rounds
+from tests.presets.clipping import (
+    COUNTER,
+    WINDOW,
+    build_policy,
+    get_archive_text,
+    make_answer,
+    make_result,
+    make_session,
+    make_talk,
+    make_user,
+    run_rounds,
+)
 from tests.presets.test_clip_document import make_items
 from tests.presets.test_clip_memory import Cabinet, Closes, Telling
 
@@ -47,11 +61,18 @@ GIVEN = [{"role": "user", "content": f"Question {n}. " + "so on " * 200} for n i
         ("compaction_timeout", 0),
         ("context_budget", 0.0),
         ("context_budget", 1.5),
+        ("chunk_size", "x"),
+        ("keep_recent", 2.5),
+        ("max_retries", True),
+        ("context_budget", "x"),
     ],
 )
-def test_a_size_that_means_nothing_is_an_error_that_names_it(name: str, value: float) -> None:
-    with pytest.raises(UsageError, match=f"{name} is {value}"):
+def test_a_size_that_means_nothing_is_an_error_that_names_it(name: str, value: object) -> None:
+    with pytest.raises(UsageError, match=f"{name} is {value!r}"):
         clip(COUNTER, **{name: value})  # type: ignore[arg-type]
+    field = "timeout" if name == "compaction_timeout" else name
+    with pytest.raises(UsageError, match=f"{name} is {value!r}"):
+        CompactionConfig(**{field: value}).build_policy()  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("clip.11")
@@ -177,6 +198,20 @@ def test_compact_context_compacts_when_it_is_called_and_says_why_not() -> None:
     assert said == {"success": False, "output": "StoreError: the disk is full"}
 
 
+@pytest.mark.spec("clip.5")
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "clip"])
+def test_compact_context_tells_what_another_policy_compacted(policy: str) -> None:
+    """Would catch four counters of which two are 0, as if nothing had been compacted."""
+    session = Session.create(SessionAddress(SqliteStore(":memory:"), "conv"), POLICIES[policy](COUNTER))
+    session.append(*make_talk(0, 12))
+    told = [get_text(message) for message in session.view.get_messages()]
+    done = msgspec.json.decode(CompactContextTool(session, window=200_000).handle())
+    left = [get_text(message) for message in session.view.get_messages()]
+    assert done["messagesCompressed"] == len(set(told) - set(left)) > 0
+    assert done["batchesCreated"] == 0
+    assert done["reason"] == f"compacted by the policy {policy}, which makes no batches"
+
+
 @pytest.mark.spec("clip.18", "clip.19")
 @pytest.mark.parametrize("arguments", [{}, {"query": " "}, {"query": 7}, None, [], "words", {"query": '"half'}])
 def test_memory_read_answers_with_a_text_whatever_it_is_asked(arguments: Any) -> None:  # noqa: ANN401 - the point
@@ -251,3 +286,23 @@ def test_an_archive_text_and_its_labels_name_the_same_times() -> None:
         assert record.content == format_batch(record.batch)
         assert record.label.startswith(f"compaction-batch-conv-{format_time(record.batch.end)}")
     assert text.count("[Batch ") == 4
+
+
+@pytest.mark.spec("clip.4")
+def test_the_hard_limit_leaves_room_for_what_our_count_may_miss_since_the_last_report() -> None:
+    """Would catch a request that our count puts just under the window and the provider over it."""
+    session = make_session()
+    session.append(make_user("Please read all parts."), make_answer("I begin.", ToolCall("c0", "run", "{}")))
+    session.append(make_result("c0", "so on " * 2_600))
+    session.record_usage(Usage(session.take_reading(window=WINDOW).tokens))
+    session.append(make_answer("I go on.", ToolCall("c1", "run", "{}")), make_result("c1", "so on " * 1_100))
+    call = session.build_call(window=WINDOW)
+    reading = session.take_reading(window=WINDOW)
+    assert reading.source == "reported"
+    assert reading.tokens < WINDOW < reading.high
+    assert session.is_check_due(call)
+    session.record_usage(Usage(reading.tokens))
+    session.append(make_answer("I go on.", ToolCall("c2", "run", "{}")))
+    reported = session.take_reading(window=WINDOW)
+    assert reported.high < WINDOW
+    assert not session.is_check_due(call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -16,7 +17,7 @@ from tenfold.designs.tail import (
 )
 from tenfold.designs.tail.hook_events import TailEvent
 from tenfold.engine.drive import Answerer
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.events import BranchSwitch, Event
 from tenfold.record.ask import Answer
 from tenfold.record.entry import BranchSummary, Entry
@@ -24,6 +25,7 @@ from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.session import Session
 from tenfold.session.branches import NO_CONTENT, OPENING, BranchOptions, navigate
 from tenfold.summarize.structure import STRUCTURES
+from tenfold.wire import WIRES
 from tests.presets.tail_making import (
     COUNTER,
     Structured,
@@ -36,6 +38,7 @@ from tests.presets.tail_making import (
     make_call,
     make_exchanges,
     make_harness_message,
+    make_path,
     make_result,
     make_session,
     make_steps,
@@ -108,6 +111,35 @@ def test_the_newest_that_fit_are_told_without_tool_outputs_but_every_file_counts
     assert 0 < few.total_tokens <= 60
     assert few.messages == everything.messages[-len(few.messages) :]
     assert few.file_ops.modified_files == ("far/away.py", "src/part0.py", "src/part1.py"), "also of what did not fit"
+
+
+@pytest.mark.spec("tail.A44", "tail.A45")
+def test_a_branch_is_given_as_entries_or_messages_too() -> None:
+    """It raised a bare TypeError."""
+    messages = [make_user("u"), make_call("r", "far/away.py", "edit"), make_result("r"), make_answer("done")]
+    entries = make_path(messages)
+    expected = prepare_branch_entries(tuple(enumerate(entries)), 500)
+    assert expected.file_ops.modified_files == ("far/away.py",)
+    rows = [json.loads(item.raw) for item in WIRES["openai-chat"].encode(messages).items]
+    texts = [get_text(m) for m in expected.messages]
+    for branch in (entries, messages, rows):
+        made = prepare_branch_entries(branch, 500)
+        assert ([get_text(m) for m in made.messages], made.file_ops) == (texts, expected.file_ops)
+        model = Structured("tried it")
+        written = generate_branch_summary(branch, build_preset(), Answerer(model=model))
+        assert "tried it" in written.summary
+        assert written.modified_files == ("far/away.py",)
+    assert prepare_branch_entries([]).messages == ()
+    for wrong in (["x"], [{"no": "role"}], [object()]):
+        with pytest.raises(
+            BadInput, match=r"^prepare_branch_entries takes the entries of a path, `Message`s, or messages"
+        ):
+            prepare_branch_entries(wrong)  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match=r"^generate_branch_summary takes the entries"):
+            generate_branch_summary(wrong, build_preset(), Answerer())  # type: ignore[arg-type]
+    for mixed in ([entries[0], messages[1]], [messages[0], rows[1]], [(0, entries[0]), entries[1]]):
+        with pytest.raises(UsageError, match="give one kind"):
+            prepare_branch_entries(mixed)  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("tail.A44", "tail.W11")

@@ -12,7 +12,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.settings import ModelSettings
 
 from tenfold.agent import Agent, TailAgent
-from tenfold.chat.transcript_lines import build_event_line, build_history, format_tokens
+from tenfold.chat.transcript_lines import build_compaction_mark, build_event_line, build_history, format_tokens
 from tenfold.config.extensions import Extension
 from tenfold.config.presets.tail import tail
 from tenfold.config.settings import LivePolicy, build_policy
@@ -20,6 +20,7 @@ from tenfold.designs.tail import (
     Compaction,
     CompactionResult,
     CompactionSettings,
+    CompactOptions,
     SessionBeforeCompact,
     SessionBeforeCompactResult,
     SessionCompact,
@@ -53,10 +54,12 @@ from tests.presets.tail_making import (
     make_call,
     make_exchanges,
     make_path,
+    make_reported_session,
     make_result,
     make_session,
     make_steps,
     make_user,
+    read_file_lists,
     record_events,
 )
 
@@ -310,7 +313,7 @@ def test_a_file_touched_before_the_cut_and_again_in_the_tail_is_listed() -> None
     (block,) = get_blocks(session)
     entry = get_compaction_entry(session, block.id)
     assert (entry.details.read_files, entry.details.modified_files) == (files["read"], files["modified"])
-    assert _read_lists(entry.summary) == (list(files["read"]), list(files["modified"]))
+    assert read_file_lists(entry.summary) == (list(files["read"]), list(files["modified"]))
     shown = get_summary(session)
     assert shown.count("\nsrc/part0.py\n") == 1, "the lists stand once"
     assert "## Files" not in shown
@@ -320,12 +323,6 @@ def test_a_file_touched_before_the_cut_and_again_in_the_tail_is_listed() -> None
     later = get_compaction_entry(session, get_blocks(session)[-1].id)
     assert {"src/part0.py", "src/tail.py"} <= set(later.details.modified_files)
     assert later.summary.count("<modified-files>") == 1
-
-
-def _read_lists(text: str) -> tuple[list[str], list[str]]:
-    lists = (text.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0] for tag in ("read-files", "modified-files"))
-    read, modified = (found.splitlines() for found in lists)
-    return read, modified
 
 
 # -- models ---------------------------------------------------------------
@@ -344,6 +341,11 @@ def test_the_model_that_is_given_writes() -> None:
     result = generate_branch_summary(left, tail(COUNTER), Answerer(model=(other := Structured("of the branch"))))
     assert "of the branch" in result.summary
     assert len(other.asked) == 1
+    assert (
+        "by the model alone" in generate_branch_summary(left, tail(COUNTER), Structured("by the model alone")).summary
+    )
+    with pytest.raises(UsageError, match="nowhere"):
+        generate_branch_summary(left, tail(COUNTER), "nowhere:model")
 
 
 @pytest.mark.spec("tail.A24")
@@ -394,9 +396,7 @@ def test_what_takes_entries_refuses_messages_with_a_sentence(function: Callable[
 
 @pytest.mark.spec("tail.A21", "tail.A12")
 def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> None:
-    session = make_session(make_exchanges(6))
-    session.use_model("m")
-    session.append(make_user("x"), make_answer("y"), usage=Usage(40_000, 10, model="m"))
+    session = make_reported_session()
     face = make_agent(session=session, window=200_000)
     starts: list[CompactionStart] = []
     session.use_answerer(session.answerer.with_extensions([_listen(starts)]))
@@ -418,6 +418,71 @@ def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> No
     assert mark == line.text, "though the counter has less"
     assert face.outcome.reading_before is not None
     assert face.outcome.reading_before.estimate < shown / 2, "the counter's own figure, which is not shown"
+
+
+@pytest.mark.spec("tail.A32", "tail.A38")
+def test_a_stated_size_is_that_of_the_entry_in_event_and_result() -> None:
+    """The event told the session's own figure, and the entry in the log the stated one."""
+    face = make_agent(make_exchanges(6), window=200_000)
+    events = record_events(face)
+    manager = face.session_manager
+    start = next(e.id for e in manager.get_branch() if get_message(e) == make_user("Please do part 3."))
+    manager.append_compaction(summary="Parts 0 to 2 are done.", first_kept_entry_id=start, tokens_before=77)
+    (told,) = (e for e in events if isinstance(e, SessionCompact))
+    assert told.compaction_entry.tokens_before == 77
+    assert told.compaction_entry == get_compaction_entry(face.session, told.compaction_entry.id)
+    results: list[CompactionResult] = []
+    face.session.append(*make_exchanges(2, start=6))
+    stated = next(e.id for e in manager.get_branch() if get_message(e) == make_user("Please do part 5."))
+    supplied = SessionBeforeCompactResult(compaction=CompactionResult("All of them are done.", stated, 88))
+    face.on("session_before_compact")(lambda _: supplied)
+    face.compact(CompactOptions(on_complete=results.append))
+    assert face.run_compaction_sync()
+    assert [each.tokens_before for each in results] == [88]
+
+
+@pytest.mark.spec("tail.A21", "tail.A12")
+def test_a_plan_and_a_refusal_are_told_in_what_the_provider_counts() -> None:
+    """They had the counter's own figures, beside a bar with the provider's."""
+    session = make_reported_session()
+    reading = session.take_reading(window=200_000)
+    decision, plan = session.preview(build_manual_call(session, 200_000))
+    assert plan is not None
+    first, *lines = plan.explain().splitlines()
+    after, target = (round(reading.floor + reading.slope * n) for n in (plan.tokens_after, decision.target))
+    assert first == f"plan: {reading.tokens:,} -> at most {after:,} tokens (target {target:,})"
+    sizes = [int(line.partition(" tokens")[0].split()[-1].replace(",", "")) for line in lines if line.startswith("  ")]
+    assert sum(sizes) == pytest.approx(after - reading.floor, abs=len(sizes))
+    (changed,) = plan.changed_pieces
+    tail = int(changed.reason.rpartition("a tail of ")[2].split()[0].replace(",", ""))
+    assert tail == pytest.approx(sum(sizes[1:]), abs=len(sizes))
+    policy = replace(session.policy, shrink_tokens=10_000_000)
+    session.use_policy(policy)
+    outcome = session.compact(replace(session.build_call(window=200_000), demand="manual"))
+    assert outcome.status == "nothing"
+    worth = round(reading.slope * 10_000_000)
+    assert f" of {reading.tokens:,} tokens; the least worth a Block is {worth:,}" in outcome.reason
+    explicit = session.compact(to=reading.estimate - 1)
+    assert explicit.status == "compacted"
+    assert explicit.tokens_before == reading.estimate, "like the target"
+
+
+@pytest.mark.spec("tail.A21", "tail.A12")
+def test_what_was_shown_of_a_compaction_does_not_change_with_later_reports() -> None:
+    """The lines and entries of old Blocks were estimated anew with each report."""
+    session = make_reported_session()
+    outcome = session.compact(build_manual_call(session, 200_000))
+    assert outcome.status == "compacted"
+    (block,) = get_blocks(session)
+    assert block.provider_tokens == (outcome.tokens_before, outcome.tokens_after)
+    for tokens in (9_000, 70_000):
+        session.append(make_user("x"), make_answer("y"), usage=Usage(tokens, 10, model="m"))
+        (mark,) = [each.text for each in build_history(session) if each.kind == "mark"]
+        assert mark == build_compaction_mark(outcome.tokens_before, outcome.tokens_after).text
+        assert get_compaction_entry(session, block.id).tokens_before == outcome.tokens_before
+    old = replace(block, provider_tokens=None)
+    reading = session.take_reading()
+    assert session.get_provider_tokens(old)[0] == round(reading.floor + reading.slope * block.tokens_before)
 
 
 def _listen(starts: list[CompactionStart]) -> Extension:

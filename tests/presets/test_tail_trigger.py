@@ -51,8 +51,10 @@ def test_the_settings_have_the_published_defaults_once() -> None:
     made = tail(COUNTER)
     assert made.trigger == settings.trigger
     assert get_preset("tail") is tail
-    with pytest.raises(UsageError, match="at least 1"):
+    with pytest.raises(UsageError, match="reserve_tokens is 0; give a whole number of 1 or more"):
         tail(COUNTER, reserve_tokens=0)
+    with pytest.raises(UsageError, match="keep_recent_tokens is 'x'; give a whole number of 1 or more"):
+        tail(COUNTER, keep_recent_tokens="x")  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("tail.A2")

@@ -41,10 +41,10 @@ from tests.presets.tail_making import (
 
 
 def write_summary(
-    messages: list[Message], *, keep: int = 1_000, wish: str = "", always: str = ""
+    messages: list[Message], model: Structured | None = None, *, keep: int = 1_000, wish: str = "", always: str = ""
 ) -> tuple[list[SummaryAsk], str]:
     """The Asks and the summary that come of these messages; `always` is the policy's own wish."""
-    model = Structured()
+    model = model or Structured()
     summary = SummarySettings(models=("m",), instructions=always)
     made = Compaction(model, settings=CompactionSettings(keep_recent_tokens=keep), summary=summary)
     found = made.prepare(make_path(messages))
@@ -220,6 +220,16 @@ def test_the_lists_of_files_stand_under_the_summary_as_published() -> None:
     )
     assert "src/part11.py" not in summary.partition("<modified-files>")[2].partition("</modified-files>")[0]
     assert without_footer("text" + both) == "text"
+
+
+@pytest.mark.spec("tail.A29")
+def test_the_lists_stand_once_though_the_model_writes_its_own() -> None:
+    """Its invented paths were removed, and the empty lists stayed: whoever looked for the first found no file."""
+    invented = "<read-files>\nsrc/part1.py\nsrc/none.py\n</read-files>\n\n<modified-files>\n</modified-files>"
+    _, summary = write_summary(make_exchanges(6), Structured(f"the work went on\n\n{invented}\n\n"))
+    assert [summary.count(f"<{tag}>") for tag in ("read-files", "modified-files")] == [1, 1]
+    assert summary.endswith("</modified-files>")
+    assert without_footer(f"text\n\n{invented}\n\nmore") == "text\n\nmore"
 
 
 @pytest.mark.spec("tail.A29")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.config.presets.threshold import CLOSING, OPENING, threshold
@@ -26,7 +28,13 @@ from tenfold.record.message import Image, Message, Text, get_text
 from tenfold.session import Session
 from tenfold.session.stateless import compact
 from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.briefing import DIVIDER, FALLBACK_CHARACTERS, WORDS_PER_TOKEN, write_fallback
+from tenfold.summarize.briefing import (
+    DIVIDER,
+    FALLBACK_CHARACTERS,
+    LEAST_FALLBACK_CHARACTERS,
+    WORDS_PER_TOKEN,
+    write_fallback,
+)
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.prompt_files import with_prompts
 from tenfold.summarize.transcript import fit_messages
@@ -501,19 +509,61 @@ def test_the_mechanical_text_has_the_published_form() -> None:
 @pytest.mark.spec("threshold.15", "threshold.D8")
 @pytest.mark.parametrize("budget", [9_000, 4_000, 2_000, 1_000, 500])
 def test_every_message_has_its_line_as_long_as_there_is_room_for_one(budget: int) -> None:
-    """Each line gets shorter before any is left out. The published form drops none, whatever it takes."""
+    """The older lines get shorter before any is left out. The published form drops none, whatever it takes."""
     talk = [m for n in range(40) for m in (make_user_message(f"Q{n} " + make_text(400, n)), make_reply(f"A{n} yes"))]
     made = write_fallback("", list(enumerate(talk)), budget=budget, count=COUNTER.count)
     lines = made.split("\n")
     assert COUNTER.count([made])[0] <= budget
     if budget < 1_000:
-        assert "earlier messages are left out here" in lines[0]
-        assert lines[-1] == "assistant: A39 yes"
+        assert re.match(r"\(\d+ of 80 messages have no line here: 40 assistant, \d+ user\.", lines[0])
+        assert [line.split()[1] for line in lines[-2:]] == ["Q38", "Q39"]
         return
     assert [line.partition(": ")[2].split()[0] for line in lines] == [f"{who}{n}" for n in range(40) for who in "QA"]
-    shown = {len(line.partition(": ")[2]) for line in lines if line.startswith("user")}
-    assert max(shown) - min(shown) <= 1, "all are cut alike, and the room is used"
+    shown = [len(line.partition(": ")[2].removesuffix("...")) for line in lines if line.startswith("user")]
+    assert shown == sorted(shown), "the newest are the longest"
+    assert set(shown) <= {LEAST_FALLBACK_CHARACTERS, FALLBACK_CHARACTERS}
     assert COUNTER.count([made])[0] >= min(budget * 9 // 10, 2_100)
+
+
+SPEAKERS: dict[str, Callable[[str], Message]] = {
+    "user": make_user_message,
+    "assistant": make_reply,
+    "call": lambda text: make_call("c", "look", text),
+    "tool": lambda text: make_result("c", text, name="look"),
+}
+
+
+@pytest.mark.spec("threshold.15", "threshold.W7")
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(SPEAKERS)), st.integers(1, 400)), max_size=120),
+    st.integers(0, 4_000),
+    st.sampled_from(["", "Earlier.", "An older line.\n" * 200]),
+)
+def test_words_of_people_keep_sixty_characters_before_a_tool_has_a_line_and_what_has_none_is_counted(
+    shape: list[tuple[str, int]], budget: int, previous: str
+) -> None:
+    """300 messages in 3,400 tokens were lines of 20 characters, half of them `tool: [tool bash returned]...`."""
+    said = [(speaker, make_text(size, n).strip()) for n, (speaker, size) in enumerate(shape)]
+    items = [(n, SPEAKERS[speaker](f"#{n}# {text}")) for n, (speaker, text) in enumerate(said)]
+    made = write_fallback(previous, items, budget=budget, count=COUNTER.count)
+    assert COUNTER.count([made])[0] <= budget
+    lines = made.rpartition(DIVIDER)[2].split("\n")
+    shown = {int(found[1]): found[2] for line in lines if (found := re.search(r"#(\d+)# (.*)", line))}
+    if not shown:
+        return
+    speakers = {said[n][0] for n in shown}
+    people = ["user", "assistant"] if speakers & {"call", "tool"} else ["user"] if "assistant" in speakers else []
+    for n, (speaker, text) in enumerate(said):
+        if speaker in people:
+            line = shown[n].removesuffix("...")
+            assert text.startswith(line.strip())
+            assert len(f"#{n}# {line}") >= min(LEAST_FALLBACK_CHARACTERS, len(f"#{n}# {text}"))
+    note = re.match(r"\((\d+) of (\d+) messages have no line here: .* between \[(\d+)\] and \[(\d+)\]", lines[0])
+    left_out = sorted(set(range(len(said))) - set(shown))
+    assert (note is None) == (not left_out)
+    if note is not None:
+        assert tuple(map(int, note.groups())) == (len(left_out), len(said), left_out[0], left_out[-1])
 
 
 @pytest.mark.spec("threshold.W7", "threshold.15")
@@ -526,7 +576,7 @@ def test_the_mechanical_text_is_bounded_over_generations_and_cuts_no_character()
         assert COUNTER.count([before])[0] <= 600
         assert "\ufffd" not in before
         assert f"{generation}-59" in before, "the newest stay"
-        assert "earlier messages are left out here" in before
+        assert re.search(r"\(\d+ of 60 messages have no line here: \d+ user\.", before)
     assert write_fallback("x" * 9_000, [], budget=50, count=COUNTER.count) == ""
 
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
 
-from tests.presets.simulator import Host, Ran, Report, Setup, build_large_setup, build_small_setup, build_tools, run
+from tests.presets.simulator import (
+    WORDS,
+    Host,
+    Presence,
+    Ran,
+    Report,
+    Setup,
+    build_large_setup,
+    build_small_setup,
+    build_tools,
+    run,
+)
 
 TURNS = 200
+HEADINGS = ("Current State", "Key Information", "Context & Decisions", "Exact Next Steps")
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.95, 1.0, 1.1)
 """What the provider counts beside all that the guard sees, as shares of the window."""
 
@@ -24,11 +37,39 @@ def report_times(factor: float) -> Report:
     return lambda real: int(real * factor)
 
 
+def flip(period: int) -> Presence:
+    """What is hidden is there at one step of so many."""
+    return lambda step: float(step % period == 0)
+
+
+def come_and_go(period: int) -> Presence:
+    """What is hidden is there for so many steps, and then not for as many."""
+    return lambda step: float(step // period % 2)
+
+
+def grow_evenly(steps: int) -> Presence:
+    """What is hidden is all there after so many steps."""
+    return lambda step: step / steps
+
+
 SMALL = build_small_setup(TURNS, user=200)
 TOOLS = build_small_setup(TURNS, user=200, tools=build_tools(1_500, every=2))
+
+
+def hide(setup: Setup, share: float, presence: Presence) -> Setup:
+    """The setup with this share of its window hidden, as `presence` has it."""
+    return replace(setup, hidden=int(setup.window * share), presence=presence)
+
+
 SETUPS: dict[str, Setup] = {
     **{f"hidden {share:.0%}": replace(SMALL, hidden=int(8_000 * share)) for share in SHARES},
     **{f"hidden {share:.0%} with tools": replace(TOOLS, hidden=int(8_000 * share)) for share in SHARES[3::2]},
+    **{f"hidden {s:.0%} at every other step": hide(SMALL, s, flip(2)) for s in SHARES[2::2]},
+    **{f"hidden {s:.0%} at every other step with tools": hide(TOOLS, s, flip(2)) for s in SHARES[1::3]},
+    **{f"hidden 50% at one of {n} steps": hide(TOOLS, 0.5, flip(n)) for n in (3, 4)},
+    **{f"hidden 50% for {n} steps": hide(TOOLS, 0.5, come_and_go(n)) for n in (3, 100)},
+    **{f"hidden up to {s:.0%}": hide(SMALL, s, grow_evenly(200)) for s in (0.6, 1.2, 3)},
+    **{f"hidden up to {s:.0%} with tools": hide(TOOLS, s, grow_evenly(300)) for s in (0.6, 1.2, 3)},
     "hidden 60% with large results": replace(
         build_small_setup(TURNS, user=300, tools=build_tools(3_000)), hidden=4_800
     ),
@@ -41,6 +82,9 @@ SETUPS: dict[str, Setup] = {
     **{f"ratio {n}": replace(SMALL, ratio=float(n)) for n in (1, 4, 10)},
     **{f"{n} times what it counts": replace(TOOLS, report=report_times(n)) for n in (0.25, 4, 10)},
     "200k, hidden 50%": replace(build_large_setup(TURNS, user=2_000, tools=build_tools(8_000)), hidden=100_000),
+    "200k, hidden 50% at every other step": hide(
+        build_large_setup(TURNS, user=2_000, tools=build_tools(8_000)), 0.5, flip(2)
+    ),
     "200k, hidden 93%": replace(build_large_setup(TURNS, user=2_000, tools=build_tools(8_000)), hidden=186_000),
     "200k, hidden 105%": replace(build_large_setup(TURNS, user=2_000, tools=build_tools(8_000)), hidden=210_000),
 }
@@ -55,7 +99,10 @@ def count_calls_after_futility(ran: Ran) -> int:
 @pytest.mark.spec("threshold.27", "threshold.W3", "threshold.D4")
 @pytest.mark.parametrize("name", SETUPS)
 def test_no_avoidable_overflow_no_loop_and_no_call_after_futility(name: str) -> None:
-    """With 8,900 hidden tokens of 8,000 the summariser was called 97 times in 100 turns."""
+    """With 8,900 hidden tokens of 8,000 the summariser was called 97 times in 100 turns.
+
+    With 4,000 at every other step, 43 of 200 requests were too large.
+    """
     ran = run(SETUPS[name])
     assert ran.overflows == ()
     assert len(ran.called) <= TURNS // 3 + 1
@@ -63,6 +110,23 @@ def test_no_avoidable_overflow_no_loop_and_no_call_after_futility(name: str) -> 
     assert count_calls_after_futility(ran) == 0
     assert sum(1 for each in ran.attempts if each.status == "unsatisfiable") <= 1, "it is said once"
     assert len(ran.attempts) <= 3, "a fruitless try is remembered"
+
+
+def build_long_summary(characters: int) -> str:
+    """A summariser's answer of about so many characters, under the four headings."""
+    words = (WORDS * characters)[: characters // len(HEADINGS)].rsplit(" ", 1)[0]
+    return "\n".join(f"## {heading}\n{words}." for heading in HEADINGS)
+
+
+@pytest.mark.spec("threshold.27", "threshold.19")
+@pytest.mark.parametrize("name", ["hidden 70%", "hidden 70% with tools"])
+def test_a_model_whose_texts_are_too_long_is_asked_no_more_often(name: str) -> None:
+    """Each of its three answers counts: it would be called 45 times in 60 turns otherwise."""
+    ran = run(replace(SETUPS[name], turns=60, summary=build_long_summary(1_500)))
+    calls = Counter(ran.called_turns)
+    assert max(calls.values()) == 3
+    assert all(later - earlier >= 3 * calls[earlier] for earlier, later in pairwise(calls))
+    assert ran.overflows == ()
 
 
 @pytest.mark.spec("threshold.27", "threshold.W3")

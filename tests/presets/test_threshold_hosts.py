@@ -218,6 +218,28 @@ def test_no_hook_raises_whatever_a_store_does(error: Exception, first: int, capl
     assert len(model.asks) <= 2
 
 
+class ClosedRegistry:
+    """A registry whose service is down."""
+
+    def context_window(self, model: str) -> int:
+        raise ConnectionError(f"no answer about {model!r}")
+
+    def default_max_tokens(self, model: str) -> int:
+        raise ConnectionError(f"no answer about {model!r}")
+
+
+@pytest.mark.spec("threshold.1", "threshold.26")
+def test_a_registry_that_raises_does_not_let_the_conversation_through(caplog: pytest.LogCaptureFixture) -> None:
+    """The published window of an unknown model is taken, as where the registry says that it knows none."""
+    model = Named("some-summariser")
+    request = {"model": "some-model", "messages": make_talk(500)}
+    with caplog.at_level(logging.WARNING):
+        new(ClosedRegistry()).add("agent", model).plugin_config().before_model(Context("agent"), request)
+    assert len(request["messages"]) == 2
+    assert len(model.script.asks) == 1
+    assert "ConnectionError: no answer about 'some-model'" in caplog.text
+
+
 @pytest.mark.spec("threshold.1")
 def test_a_request_that_cannot_be_read_is_sent_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     request = {"messages": [{"role": "nobody", "content": object()}]}

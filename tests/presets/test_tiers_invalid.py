@@ -50,6 +50,7 @@ INVALID = {
         text=put_under_headings(*(f"{draw_words(n)}." for n in range(11, 18)))
     ),
     "a few random words under the headings": ScriptedReply(text=put_under_headings(*_FEW, *_FEW[:3])),
+    "words that say nothing": ScriptedReply(text=put_under_headings("the " * 30)),
     "random words in sentences": ScriptedReply(
         text=put_under_headings(*(f"The {draw_words(n)} is with the {draw_words(n + 1)}." for n in range(9, 16)))
     ),

@@ -89,6 +89,10 @@ def test_the_settings_section_is_read(tmp_path: Path) -> None:
         {"truncate_keep_tokens": 0},
         {"protected_messages": -1},
         {"summary_role": "tool"},
+        {"target_threshold": "x"},
+        {"warning_threshold": "x"},
+        {"output_reserve": "x"},
+        {"truncate_keep_tokens": 2.5},
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, object]) -> None:

@@ -11,11 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.engine.drive import Answerer
-from tenfold.errors import LostRace, NotFoundError, UnwritableStore, UsageError
+from tenfold.errors import LostRace, NotFoundError, StoreError, UnwritableStore, UsageError
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.entry import Usage
 from tenfold.record.message import Text
 from tenfold.session import AsyncSession, Session, SessionAddress
+from tenfold.session.async_facade import run_uninterrupted
 from tenfold.store.sqlite import SqliteStore
 from tests.engine import making
 from tests.engine.making import (
@@ -272,6 +273,48 @@ def test_a_cancelled_wait_for_another_compaction_holds_nothing_up() -> None:
     asyncio.run(cancel_wait())
     assert get_blocks(session) == []
     assert session.compact(to=700).status == "compacted"
+
+
+@pytest.mark.parametrize("ends_loop", [False, True])
+def test_neither_a_cancellation_nor_what_failed_meanwhile_is_lost(
+    caplog: pytest.LogCaptureFixture,
+    ends_loop: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """Would catch an append that failed and that nobody hears of, since its caller was cancelled meanwhile."""
+    begun, may_end = threading.Event(), threading.Event()
+    ended: list[BaseException] = []
+
+    def fail_to_append() -> None:
+        begun.set()
+        may_end.wait(5)
+        raise StoreError("the disk is full")
+
+    async def append() -> None:
+        try:
+            await run_uninterrupted(fail_to_append)
+        except BaseException as exc:
+            ended.append(exc)
+            raise
+
+    async def cancel_append() -> None:
+        task = asyncio.create_task(append())
+        await asyncio.to_thread(begun.wait)
+        asyncio.get_running_loop().call_later(0.1, may_end.set)
+        if ends_loop:  # which cancels all its tasks
+            return
+        task.cancel()
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    asyncio.run(cancel_append())
+    (error,) = ended
+    assert isinstance(error, asyncio.CancelledError)
+    assert isinstance(error.__cause__, StoreError)
+    assert [record.message for record in caplog.records if record.name == "tenfold"] == [
+        "work whose caller was cancelled failed: StoreError: the disk is full"
+    ]
 
 
 def test_a_calibrated_reading_survives_reopening_and_a_block() -> None:

@@ -190,6 +190,9 @@ BAD = {
     "cut off": Answer(text="The wo", finish_reason="length", spent=ModelCost(1)),
     "refused": Answer(text="No.", finish_reason="refusal", spent=ModelCost(1)),
     "an error as text": Answer(text="Error: prompt is too long", spent=ModelCost(1)),
+    "a character": Answer(text="¤x", spent=ModelCost(1)),
+    "random words": Answer(text="marmalade trombone velvet glacier umbrella walrus saffron " * 4, spent=ModelCost(1)),
+    "random words, cut off": Answer(text="qwrt zxcvb plmko vfrtg " * 100, finish_reason="length", spent=ModelCost(1)),
     "a call": Answer(text='<tool_call>{"name": "bash"}</tool_call>', finish_reason="tool", spent=ModelCost(1)),
 }
 
@@ -222,6 +225,9 @@ def test_no_must_keep_fact_is_lost_whatever_the_model_does(name: str, bad: str) 
         block = find_newest_block(session)
         assert block is not None
         assert len(find_missing_facts(session)) <= block.unshown_facts
+        if (text := BAD[bad].text.strip()) and model.calls:
+            assert text[:20] not in get_view_text(session)
+            assert outcome.notes, "it is told why"
     assert model.calls <= 12, "a model that fails is not asked for ever"
 
 

@@ -155,7 +155,8 @@ class Memory(AbstractCapability[Any]):
 
     def build_call(self, request: ModelRequestContext) -> Call:
         """Builds what the session must know of a request: window, tokens sent beside the list, output reserve."""
-        window = resolve_window(request.model, self.window or self.session.policy.window)
+        policy = self.session.policy
+        window = resolve_window(request.model, self.window or policy.window) or policy.default_window
         recall: RecallMode = "tool" if self.tools else "none"
         output_reserve = get_output_reserve(request.model_settings, window)
         return Call(window=window, floor=self._count_floor(request), output_reserve=output_reserve, recall=recall)

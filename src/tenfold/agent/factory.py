@@ -86,14 +86,14 @@ def open_agent(
         raise BadInput(f"{options.root}: there is no such folder; name the one to work in")
     row = find_session(store, options.session, namespace=options.namespace) if options.session else None
     name, model = choose_model(options, row.info.model if row else "", report_problem)
-    window = resolve_window(model, options.window)
-    if window is None:
-        report_problem(f"the context window of {name} is unknown, so nothing is compacted: set it with --window")
-    coding_tools = CodingTools(options.root, approve, max_size=min(MAX_RESULT_SIZE, window or MAX_RESULT_SIZE))
     environ = {**os.environ, "TENFOLD_POLICY": options.policy} if options.policy else os.environ
     policy = _LivePolicy(
         LivePolicy(choose_counter(name).counter, environ=environ, report=report), name, options.base_url
     )
+    window = resolve_window(model, options.window) or policy().default_window
+    if window is None:
+        report_problem(f"the context window of {name} is unknown, so nothing is compacted: set it with --window")
+    coding_tools = CodingTools(options.root, approve, max_size=min(MAX_RESULT_SIZE, window or MAX_RESULT_SIZE))
     config = load_settings(environ=environ)
     info = row.info if row else SessionInfo(IDS.generate())
     if info.model != name and not info.format:  # a session read from a file keeps its description

@@ -103,10 +103,12 @@ class Agent:
     def use(self, model: Model | str, window: int | None = None) -> None:
         """Uses this model from the next run on. Raises `UsageError` if it cannot be opened.
 
-        Without `window` it is the one that the policy names, else the model's, None if that is not known.
+        Without `window` it is the one that the policy names, else the model's, else the policy's default, None if it
+        has none.
         """
         self.model = open_client(model) if isinstance(model, str) else model
-        self.window = resolve_window(self.model, window or self.session.policy.window)
+        policy = self.session.policy
+        self.window = resolve_window(self.model, window or policy.window) or policy.default_window
 
     @property
     def output_reserve(self) -> int:

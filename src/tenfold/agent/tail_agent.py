@@ -178,9 +178,11 @@ class TailAgent:
             case CompactionEnd(outcome=outcome) if self._active is not None:
                 done, self._active = self._active.on_complete, None
                 if done is not None:
-                    entry = await asyncio.to_thread(get_compaction_entry, self.session, outcome.block)
-                    result = replace(entry.result, tokens_before=outcome.tokens_before)
-                    answer = await asyncio.to_thread(done, result)
+                    before = outcome.tokens_before
+                    entry = await asyncio.to_thread(
+                        get_compaction_entry, self.session, outcome.block, tokens_before=before
+                    )
+                    answer = await asyncio.to_thread(done, entry.result)
                     if inspect.isawaitable(answer):
                         await answer
 

@@ -124,8 +124,7 @@ def build_history(session: Session, *, last: int = HISTORY_ENTRIES) -> list[Tran
     for entry in entries:
         match entry:
             case Block():
-                sizes = map(session.estimate_provider_tokens, (entry.tokens_before, entry.tokens_after))
-                lines.append(build_compaction_mark(*sizes))
+                lines.append(build_compaction_mark(*session.get_provider_tokens(entry)))
             case Retraction():
                 lines.append(TranscriptLine("mark", "— the compaction was undone —"))
             case BranchSummary():

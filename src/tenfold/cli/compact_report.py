@@ -7,6 +7,7 @@ from functools import reduce
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from tenfold.cli.console import format_id, print_table, show
 from tenfold.llm.prices import find_rates
@@ -172,20 +173,25 @@ def render_reading(reading: Reading) -> str:
 
 
 def encode_preview(path: Path, session: Session, reading: Reading, decision: Decision, plan: Plan | None) -> bytes:
-    """Encodes the Decision and the Plan as one JSON object."""
+    """Encodes the Decision and the Plan as one JSON object, with sizes like those that the plan prints."""
+    convert_size = plan.draft.reading.convert_size if plan is not None else int
+    stages = plan.stage_results if plan is not None else ()
     return msgspec.json.encode(
         {
             "file": str(path),
             "act": decision.should_act,
             "status": decision.status,
             "reason": decision.reason,
-            "target": decision.target,
+            "target": convert_size(decision.target),
             "target_missed": decision.target_missed,
             "messages_before": sum(1 for _ in session.view.get_visible_messages()),
             "reading": reading.build_record(),
-            "tokens_before": plan.tokens_before if plan else None,
-            "tokens_after_at_most": plan.tokens_after if plan else None,
-            "stages": [msgspec.to_builtins(s) for s in plan.stage_results] if plan else [],
+            "tokens_before": convert_size(plan.tokens_before) if plan else None,
+            "tokens_after_at_most": convert_size(plan.tokens_after) if plan else None,
+            "stages": [
+                msgspec.to_builtins(replace(s, before=convert_size(s.before), after=convert_size(s.after)))
+                for s in stages
+            ],
             "plan": sanitize(plan.explain()) if plan else "",
             "receipt": _estimate_receipt(session, plan),
         }

@@ -116,7 +116,8 @@ class CompactRun:
     ) -> Iterator[tuple[SessionRow, Session]]:
         """Imports the sessions of one file into the store, and opens them one after the other with this policy."""
         config, models, namespace = self.arguments.config, self.arguments.models, self.arguments.namespace
-        agent_model = models.choose_agent_model(next((r.info.model for r in recorded if r.info.model), ""))
+        recorded_model = next((r.info.model for r in recorded if r.info.model), "")
+        agent_model = models.choose_agent_model(recorded_model, config.get_common(policy).models)
         ids = import_sessions(recorded, store, namespace, choose_counter(agent_model or None).counter)
         rows = {row.info.id: row for row in store.list_sessions(namespace)}
         for id_ in ids:

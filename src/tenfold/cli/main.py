@@ -23,6 +23,7 @@ from tenfold.cli import (
     retention_command,
     rules_command,
     salvage_command,
+    serve_command,
     show_command,
 )
 from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
@@ -52,6 +53,7 @@ for module in (
     rules_command,
     export_command,
     agent_commands,
+    serve_command,
     eval_commands,
 ):
     module.register(app)

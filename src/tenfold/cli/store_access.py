@@ -83,9 +83,10 @@ def open_session(
     `policy` names a policy of the settings in `config`, "" the configured one. Models named on the command line come
     before those of the settings.
     """
-    agent_model = models.choose_agent_model(row.info.model)
+    agent_model = models.choose_agent_model(row.info.model, config.get_common(policy).models)
     session_policy = config.build_policy(choose_counter(agent_model or None).counter, policy)
-    models = models.resolve(session_policy.summary.models, agent_model)
+    remedy = config.explain_model_setting("openai:gpt-5-mini", policy)
+    models = models.resolve(session_policy.summary.models, agent_model, remedy)
     if models.summary_models:
         session_policy = replace(session_policy, summary=replace(session_policy.summary, models=models.summary_models))
     place, archive = SessionAddress(store, row.info.id, namespace), config.load_archive(policy)

@@ -38,14 +38,19 @@ class SummaryModels(msgspec.Struct, frozen=True):
     summary_models: tuple[str, ...] = ()
     answerer: Answerer = Answerer()
 
-    def choose_agent_model(self, recorded_model: str) -> str:
-        """Returns the model to count for: the agent's if named, else the recorded one, else the one that writes."""
-        return self.agent_model or recorded_model or next((name for name in self.summary_models if name != AUTO), "")
+    def choose_agent_model(self, recorded_model: str, configured: Sequence[str] = ()) -> str:
+        """Returns the model to count for: the agent's if named, else the recorded one, else the one that writes.
 
-    def resolve(self, configured: tuple[str, ...], agent: str) -> SummaryModels:
+        The one that writes is named here or in the settings (`configured`).
+        """
+        writers = (name for name in (*self.summary_models, *configured) if name != AUTO)
+        return self.agent_model or recorded_model or next(writers, "")
+
+    def resolve(self, configured: tuple[str, ...], agent: str, remedy: str = "") -> SummaryModels:
         """Returns the models to ask: those that were named, else the configured ones.
 
-        "auto" becomes the models chosen for this agent. Raises `UsageError` if none can be chosen.
+        "auto" becomes the models chosen for this agent. Raises `UsageError` if none can be chosen; where "auto" is
+        configured, it ends with `remedy`, which says how to configure a model.
         """
         models = self.summary_models or configured
         if AUTO in models:
@@ -53,7 +58,10 @@ class SummaryModels(msgspec.Struct, frozen=True):
             if not models:
                 known = f"no provider is known to offer {agent}: name one, as PROVIDER:NAME"
                 unknown = "that is not recorded in the session: name it, as in --model gpt-5"
-                raise UsageError(f"auto chooses the summary model by the agent's; {known if agent else unknown}")
+                remedy = f", or {remedy}" if remedy and not self.summary_models else ""
+                raise UsageError(
+                    f"auto chooses the summary model by the agent's; {known if agent else unknown}{remedy}"
+                )
         elif models == self.summary_models:
             return self
         return SummaryModels(self.agent_model, models, _build_answerer(models))

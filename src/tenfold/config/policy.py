@@ -48,7 +48,8 @@ class Policy(Struct, frozen=True):
     `in_memory_stages`, if any, are the stages for a plain list that belongs to no session. `budgets`, if any, are sizes
     that depend on the window and not on the target. With `restores_recorded`, a session file of pi or Claude Code is
     taken over as that tool left it: the newest compaction that it records is in force. `window`, if any, takes the
-    place of the model's where the caller names none.
+    place of the model's where the caller names none. `default_window`, if any, is the window where that of the model is
+    not known either.
 
     A Block must shrink the view by at least `shrink_tokens` and by `shrink_share` of it. After an attempt or an undo,
     nothing is tried until the view has grown by `growth_share` of the window.
@@ -75,6 +76,7 @@ class Policy(Struct, frozen=True):
     budgets: Budgets | None = None
     restores_recorded: bool = False
     window: int | None = None
+    default_window: int | None = None
 
     @property
     def has_batches(self) -> bool:

@@ -78,6 +78,11 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     namespace: str = DEFAULT_NAMESPACE
     redact_at_rest: bool = False
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that write the summaries, in the order in which they are tried."""
+        return tuple(m for m in (self.model, *self.fallbacks) if m)
+
 
 class CompactionTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[compaction]` of the design behind `tiers`, under the design's own names. It selects that policy.
@@ -97,12 +102,16 @@ _COMMON_KEYS = tuple(field.name for field in msgspec.structs.fields(CommonSettin
 class Config(Struct, frozen=True):
     """The settings as they were read.
 
-    `common` is `[tenfold]`, overridden by the environment. `presets` are the tables under it. `where` names the source.
+    `common` is `[tenfold]`, overridden by the environment. `presets` are the tables under it. `where` names the source,
+    and `model_table` the table that says which model writes, "" where that is a variable of the environment.
+    `gateway` is the table `[tenfold.gateway]`, which `tenfold.gateway` reads.
     """
 
     common: CommonSettings
     presets: Mapping[str, Mapping[str, TomlValue]]
     where: str
+    model_table: str = "[tenfold]"
+    gateway: Mapping[str, TomlValue] = {}
 
     def build_policy(self, counter: Counter, name: str = "") -> Policy:
         """Builds the policy `name` (default: the configured one) with its settings.
@@ -132,6 +141,17 @@ class Config(Struct, frozen=True):
             {**_get_common_values(self.common), **own}, f"[tenfold.presets.{policy_name}] in {self.where}"
         )
 
+    def explain_model_setting(self, model: str, name: str = "") -> str:
+        """Says what to write, and where, so that `model` writes the summaries of the policy `name`."""
+        policy_name = name or self.common.policy
+        is_own = "model" in self.presets.get(policy_name, {})
+        table = f"[tenfold.presets.{policy_name}]" if is_own else self.model_table
+        return (
+            f'write the line `model = "{model}"` under {table} in {self.where}'
+            if table
+            else f"set TENFOLD_MODEL={model}"
+        )
+
     def load_archive(self, name: str = "") -> Archive | None:
         """Loads the archive of that policy, for `Session(..., archive=)`. None if only the store keeps batches."""
         reference = self.get_common(name).archive
@@ -151,18 +171,22 @@ def load_settings(path: str | Path | None = None, *, environ: Mapping[str, str] 
     named = path or environ.get(CONFIG_VARIABLE)
     place = Path(named or "tenfold.toml")
     table: dict[str, TomlValue] = {}
-    where = "the environment"
+    where, model_table = "the environment", "[tenfold]"
     if named or place.is_file():
         where = str(place)
-        table = _read_table(place)
+        table, model_table = _read_table(place)
     presets = table.pop("presets", {})
     if not isinstance(presets, dict) or not all(isinstance(one, dict) for one in presets.values()):
         raise UsageError(f"[tenfold.presets] in {where} holds tables, one for each preset or named instance")
+    gateway = table.pop("gateway", {})
+    if not isinstance(gateway, dict):
+        raise UsageError(f"[tenfold.gateway] in {where} is a table")
     for key in ENVIRONMENT_KEYS:
         text = environ.get(f"TENFOLD_{key.upper()}")
         if text is not None:
             table[key] = _parse_variable(key, text)
-    config = Config(_convert_common(table, f"[tenfold] in {where}"), presets, where)
+    model_table = "" if "TENFOLD_MODEL" in environ else model_table
+    config = Config(_convert_common(table, f"[tenfold] in {where}"), presets, where, model_table, gateway)
     for name, one in presets.items():
         _check_preset(name, one, config)
     _find_preset(str(presets.get(config.common.policy, {}).get("policy", config.common.policy)), presets)
@@ -223,7 +247,7 @@ class LivePolicy:
 
 def _apply_common(policy: Policy, common: CommonSettings) -> Policy:
     """Applies the common settings to a policy."""
-    models = tuple(m for m in (common.model, *common.fallbacks) if m) or policy.summary.models
+    models = common.models or policy.summary.models
     stages = tuple(cast("Stage", load_plugin("stages", name)) for name in common.stages)
     trigger = cast("Trigger", load_plugin("triggers", common.trigger)) if common.trigger else policy.trigger
     focus = common.focus or policy.summary.instructions
@@ -289,7 +313,8 @@ def _check_preset(name: str, table: Mapping[str, TomlValue], config: Config) -> 
     )
 
 
-def _read_table(path: Path) -> dict[str, TomlValue]:
+def _read_table(path: Path) -> tuple[dict[str, TomlValue], str]:
+    """Reads the table `[tenfold]`. Returns also the name of the table that says which model writes."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
@@ -305,7 +330,9 @@ def _read_table(path: Path) -> dict[str, TomlValue]:
         if not isinstance(document[name], dict):
             raise UsageError(f"{path}: [{name}] is a table")
     table: dict[str, TomlValue] = document.get("tenfold", {})
-    return _add_compaction(table, document["compaction"], path) if "compaction" in document else table
+    if "compaction" not in document:
+        return table, "[tenfold]"
+    return _add_compaction(table, document["compaction"], path), "[tenfold]" if "model" in table else "[compaction]"
 
 
 def _add_compaction(

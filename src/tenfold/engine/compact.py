@@ -119,7 +119,7 @@ def decide_case(
     """Decides whether to act and down to which target, over a draft that changes nothing yet."""
     draft = build_draft(view, measured.policy, measured.call, measures)
     decision = make_decision(draft, measured)
-    draft = replace(draft, limit=decision.next_trigger)
+    draft = replace(draft, limit=decision.next_trigger, reading=measured.reading)
     facts = collect_facts(draft) if decision.should_act else ()
     notes = list_notes(measured)
     case = CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, measured.reading, notes)
@@ -166,8 +166,9 @@ def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> Compacti
     if not settings.models or case.call.demand == "manual":
         return case
     if is_due_again(case, plan):
+        tokens = case.reading.convert_size(plan.tokens_after)
         return case.with_texts_by_code(
-            f"whatever a model writes, the view of at most {plan.tokens_after:,} tokens is due for the next compaction "
+            f"whatever a model writes, the view of at most {tokens:,} tokens is due for the next compaction "
             "at once, so code wrote the summary"
         )
     early = explain_early_call(view) if has_limited_calls(view, case) else ""
@@ -235,7 +236,7 @@ def build_consult_ask(case: CompactionCase, plan: Plan) -> ConsultAsk:
     splits = [position for piece in changed for position in piece.cut_positions]
     tokens, target, reading = plan.tokens_before, case.decision.target, case.reading
     if case.call.to is None:
-        tokens, target = reading.tokens, round(reading.floor + reading.slope * target)
+        tokens, target = reading.tokens, reading.convert_size(target)
     return ConsultAsk(
         plan.explain(),
         tokens,

@@ -71,21 +71,21 @@ class CompactionCase(Struct, frozen=True):
 
     @property
     def itemized_least(self) -> dict[str, int]:
-        """What the view cannot go below, as items, and what the provider counts besides the view."""
+        """What the view cannot go below, as items, and what the provider counts besides the view, in its tokens."""
         counted = 0 if self.policy.estimator.kind == "ratio" else self.call.floor
         overhead = max(0, self.reading.floor - counted)
         items = {"counted by the provider beside the view": overhead} if overhead else {}
-        return {**itemize_least(self.draft), **items}
+        parts = itemize_least(self.draft).items()
+        return {name: self.reading.convert_part(tokens) for name, tokens in parts} | items
 
     @property
     def _is_known_unsatisfiable(self) -> bool:
-        """Whether it was reported before that nothing fits the limit by the Reading.
+        """Whether it was reported before that nothing fits the limit by the Reading, and no target was reached since.
 
         Only the estimator `ratio` keeps that over its Blocks, since only there it follows from what reports hold beside
         the view. The others report it again after each Block.
         """
-        is_known = bool(self.decision.doubt) and self.decision.already_recorded
-        return is_known and self.policy.estimator.kind == "ratio"
+        return self.decision.already_recorded and self.policy.estimator.kind == "ratio"
 
     @property
     def request_budget(self) -> int:
@@ -110,9 +110,10 @@ class CompactionCase(Struct, frozen=True):
 
     def explain_small_saving(self, plan: Plan) -> str:
         """Says how little the plan saves, and how much a Block must save."""
-        saved = max(0, plan.tokens_before - plan.tokens_after)
-        worth = f"the least worth a Block is {self.minimum_saving:,}"
-        return f"the best plan saves {saved:,} of {plan.tokens_before:,} tokens; {worth}"
+        before = self.reading.convert_size(plan.tokens_before)
+        sizes = max(0, plan.tokens_before - plan.tokens_after), self.minimum_saving
+        saved, worth = map(self.reading.convert_part, sizes)
+        return f"the best plan saves {saved:,} of {before:,} tokens; the least worth a Block is {worth:,}"
 
     def build_outcome(self, status: UnchangedStatus, reason: str) -> Outcome:
         """Builds an Outcome that leaves the view as it is."""
@@ -142,10 +143,9 @@ class CompactionCase(Struct, frozen=True):
         is_hopeless = self.decision.status == "unsatisfiable" or bool(self.decision.doubt)
         status: AttemptStatus = "unsatisfiable" if is_hopeless else "nothing"
         reason = self.decision.doubt or reason
-        is_in_vain = status == "unsatisfiable" or (self.decision.should_act and not self.waiting_for_model)
-        entry = None
-        if is_in_vain and not self.decision.already_recorded:
-            entry = self.build_attempt(status, reason, ModelCost())
+        is_fruitless = self.decision.should_act and not self.waiting_for_model
+        is_worth_recording = not self.decision.already_recorded if is_hopeless else is_fruitless
+        entry = self.build_attempt(status, reason, ModelCost()) if is_worth_recording else None
         return EngineResult(self.build_outcome(status, reason), entry)
 
     def fail(self, filled: FilledPlan) -> EngineResult:

@@ -19,7 +19,8 @@ MAX_FAILURES = 2
 PAUSE_SECONDS = 5 * 60
 """How long at most, from the last failure on."""
 MIN_TURNS, MIN_ANSWERS = 3, 6
-"""How long a text that a model was asked for stands at least, in messages of the user, or in answers of the agent."""
+"""How long a text stands at least for each time that a model was asked for it, in messages of the user, or in answers
+of the agent."""
 MODEL_RUNGS = ("model", "stricter", "next_model")
 """The rungs on which a model wrote the text."""
 _REASON_CHARACTERS = 300
@@ -60,15 +61,17 @@ def explain_early_call(view: View) -> str:
     for position in range(view.length - 1, max(view.length - _MAX_ENTRIES, 0) - 1, -1):
         entry = view.path.get_entry(position)
         if isinstance(entry, Block | Attempt) and entry.spent.calls:
+            calls = entry.spent.calls
+            if turns >= MIN_TURNS * calls or answers >= MIN_ANSWERS * calls:
+                return ""
+            times = "" if calls == 1 else f"{calls} times "
             return (
-                f"the summary model was asked {turns:,} messages of the user and {answers:,} answers ago, and is asked "
-                f"again after {MIN_TURNS} messages or {MIN_ANSWERS} answers"
+                f"the summary model was asked {times}{turns:,} messages of the user and {answers:,} answers ago, and "
+                f"is asked again after {MIN_TURNS * calls} messages or {MIN_ANSWERS * calls} answers"
             )
         message = get_message(entry)
         turns += message is not None and message.origin == "human"
         answers += message is not None and message.origin == "model"
-        if turns >= MIN_TURNS or answers >= MIN_ANSWERS:
-            return ""
     return ""
 
 

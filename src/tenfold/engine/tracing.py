@@ -1,8 +1,8 @@
-"""Records compactions as OpenTelemetry spans, if its API is installed. Otherwise does nothing."""
+"""Records compactions and requests as OpenTelemetry spans, if its API is installed. Otherwise does nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
@@ -12,40 +12,49 @@ from tenfold.record.ask import Outcome
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
+SpanRecorder = Callable[[Mapping[str, str | int | float]], None]
+"""Adds attributes to a span."""
 OutcomeRecorder = Callable[[Outcome], None]
 
 
 @cache
 def _get_tracer() -> Tracer | None:
     try:
-        from opentelemetry import trace  # noqa: PLC0415 - an optional package, loaded at the first compaction
+        from opentelemetry import trace  # noqa: PLC0415 - an optional package, loaded at the first span
     except ImportError:
         return None
     return trace.get_tracer("tenfold")
 
 
 @contextmanager
-def trace_compaction(session: str, policy: str) -> Iterator[OutcomeRecorder]:
-    """Opens the span `tenfold.compact` for one compaction. Call what it yields with the Outcome.
-
-    The span holds no session text.
-    """
+def trace_span(name: str) -> Iterator[SpanRecorder]:
+    """Opens a span of that name. Call what it yields with attributes. No attribute may hold session text."""
     tracer = _get_tracer()
-    span = tracer.start_span("tenfold.compact") if tracer is not None else None
+    span = tracer.start_span(name) if tracer is not None else None
     if span is None or not span.get_span_context().is_valid:  # tracing is off
         yield lambda _: None
         return
     from opentelemetry.trace import use_span  # noqa: PLC0415 - installed, since there is a span
 
     with use_span(span, end_on_exit=True):
-        span.set_attribute("tenfold.session", session)
-        span.set_attribute("tenfold.config.policy", policy)
+        yield span.set_attributes
+
+
+@contextmanager
+def trace_compaction(session: str, policy: str) -> Iterator[OutcomeRecorder]:
+    """Opens the span `tenfold.compact` for one compaction. Call what it yields with the Outcome."""
+    with trace_span("tenfold.compact") as record:
+        record({"tenfold.session": session, "tenfold.config.policy": policy})
 
         def record_outcome(outcome: Outcome) -> None:
-            span.set_attribute("tenfold.status", outcome.status)
-            span.set_attribute("tenfold.tokens_before", outcome.tokens_before)
-            span.set_attribute("tenfold.tokens_after", outcome.tokens_after)
-            span.set_attribute("tenfold.target", outcome.target)
-            span.set_attribute("tenfold.model_calls", outcome.spent.calls)
+            record(
+                {
+                    "tenfold.status": outcome.status,
+                    "tenfold.tokens_before": outcome.tokens_before,
+                    "tenfold.tokens_after": outcome.tokens_after,
+                    "tenfold.target": outcome.target,
+                    "tenfold.model_calls": outcome.spent.calls,
+                }
+            )
 
         yield record_outcome

@@ -14,7 +14,9 @@ from tenfold.record.block import Fact, FactKind, FileLists
 
 FOOTER_TAGS: tuple[tuple[str, FactKind], ...] = (("read-files", "file_read"), ("modified-files", "file_modified"))
 """The tag of each list, and the kind of fact that it is parsed as."""
-_FOOTERS = tuple((f"\n</{tag}>", re.compile(rf"(?<!\n)\n*<{tag}>\n.*?\n</{tag}>", re.DOTALL)) for tag, _ in FOOTER_TAGS)
+_FOOTERS = tuple(
+    (f"\n</{tag}>", re.compile(rf"(?<!\n)\n*<{tag}>\n(?:.*?\n)?</{tag}>", re.DOTALL)) for tag, _ in FOOTER_TAGS
+)
 _MORE = re.compile(r"\([\d,]+ more\)")
 
 

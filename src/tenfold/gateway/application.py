@@ -29,8 +29,8 @@ CONNECT_TIMEOUT = 15.0
 class Gateway:
     """A gateway over a store. `application` is its ASGI application, which any server can run.
 
-        gateway = Gateway(GatewaySettings(window=128_000), store)
-        uvicorn.run(gateway.application, port=8787)
+    gateway = Gateway(GatewaySettings(window=128_000), store)
+    uvicorn.run(gateway.application, port=8787)
     """
 
     def __init__(self, settings: GatewaySettings, store: Store, config: Config | None = None) -> None:
@@ -49,11 +49,11 @@ class Gateway:
                 Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),  # no page of a browser
                 Middleware(_KeyCheck, key=settings.key),
             ],
-            lifespan=self._live,
+            lifespan=self._open,
         )
 
     @asynccontextmanager
-    async def _live(self, _: Starlette) -> AsyncIterator[None]:
+    async def _open(self, _: Starlette) -> AsyncIterator[None]:
         timeout = httpx.Timeout(self.settings.timeout, connect=CONNECT_TIMEOUT, pool=None)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         async with httpx.AsyncClient(timeout=timeout, limits=limits) as client:
@@ -85,6 +85,8 @@ class _KeyCheck:
             if not given and compare_digest(first.encode(), self._key):
                 scope, given = {**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode()}, self._key
             if not compare_digest(given, self._key):
-                await send_error(send, 401, f"this gateway needs its key, as the header {KEY_HEADER} or first in the path")
+                await send_error(
+                    send, 401, f"this gateway needs its key, as the header {KEY_HEADER} or first in the path"
+                )
                 return
         await self._app(scope, receive, send)

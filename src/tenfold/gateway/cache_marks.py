@@ -30,8 +30,8 @@ def mark_compacted_prefix(request: ModelRequest, own_items: Collection[bytes]) -
     own = set(own_items)
     last = max((at for at, item in enumerate(request.items) if item not in own), default=-1)
     marked = _mark_message(request.items[last]) if last >= 0 else None
-    return request if marked is None else request.with_items(
-        [*request.items[:last], marked, *request.items[last + 1 :]]
+    return (
+        request if marked is None else request.with_items([*request.items[:last], marked, *request.items[last + 1 :]])
     )
 
 

@@ -38,7 +38,7 @@ _TITLE = re.compile(rb"title generator|generate a (?:short|brief|concise) title"
 _SYSTEM_ROLE = re.compile(rb'"role"\s*:\s*"(?:system|developer)"')
 
 
-def identify_tenant(headers: Mapping[str, str], query: str = "") -> str:
+def digest_credentials(headers: Mapping[str, str], query: str = "") -> str:
     """Returns who sends a request, as a digest of its credentials. Nothing of them can be read from it."""
     given = [headers.get(name, "") for name in _CREDENTIAL_HEADERS]
     key = _KEY_IN_QUERY.search(query)
@@ -58,7 +58,7 @@ def find_client_session(headers: Mapping[str, str], request: ModelRequest) -> st
 
 
 def find_side_reason(headers: Mapping[str, str], request: ModelRequest) -> str:
-    """Says why a request is no part of the conversation: the client's own summary, or a title. "" if it is part of it."""
+    """Says why a request is part of no conversation: it asks for a summary or a title. "" if it is part of one."""
     turn = splice.parse_object(headers.get("x-codex-turn-metadata", "").encode()) or {}
     if "compaction" in turn:
         return "the client compacts"

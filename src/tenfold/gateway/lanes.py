@@ -12,13 +12,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from msgspec import Struct
 
 from tenfold.errors import NotFoundError
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.recall.expand import open_path
-from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.store.base import SessionInfo, Store
@@ -44,17 +44,17 @@ class Family(Struct, frozen=True):
     @property
     def session_prefix(self) -> str:
         """How the ids of its sessions begin. They can be found again after a restart."""
-        digest = hashlib.sha256("\0".join((self.tenant, self.wire, self.key)).encode("utf-8", "replace")).hexdigest()
+        digest = hashlib.sha256(f"{self.tenant}\0{self.wire}\0{self.key}".encode("utf-8", "replace")).hexdigest()
         return f"gateway-{digest[:16]}"
 
 
 class Lane:
     """One line of a conversation: its session, and the items of the last request."""
 
-    def __init__(self, session: Session, items: list[bytes], count: int) -> None:
-        """`count` is how many messages the last list had."""
+    def __init__(self, session: Session) -> None:
+        """Begins without a list: the first one is matched with the log."""
         self.session = AsyncSession(session)
-        self.items, self.count = items, count
+        self.items: list[bytes] = []
         self.hidden: tuple[str | None, int] = (None, 0)
 
     @property
@@ -62,7 +62,7 @@ class Lane:
         """The id of the session."""
         return self.session.session.address.session
 
-    def begins(self, request: ModelRequest) -> bool:
+    def is_continued_by(self, request: ModelRequest) -> bool:
         """Whether a request's list begins with the last one, apart from cache marks and the like in a few items."""
         count = len(self.items)
         if not count or len(request.items) < count:
@@ -79,7 +79,6 @@ class Lane:
     def keep_list(self, request: ModelRequest) -> None:
         """Keeps a request's list for the next one."""
         self.items = request.items
-        self.count = self.session.session.host_message_count
 
     def count_hidden(self) -> int:
         """Counts the tokens that compactions take out of each request, by the policy's counter."""
@@ -99,9 +98,15 @@ def _fingerprint_item(wire: str, item: bytes) -> list[bytes]:
 
 def find_opening(request: ModelRequest) -> str:
     """Returns a digest of the first message of the user, by which sessions without an id are looked for."""
-    messages = get_wire(request.wire).decode(request.items[:OPENING_ITEMS])
-    first = next((m for m in messages if m.role == "user"), None) or next(iter(messages), None)
-    return fingerprint_message(first).hex() if first is not None else ""
+    digests = (_digest_opening(request.wire, item) for item in request.items[:OPENING_ITEMS])
+    return next(filter(None, digests), "")
+
+
+@lru_cache(maxsize=1_024)
+def _digest_opening(wire: str, item: bytes) -> str:
+    """Returns a digest of an item, "" if it is no message of the user."""
+    messages = get_wire(wire).decode([item])
+    return next((fingerprint_message(m).hex() for m in messages if m.role == "user"), "")
 
 
 class LaneTable:
@@ -117,11 +122,20 @@ class LaneTable:
         """How many lanes are in memory."""
         return sum(map(len, self._families.values()))
 
+    def find_known_lane(self, family: Family, request: ModelRequest) -> Lane | None:
+        """Finds the lane in memory that a request goes on from, without reading the store. None if there is none."""
+        with self._lock:
+            lanes = self._families.get(family, ())
+            lane = next((each for each in lanes if each.is_continued_by(request)), None)
+            if lane is not None:
+                self._families.move_to_end(family)
+            return lane
+
     def find_lane(self, family: Family, request: ModelRequest) -> Lane:
         """Finds the lane of a request, or opens one. It is not changed; `Lane.keep_list` does that."""
         with self._lock:
             lanes = self._load_family(family, request.model)
-            lane = next((each for each in lanes if each.begins(request)), None)
+            lane = next((each for each in lanes if each.is_continued_by(request)), None)
             if lane is None:
                 lane = self._match_lane(family, lanes, request)
             if lanes[:1] != [lane]:
@@ -150,18 +164,17 @@ class LaneTable:
                 id_ = f"{family.session_prefix}-{number}"
                 for head in self._store.read_heads(self._namespace, id_):
                     session = self._open_session(SessionAddress(self._store, id_, self._namespace, head), model, None)
-                    lanes.append(Lane(session, [], _count_messages(session)))
+                    lanes.append(Lane(session))
         return lanes[::-1]
 
     def _match_lane(self, family: Family, lanes: list[Lane], request: ModelRequest) -> Lane:
         messages = get_wire(request.wire).decode(request.items)
-        known = [(lane.session.session.count_known(messages), lane) for lane in lanes]
-        count, best = max(known, key=lambda pair: pair[0], default=(0, None))
-        if best is None:
-            return self._create_lane(family, messages, request, len(lanes))
-        if count >= best.count:
-            return best
-        if any(message.role == "assistant" for message in messages[:count]):
+        known = [(*lane.session.session.match(messages), lane) for lane in lanes]
+        for count, is_whole, lane in known:
+            if count and is_whole:
+                return lane
+        count, _, best = max(known, key=lambda each: each[0], default=(0, False, None))
+        if best is not None and any(message.role == "assistant" for message in messages[:count]):
             return self._fork_lane(best, request.model)
         return self._create_lane(family, messages, request, len({lane.id for lane in lanes}))
 
@@ -170,9 +183,7 @@ class LaneTable:
         title = " ".join(get_text(first).split())[:TITLE_LENGTH] if first is not None else ""
         id_ = f"{family.session_prefix}-{number}"
         info = SessionInfo(id_, title=title, model=request.model)
-        return Lane(
-            self._open_session(SessionAddress(self._store, id_, self._namespace), request.model, info), [], 0
-        )
+        return Lane(self._open_session(SessionAddress(self._store, id_, self._namespace), request.model, info))
 
     def _fork_lane(self, lane: Lane, model: str) -> Lane:
         """Opens a head that branches off from the lane's. Syncing it finds where."""
@@ -182,10 +193,4 @@ class LaneTable:
         leaf = origin.leaf
         if leaf is not None:
             session.move_to(open_path(store, namespace, store.locate(namespace, leaf)), (), expected=session.leaf)
-        return Lane(session, [], 0)
-
-
-def _count_messages(session: Session) -> int:
-    path = session.view.path
-    entries = path.get_entries(0, path.length - 1) if path.length else []
-    return sum(get_message(entry) is not None for entry in entries)
+        return Lane(session)

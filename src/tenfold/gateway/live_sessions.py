@@ -13,25 +13,33 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.settings import Config
+from tenfold.errors import NotFoundError
 from tenfold.gateway.cache_marks import mark_compacted_prefix
-from tenfold.gateway.client_marks import find_client_session, find_side_reason, identify_tenant
+from tenfold.gateway.client_marks import digest_credentials, find_client_session, find_side_reason
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.lanes import Family, Lane, LaneTable, find_opening
 from tenfold.gateway.model_request import ModelRequest
+from tenfold.gateway.native_compaction import build_answer, build_token, expand_tokens, refers_to_token, remove_trigger
+from tenfold.gateway.stored_responses import ResponseChains
 from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models
 from tenfold.llm.choose import AUTO
 from tenfold.llm.prices import find_rates
 from tenfold.meter.counters import choose_counter
 from tenfold.meter.windows import find_window
+from tenfold.recall.expand import open_path
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.record.ask import Outcome
+from tenfold.record.message import Message
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import SessionInfo, Store
+from tenfold.view.fold import View
 
 _ANSWER = re.compile(
     rb'"role"\s*:\s*"(?:assistant|model)"'
     rb'|"type"\s*:\s*"(?:function_call|custom_tool_call|local_shell_call|reasoning|compaction)"'
 )
+FORWARD_SHARE = 0.5
+"""A request that certainly takes less than this share of the window is sent on before its session is looked at."""
 OVERFLOW_SHARE = 0.5
 """Down to which share of a refused request it is compacted where the window is not known."""
 
@@ -39,19 +47,26 @@ OVERFLOW_SHARE = 0.5
 class PreparedRequest(Struct, frozen=True):
     """What to send in place of a request. `lane` is None if it belongs to no session, for the reason in `note`.
 
+    `whole` is the request with everything that the original only refers to. `answer`, if any, is the response: nothing
+    is sent then.
+
     `has_recall` says that the recall tools were added. `compaction` is the status of the compaction that was due, "" if
     none was.
     """
 
     original: ModelRequest
     sent: ModelRequest
+    tenant: str = ""
     lane: Lane | None = None
+    whole: ModelRequest | None = None
+    answer: bytes = b""
     tokens_before: int = 0
     tokens_after: int = 0
     dollars_saved: float = 0.0
     compaction: str = ""
     note: str = ""
     has_recall: bool = False
+    pending: asyncio.Task[PreparedRequest] | None = None
 
 
 class LiveSessions:
@@ -59,7 +74,8 @@ class LiveSessions:
 
     def __init__(self, settings: GatewaySettings, store: Store, config: Config, client: httpx.AsyncClient) -> None:
         """To be made on the event loop of the gateway."""
-        self._settings, self._config, self._client = settings, config, client
+        self._settings, self._config, self._client, self._store = settings, config, client, store
+        self.chains = ResponseChains()
         self._base_policies: dict[str, Policy] = {}
         self._policies: dict[tuple[str, bool], Policy] = {}
         self._archive = config.load_archive(settings.policy)
@@ -71,18 +87,85 @@ class LiveSessions:
         self, request: ModelRequest, headers: Mapping[str, str], query: str, call: UpstreamCall
     ) -> PreparedRequest:
         """Finds the session of a request, compacts it if it is due, and returns what to send."""
-        reason = find_side_reason(headers, request)
-        if not reason and request.has_server_state():
-            reason = "the provider holds a part of the conversation"
-        if not reason and not _has_answer(request):
-            reason = "a first message"
+        tenant = digest_credentials(headers, query)
+        triggered = remove_trigger(request) if not self._settings.shadow else None
+        reason = find_side_reason(headers, request) if triggered is None else ""
         if reason:
-            return PreparedRequest(request, request, note=reason)
-        tenant = identify_tenant(headers, query)
-        key = find_client_session(headers, request) or await asyncio.to_thread(find_opening, request)
-        lane = await asyncio.to_thread(self.lanes.find_lane, Family(tenant, request.wire, key), request)
+            return PreparedRequest(request, request, tenant, note=reason)
+        whole = await self._unfold(tenant, triggered or request)
+        if whole is None:
+            return PreparedRequest(
+                request, request, tenant, note="the provider holds a part of it that is not known here"
+            )
+        if not _has_answer(whole):
+            return PreparedRequest(request, request, tenant, note="a first message")
+        lane = await self._open_lane(Family(tenant, request.wire, _find_key(headers, whole)), whole, call)
+        if triggered is not None:
+            return await self._answer_trigger(lane, request, whole, tenant)
+        if not self._settings.shadow and not self._can_forward(lane, whole):
+            return self._keep_form(await self._compact_lane(lane, whole, tenant), request, whole)
+        pending = asyncio.create_task(self._compact_lane(lane, whole, tenant))
+        return self._keep_form(PreparedRequest(whole, whole, tenant, lane, pending=pending), request, whole)
+
+    def _keep_form(self, prepared: PreparedRequest, request: ModelRequest, whole: ModelRequest) -> PreparedRequest:
+        """Sends what the client sent if nothing is hidden and the provider knows what it refers to."""
+        is_unchanged = prepared.sent is whole and not refers_to_token(request)
+        return replace(prepared, original=request, whole=whole, sent=request if is_unchanged else prepared.sent)
+
+    async def _unfold(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
+        """Returns a request with everything that it only refers to. None if that is not known."""
+        if request.has_server_state():
+            return self.chains.expand(tenant, request)
+        if refers_to_token(request):
+            return await asyncio.to_thread(expand_tokens, tenant, request, self._read_view)
+        return request
+
+    def _read_view(self, session: str, entry: str) -> list[Message]:
+        located = self._store.locate(self._settings.namespace, entry)
+        if located.session != session:
+            raise NotFoundError(f"{entry} is no entry of the session {session}")
+        return View.from_path(open_path(self._store, self._settings.namespace, located)).get_messages()
+
+    async def _open_lane(self, family: Family, request: ModelRequest, call: UpstreamCall) -> Lane:
+        lane = self.lanes.find_known_lane(family, request)
+        if lane is None:
+            lane = await asyncio.to_thread(self.lanes.find_lane, family, request)
         self._use_call(lane, call)
-        return await self._compact_lane(lane, request)
+        return lane
+
+    async def _answer_trigger(
+        self, lane: Lane, request: ModelRequest, whole: ModelRequest, tenant: str
+    ) -> PreparedRequest:
+        """Compacts because the client asks its provider to, and returns the answer in the provider's place."""
+        prepared = await self._compact_lane(lane, whole, tenant)
+        session = lane.session.session
+        call = session.build_call(window=self._find_window(request.model))
+        if call.window is None:
+            call = session.build_call(to=max(1, int(OVERFLOW_SHARE * session.take_reading().tokens)))
+        outcome = await lane.session.compact(replace(call, demand="manual"))
+        token = build_token(tenant, lane.id, session.leaf or "")
+        answer = build_answer(request, token, (outcome.spent.input_tokens, outcome.spent.output_tokens))
+        note = f"the client asked for a compaction: {outcome.status}"
+        return replace(prepared, original=request, answer=answer, compaction=outcome.status, note=note)
+
+    def keep_response(self, prepared: PreparedRequest, response: Mapping[str, Any]) -> None:
+        """Remembers a response that the client may refer to later."""
+        if prepared.original.wire == "openai-responses":
+            self.chains.keep(prepared.tenant, prepared.original, response)
+
+    def _can_forward(self, lane: Lane, request: ModelRequest) -> bool:
+        """Whether a request needs nothing for certain, so that its session may learn of it while it is answered.
+
+        That is where nothing is hidden, and what is new takes less than half of what is left of the window even if
+        each byte is a token.
+        """
+        session, window = lane.session.session, self._find_window(request.model)
+        count = len(lane.items)
+        if window is None or not count or session.find_newest_block_id() is not None:
+            return False
+        reading = session.take_reading(window=window, floor=session.sent_overhead)
+        new = sum(map(len, request.items[count:]))
+        return reading.tokens + int(new * reading.slope) < FORWARD_SHARE * window
 
     async def prepare_again(self, prepared: PreparedRequest) -> PreparedRequest | None:
         """Compacts a request that the provider refused as too long. None if that does not make it shorter."""
@@ -92,14 +175,17 @@ class LiveSessions:
         session = lane.session.session
         call = replace(session.build_call(window=self._find_window(prepared.original.model)), demand="overflow")
         if call.window is None:
-            call = replace(session.build_call(to=int(OVERFLOW_SHARE * session.take_reading().tokens)), demand="overflow")
+            call = replace(
+                session.build_call(to=int(OVERFLOW_SHARE * session.take_reading().tokens)), demand="overflow"
+            )
         outcome = await lane.session.compact(call)
         if outcome.status != "compacted":
             return None
-        again = await self._compact_lane(lane, prepared.original)
-        return replace(again, compaction=outcome.status)
+        whole = prepared.whole or prepared.original
+        again = await self._compact_lane(lane, whole, prepared.tenant)
+        return replace(self._keep_form(again, prepared.original, whole), compaction=outcome.status)
 
-    async def _compact_lane(self, lane: Lane, request: ModelRequest) -> PreparedRequest:
+    async def _compact_lane(self, lane: Lane, request: ModelRequest, tenant: str) -> PreparedRequest:
         window = self._find_window(request.model)
         before = request.build_mapping()
         session = lane.session.session
@@ -109,7 +195,10 @@ class LiveSessions:
         )
         lane.keep_list(request)
         outcome = session.outcome if session.outcome is not earlier else None
-        return await asyncio.to_thread(self._build_prepared, lane, request, before, after, outcome)
+        if session.find_newest_block_id() != lane.hidden[0]:
+            await asyncio.to_thread(lane.count_hidden)
+        prepared = self._build_prepared(lane, request, before, after, outcome)
+        return replace(prepared, tenant=tenant)
 
     def _build_prepared(
         self,
@@ -134,7 +223,7 @@ class LiveSessions:
         return PreparedRequest(
             request,
             sent,
-            lane,
+            lane=lane,
             tokens_before=reading.tokens + hidden,
             tokens_after=reading.tokens,
             dollars_saved=hidden * rates.cached / 1e6 if rates is not None else 0.0,
@@ -192,6 +281,10 @@ class LiveSessions:
             counter = choose_counter(model or None).counter
             self._base_policies[model] = self._config.build_policy(counter, self._settings.policy)
         return self._base_policies[model]
+
+
+def _find_key(headers: Mapping[str, str], request: ModelRequest) -> str:
+    return find_client_session(headers, request) or find_opening(request)
 
 
 def _has_answer(request: ModelRequest) -> bool:

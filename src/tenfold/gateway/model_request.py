@@ -59,6 +59,10 @@ class ModelRequest(Struct, frozen=True):
         """Whether the provider holds a part of the conversation."""
         return any(bytes(self.fields.get(name, b"null")) not in (b"null", b'""') for name in SERVER_STATE_FIELDS)
 
+    def has_conversation(self) -> bool:
+        """Whether it goes on a conversation object of the provider."""
+        return bytes(self.fields.get("conversation", b"null")) != b"null"
+
     def build_mapping(self) -> dict[str, Any]:
         """Returns the request as `Session.before_model` takes it: its messages as bytes, its tools as one text."""
         out: dict[str, Any] = {
@@ -126,21 +130,32 @@ def _has_functions(tool: Raw) -> bool:
 
 
 def parse_request(path: str, body: bytes) -> ModelRequest | None:
-    """Returns the call to a model that a path and a body are. None for any other request, and for one without a list."""
+    """Returns the call to a model that a path and a body are. None for any other request, or one without messages."""
     endpoint = next(((found, wire) for p, wire in _ENDPOINTS if (found := p.search(path))), None)
-    fields = splice.parse_object(body) if endpoint is not None else None
-    if endpoint is None or fields is None:
+    if endpoint is None:
         return None
     found, wire = endpoint
-    value = fields.get(get_wire(wire).profile.request.list_field)
+    request = parse_body(wire, body)
+    if request is None or wire != "gemini":
+        return request
+    return replace(request, model=unquote(found[1]), is_stream=":stream" in path)
+
+
+def parse_body(wire: str, body: bytes) -> ModelRequest | None:
+    """Returns the call to a model that a body of this wire is, None if it is none."""
+    fields = splice.parse_object(body)
+    if fields is None:
+        return None
+    profile = get_wire(wire).profile
+    value = fields.get(profile.request.list_field)
     text = splice.parse_string(value)
-    if text is not None and wire == "openai-responses":
-        items = [msgspec.json.encode(get_wire(wire).profile.build_user_message(text))]
-    else:
-        raws = splice.parse_array(value)
-        if raws is None:
-            return None
+    raws = splice.parse_array(value)
+    if text is not None and profile.takes_text:
+        items = [msgspec.json.encode(profile.build_user_message(text))]
+    elif raws is not None:
         items = [bytes(raw) for raw in raws]
-    model = unquote(found[1]) if found.groups() else splice.get_text(fields, "model")
-    is_stream = splice.is_true(fields.get("stream")) or ":stream" in path
-    return ModelRequest(wire, body, fields, items, model, is_stream)
+    else:
+        return None
+    return ModelRequest(
+        wire, body, fields, items, splice.get_text(fields, "model"), splice.is_true(fields.get("stream"))
+    )

@@ -83,6 +83,7 @@ class RecallLoop:
         self._lead: list[Json] = []
         self._responses: list[httpx.Response] = []
         self.usage: Json = {}
+        self.response: Json = {}
         self.has_fault = False
 
     @property
@@ -91,7 +92,11 @@ class RecallLoop:
         return self._round > MAX_ROUNDS
 
     async def run(self, response: httpx.Response, client: ClientAnswer) -> None:
-        """Passes the answer to the client. `usage` is then what the first round reported."""
+        """Passes the answer to the client.
+
+        `usage` is then what the provider counted in the first round, of the request as the session knows it, and
+        `response` the answer that the client has, where the API has one answer in a whole.
+        """
         try:
             kind = response.headers.get("content-type", "")
             if "text/event-stream" in kind or (self._sent.is_stream and "json" not in kind):
@@ -116,6 +121,7 @@ class RecallLoop:
                 return
             if self._round == 1:
                 self.usage = answer
+            self.response = answer
             if not any(call.name in self._names for call in self._form.find_calls(answer)):
                 await self._send_whole(response, client, self._add_lead(answer) or body)
                 return
@@ -156,6 +162,7 @@ class RecallLoop:
         if stripped is None:
             await self._fail(client, response)
             return
+        self.response = stripped
         self._note("a lookup was left out of the answer")
         await self._send_whole(response, client, self._add_lead(stripped) or msgspec.json.encode(stripped))
 
@@ -187,6 +194,7 @@ class RecallLoop:
                 return
             splicer.start_round(is_last=self.is_last)
         self._record.is_cut = not reader.is_complete
+        self.response = form.final
         if splicer.faults:
             self._note(f"{splicer.faults} events could not be read and passed as they came")
         if splicer.is_stripped:

@@ -17,14 +17,15 @@ from msgspec import Struct
 from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Scope, Send
 
-from tenfold.gateway.client_marks import identify_tenant
+from tenfold.engine.tracing import trace_span
+from tenfold.gateway.client_marks import digest_credentials
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
 from tenfold.gateway.model_request import ModelRequest, find_wire, parse_request
 from tenfold.gateway.recall_loop import ClientAnswer, RecallLoop, UpstreamSender
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.gateway.upstream_model import UpstreamCall
-from tenfold.gateway.upstreams import guess_wire
+from tenfold.gateway.upstreams import choose_likely_wire
 from tenfold.gateway.usage_reader import UsageReader
 from tenfold.llm.overflow import is_overflow
 
@@ -77,7 +78,7 @@ class Relay:
         if refusal is not None:
             await self._refuse(send, record, *refusal)
             return
-        tenant = identify_tenant(headers, scope["query_string"].decode("latin-1"))
+        tenant = digest_credentials(headers, scope["query_string"].decode("latin-1"))
         self._running += 1
         self._running_by_tenant[tenant] += 1
         self._log.running.set(self._running)
@@ -85,7 +86,9 @@ class Relay:
             body = await _read_body(receive, self._settings.max_body)
             query = scope["query_string"].decode("latin-1")
             incoming = IncomingRequest(scope["method"], path, query, scope["headers"], headers, body)
-            await self._handle(incoming, record, receive, send)
+            with trace_span("tenfold.request") as note_attributes:
+                await self._handle(incoming, record, receive, send)
+                note_attributes(record.get_attributes())
         except BodyTooLarge:
             text = f"the body is larger than the {self._settings.max_body:,} bytes that this gateway takes: --max-body"
             await self._refuse(send, record, 413, text)
@@ -106,7 +109,7 @@ class Relay:
         if self._running >= self._settings.max_requests:
             return 503, f"{self._running} requests are running, and {self._settings.max_requests} are the most"
         most = self._settings.max_tenant_requests
-        if self._running_by_tenant[identify_tenant(headers)] >= most:
+        if self._running_by_tenant[digest_credentials(headers)] >= most:
             return 429, f"{most} requests with these credentials are running, which is the most"
         return None
 
@@ -121,12 +124,17 @@ class Relay:
         record.wire = wire
         if wire and request is None:
             record.bypass = "its body cannot be read as a call to this API"
-        url = self._settings.upstreams.build_url(wire or guess_wire(incoming.path, incoming.headers), incoming.path, incoming.query)
+        url = self._settings.upstreams.build_url(
+            wire or choose_likely_wire(incoming.path, incoming.headers), incoming.path, incoming.query
+        )
         prepared, fault = None, False
         if request is not None:
             record.model = request.model
             prepared, fault = await self._prepare(incoming, request, url, record)
         record.own_seconds = perf_counter() - start
+        if prepared is not None and prepared.answer:
+            await self._send_answer(prepared, record, send)
+            return
         response = await self._send(incoming, url, self._choose_body(incoming, prepared), receive)
         try:
             if prepared is not None and 400 <= response.status_code < 500 and prepared.lane is not None:
@@ -135,7 +143,7 @@ class Relay:
                 ask = partial(self._send, incoming, url, receive=receive)
                 fault = await self._answer_lookups(response, prepared, ask, record, send, start)
             else:
-                await self._pass_on(response, prepared, record, send, start)
+                await self._stream_response(response, prepared, record, send, start)
         finally:
             await response.aclose()
         self._log.sessions.set(len(self._sessions.lanes))
@@ -152,10 +160,10 @@ class Relay:
             LOG.warning("a fault of the gateway; the request is forwarded as it came", exc_info=exc)
             record.bypass = f"a fault of the gateway: {type(exc).__name__}"
             return None, True
-        self._note_prepared(prepared, record)
+        self._record_prepared(prepared, record)
         return prepared, False
 
-    def _note_prepared(self, prepared: PreparedRequest, record: RequestRecord) -> None:
+    def _record_prepared(self, prepared: PreparedRequest, record: RequestRecord) -> None:
         record.note = prepared.note
         record.compaction = prepared.compaction or record.compaction
         record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
@@ -205,7 +213,7 @@ class Relay:
             record.note = "the provider refused it as too long, and it could not be made shorter"
             return response, prepared
         await response.aclose()
-        self._note_prepared(again, record)
+        self._record_prepared(again, record)
         record.note = "the provider refused it as too long; it was compacted and sent again"
         return await self._send(incoming, url, again.sent.body, receive), again
 
@@ -238,7 +246,7 @@ class Relay:
                 with suppress(asyncio.CancelledError, httpx.HTTPError):
                     await sending
 
-    async def _pass_on(
+    async def _stream_response(
         self,
         response: httpx.Response,
         prepared: PreparedRequest | None,
@@ -248,7 +256,9 @@ class Relay:
     ) -> None:
         """Sends the response to the client as it comes, and teaches the session what the provider counted."""
         record.status = response.status_code
-        headers = [(name, value) for name, value in response.headers.raw if name.decode("latin-1").lower() not in _KEPT_OUT]
+        headers = [
+            (name, value) for name, value in response.headers.raw if name.decode("latin-1").lower() not in _KEPT_OUT
+        ]
         if "content-length" in response.headers:
             headers.append((b"content-length", response.headers["content-length"].encode("latin-1")))
         await send({"type": "http.response.start", "status": record.status, "headers": headers + _describe(record)})
@@ -268,7 +278,9 @@ class Relay:
             await send({"type": "http.response.body", "body": b""})
         record.upstream_seconds = perf_counter() - start - record.own_seconds
         if reader is not None and prepared is not None:
-            await self._learn(reader, prepared, record)
+            await self._report_usage(reader, prepared, record)
+        if prepared is not None and prepared.pending is not None:
+            await self._await_session(prepared.pending, record)
 
     async def _answer_lookups(
         self,
@@ -291,15 +303,40 @@ class Relay:
         loop = RecallLoop(self._sessions.open_recall(prepared.lane), prepared.original, prepared.sent, ask, record)
         await loop.run(response, ClientAnswer(send, build_headers))
         record.upstream_seconds = perf_counter() - start - record.own_seconds
+        if loop.response:
+            self._sessions.keep_response(prepared, loop.response)
         if loop.usage:
             await prepared.lane.session.after_model(loop.usage)
         return loop.has_fault
 
-    async def _learn(self, reader: UsageReader, prepared: PreparedRequest, record: RequestRecord) -> None:
+    async def _report_usage(self, reader: UsageReader, prepared: PreparedRequest, record: RequestRecord) -> None:
         report = reader.finish()
         record.is_cut = record.is_cut or not reader.is_complete
+        if reader.response:
+            self._sessions.keep_response(prepared, reader.response)
+        if prepared.pending is not None:
+            await asyncio.wait({prepared.pending})
         if prepared.lane is not None and report and not self._settings.shadow:
             await prepared.lane.session.after_model(report)
+
+    async def _send_answer(self, prepared: PreparedRequest, record: RequestRecord, send: Send) -> None:
+        """Sends a response of the gateway's own."""
+        record.status = 200
+        kind = b"text/event-stream" if prepared.original.is_stream else b"application/json"
+        headers = [(b"content-type", kind), *_describe(record)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": prepared.answer})
+        self._log.add(record)
+
+    async def _await_session(self, pending: asyncio.Task[PreparedRequest], record: RequestRecord) -> None:
+        """Waits for the work on the session that was not on the client's way, and takes its numbers."""
+        note = record.note
+        try:
+            self._record_prepared(await pending, record)
+        except Exception as exc:  # noqa: BLE001 - the client has its response; what went wrong is recorded
+            LOG.warning("a fault of the gateway after a request was forwarded", exc_info=exc)
+            record.bypass = f"a fault of the gateway: {type(exc).__name__}"
+        record.note = note or record.note
 
     async def _refuse(self, send: Send, record: RequestRecord, status: int, text: str) -> None:
         record.status, record.note = status, text

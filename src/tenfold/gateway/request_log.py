@@ -1,4 +1,4 @@
-"""What a gateway tells about each request: a line of the log, and the numbers of /metrics. Never a word of a message."""
+"""What a gateway tells of each request: a line of the log, and the numbers of /metrics. Never a word of a message."""
 
 from __future__ import annotations
 
@@ -37,6 +37,22 @@ class RequestRecord(Struct):
     recall_calls: int = 0
     is_cut: bool = False
 
+    def get_attributes(self) -> dict[str, str | int | float]:
+        """Returns what a span of the request holds."""
+        return {
+            "http.request.method": self.method,
+            "http.response.status_code": self.status,
+            "gen_ai.request.model": self.model,
+            "tenfold.wire": self.wire,
+            "tenfold.session": self.session,
+            "tenfold.tokens_before": self.tokens_before,
+            "tenfold.tokens_after": self.tokens_after,
+            "tenfold.own_seconds": self.own_seconds,
+            "tenfold.compaction": self.compaction,
+            "tenfold.bypass": self.bypass,
+            "tenfold.is_cut": int(self.is_cut),
+        }
+
     def render(self) -> str:
         """Returns the line for the log."""
         what = f"{self.wire} {self.model}".strip() or f"{self.method} {self.path}"
@@ -66,21 +82,35 @@ class RequestLog:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        labels = {"registry": self._registry}
+        own = self._registry
         self._requests = Counter(
-            "tenfold_gateway_requests", "Requests, by API and status.", ("wire", "status"), **labels
+            "tenfold_gateway_requests", "Requests, by API and status.", ("wire", "status"), registry=own
         )
-        self._bypasses = Counter("tenfold_gateway_bypasses", "Calls to a model that were forwarded as they came.", **labels)
-        self._faults = Counter("tenfold_gateway_faults", "Faults of the gateway; the request was forwarded.", **labels)
-        self._compactions = Counter("tenfold_gateway_compactions", "Compactions, by outcome.", ("status",), **labels)
-        self._before = Counter("tenfold_gateway_tokens_before", "Tokens of all requests with nothing hidden.", **labels)
-        self._after = Counter("tenfold_gateway_tokens_after", "Tokens of all requests as they were sent.", **labels)
-        self._dollars = Counter("tenfold_gateway_dollars_saved", "Dollars saved, at the price of cached input.", **labels)
-        self._recalls = Counter("tenfold_gateway_recall_calls", "Lookups that the gateway answered itself.", **labels)
-        self._cuts = Counter("tenfold_gateway_cut_responses", "Responses that ended early.", **labels)
-        self._own = Histogram("tenfold_gateway_own_seconds", "Time that the gateway took.", buckets=_SECONDS, **labels)
-        self.running = Gauge("tenfold_gateway_running_requests", "Requests that are being worked on.", **labels)
-        self.sessions = Gauge("tenfold_gateway_sessions", "Sessions in memory.", **labels)
+        self._bypasses = Counter(
+            "tenfold_gateway_bypasses", "Calls to a model that were forwarded as they came.", registry=own
+        )
+        self._faults = Counter(
+            "tenfold_gateway_faults", "Faults of the gateway; the request was forwarded.", registry=own
+        )
+        self._compactions = Counter(
+            "tenfold_gateway_compactions", "Compactions, by outcome.", ("status",), registry=own
+        )
+        self._before = Counter(
+            "tenfold_gateway_tokens_before", "Tokens of all requests with nothing hidden.", registry=own
+        )
+        self._after = Counter("tenfold_gateway_tokens_after", "Tokens of all requests as they were sent.", registry=own)
+        self._dollars = Counter(
+            "tenfold_gateway_dollars_saved", "Dollars saved, at the price of cached input.", registry=own
+        )
+        self._recalls = Counter(
+            "tenfold_gateway_recall_calls", "Lookups that the gateway answered itself.", registry=own
+        )
+        self._cuts = Counter("tenfold_gateway_cut_responses", "Responses that ended early.", registry=own)
+        self._own = Histogram(
+            "tenfold_gateway_own_seconds", "Time that the gateway took.", buckets=_SECONDS, registry=own
+        )
+        self.running = Gauge("tenfold_gateway_running_requests", "Requests that are being worked on.", registry=own)
+        self.sessions = Gauge("tenfold_gateway_sessions", "Sessions in memory.", registry=own)
         self.totals = Totals()
 
     def add(self, record: RequestRecord, *, fault: bool = False) -> None:

@@ -35,12 +35,13 @@ class StreamForm:
         """`names` are the tools whose calls are not the client's.
 
         `opened_in` is the round from which the first event was passed on; `lacks_calls` says that calls were taken out
-        of the answer of the present round.
+        of the answer of the present round. `final` is the whole answer, if the last event has it.
         """
         self.names = names
         self.round = 0
         self.opened_in = 0
         self.lacks_calls = False
+        self.final: Json = {}
         self._places: dict[tuple[int, int], int] = {}
         self.start_round()
 
@@ -238,6 +239,7 @@ class ResponsesStream(StreamForm):
         if kind == "end" and isinstance(response, dict):
             is_all = self.opened_in == of_round and not self.lacks_calls
             placed = placed if is_all else {**placed, "response": {**response, "output": self._passed}}
+            self.final = placed["response"]
         given = value.get("sequence_number")
         if isinstance(given, int):
             self._sequence = given if self._sequence is None else self._sequence + 1

@@ -129,9 +129,7 @@ def build_summary_request(call: UpstreamCall, ask: SummaryAsk, model: str) -> by
     user = Message("user", (Text(ask.prompt),), "human")
     system = (Message("system", (Text(ask.system),), "harness"),) if ask.system else ()
     encoded = wire.encode((*system, user))
-    body: dict[str, Any] = {
-        wire.profile.request.list_field: [msgspec.json.decode(item.raw) for item in encoded.items],
-    }
+    body: dict[str, Any] = {wire.profile.request.list_field: [msgspec.json.decode(item.raw) for item in encoded.items]}
     if encoded.system and wire.profile.add_system is not None:
         body = wire.profile.add_system(body, encoded.system)
     if call.wire == "gemini":

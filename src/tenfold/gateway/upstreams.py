@@ -40,8 +40,8 @@ class Upstreams(Struct, frozen=True):
     def build_url(self, wire: str, path: str, query: str = "") -> str:
         """Returns the address for a request's path, without what the client has before the version.
 
-            Upstreams().build_url("openai-chat", "/my/prefix/v1/chat/completions")
-            # https://api.openai.com/v1/chat/completions
+        Upstreams().build_url("openai-chat", "/my/prefix/v1/chat/completions")
+        # https://api.openai.com/v1/chat/completions
         """
         base = self.get_base(wire).rstrip("/")
         version = _VERSION.search(path)
@@ -57,7 +57,7 @@ class Upstreams(Struct, frozen=True):
         return self.get_base(wire) == Upstreams().get_base(wire)
 
 
-def guess_wire(path: str, headers: Mapping[str, str]) -> str:
+def choose_likely_wire(path: str, headers: Mapping[str, str]) -> str:
     """Guesses whose API a request is for that calls no model, such as a list of models."""
     if any(name in headers for name in _ANTHROPIC_HEADERS):
         return "anthropic"

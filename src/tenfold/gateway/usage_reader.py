@@ -67,5 +67,8 @@ class UsageReader:
         for key in ("usage", "usageMetadata", "usage_metadata"):
             if isinstance(holder.get(key), dict):  # Anthropic tells the prompt first and the output at the end
                 self._report = {key: {**self._report.get(key, {}), **holder[key]}}
-        if isinstance(event.get("response"), dict) and event.get("type") in ("response.completed", "response.incomplete"):
+        if isinstance(event.get("response"), dict) and event.get("type") in (
+            "response.completed",
+            "response.incomplete",
+        ):
             self.response = event["response"]

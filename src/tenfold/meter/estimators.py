@@ -24,6 +24,8 @@ HOST_CUT_SHARE = 0.8
 
 The two compactions in the recorded pi session went down to 0.15 of the size before. No other report there fell at all.
 """
+RECENT_REPORTS = 3
+"""Lower reports in a row for which the estimator `ratio` still expects one as high as before."""
 MIN_RATIO, MAX_RATIO = 1.0, 5.0
 MIN_LEVER = 200
 """Estimated tokens between two requests from which their reports tell what grows with the estimate, and what not."""
@@ -50,8 +52,9 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
     `estimate_growth` and `reported_growth` sum the growth between consecutive requests with no Block between them.
     `smallest_estimate` and `reported_at_smallest` belong to the request with the smallest estimate. `last_estimate` and
     `last_reported` belong to the newest request; a reading builds on it as long as it is `fresh`. `diverged` means that
-    the host shortened what it sent without telling us, so its reports describe another view than ours. `last_overhead`
-    is our count of what the newest request held besides the view.
+    the host shortened what it sent without telling us, so its reports describe another view than ours; or that what the
+    provider counts beside the view comes and goes. `low_reports` counts the reports since. `last_overhead` is our count
+    of what the newest request held besides the view.
     """
 
     model: str
@@ -65,6 +68,7 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
     fresh: bool = False
     diverged: bool = False
     last_overhead: int = 0
+    low_reports: int = 0
 
     def compute_slope(self, factor: float) -> float:
         """Returns the reported tokens per estimated token, from growth and clamped.
@@ -85,14 +89,19 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
         follows = self._measure_growth() >= MIN_SLOPE
         return follows and self.last_reported >= MIN_SLOPE * (self.last_estimate + self.last_overhead)
 
+    @property
+    def is_recent(self) -> bool:
+        """Whether the next request may take as much as the last report says, though some since were lower."""
+        return self.fresh or (self.diverged and self.low_reports <= RECENT_REPORTS)
+
     def measure_hidden(self, factor: float) -> int:
         """Measures how many tokens the reports hold beside all that we count, for the estimator `ratio`.
 
         It is what the smallest request took beyond what the growth from it to the newest explains. Where the reports do
         not follow that growth, or there is too little of it and they are more than the largest correction explains,
-        `factor` is taken for it. Reports that contradicted each other say nothing.
+        `factor` is taken for it. Reports that were contradicted for long say nothing.
         """
-        if self.diverged:
+        if self.diverged and not self.is_recent:
             return 0
         lowest, last = self.smallest_estimate + self.last_overhead, self.last_estimate + self.last_overhead
         growth = self._measure_growth()
@@ -140,10 +149,11 @@ def record_usage(
         return calibration
     old = calibration.find_model(usage.model, counter) or ModelCalibration(usage.model, counter)
     if old.diverged:
-        return calibration
+        is_low = usage.prompt < HOST_CUT_SHARE * old.last_reported
+        return _with_row(calibration, msgspec.structs.replace(old, low_reports=old.low_reports + 1 if is_low else 0))
     sent, last = estimate + usage.overhead, old.last_estimate + old.last_overhead
     if old.fresh and sent >= last and usage.prompt < HOST_CUT_SHARE * old.last_reported:
-        return _with_row(calibration, msgspec.structs.replace(old, fresh=False, diverged=True))
+        return _with_row(calibration, msgspec.structs.replace(old, fresh=False, diverged=True, low_reports=1))
     grown_estimate, grown_reported = old.estimate_growth, old.reported_growth
     if old.fresh and estimate > old.last_estimate and usage.overhead == old.last_overhead:
         grown_estimate += estimate - old.last_estimate
@@ -176,7 +186,9 @@ def expire_reports(calibration: Calibration) -> Calibration:
     """
     if not any(row.fresh or row.diverged for row in calibration.rows):
         return calibration
-    return Calibration(tuple(msgspec.structs.replace(row, fresh=False, diverged=False) for row in calibration.rows))
+    return Calibration(
+        tuple(msgspec.structs.replace(row, fresh=False, diverged=False, low_reports=0) for row in calibration.rows)
+    )
 
 
 def get_factor(estimator: Estimator, model: str, counter: str) -> float:

@@ -107,7 +107,7 @@ def _read_by_ratio(estimate: int, row: ModelCalibration | None, factor: float, w
     if row is None:
         return Reading(int(estimate * factor), "estimated", window, factor, 0, estimate)
     hidden, last = row.measure_hidden(factor), row.last_estimate + row.last_overhead
-    reported = row.last_reported if row.fresh else 0
+    reported = row.last_reported if row.is_recent else 0
     tokens, correction = correct_by_ratio(
         reported, last if row.is_credible else 0, estimate, factor=factor, hidden=hidden
     )

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tenfold.plan.protected import PROVIDER_COMPACTED, find_protected
 from tenfold.record.block import BlockPart, KeptOriginal, Replacement, ShownItem, Substitute
 from tenfold.record.message import Message, Text
+from tenfold.record.token_reading import PLAIN_READING, Reading
 from tenfold.view.fold import View
 from tenfold.view.units import MessageKey, Unit, VisibleMessage, build_original_key
 from tenfold.wire.marks import get_summary_text, is_system_prompt
@@ -156,7 +157,8 @@ class Draft(Struct, frozen=True):
     `fixed_tokens` is the open step and the `floor`, which is sent besides the view (a system prompt and tools).
     `protected` maps the keys of messages that must stay as they are to the reason; a summary over such a message keeps
     it, or what is in `excerpts` for it. `limit` is the size from which the trigger would act again, or the explicit
-    target; None where neither is known.
+    target; None where neither is known. `reading` converts sizes, which are by the counter, for sentences: those have
+    what the provider counts.
     """
 
     view: View
@@ -168,6 +170,7 @@ class Draft(Struct, frozen=True):
     protected: dict[MessageKey, str]
     limit: int | None = None
     excerpts: Mapping[MessageKey, tuple[Substitute, int]] = {}
+    reading: Reading = PLAIN_READING
 
     @property
     def tokens(self) -> int:

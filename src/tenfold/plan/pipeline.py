@@ -62,26 +62,31 @@ class Plan(Struct, frozen=True):
         return tuple(p for p in self.draft.pieces if p.is_changed)
 
     def explain(self) -> str:
-        """Prints every range: what becomes of it, tokens before and after, and why. Kept neighbours share a line."""
+        """Prints every range: what becomes of it, tokens before and after, and why. Kept neighbours share a line.
+
+        The tokens are what the provider counts, or, with an explicit target, like that by the counter.
+        """
+        convert_size, convert_part = self.draft.reading.convert_size, self.draft.reading.convert_part
+        before, after, target = map(convert_size, (self.tokens_before, self.tokens_after, self.goal.target))
         lines = [
-            f"plan: {self.tokens_before:,} -> at most {self.tokens_after:,} tokens (target {self.goal.target:,})",
+            f"plan: {before:,} -> at most {after:,} tokens (target {target:,})",
             *(
-                f"stage {s.stage}: {s.before:,} -> {s.after:,}" + ("" if s.kept else " (discarded: it saves nothing)")
+                f"stage {s.stage}: {convert_size(s.before):,} -> {convert_size(s.after):,}"
+                + ("" if s.kept else " (discarded: it saves nothing)")
                 for s in self.stage_results
             ),
         ]
         for (_, is_changed), group in groupby(enumerate(self.draft.pieces), key=_get_line_key):
             run = [piece for _, piece in group]
-            before = sum(p.tokens_before for p in run)
+            before = convert_part(sum(p.tokens_before for p in run))
             if is_changed:
-                lines.append(
-                    f"  {_format_range(run)}  {run[0].kind}  {before:,} -> {run[0].tokens:,} tokens  {run[0].reason}"
-                )
+                sizes = f"{before:,} -> {convert_part(run[0].tokens):,} tokens"
+                lines.append(f"  {_format_range(run)}  {run[0].kind}  {sizes}  {run[0].reason}")
             elif any(p.get_visible_messages() for p in run):  # Blocks and pins show nothing by themselves
                 why = f" ({run[0].protected_reason})" if run[0].protected_reason else ""
                 lines.append(f"  {_format_range(run)}  keep{why}  {before:,} tokens")
         if self.draft.fixed_tokens:
-            lines.append(f"  open step  keep  {self.draft.fixed_tokens:,} tokens")
+            lines.append(f"  open step  keep  {convert_part(self.draft.fixed_tokens):,} tokens")
         return "\n".join(lines)
 
 

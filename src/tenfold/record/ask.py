@@ -148,7 +148,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     def convert_sizes(self, before: Reading, after: Reading) -> Outcome:
         """Returns the Outcome with its sizes as the provider counts them. `after` counts only if a Block was made."""
         size = before.tokens
-        target = round(before.floor + before.slope * self.target) if self.target else 0
+        target = before.convert_size(self.target) if self.target else 0
         return replace(
             self, tokens_before=size, tokens_after=after.tokens if self.status == "compacted" else size, target=target
         )

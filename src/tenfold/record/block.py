@@ -233,15 +233,17 @@ class Block(
     """One compaction.
 
     `previous_block` is the id of the newest live Block when this one was made; undo follows this chain.
-    `tokens_before` and `tokens_after` are the size of the view by the policy's counter. `facts` are those of the
-    covered range and of the Blocks it absorbs. `unshown_facts` counts the must-keep facts that did not fit their share
-    of the view. `dropped_facts` counts those, over all Blocks so far, that are no longer stored in `facts` either;
-    search still finds their originals. `batches` are the summaries that this Block adds to the archive, and
-    `top_batches` the top level of the archive afterwards, oldest first; policies without batches leave both empty. The
-    id of a batch is `<block id>/<index>`. `supplied_details` is set if a before-hook supplied the text: the hook's own
-    data as JSON. `receipt` is None where the prices of the session's model were not known. `is_unsatisfiable` says that
-    by the provider's reports nothing fits the limit, which an attempt before this Block has recorded already. `files`
-    are those of all that is covered, also by the Blocks before; None for a policy that makes no lists of them.
+    `tokens_before` and `tokens_after` are the size of the view by the policy's counter, and `provider_tokens` are both
+    as the provider counts them, by what was known when the Block was appended; None in a Block that does not hold them.
+    `facts` are those of the covered range and of the Blocks it absorbs. `unshown_facts` counts the must-keep facts that
+    did not fit their share of the view. `dropped_facts` counts those, over all Blocks so far, that are no longer stored
+    in `facts` either; search still finds their originals. `batches` are the summaries that this Block adds to the
+    archive, and `top_batches` the top level of the archive afterwards, oldest first; policies without batches leave
+    both empty. The id of a batch is `<block id>/<index>`. `supplied_details` is set if a before-hook supplied the text:
+    the hook's own data as JSON. `receipt` is None where the prices of the session's model were not known.
+    `is_unsatisfiable` says that by the provider's reports nothing fits the limit, which an attempt before this Block
+    has recorded already. `files` are those of all that is covered, also by the Blocks before; None for a policy that
+    makes no lists of them.
     """
 
     id: str
@@ -267,6 +269,7 @@ class Block(
     receipt: Receipt | None = None
     is_unsatisfiable: bool = False
     files: FileLists | None = None
+    provider_tokens: tuple[int, int] | None = None
 
     @property
     def redone_block(self) -> str:

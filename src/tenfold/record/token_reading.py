@@ -59,6 +59,14 @@ class Reading(Struct, frozen=True, omit_defaults=True):
         """The upper bound of what the provider counts, in tokens."""
         return self.tokens + self.above
 
+    def convert_size(self, tokens: int) -> int:
+        """Converts the size of a view by the counter of `estimate` to what the provider would count for it."""
+        return self.tokens if tokens == self.estimate else round(self.floor + self.slope * tokens)
+
+    def convert_part(self, tokens: int) -> int:
+        """Converts the size of a part of a view to what the provider would count for it."""
+        return round(self.slope * tokens)
+
     def build_record(self) -> dict[str, object]:
         """Builds what JSON outputs say of the Reading: the number, its bounds, the window, and how it is known."""
         names = ("tokens", "low", "high", "window", "source", "evidence")
@@ -69,6 +77,10 @@ class Reading(Struct, frozen=True, omit_defaults=True):
         low, high = format_thousands(self.low), format_thousands(self.high)
         size = low if low == high else f"{low}-{high}"
         return f"{size} of {format_thousands(self.window)}" if self.window else size
+
+
+PLAIN_READING = Reading(0, "estimated", None, 1.0, 0, 0)
+"""Converts each size to itself: for sizes of which nothing else is known."""
 
 
 def format_thousands(tokens: int) -> str:

@@ -7,8 +7,10 @@ Every method runs the method of `Session` in a thread. Only a compaction differs
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -27,10 +29,14 @@ from tenfold.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message
 from tenfold.session.facade import Session
+from tenfold.session.requests import HostList, HostRequest
 from tenfold.store.base import HIT_LIMIT, Hit
+from tenfold.text.redaction import redact
 from tenfold.trigger.limits import Decision
 from tenfold.view.fold import View
 from tenfold.wire import OriginCallback
+
+_LOG = logging.getLogger("tenfold")
 
 
 class LoopModel:
@@ -56,18 +62,23 @@ R = TypeVar("R")
 async def run_uninterrupted(work: Callable[[], T]) -> T:
     """Runs work that appends entries in a thread. A cancelled caller waits for its end: a thread cannot be stopped.
 
-    However often it is cancelled: the task groups of anyio cancel again until the task has ended.
+    However often it is cancelled: the task groups of anyio cancel again until the task has ended. Work that failed
+    meanwhile is logged, and is the cause of the `CancelledError`, since a caller may have no use for that.
     """
-    task = asyncio.ensure_future(asyncio.to_thread(work))
+    loop = asyncio.get_running_loop()
+    future = loop.run_in_executor(None, copy_context().run, work)  # no task, which the end of the loop would cancel
     cancelled: asyncio.CancelledError | None = None
-    while not task.done():
+    while not future.done():
         try:
-            await asyncio.wait([task])
+            await asyncio.wait([future])
         except asyncio.CancelledError as exc:
             cancelled = exc
-    if cancelled is not None:
-        raise cancelled
-    return task.result()
+    if cancelled is None:
+        return future.result()
+    failure = future.exception()
+    if failure is not None:
+        _LOG.error("work whose caller was cancelled failed: %s", redact(f"{type(failure).__name__}: {failure}"))
+    raise cancelled from failure
 
 
 async def _wait_until_done(future: Future[R]) -> None:
@@ -199,10 +210,21 @@ class AsyncSession:
     ) -> dict[str, Any]:
         """See `Session.before_model`. Cancelling it leaves no Block."""
         session = self.session
-        async with session.compactor.lock:
-            host_request, host_list, call = await asyncio.to_thread(
-                lambda: session.sync_request(request, window=window, recall=recall, wire=wire, origin=origin, run=run)
+
+        def begin() -> tuple[HostRequest, HostList, Call | None, dict[str, Any] | None]:
+            host_request, host_list, call = session.sync_request(
+                request, window=window, recall=recall, wire=wire, origin=origin, run=run
             )
+            if call is not None and not session.compactor.is_idle(call):
+                return host_request, host_list, call, None
+            if call is not None:
+                session.compactor.run_check(call)
+            return host_request, host_list, None, session.build_request(request, host_request, host_list)
+
+        async with session.compactor.lock:
+            host_request, host_list, call, built = await asyncio.to_thread(begin)
+            if built is not None:
+                return built
             await self._run_check(call)
             return await asyncio.to_thread(session.build_request, request, host_request, host_list)
 

@@ -6,10 +6,6 @@ reader, and messages may be appended while a model writes.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from typing import Literal
-
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
@@ -22,59 +18,23 @@ from tenfold.engine.redo import RedoRequest, redo
 from tenfold.engine.spending import read_spending
 from tenfold.engine.tracing import trace_compaction
 from tenfold.errors import LostRace, UsageError
-from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event, build_summary_failure
+from tenfold.events import CompactionStart, CompactionWarning, build_event, build_summary_failure
 from tenfold.llm.prices import find_rates
-from tenfold.meter.reading import Reading
+from tenfold.meter.estimators import expire_reports
+from tenfold.meter.reading import Reading, build_reading
 from tenfold.meter.windows import find_window
 from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.record.block import Block
+from tenfold.record.entry import Entry
+from tenfold.session.archive_keeper import APPEND_TRIES, ArchiveKeeper
 from tenfold.session.compaction_lock import CompactionLock
 from tenfold.session.conversation import Conversation
-from tenfold.store.archive import Archive, archive_result, delete_batches, sync_archive
+from tenfold.session.start_notice import StartNotice
+from tenfold.store.archive import Archive, archive_result
 from tenfold.trigger.economy import MIN_CONTENT, adjust_limits
 from tenfold.trigger.limits import Decision, Limits, Need, check_window
 from tenfold.view.fold import View
-
-_APPEND_TRIES = 5
-
-
-class StartNotice:
-    """Tells the listeners that a compaction starts, and that it was cancelled if it is cancelled after that.
-
-    Before-hooks and listeners run in threads, and a thread goes on after its compaction is cancelled: it then tells
-    nothing of a start, or of the end too if it was telling of the start.
-    """
-
-    def __init__(self, answerer: Answerer, build_start: Callable[[ConsultAsk], CompactionStart]) -> None:
-        """`answerer` gets a last before-hook, so that the start is told once no before-hook objects."""
-        self.answerer = answerer
-        if answerer.listeners:
-            self.answerer = replace(answerer, before_hooks=(*answerer.before_hooks, self._notify_start))
-        self._build_start = build_start
-        self._state: Literal["waiting", "telling", "told"] = "waiting"
-        self._end: CompactionSkip | None = None
-        self._lock = threading.Lock()
-
-    def _notify_start(self, consult: ConsultAsk) -> None:
-        with self._lock:
-            is_cancelled = self._end is not None
-            if not is_cancelled:
-                self._state = "telling"
-        if is_cancelled:
-            return
-        self.answerer.notify(self._build_start(consult))
-        with self._lock:
-            self._state, end = "told", self._end
-        if end is not None:
-            self.answerer.notify(end)
-
-    def cancel(self, end: CompactionSkip) -> None:
-        """Notes that the compaction was cancelled, and notifies of `end` if its start was told."""
-        with self._lock:
-            self._end, state = end, self._state
-        if state == "told":
-            self.answerer.notify(end)
 
 
 class CompactionRunner:
@@ -83,6 +43,7 @@ class CompactionRunner:
     def __init__(self, conversation: Conversation, answerer: Answerer, archive: Archive | None) -> None:
         """`archive`, if any, receives every batch before the Block that contains it is appended."""
         self.answerer, self.archive = answerer, archive
+        self._keeper = ArchiveKeeper(conversation, archive) if archive is not None else None
         self.lock = CompactionLock()
         self.outcome: Outcome | None = None
         self._conversation = conversation
@@ -107,7 +68,8 @@ class CompactionRunner:
     def build_call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a call with the session's model, window and calibration filled in; see `Session.build_call`."""
         model = self._conversation.model
-        known = self.policy.window or (find_window(model) if model else None)
+        policy = self.policy
+        known = policy.window or (find_window(model) if model else None) or policy.default_window
         return Call(
             "manual" if to is not None else "check",
             to,
@@ -133,6 +95,19 @@ class CompactionRunner:
         """Tells how badly the view needs a compaction, in the window of a check."""
         reading, limits = self.take_reading_with_limits(call)
         return limits.get_need(reading.tokens)
+
+    def is_idle(self, call: Call) -> bool:
+        """Whether a check has nothing to do: the view is far from every limit, and no summary is being prepared."""
+        can_wait = self.preparation is None and not self.policy.max_entries
+        return can_wait and self.get_need(call) == "none" and not self.can_overflow(call)
+
+    def can_overflow(self, call: Call) -> bool:
+        """Tells whether the request of a check may exceed the hard limit.
+
+        What came since the provider's last report is only our count, so its upper bound decides.
+        """
+        reading, limits = self.take_reading_with_limits(call)
+        return limits.get_need(reading.high if reading.source == "reported" else reading.tokens) == "hard"
 
     def take_reading_with_limits(self, call: Call) -> tuple[Reading, Limits]:
         """Measures the view for a check. Returns the Reading and the limits it is compared with."""
@@ -315,14 +290,14 @@ class CompactionRunner:
     def defer_check(self, call: Call) -> Outcome | None:
         """Returns the Outcome of a check that need not wait for the compaction still being prepared.
 
-        Returns None if nothing is being prepared, or if the view has reached the hard limit.
+        Returns None if nothing is being prepared, or if the request may exceed the hard limit.
         """
         preparation = self.find_preparation(call)
         if preparation is None or preparation.is_done or call.demand != "check":
             return None
-        reading, limits = self.take_reading_with_limits(call)
-        if limits.get_need(reading.tokens) == "hard":
+        if self.can_overflow(call):
             return None
+        reading, limits = self.take_reading_with_limits(call)
         tokens, left = reading.tokens, limits.hard - reading.tokens
         reason = f"a summary is being prepared; {tokens:,} tokens leave {left:,} to the limit of {limits.hard:,}"
         outcome = Outcome("nothing", reason, tokens, tokens, limits.target, policy=self.policy.name)
@@ -354,8 +329,8 @@ class CompactionRunner:
             saved = result.entry.tokens_before - result.entry.tokens_after
             if reading.tokens - saved * reading.slope > most:
                 return None
-            plan = f"prepared ahead: Block {result.entry.id}, {saved:,} tokens less"
-            target = round(reading.floor + reading.slope * result.outcome.target)
+            plan = f"prepared ahead: Block {result.entry.id}, {reading.convert_part(saved):,} tokens less"
+            target = reading.convert_size(result.outcome.target)
             consult = ConsultAsk(plan, reading.tokens, target)
             self.answerer.notify(self._build_started_event(consult, call.run))
         outcome = self.apply_result(result, view, call)
@@ -371,7 +346,7 @@ class CompactionRunner:
         has_explicit_target = call is not None and call.to is not None
         call = replace(call or self.build_call(), to=None)
         before = self._read_view(planned_view, call)
-        outcome = self._append_result(result, planned_view)
+        outcome = self._append_result(result, planned_view, before)
         view = self._conversation.view
         after = before
         if view is not planned_view:
@@ -390,38 +365,41 @@ class CompactionRunner:
             self.answerer.run_after_hooks(outcome, result.entry)
         return outcome
 
-    def _append_result(self, result: EngineResult, planned_view: View) -> Outcome:
+    def _append_result(self, result: EngineResult, planned_view: View, before: Reading) -> Outcome:
         """Writes the batches of an engine result to the archive, if there is one, and appends its entry.
 
-        Where the Block is not appended, its batches are deleted again.
+        Where the Block is not appended, its batches are deleted again. Before, the log notes that they are written: a
+        process may be killed between the two. `before` is the size of the planned view.
         """
         conversation, block = self._conversation, result.entry
-        archive = self.archive
-        if archive is None or not isinstance(block, Block) or not conversation.can_append_block(block):
-            return self._append_entry(result, planned_view)
+        keeper = self._keeper
+        if keeper is None or not isinstance(block, Block) or not conversation.can_append_block(block):
+            return self._append_entry(result, planned_view, before)
+        if not keeper.note_block(block):
+            return self._build_superseded(result, planned_view)
         is_appended = False
-        result = archive_result(result, archive, conversation.address.session)
+        result = archive_result(result, keeper.archive, conversation.address.session)
         try:
-            outcome = self._append_entry(result, planned_view)
+            outcome = self._append_entry(result, planned_view, before)
             is_appended = outcome.status == "compacted" or result.entry is not block
         finally:
-            left = "" if is_appended else delete_batches(archive, block, conversation.address.session)
-            if left:
-                self.answerer.report_problem(left)
+            self._report_problem("" if is_appended else keeper.delete_block(block))
         if is_appended and block.redone_block:
             self.sync_archive(planned_view)
+        if outcome.status == "compacted":
+            self._report_problem(keeper.delete_strays())
         return outcome
 
     def sync_archive(self, before: View) -> None:
         """Brings the archive, if there is one, in line with the log after an undo, a redo or a change of branch."""
-        if self.archive is None:
-            return
-        conversation = self._conversation
-        problem = sync_archive(self.archive, before, conversation.view, conversation.address.session)
+        if self._keeper is not None:
+            self._report_problem(self._keeper.sync(before))
+
+    def _report_problem(self, problem: str) -> None:
         if problem:
             self.answerer.report_problem(problem)
 
-    def _append_entry(self, result: EngineResult, planned_view: View) -> Outcome:
+    def _append_entry(self, result: EngineResult, planned_view: View, reading: Reading) -> Outcome:
         """Appends the entry of an engine result and returns its Outcome with the message counts filled in.
 
         If the log has grown meanwhile, a Block whose ranges are still in view is appended at the new leaf. Otherwise,
@@ -432,12 +410,13 @@ class CompactionRunner:
         counted = replace(result.outcome, messages_before=before, messages_after=before)
         if result.entry is None:
             return counted
-        for _ in range(_APPEND_TRIES):
+        for _ in range(APPEND_TRIES):
             if planned_view.path.purges != conversation.view.path.purges:
                 break
             try:
-                if not conversation.append_result(result.entry):
-                    break
+                with conversation.lock:
+                    if not conversation.append_result(self._with_provider_tokens(result.entry, planned_view, reading)):
+                        break
             except LostRace:
                 conversation.refresh()
                 continue
@@ -445,11 +424,42 @@ class CompactionRunner:
             return replace(
                 counted, messages_after=conversation.count_messages(conversation.view) if is_block else before
             )
+        return self._build_superseded(result, planned_view)
+
+    def _build_superseded(self, result: EngineResult, planned_view: View) -> Outcome:
+        """Builds the Outcome of a result whose entry could not be appended, since the log is another one by now."""
+        conversation, outcome = self._conversation, result.outcome
+        before = conversation.count_messages(planned_view)
         reason = "the conversation changed in the range while the summary was made; nothing was written"
         if planned_view.path.purges != conversation.view.path.purges:
             reason = "an entry was purged since the conversation was read; nothing was written: compact again"
-        unchanged = replace(counted, tokens_after=counted.tokens_before, block="", facts={})
-        return replace(unchanged, status="superseded", reason=reason)
+        return replace(
+            outcome,
+            status="superseded",
+            reason=reason,
+            tokens_after=outcome.tokens_before,
+            messages_before=before,
+            messages_after=before,
+            block="",
+            facts={},
+        )
+
+    def _with_provider_tokens(self, entry: Entry, planned_view: View, before: Reading) -> Entry:
+        """Returns a Block that is about to be appended with the sizes of an Outcome; any other entry as it is."""
+        if not isinstance(entry, Block):
+            return entry
+        conversation, call, policy = self._conversation, self.build_call(), self.policy
+        count_view = conversation.get_measures().count_view
+        added = 0 if conversation.view is planned_view else count_view(conversation.view) - count_view(planned_view)
+        after = build_reading(
+            before.estimate + added - entry.tokens_before + entry.tokens_after,
+            expire_reports(call.calibration),
+            policy.estimator,
+            model=call.model,
+            window=call.window,
+            counter=policy.counter.name,
+        )
+        return replace(entry, provider_tokens=(before.tokens, after.tokens))
 
     # -- events --------------------------------------------------------------------------------------------------------
 

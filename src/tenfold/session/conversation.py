@@ -205,25 +205,24 @@ class Conversation:
             self._host.sync(self._host.clean(messages), run=run)
             return self.view
 
-    def count_known(self, messages: Sequence[Message]) -> int:
-        """Counts how many messages a host's list begins with that the log holds, as `sync` would match them."""
+    def match(self, messages: Sequence[Message]) -> tuple[int, bool]:
+        """Matches a host's list with the log, as `sync` would, and changes nothing.
+
+        Returns how many messages at its beginning are known, and whether it goes on from the end of the log, so that
+        syncing it makes no branch.
+        """
         with self.lock:
-            return self._host.count_known(messages)
+            return self._host.match(messages)
 
-    @property
-    def host_message_count(self) -> int:
-        """How many messages the host's last list had; 0 if there was none."""
-        return self._host.message_count
-
-    def append_custom(self, kind: str, body: bytes, *, run: str = "") -> str:
+    def append_custom(self, kind: str, body: bytes, *, run: str = "", id: str = "") -> str:
         """Appends data of the host's own to the log, and returns the entry's id. No model is shown it.
 
-        `kind` names what it is, and `run` the run it belongs to. Raises `LostRace` if another writer was first; nothing
-        is written then.
+        `kind` names what it is, and `run` the run it belongs to. Without an `id` a new one is made. Raises `LostRace`
+        if another writer was first; nothing is written then.
         """
         with self.lock:
             native = NativeBytes("json", body)
-            entry = CustomEntry(self.stamps.new_id(), self.leaf, run, self.stamps.now(), kind, native)
+            entry = CustomEntry(id or self.stamps.new_id(), self.leaf, run, self.stamps.now(), kind, native)
             self._cursor.append([entry])
             return entry.id
 

@@ -20,6 +20,7 @@ from tenfold.meter.reading import Reading
 from tenfold.plan.draft import RecallMode
 from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import Outcome
+from tenfold.record.block import Block
 from tenfold.record.entry import Entry
 from tenfold.record.message import Message
 from tenfold.session.compaction_runner import CompactionRunner
@@ -236,13 +237,13 @@ class Session(Conversation):
         return host_list, check if self.is_check_due(check, has_run_end_check=has_run_end_check) else None
 
     def is_check_due(self, call: Call, *, has_run_end_check: bool = False) -> bool:
-        """Tells whether to check now: the soft limit at the policy's check points, the hard limit always."""
+        """Tells whether to check now: at the policy's check points, and wherever the hard limit may be exceeded."""
         points = {"before_call", find_check_point(self.view.path)}
         if "user_message" in points and not has_run_end_check:  # a user message means that the run before it has ended
             points.add("end_of_run")
         if call.window is None or not points.isdisjoint(self.policy.checks):
             return call.window is not None
-        return self.compactor.get_need(call) == "hard"
+        return self.compactor.can_overflow(call)
 
     def build_request(
         self, request: Mapping[str, Any], host_request: HostRequest, host_list: HostList
@@ -284,13 +285,15 @@ class Session(Conversation):
         """
         return self.compactor.take_reading(self.build_call(window=window, floor=floor))
 
-    def estimate_provider_tokens(self, tokens: int) -> int:
-        """Estimates what the provider would count for a view of this many tokens by the policy's counter.
+    def get_provider_tokens(self, block: Block) -> tuple[int, int]:
+        """Returns the size of the view before and after a Block as the provider counted it, by what was known then.
 
-        That is by what its reports have taught so far. Numbers that are shown to people are what the provider counts.
+        Those of a Block that does not hold them are estimated, by what the provider's reports have taught so far.
         """
+        if block.provider_tokens is not None:
+            return block.provider_tokens
         reading = self.take_reading()
-        return round(reading.floor + reading.slope * tokens)
+        return reading.convert_size(block.tokens_before), reading.convert_size(block.tokens_after)
 
     def build_call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a compaction call with this session's model, window and calibration filled in.

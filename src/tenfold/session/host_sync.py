@@ -90,7 +90,7 @@ class HostSync:
         known = self._find_extension(whole, messages)
         if known is not None:
             return known
-        counts = self.count_known(whole), self.count_known(messages)
+        counts = self._count_known(whole), self._count_known(messages)
         return messages if counts[1] > max(0, counts[0] - len(summaries)) else whole
 
     def add_missing_summaries(self, messages: list[Message]) -> list[Message]:
@@ -107,7 +107,7 @@ class HostSync:
         known = self._find_extension(messages, whole)
         if known is not None:
             return known
-        return whole if self.count_known(whole) - len(missing) > self.count_known(messages) else messages
+        return whole if self._count_known(whole) - len(missing) > self._count_known(messages) else messages
 
     def _find_extension(self, *lists: list[Message]) -> list[Message] | None:
         """Returns the first of these lists that goes on from the last one, if that is still the newest."""
@@ -116,14 +116,15 @@ class HostSync:
             return None
         return next((each for each in lists if last.is_extended_by(each, self._get_fingerprint)), None)
 
-    @property
-    def message_count(self) -> int:
-        """How many messages the last list had."""
-        return self._last_list.count if self._last_list is not None else 0
-
-    def count_known(self, messages: Sequence[Message]) -> int:
+    def _count_known(self, messages: Sequence[Message]) -> int:
         """Returns how many messages of a list the log holds."""
-        return match_list(messages, self._cursor.view, self._get_fingerprint, is_floor_ignored=True).count
+        return self.match(messages)[0]
+
+    def match(self, messages: Sequence[Message]) -> tuple[int, bool]:
+        """Returns how many messages of a list the log holds, and whether it holds nothing after them."""
+        view = self._cursor.view
+        found = match_list(messages, view, self._get_fingerprint, is_floor_ignored=True)
+        return found.count, find_next_message(view.path, found.position) is None
 
     def _branch_before(self, changed: int) -> bool:
         """Branches off before a changed message. Returns whether Blocks or pins were carried to the new branch."""

@@ -4,6 +4,9 @@ By default the archive is the log itself, which holds every batch. A user's own 
 well, before its Block is appended. If the Block is not appended after all, its batches are deleted there, and so they
 are once it is undone or written again, or a host changes a message so that its branch is left. Nothing else removes
 anything from an archive.
+
+The log notes which Block is about to be archived (`build_note_id`). So batches of a pass whose process was killed are
+known for what they are, and the first pass of the next process deletes them.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from inspect import isawaitable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,6 +36,9 @@ MEMORY_TIER = "archival"
 """The memory tier of all batches."""
 ARCHIVE_REASON, MERGE_REASON = "Archived during context compaction", "Re-summarized during context compaction"
 """Why a batch was written: it summarizes messages, or it merges other batches."""
+
+ARCHIVING = "tenfold.archiving"
+"""The kind of the entry that notes that a Block's batches are about to be written to a user's archive."""
 
 
 class ArchiveRecord(Struct, frozen=True):
@@ -137,14 +143,23 @@ class LogArchive(Struct, frozen=True):
 
     def has_made(self, id: str) -> bool:
         """Tells whether a compaction of this log made the batch with that id, even if it failed or was undone."""
+        block = id.rpartition("/")[0]
+        return self._has_entry(block) or self._has_entry(build_note_id(block))
+
+    def _has_entry(self, id: str) -> bool:
         try:
-            located = self.store.locate(self.namespace, id.rpartition("/")[0])
+            located = self.store.locate(self.namespace, id)
         except NotFoundError:
             return False
-        return located.session == self.session and f"{located.entry.id}/" == id[: id.rfind("/") + 1]
+        return located.session == self.session and located.entry.id == id
 
     def delete(self, id: str) -> None:
         """Does nothing, since the Block of a failed compaction was never appended."""
+
+
+def build_note_id(block: str) -> str:
+    """Builds the id of the entry of kind `ARCHIVING` for a Block."""
+    return f"batches-of-{block}"
 
 
 def list_standing_blocks(view: View) -> list[Block]:
@@ -182,6 +197,24 @@ def write_batches(archive: Archive, block: Block, conversation: str) -> str:
 def delete_batches(archive: Archive, block: Block, conversation: str) -> str:
     """Deletes a Block's batches, since the Block was not appended. Returns what could not be deleted, "" if all was."""
     return _delete_records(archive, _list_own_records(block, conversation))
+
+
+def delete_strays(archive: Archive, log: LogArchive) -> str:
+    """Deletes the batches of a log's passes that ended without their Block, as when the process was killed.
+
+    Returns what could not be done, "" if all was. Another process may be about to append such a Block, so this is for
+    after the append of one, which leaves no room for the other.
+    """
+
+    def list_strays() -> list[ArchiveRecord]:
+        records: Any = await_value(archive.list_records(log.session))
+        own = [record for record in records if record.conversation == log.session and log.has_made(record.id)]
+        return [record for record in own if log.read(record.id) is None]
+
+    reply = call_archive(list_strays)
+    if reply.problem:
+        return f"the archive could not be looked through for batches of no compaction: {reply.problem}"
+    return _delete_records(archive, cast("list[ArchiveRecord]", reply.value))
 
 
 def sync_archive(archive: Archive, before: View, after: View, conversation: str) -> str:

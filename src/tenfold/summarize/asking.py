@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.facts.file_footer import without_footer
 from tenfold.record.ask import SummaryAsk
 from tenfold.record.block import ModelCost, add_costs
 from tenfold.record.message import Message
@@ -101,7 +102,8 @@ def ask_model(context: WritingContext, build_ask: BuildAsk) -> Asking[AskedText]
         spent, error = add_costs(spent, cost), answer.error
         if not error:
             expected = context.expected
-            text = restore_headings(answer.text.strip(), expected.headings, is_strict=expected.is_strict)
+            text = without_footer(answer.text) if context.settings.has_file_lists else answer.text
+            text = restore_headings(text.strip(), expected.headings, is_strict=expected.is_strict)
             failures = check_summary(text, finish=answer.finish_reason, expected=expected, count=context.count)
             if not failures:
                 return AskedText(text, rejected, spent)

@@ -7,6 +7,7 @@ summarized. If a call fails or gives nothing usable, the text is written mechani
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -40,8 +41,17 @@ WORDS_PER_TOKEN = 0.75
 """Words to ask for per token of the answer, as published."""
 FALLBACK_CHARACTERS = 200
 """Characters of each message in the mechanical summary, as published (there: bytes)."""
-_LEAST_FALLBACK_CHARACTERS = 20
-"""Fewer than these say nothing: then the oldest messages have no line."""
+LEAST_FALLBACK_CHARACTERS = 60
+"""What a line keeps of them at least, about ten words: fewer say nothing, so then a message has no line."""
+_LINE_ORDER = (
+    ("user", LEAST_FALLBACK_CHARACTERS),
+    ("model", LEAST_FALLBACK_CHARACTERS),
+    ("user", FALLBACK_CHARACTERS),
+    ("model", FALLBACK_CHARACTERS),
+    ("tool", LEAST_FALLBACK_CHARACTERS),
+    ("tool", FALLBACK_CHARACTERS),
+)
+"""Whose lines get their room first, and how many characters of a message. `tool` is all that nobody said."""
 DIVIDER = "\n\n---\n\n"
 END_MARK = "[End of the conversation]"
 TODO_ORDER = (
@@ -194,66 +204,71 @@ def render_todos(lines: Sequence[str]) -> str:
 def write_fallback(previous: str, items: Items, *, budget: int, count: Count) -> str:
     """Writes the mechanical summary in at most `budget` tokens: the earlier one, then how each message begins.
 
-    Each message has a line with its role and its first 200 characters, or fewer where that is too much: of what tools
-    returned first, since what matters of it is in the facts. The earlier summary takes at most half, as beginning and
-    end. Where the shortest lines are too much as well, the newest stay.
+    Each message has a line with its role and its first 200 characters. Where that is too much, see `_fit_lines`, and a
+    line says which messages have none. The earlier summary takes at most half, as beginning and end.
     """
     before = trim_lines(previous.strip(), budget // 2, count, Keep.ENDS) if previous.strip() else ""
     head = before + DIVIDER if before else ""
     available = budget - (count([head])[0] + 1 if head else 0)
-    lines, sizes = _fit_lines([line for _, message in items if (line := _render_line(message)).words], available, count)
-    gap = "({} earlier messages are left out here)"
-    first, total = 0, sum(sizes)
-    reserve = count([gap.format(len(lines)) + "\n"])[0] + 1
-    while first < len(lines) and total + (reserve if first else 0) > available:
-        total -= sizes[first]
-        first += 1
-    shown_lines = [gap.format(first), *lines[first:]] if first else lines
-    text = clean_text(head + "\n".join(shown_lines))
-    return text if count([text])[0] <= budget else trim_lines(text, budget, count)
+    lines = [line for position, message in items if (line := _render_line(position, message)).words]
+    text = clean_text(head + "\n".join(_fit_lines(lines, available, count)))
+    while (excess := count([text])[0] - budget) > 0 and available > 0:  # joined, lines may count more than one by one
+        available -= excess
+        text = clean_text(head + "\n".join(_fit_lines(lines, available, count)))
+    return text if excess <= 0 else trim_lines(text, budget, count)
 
 
 class _FallbackLine(Struct, frozen=True):
-    """A message on one line, so that it cannot look like another."""
+    """A message on one line, so that it cannot look like another. `kind` is its place in `_LINE_ORDER`."""
 
+    position: int
     speaker: str
     words: str
-    is_tool: bool
+    kind: str
 
-    def cut(self, room: int) -> str:
-        """Returns the line with as many characters as it has in this room: see `_fit_lines`."""
-        least, most = _LEAST_FALLBACK_CHARACTERS, FALLBACK_CHARACTERS
-        limit = max(least, room - most) if self.is_tool else min(most, room - least)
+    def cut(self, limit: int) -> str:
+        """Returns the line with so many characters of the message."""
         return f"{self.speaker}: {self.words[:limit]}{'...' if len(self.words) > limit else ''}"
 
 
-def _fit_lines(lines: Sequence[_FallbackLine], budget: int, count: Count) -> tuple[list[str], list[int]]:
-    """Cuts the lines so that all fit, if they can, and returns them with their tokens.
+def _fit_lines(lines: Sequence[_FallbackLine], budget: int, count: Count) -> list[str]:
+    """Returns the lines in at most `budget` tokens, with the characters that each has room for in `_LINE_ORDER`.
 
-    The room is what a tool's line and another one have together: it comes out of the tool's line first.
+    Of a kind, the newest get their room first. It ends at the first line that does not fit, so no tool has a line where
+    words of a person have none.
     """
+    if not lines:
+        return []
+    sizes = {n: count([line.cut(n) + "\n" for line in lines]) for n in (LEAST_FALLBACK_CHARACTERS, FALLBACK_CHARACTERS)}
+    if sum(sizes[LEAST_FALLBACK_CHARACTERS]) > budget:
+        budget -= count([_describe_left_out(lines, lines) + "\n"])[0] + 1
+    shown: dict[int, int] = {}
+    for kind, characters in _LINE_ORDER:
+        for at in range(len(lines) - 1, -1, -1):
+            if lines[at].kind == kind:
+                budget -= sizes[characters][at] - (sizes[shown[at]][at] if at in shown else 0)
+                if budget < 0:
+                    break
+                shown[at] = characters
+    left_out = [line for at, line in enumerate(lines) if at not in shown]
+    note = [_describe_left_out(left_out, lines)] if left_out else []
+    return [*note, *(lines[at].cut(shown[at]) for at in sorted(shown))]
 
-    def cut_all(room: int) -> tuple[list[str], list[int]]:
-        texts = [line.cut(room) for line in lines]
-        return texts, count([text + "\n" for text in texts]) if texts else []
 
-    low, high = 2 * _LEAST_FALLBACK_CHARACTERS, 2 * FALLBACK_CHARACTERS
-    best = cut_all(high)
-    if sum(best[1]) <= budget:
-        return best
-    best = cut_all(low)
-    while high - low > 1:
-        tried = cut_all(middle := (low + high) // 2)
-        if sum(tried[1]) <= budget:
-            low, best = middle, tried
-        else:
-            high = middle
-    return best
+def _describe_left_out(left_out: Sequence[_FallbackLine], lines: Sequence[_FallbackLine]) -> str:
+    speakers = Counter(line.speaker for line in left_out)
+    whose = ", ".join(f"{number:,} {speaker}" for speaker, number in speakers.most_common())
+    return (
+        f"({len(left_out):,} of {len(lines):,} messages have no line here: {whose}. They lie between "
+        f"[{left_out[0].position}] and [{left_out[-1].position}] of the session, which keeps them in full.)"
+    )
 
 
-def _render_line(message: Message) -> _FallbackLine:
+def _render_line(position: int, message: Message) -> _FallbackLine:
     words = " ".join(text for part in message.parts if (text := _render_part(part)))
-    return _FallbackLine(get_speaker(message, "roles"), flatten(redact(words)), message.origin == "tool")
+    said = any(isinstance(part, Text) and part.text.strip() for part in message.parts)
+    kind = {"human": "user", "model": "model"}.get(message.origin, "tool") if said else "tool"
+    return _FallbackLine(position, get_speaker(message, "roles"), flatten(redact(words)), kind)
 
 
 def _render_part(part: Part) -> str:

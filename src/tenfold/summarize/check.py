@@ -1,8 +1,8 @@
 """Checks a model's summary against its source before it is used, and mends by code what a repair left wrong.
 
 Must-keep facts are not checked here, since code adds them in the facts section. The checks find what a model may get
-wrong: an empty answer, an error text, a tool call, a cut-off answer, missing headings, invented paths, too much text;
-for a strict policy also what is no summary at all.
+wrong: an empty answer, an error text, a tool call, what is no summary at all, a cut-off answer, missing headings,
+invented paths, too much text. What is no summary at all is more for a strict policy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tenfold.summarize.claims import ClaimKind, find_claim_errors
 from tenfold.summarize.evidence import SourceText
 from tenfold.summarize.headings import find_heading_errors
 from tenfold.summarize.literals import split_whole_sentences
-from tenfold.summarize.substance import find_shortfalls
+from tenfold.summarize.substance import explain_rubbish, find_shortfalls
 from tenfold.summarize.tool_call_text import is_tool_call_text
 from tenfold.text.excerpts import Count
 
@@ -70,11 +70,10 @@ def check_summary(text: str, *, finish: str, expected: Expectation, count: Count
         failures.append(CheckFailure(kind="tool_call", detail="the text is written as a tool call"))
     if _ERROR_TEXT.match(stripped) and len(stripped) < 600:
         failures.append(CheckFailure(kind="error_text", detail=stripped[:120]))
-    if expected.is_strict:
-        shortfalls = find_shortfalls(
-            stripped, expected.headings, source=expected.source, allotment=expected.allotment, count=count
-        )
-        failures.extend(CheckFailure(kind="no_summary", detail=problem) for problem in shortfalls)
+    failures.extend(
+        CheckFailure(kind="no_summary", detail=problem)
+        for problem in _find_missing_substance(stripped, expected, count)
+    )
     failures.extend(
         CheckFailure(kind="heading", detail=problem) for problem in find_heading_errors(stripped, expected.headings)
     )
@@ -90,6 +89,15 @@ def check_summary(text: str, *, finish: str, expected: Expectation, count: Count
     return tuple(failures)
 
 
+def _find_missing_substance(text: str, expected: Expectation, count: Count) -> Iterable[str]:
+    """Yields why a text is no summary at all, by the policy's measure."""
+    headings, source = expected.headings, expected.source
+    if expected.is_strict:
+        yield from find_shortfalls(text, headings, source=source, allotment=expected.allotment, count=count)
+    elif problem := explain_rubbish(text, headings, source=source):
+        yield problem
+
+
 _ERROR_TEXT = re.compile(
     r"(?:i(?:'m| am) (?:sorry|unable)|sorry,|i can(?:no|')t (?:help|assist|summari)|error(?: code)?:|\{\"error\""
     r"|(?:\d{3} )?(?:internal server error|bad gateway"
@@ -97,14 +105,15 @@ _ERROR_TEXT = re.compile(
     r"|as an ai\b|no conversation)",
     re.IGNORECASE,
 )
+_SENTENCE_ENDS = tuple(".!?\u3002\uff01\uff1f")
 FATAL_KINDS: frozenset[FailureKind] = frozenset({"empty", "tool_call", "error_text", "refusal", "no_summary"})
 """Failures that cannot be mended."""
 
 
 def mend_summary(text: str, failures: Sequence[CheckFailure]) -> str:
-    """Removes the sentences that are wrong, and a cut-off last line. Returns "" if a failure is fatal.
+    """Removes the sentences that are wrong, and a cut-off last line, or sentence of a single line.
 
-    Headings and size are handled in `headings.py`.
+    Returns "" if a failure is fatal. Headings and size are handled in `headings.py`.
     """
     if any(failure.kind in FATAL_KINDS for failure in failures):
         return ""
@@ -114,9 +123,16 @@ def mend_summary(text: str, failures: Sequence[CheckFailure]) -> str:
             wrong.setdefault(failure.line, {})[failure.sentence] = None
     lines = [_without_sentences(line, wrong.get(number, ())) for number, line in enumerate(text.split("\n"))]
     kept = [line for line in lines if line is not None]
-    if any(failure.kind == "cut_off" for failure in failures) and len(kept) > 1:
-        kept = kept[:-1]
+    if any(failure.kind == "cut_off" for failure in failures):
+        kept = kept[:-1] or _without_open_end(kept)
     return "\n".join(kept).strip()
+
+
+def _without_open_end(lines: Sequence[str]) -> list[str]:
+    """Removes from a single line the sentence that was cut off."""
+    sentences = [each for line in lines for each in split_whole_sentences(line)]
+    is_whole = bool(sentences) and sentences[-1].rstrip().endswith(_SENTENCE_ENDS)
+    return ["".join(sentences if is_whole else sentences[:-1])]
 
 
 def _without_sentences(line: str, sentences: Iterable[str]) -> str | None:

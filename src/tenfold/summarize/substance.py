@@ -1,7 +1,8 @@
 """Tells whether an answer is a summary at all: finished, under its headings, and about what it was to summarize.
 
-The other checks find what is wrong in a summary, and code mends it. Here nothing is there to be mended, so a policy
-that has something better to show than headings filled by code shows that. See `SummarySettings.is_strict`.
+The other checks find what is wrong in a summary, and code mends it. Here nothing is there to be mended. Under every
+policy a few characters and random words are no summary (`explain_rubbish`). A policy that has something better to show
+than headings filled by code asks for more (`find_shortfalls`). See `SummarySettings.is_strict`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from tenfold.summarize.headings import EMPTY_SECTION
 from tenfold.summarize.negation import detect_language, find_stems
 from tenfold.text.excerpts import Count
 
+MIN_LETTERS, MIN_RANDOM_WORDS = 4, 3
+"""Letters and digits below its headings that any summary has, and different words from which on they can be random."""
 MIN_CONTENT_TOKENS = 20
 """Tokens below its headings that a summary has at least; of a smaller allotment or source it is a quarter."""
 LEAST_SHARED, LEAST_SHARED_WITHOUT_SENTENCES = 0.25, 0.6
@@ -34,15 +37,28 @@ _UNSPACED = ("zh", "ja")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
+def explain_rubbish(text: str, headings: Sequence[str], *, source: SourceText) -> str:
+    """Explains why a text is a summary of nothing: a few characters, or words in no sentence and of no source.
+
+    "" if it may be one. A sentence in a known language may be one, however little it says.
+    """
+    content = _remove_headings(text, headings)
+    letters = sum(map(str.isalnum, content))
+    if letters < MIN_LETTERS:
+        return f"{letters} letters of text, a summary has {MIN_LETTERS} or more"
+    if detect_language(content) or len(find_stems(content)) < MIN_RANDOM_WORDS:
+        return ""
+    return _explain_foreign_words(content, source) or ""
+
+
 def find_shortfalls(
     text: str, headings: Sequence[str], *, source: SourceText, allotment: int, count: Count
 ) -> Iterator[str]:
     """Yields why a text is no summary of its source. `headings` are those that were asked for."""
-    lines = text.split("\n")
     asked_for = {heading.lower() for heading in headings}
-    if asked_for and asked_for.isdisjoint(line.strip().lower() for line in lines):
+    if asked_for and asked_for.isdisjoint(line.strip().lower() for line in text.split("\n")):
         yield f"none of the {len(headings)} headings is there"
-    content = "\n".join(line for line in lines if line.strip().lower() not in {*asked_for, EMPTY_SECTION})
+    content = _remove_headings(text, headings)
     size, least = sum(count([content])), min(MIN_CONTENT_TOKENS, allotment // 4)
     if size < least:
         least = min(least, sum(count([source.text])) // 4)
@@ -50,6 +66,12 @@ def find_shortfalls(
         yield f"{size} tokens of text, a summary has {least} or more"
     elif (problem := _explain_foreign_words(content, source)) is not None:
         yield problem
+
+
+def _remove_headings(text: str, headings: Sequence[str]) -> str:
+    """Removes the lines that say nothing: headings, and that nothing is known."""
+    empty = {*(heading.lower() for heading in headings), EMPTY_SECTION}
+    return "\n".join(line for line in text.split("\n") if line.strip().lower() not in empty)
 
 
 def _explain_foreign_words(content: str, source: SourceText) -> str | None:
@@ -61,7 +83,7 @@ def _explain_foreign_words(content: str, source: SourceText) -> str | None:
     least *= min(max(len(source.stems) / LONG_SOURCE, SHORT_SOURCE_SHARE), 1)
     least *= PAIR_SHARE if language in _UNSPACED else 1
     shared = len(words & source.stems)
-    is_shared = not words or shared >= max(least * len(words) - GRACE_WORDS, 1)
+    is_shared = shared >= max(least * len(words) - GRACE_WORDS, 1)
     if is_shared or _has_foreign_letters(content, source):
         return None
     return f"{shared} of its {len(words)} different words occur in what was to be summarized, at least {least:.0%} do"

@@ -80,7 +80,9 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
     if refusal:
         return replace(idle, reason=refusal)
     wanted = need if need in ("soft", "hard") else "soft"
-    return replace(idle, should_act=True, need=wanted, status="", reason=_explain_action(reading, limits, demand, idle))
+    is_recorded = idle.target_missed and _is_recorded(demand, history)
+    reason = _explain_action(reading, limits, demand, idle)
+    return replace(idle, should_act=True, need=wanted, status="", reason=reason, already_recorded=is_recorded)
 
 
 def _find_target(limits: Limits, demand: Demand, tokens: int) -> int:
@@ -116,14 +118,19 @@ def _find_refusal(demand: Demand, need: Need, history: CompactionHistory, minimu
 def _build_unsatisfiable(
     idle: Decision, reading: Reading, demand: Demand, history: CompactionHistory, *, least: int
 ) -> Decision:
-    is_recorded = history.is_unsatisfiable or any(a.status == "unsatisfiable" for a in history.attempts)
-    already_recorded = demand != "manual" and is_recorded
     reason = (
         f"nothing can bring the view under {idle.limit:,} tokens: system prompt, current request, open step, pins and "
         f"a minimal summary take {least:,}, {least - idle.limit:,} too many (the view has {reading.tokens:,}); "
         "use a larger window, a smaller output reserve, or unpin entries"
     )
-    return replace(idle, status="unsatisfiable", target_missed=True, reason=reason, already_recorded=already_recorded)
+    is_recorded = _is_recorded(demand, history)
+    return replace(idle, status="unsatisfiable", target_missed=True, reason=reason, already_recorded=is_recorded)
+
+
+def _is_recorded(demand: Demand, history: CompactionHistory) -> bool:
+    """Whether the log says already that nothing fits the limit. A person who asks is told again."""
+    is_known = history.is_unsatisfiable or any(a.status == "unsatisfiable" for a in history.attempts)
+    return demand != "manual" and is_known
 
 
 def _build_unknown(reading: Reading, demand: Demand) -> Decision:

@@ -53,10 +53,10 @@ class Decision(Struct, frozen=True):
     """Whether to act, how urgently, and down to which size. `reason` is one sentence that carries the arithmetic.
 
     `status` says why nothing is done although something was asked for. `target_missed` means that the least possible
-    size lies above the target, so the compaction aims at that size. `already_recorded` means that the log has the same
-    refusal, and it is not recorded again. `next_trigger` is the size from which it would act again, in the same tokens
-    as the target. `doubt` says why nothing fits the limit by the Reading, where something does by our own count
-    and is tried.
+    size lies above the target, so the compaction aims at that size. `already_recorded` means that the log says already
+    that nothing fits the limit, and no target was reached since: it is not recorded again. `next_trigger` is the size
+    from which it would act again, in the same tokens as the target. `doubt` says why nothing fits the limit by the
+    Reading, where something does by our own count and is tried.
     """
 
     should_act: bool

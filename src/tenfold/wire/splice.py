@@ -164,6 +164,11 @@ def is_true(data: bytes | Raw | None) -> bool:
     return data is not None and bytes(data) == b"true"
 
 
+def is_false(data: bytes | Raw | None) -> bool:
+    """Whether `data` is JSON `false`."""
+    return data is not None and bytes(data) == b"false"
+
+
 def is_object(data: bytes) -> bool:
     """Whether `data` is one JSON object."""
     return parse_object(data) is not None

@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
-from tenfold.config.presets.checks import check_least
+from tenfold.config.presets.checks import check_least, is_share
 from tenfold.errors import UsageError
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Estimator
@@ -23,7 +23,7 @@ from tenfold.plan.stages.levels import CutOutputsStage, DropBetweenStage, Earlie
 from tenfold.plan.stages.overlay import OverlayFallbackStage, OverlayStage
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.line_writer import LineWriter
-from tenfold.trigger.limits import HeadroomTrigger
+from tenfold.trigger.limits import DEFAULT_WINDOW, HeadroomTrigger
 
 HEADROOM = HeadroomTrigger()
 OVERLAY = OverlayStage()
@@ -34,10 +34,11 @@ LEVELS = DropBetweenStage()
 
 def check_shares(compact_at_pct: float, compact_budget_threshold_pct: float) -> None:
     """Raises `UsageError` for shares of the window that do not fit."""
-    if not 0 < compact_budget_threshold_pct < compact_at_pct <= 1:
+    shares = (compact_budget_threshold_pct, compact_at_pct)
+    if not all(map(is_share, shares)) or shares[0] >= shares[1]:
         raise UsageError(
-            f"compact_at_pct is {compact_at_pct} and compact_budget_threshold_pct {compact_budget_threshold_pct}; they "
-            "are shares of the window, the threshold the smaller one, for instance 0.9 and 0.05"
+            f"compact_at_pct is {compact_at_pct!r} and compact_budget_threshold_pct {compact_budget_threshold_pct!r}; "
+            "they are shares of the window, the threshold the smaller one, for instance 0.9 and 0.05"
         )
 
 
@@ -94,4 +95,5 @@ def blocks(  # noqa: PLR0913 - the design's own settings, one each
             EarlierLinesStage(keep_recent),
             DropBetweenStage(keep_first, keep_recent),
         ),
+        default_window=DEFAULT_WINDOW,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
-from tenfold.config.presets.checks import check_least
+from tenfold.config.presets.checks import check_least, is_share
 from tenfold.errors import UsageError
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Estimator
@@ -50,8 +50,8 @@ def clip(  # noqa: PLR0913 - the settings of the published design, each by its n
     check_least({"keep_recent": keep_recent, "clip_first": clip_first, "clip_last": clip_last}, 0)
     check_least({"max_chunk_tokens": max_chunk_tokens, "max_retries": max_retries}, 0)
     check_least({"compaction_timeout": compaction_timeout}, 1)
-    if not 0 < context_budget <= 1:
-        raise UsageError(f"context_budget is {context_budget}; it is a share of the window, for instance 0.8")
+    if not is_share(context_budget):
+        raise UsageError(f"context_budget is {context_budget!r}; it is a share of the window, for instance 0.8")
     if prompt and "messages" not in find_places(check_template(prompt)):
         raise UsageError("the prompt has no place {messages}, so the model would be shown nothing: add it")
     settings = replace(

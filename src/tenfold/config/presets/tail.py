@@ -12,6 +12,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy, Shares
+from tenfold.config.presets.checks import check_least
 from tenfold.errors import UsageError
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Estimator
@@ -29,7 +30,11 @@ DEFAULTS = ReserveBudgets()
 
 
 def resolve_keep_tokens(keep: int, retain: int | None) -> int:
-    """Returns the tokens to keep, which have two names. Raises `UsageError` if both are given and differ."""
+    """Returns the tokens to keep, which have two names.
+
+    Raises `UsageError` if both are given and differ, and for what is no whole number of at least 1.
+    """
+    check_least({"keep_recent_tokens": keep} | ({} if retain is None else {"retain_recent_tokens": retain}), 1)
     if retain is None or keep in (retain, DEFAULTS.keep_recent_tokens):
         return keep if retain is None else retain
     raise UsageError(
@@ -54,11 +59,7 @@ def tail(
     two different ones under both names.
     """
     keep_recent_tokens = resolve_keep_tokens(keep_recent_tokens, retain_recent_tokens)
-    if reserve_tokens < 1 or keep_recent_tokens < 1:
-        raise UsageError(
-            f"reserve_tokens is {reserve_tokens} and keep_recent_tokens {keep_recent_tokens}; both are tokens of the "
-            f"window and at least 1, for instance {DEFAULTS.reserve_tokens} and {DEFAULTS.keep_recent_tokens}"
-        )
+    check_least({"reserve_tokens": reserve_tokens}, 1)
     budgets = ReserveBudgets(reserve_tokens, keep_recent_tokens)
     narrative = int(0.8 * reserve_tokens)
     settings = replace(

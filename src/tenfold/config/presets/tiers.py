@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy, Shares
+from tenfold.config.presets.checks import check_least, is_share
 from tenfold.errors import UsageError
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Estimator
@@ -48,19 +49,16 @@ def tiers(  # noqa: PLR0913 - the design's own settings, one each
     `summary_role` is the role of the message that carries a summary: "user", or "system" as in the design, which many
     providers refuse in the middle of a list. Raises `UsageError` for settings that contradict each other.
     """
-    if not 0 < target_threshold < trigger_threshold <= 1:
+    thresholds = (target_threshold, trigger_threshold)
+    if not all(map(is_share, thresholds)) or thresholds[0] >= thresholds[1]:
         raise UsageError(
-            f"target_threshold is {target_threshold} and trigger_threshold {trigger_threshold}; they are shares of the "
-            "window, the target the smaller one, for instance 0.6 and 0.8"
+            f"target_threshold is {target_threshold!r} and trigger_threshold {trigger_threshold!r}; they are shares of "
+            "the window, the target the smaller one, for instance 0.6 and 0.8"
         )
-    if not 0 < warning_threshold <= 1:
-        raise UsageError(f"warning_threshold is {warning_threshold}; it is a share of the window, for instance 0.7")
-    if min(output_reserve, protected_messages) < 0 or min(max_tool_output_tokens, truncate_keep_tokens) < 1:
-        raise UsageError(
-            f"output_reserve is {output_reserve} and protected_messages {protected_messages}, which are at least 0; "
-            f"max_tool_output_tokens is {max_tool_output_tokens} and truncate_keep_tokens {truncate_keep_tokens}, "
-            "which are tokens of one output and at least 1"
-        )
+    if not is_share(warning_threshold):
+        raise UsageError(f"warning_threshold is {warning_threshold!r}; it is a share of the window, for instance 0.7")
+    check_least({"output_reserve": output_reserve, "protected_messages": protected_messages}, 0)
+    check_least({"max_tool_output_tokens": max_tool_output_tokens, "truncate_keep_tokens": truncate_keep_tokens}, 1)
     match summary_role:
         case "user" | "system":
             role: Literal["user", "system"] = summary_role

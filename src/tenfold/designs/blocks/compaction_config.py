@@ -160,7 +160,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Raises `UsageError` for a size below zero, shares that do not fit, and what is no scope or no strategy."""
         scope = to_scope(self.compaction_scope)
-        counts = {"compaction_scope": scope} if isinstance(scope, int) else {}
+        counts = {} if isinstance(self.compaction_scope, TokenBudget) else {"compaction_scope": scope}
         check_least({name: getattr(self, name) for name in _SIZES} | counts, 0)
         check_shares(self.compact_at_pct, self.compact_budget_threshold_pct)
         _check_methods("in_memory_strategy", self.in_memory_strategy, ("compact",))
@@ -185,7 +185,8 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
 
     `max_context_tokens` is the window that all shares are taken of. In a session it takes the place of the model's; the
     default gives way to the window of a known model. The last three fields are for lists that belong to no session;
-    `keep_recent` and `keep_first` count messages. Raises `UsageError` for a window that is no number of at least 1.
+    `keep_recent` and `keep_first` count messages. Raises `UsageError` for a window that is no number of at least 1, and
+    for a size that is no number of at least 0.
     """
 
     max_context_tokens: int = DEFAULT_WINDOW
@@ -197,8 +198,10 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
     tool_output_max_lines: int = OVERLAY.tool_output_max_lines
 
     def __post_init__(self) -> None:
-        """Raises `UsageError` for a window of which no share can be taken."""
+        """Raises `UsageError` for a window of which no share can be taken, and for a size below zero."""
         check_window(self.max_context_tokens)
+        sizes = ("system_prompt_tokens", "keep_recent", "keep_first", "tool_output_max_lines")
+        check_least({name: getattr(self, name) for name in sizes}, 0)
 
     @property
     def named_window(self) -> int | None:

@@ -25,7 +25,14 @@ from tenfold.designs.blocks.compaction_config import (
     TokenBudget,
     to_scope,
 )
-from tenfold.designs.blocks.strategy import STRATEGY_CUT, StrategyStage, build_policy
+from tenfold.designs.blocks.strategy import (
+    STRATEGY_CUT,
+    StrategyStage,
+    build_policy,
+    derive_config,
+    find_overlay,
+    use_strategy,
+)
 from tenfold.designs.blocks.turn_records import (
     CompactedSection,
     CompactionBlock,
@@ -42,7 +49,6 @@ from tenfold.plan.draft import Draft, Goal
 from tenfold.plan.stages.overlay import (
     CUT_OUTPUTS,
     OverlayStage,
-    RunOverlay,
     RunPieces,
     count_runs_in_scope,
     find_run_starts,
@@ -213,7 +219,8 @@ def _count_in_scope(session: Session, chain: Sequence[str], scope: CompactionSco
     shown = [loop for loop in known if loop.positions[-1] > hidden_end]
     if not shown:
         return 0
-    overlay, overlay_run = _find_overlay(policy)
+    overlay = find_overlay(policy)
+    overlay_run = _find_overlay_stages(policy)[0].overlay_run
 
     def measure_loop(number: int) -> int:
         own = [run for run in runs if _find_owner(shown, draft, run) == shown[-1 - number].loop_id]
@@ -236,14 +243,10 @@ def _find_owner(loops: Sequence[LoopPositions], draft: Draft, run: RunPieces) ->
     return next((loop.loop_id for loop in loops if any(first <= p <= last for p in loop.positions)), "")
 
 
-def _find_overlay(policy: Policy) -> tuple[OverlayStage, RunOverlay]:
-    """Returns the overlay of a policy and how it overlays a run; the preset's own where the policy has none."""
-    for stage in policy.stages:
-        if isinstance(stage, OverlayStage):
-            return stage, stage.overlay_run
-        if isinstance(stage, StrategyStage):
-            return stage.overlay, stage.overlay_run
-    return OVERLAY, OVERLAY.overlay_run
+def _find_overlay_stages(policy: Policy) -> tuple[OverlayStage | StrategyStage, ...]:
+    """Returns the stages of a policy that overlay loops, with the preset's own where the policy has none."""
+    found = tuple(stage for stage in policy.stages if isinstance(stage, OverlayStage | StrategyStage))
+    return found or (OVERLAY,)
 
 
 def count_loop_tokens(session: Session) -> dict[str, int]:
@@ -283,7 +286,7 @@ def build_context_from_session(
     policy = session.policy
     if config is not None:
         policy = build_policy(ContextConfig(compaction=config), policy.counter, summary=policy.summary)
-    own = _find_overlay(policy)[0].scope
+    own = find_overlay(policy).scope
     scope = TokenBudget() if own == "token_budget" else FixedCount(own)
     window = _choose_window(session, max_context_tokens)
     many = _count_in_scope(session, [loop.loop_id for loop in chain], scope, window, policy)
@@ -336,23 +339,26 @@ def compact_session_loops(
 ) -> Outcome:
     """Compacts the current loop and the earlier ones in scope, whatever the trigger says. It appends one Block.
 
-    The window is the argument, else the policy's or the model's, else 100,000. The strategy is the argument, else the
-    configured one, else the preset's own. The Outcome is `nothing` where the loops are as compact as they are to be.
-    Raises `NotFoundError` for an unknown loop and `UsageError` for one that is not the current one.
+    The window is the argument, else the policy's or the model's, else 100,000. Without `config`, the session's policy
+    says how to compact, if it is one of this design. The strategy is the argument, else the configured one, else the
+    preset's own. `counter` is used in place of the policy's. The Outcome is `nothing` where the loops are as compact as
+    they are to be. Raises `NotFoundError` for an unknown loop and `UsageError` for one that is not the current one.
     """
     last = find_loops(session.view)[-1:]
     if _find_loop(session, current_loop_id) != last[0]:
         raise UsageError(f"{current_loop_id!r} is not the current loop: that is {last[0].loop_id!r}; fork to go back")
-    config = config or CompactionConfig()
-    compaction = config if strategy is None else replace(config, block_strategy=strategy)
-    window = _choose_window(session, max_context_tokens)
-    return _compact_now(session, ContextConfig(max_context_tokens=window, compaction=compaction, token_counter=counter))
+    own, window = session.policy, _choose_window(session, max_context_tokens)
+    policy = replace(own, counter=counter or own.counter)
+    if config is not None or not any(isinstance(stage, OverlayStage | StrategyStage) for stage in own.stages):
+        context = ContextConfig(compaction=config or CompactionConfig())
+        policy = build_policy(context, policy.counter, summary=own.summary)
+    if strategy is not None:
+        policy = use_strategy(policy, strategy, config or derive_config(policy))
+    return _compact_now(session, policy, window)
 
 
-def _compact_now(session: Session, config: ContextConfig) -> Outcome:
+def _compact_now(session: Session, policy: Policy, window: int) -> Outcome:
     """Compacts down to the target of the trigger; a view that is smaller by the overlay alone, as far as that goes."""
-    policy = build_policy(config, session.policy.counter, summary=session.policy.summary)
-    window = config.max_context_tokens
     with session.compactor.lock:
         other = Session(
             session.address, policy, model=session.model, answerer=session.answerer, archive=session.archive
@@ -360,7 +366,7 @@ def _compact_now(session: Session, config: ContextConfig) -> Outcome:
         reading = other.take_reading(window=window)
         target = int((policy.get_limits(window, floor=reading.floor).target - reading.floor) / reading.slope)
         if reading.estimate <= target:
-            other.use_policy(replace(policy, stages=policy.stages[:1]))
+            other.use_policy(replace(policy, stages=_find_overlay_stages(policy)))
             target = reading.estimate - 1
         call = other.build_call(to=max(1, target), window=window)
         outcome = other.compact(replace(call, run=_find_newest_run(session.view)))
@@ -394,4 +400,5 @@ def compact_context(session: Session | None, config: ContextConfig | None) -> in
     if session is None or config is None or not find_loops(session.view):
         return 0
     window = _choose_window(session, config.named_window)
-    return count_compacted_loops(session, _compact_now(session, replace(config, max_context_tokens=window)))
+    policy = build_policy(config, session.policy.counter, summary=session.policy.summary)
+    return count_compacted_loops(session, _compact_now(session, policy, window))

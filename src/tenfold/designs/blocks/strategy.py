@@ -15,11 +15,14 @@ from msgspec.structs import replace
 
 from tenfold.config.plugins import load_plugin
 from tenfold.config.policy import Policy
+from tenfold.config.presets.blocks import HEADROOM, OVERLAY
 from tenfold.designs.blocks.compaction_config import (
     BlockCompactionStrategy,
     CompactionConfig,
     ContextConfig,
+    FixedCount,
     SectionStrategy,
+    TokenBudget,
     build_preset,
     combine_sections,
 )
@@ -65,7 +68,8 @@ from tenfold.summarize.evidence import build_source
 from tenfold.summarize.ladder import SummaryResult, SummarySettings, WritingGenerator
 from tenfold.summarize.line_writer import LineWriter, render_lines, write_lines
 from tenfold.summarize.write import clean_text
-from tenfold.summarize.writer import WritingJob
+from tenfold.summarize.writer import Writer, WritingJob
+from tenfold.trigger.limits import HeadroomTrigger
 from tenfold.wire import can_take_text
 
 T = TypeVar("T")
@@ -166,12 +170,42 @@ def build_policy(config: ContextConfig, counter: Counter, *, summary: SummarySet
     if compaction.in_memory_strategy is not None and type(compaction.in_memory_strategy) is not DefaultCompaction:
         stage = InMemoryStage(compaction.in_memory_strategy, config)
         policy = replace(policy, in_memory_stages=(stage, *policy.in_memory_stages))
-    if compaction.block_strategy is None or type(compaction.block_strategy) is DefaultBlockCompaction:
-        return policy
-    overlay = next(stage for stage in policy.stages if isinstance(stage, OverlayStage))
-    own = UserStrategy(compaction.block_strategy, replace(compaction, block_strategy=None))
-    stages = tuple(StrategyStage(own, overlay) if stage is overlay else stage for stage in policy.stages)
-    return replace(policy, stages=stages, writer=StrategyWriter(own))
+    return policy if compaction.block_strategy is None else use_strategy(policy, compaction.block_strategy, compaction)
+
+
+def use_strategy(policy: Policy, strategy: SectionStrategy, config: CompactionConfig) -> Policy:
+    """Returns the policy with this strategy in place of its overlay, or of the strategy that it had."""
+    stage: OverlayStage | StrategyStage = find_overlay(policy)
+    writer: Writer = LineWriter()
+    if type(strategy) is not DefaultBlockCompaction:
+        own = UserStrategy(strategy, replace(config, block_strategy=None))
+        stage, writer = StrategyStage(own, find_overlay(policy)), StrategyWriter(own)
+    stages = tuple(stage if isinstance(each, OverlayStage | StrategyStage) else each for each in policy.stages)
+    return replace(policy, stages=stages, writer=writer)
+
+
+def find_overlay(policy: Policy) -> OverlayStage:
+    """Finds the overlay of a policy; the preset's own where the policy has none."""
+    for stage in policy.stages:
+        if isinstance(stage, OverlayStage | StrategyStage):
+            return stage if isinstance(stage, OverlayStage) else stage.overlay
+    return OVERLAY
+
+
+def derive_config(policy: Policy) -> CompactionConfig:
+    """Returns a policy's numbers under the design's names, for a strategy that it is to be used with."""
+    overlay = find_overlay(policy)
+    trigger = policy.trigger if isinstance(policy.trigger, HeadroomTrigger) else HEADROOM
+    return CompactionConfig(
+        compact_at_pct=trigger.compact_at,
+        compact_budget_threshold_pct=trigger.least_headroom,
+        compaction_scope=TokenBudget() if overlay.scope == "token_budget" else FixedCount(overlay.scope),
+        keep_first_turns=overlay.keep_first_steps,
+        keep_recent_turns=overlay.keep_recent_steps,
+        max_summary_tokens=overlay.max_summary_tokens,
+        tool_output_max_lines=overlay.tool_output_max_lines,
+        focus_message=policy.summary.instructions or None,
+    )
 
 
 def with_strategy(

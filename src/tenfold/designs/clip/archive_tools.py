@@ -16,6 +16,7 @@ from tenfold.plan.stages.batch_archive import FoldStage
 from tenfold.session import Session
 from tenfold.store.archive import Archive, LogArchive, await_value, call_archive
 from tenfold.summarize.batches import list_fresh_batches
+from tenfold.view.fold import View
 from tenfold.wire.marks import get_summary_text
 
 FAILURES = ("failed", "unsatisfiable", "superseded")
@@ -82,8 +83,8 @@ class CompactContextTool:
     def handle(self, arguments: Mapping[str, Any] | None = None) -> str:  # noqa: ARG002 - it takes none
         """Compacts whatever the budget, and returns the four counters as JSON. The next request sends the new view.
 
-        `reason` is there if nothing was compacted, and `failed` if that is a failure. An error is part of the answer,
-        not raised.
+        `reason` is there if no batch was made, since nothing was compacted or another policy compacted, and `failed` if
+        that is a failure. An error is part of the answer, not raised.
         """
         if self._session is None:
             answer: dict[str, object] = {"success": False, "output": "Compaction not configured"}
@@ -97,22 +98,30 @@ class CompactContextTool:
         return msgspec.json.encode(answer).decode()
 
     def _compact(self, session: Session) -> dict[str, object]:
-        before = count_content_tokens(session.view.get_messages())
+        before = session.view
         call = replace(build_full_call(session, window=self._window), demand="tool")
         assert call.window is not None
         nothing = explain_nothing(session, window=call.window)
         outcome = None if nothing else session.compact(call)
-        block = session.view.find_newest_block() if outcome and outcome.status == "compacted" else None
+        is_compacted = outcome is not None and outcome.status == "compacted"
+        block = session.view.find_newest_block() if is_compacted else None
         fresh = list_fresh_batches(block) if block else []
         counters = {
-            "messagesCompressed": sum(b.count for b in fresh),
+            "messagesCompressed": len(_find_originals(before) - _find_originals(session.view)) if is_compacted else 0,
             "batchesCreated": len(fresh),
-            "tokensEstimateBefore": before,
+            "tokensEstimateBefore": count_content_tokens(before.get_messages()),
             "tokensEstimateAfter": count_content_tokens(session.view.get_messages()),
         }
         failed = {"failed": True} if outcome and outcome.status in FAILURES else {}
-        reason = {} if block else {"reason": outcome.reason if outcome else nothing}
-        return {**counters, **failed, **reason}
+        reason = outcome.reason if outcome else nothing
+        if is_compacted:
+            reason = "" if fresh else f"compacted by the policy {session.policy.name}, which makes no batches"
+        return {**counters, **failed, **({"reason": reason} if reason else {})}
+
+
+def _find_originals(view: View) -> set[int]:
+    """Finds the messages of the log that a view shows as they are, by their positions."""
+    return {shown.position for shown in view.get_visible_messages() if shown.is_original}
 
 
 class MemoryReadTool:

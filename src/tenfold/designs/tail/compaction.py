@@ -251,7 +251,7 @@ class Compaction:
 
         `settings` may be a callable, read at every use. Raises `UsageError` for a model that cannot be used.
         """
-        self._model = _open_model(model)
+        self._model = open_model(model)
         self._settings = settings
         self._counter = counter or CharacterCounter()
         self._summary = summary
@@ -352,7 +352,8 @@ class Compaction:
         return EngineResult(Outcome("nothing", "written, not appended", before, before, 0))
 
 
-def _open_model(model: Model | str | None) -> Model | None:
+def open_model(model: Model | str | None) -> Model | None:
+    """Opens a model by its name, or returns the given one. Raises `UsageError` for anything else."""
     if isinstance(model, str):
         from tenfold.llm.provider import ProviderModel  # noqa: PLC0415 - an optional extra
 

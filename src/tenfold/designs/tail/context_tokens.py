@@ -126,27 +126,31 @@ def estimate_context_tokens(messages: Sequence[Entry | Message | Mapping[str, ob
     entries = cast("list[Entry]", [each for each in messages if isinstance(each, ENTRY_TYPES)])
     if entries and len(entries) == len(messages):
         return _estimate_path(entries)
-    if entries or len({isinstance(each, Message) for each in messages}) > 1:
-        raise UsageError("the list holds entries beside messages, or messages in several forms: give one kind")
-    sizes = [sum(map(estimate_tokens, group)) for group in _decode_messages(messages)]
+    sizes = [sum(map(estimate_tokens, group)) for group in decode_messages(messages, "estimate_context_tokens")]
     index = next((n for n in reversed(range(len(messages))) if _get_message_usage(messages[n])), None)
     reported = calculate_context_tokens(_get_message_usage(messages[index])) if index is not None else 0
     trailing = sum(sizes if index is None else sizes[index + 1 :])
     return ContextEstimate(reported + trailing, reported, trailing, index)
 
 
-def _decode_messages(messages: Sequence[object]) -> list[list[Message]]:
-    """Returns the messages that each item of a list is."""
+def decode_messages(messages: Sequence[object], name: str) -> list[list[Message]]:
+    """Returns the messages that each item of a list given to the function `name` is.
+
+    They are `Message`s, or in the form of a provider. Raises `BadInput` for messages in a form that is not known, and
+    `UsageError` for a list of several kinds.
+    """
     own = [each for each in messages if isinstance(each, Message)]
-    if own or not messages:
+    if len(own) == len(messages):
         return [[each] for each in own]
+    if own or any(isinstance(each, ENTRY_TYPES) for each in messages):
+        raise UsageError("the list holds entries beside messages, or messages in several forms: give one kind")
     try:
         items = [to_json_bytes(each) for each in messages]
         wire = WIRES[detect_wire(items)]
         return [list(wire.decode([item])) for item in items]
     except BadInput as exc:
         raise BadInput(
-            f"estimate_context_tokens takes the entries of a path, `Message`s, or messages of {', '.join(WIRES)}, and "
+            f"{name} takes the entries of a path, `Message`s, or messages of {', '.join(WIRES)}, and "
             f"these are none: {str(exc).partition(';')[0]}"
         ) from exc
 

@@ -20,7 +20,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tenfold.config.extensions import Extension
 from tenfold.config.settings import suggest_nearest
@@ -225,9 +224,8 @@ class HookBinding:
     async def _report_compaction(self, outcome: Outcome) -> None:
         result = None
         if outcome.status == "compacted":
-            entry = await asyncio.to_thread(get_compaction_entry, self._session, outcome.block)
-            if not entry.from_hook:
-                entry = replace(entry, tokens_before=outcome.tokens_before)
+            before = outcome.tokens_before
+            entry = await asyncio.to_thread(get_compaction_entry, self._session, outcome.block, tokens_before=before)
             result = entry.result
             await self.emit(SessionCompact(entry, entry.from_hook))
         if self._auto_reason:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import cast
 
 import msgspec
 from msgspec import Struct
@@ -19,10 +20,11 @@ from tenfold.designs.tail.compaction import (
     CompactionDetails,
     CompactionResult,
     complete_policy,
+    open_model,
     strip_summary_marks,
     to_details,
 )
-from tenfold.designs.tail.context_tokens import check_entries
+from tenfold.designs.tail.context_tokens import ENTRY_TYPES, check_entries, decode_messages
 from tenfold.designs.tail.recorded_compaction import SuppliedCompaction, restore_compaction
 from tenfold.engine.call import Call
 from tenfold.engine.compact import compact
@@ -30,6 +32,7 @@ from tenfold.engine.drive import Answerer, run_engine
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.facts.file_footer import list_files
 from tenfold.facts.parse import get_text_before_facts
+from tenfold.llm.model import Model
 from tenfold.meter.counters import CharacterCounter, measure_messages
 from tenfold.plan.stages.cut import CutAtStage
 from tenfold.recall.expand import open_path
@@ -112,8 +115,11 @@ def build_supplied_answer(session: Session, result: CompactionResult, *, from_ho
     )
 
 
-def get_compaction_entry(session: Session, block: str) -> CompactionEntry:
-    """Returns a Block of this session under the design's names. Raises `NotFoundError` if the id is not a Block's."""
+def get_compaction_entry(session: Session, block: str, *, tokens_before: int | None = None) -> CompactionEntry:
+    """Returns a Block of this session under the design's names. Raises `NotFoundError` if the id is not a Block's.
+
+    `tokens_before` is what the provider counted then, as its Outcome says; without it that is estimated.
+    """
     place = session.address
     located = place.store.locate(place.namespace, block)
     entry = located.entry
@@ -129,7 +135,7 @@ def get_compaction_entry(session: Session, block: str) -> CompactionEntry:
         datetime.fromtimestamp(entry.time / 1e6, UTC).isoformat(),
         strip_summary_marks(says[-1], tail(session.policy.counter).summary) if says else "",
         kept,
-        session.estimate_provider_tokens(entry.tokens_before),
+        session.get_provider_tokens(entry)[0] if tokens_before is None else tokens_before,
         to_details(entry.files if entry.files is not None else list_files(entry.facts, until=last)),
     )
     if not entry.supplied_details:
@@ -263,25 +269,46 @@ def collect_entries_for_branch_summary(session: Session, old_leaf: str | None, t
     return CollectedEntries(left, get_common_ancestor(old, left))
 
 
-def prepare_branch_entries(
-    entries: BranchEntries, budget: int = 0, *, policy: Policy | None = None
-) -> BranchPreparation:
+BranchItems = Sequence[tuple[int, Entry]] | Sequence[Entry] | Sequence[Message] | Sequence[Mapping[str, object]]
+"""A branch, oldest first: `CollectedEntries.entries`, entries alone, `Message`s, or messages in a provider's form."""
+
+
+def collect_branch_entries(branch: BranchItems, name: str) -> BranchEntries:
+    """Returns a branch given to the function `name` as entries with positions; those without one count from 0.
+
+    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds.
+    """
+    pairs = [
+        each
+        for each in branch
+        if isinstance(each, tuple) and [isinstance(e, ENTRY_TYPES) for e in each] == [False, True]
+    ]
+    if len(pairs) == len(branch):
+        return cast("BranchEntries", tuple(pairs))
+    entries = cast("list[Entry]", [each for each in branch if isinstance(each, ENTRY_TYPES)])
+    if len(entries) != len(branch):
+        messages = [message for group in decode_messages(branch, name) for message in group]
+        entries = [MessageEntry(f"message-{n}", None, "", 0, message) for n, message in enumerate(messages)]
+    return tuple(enumerate(entries))
+
+
+def prepare_branch_entries(entries: BranchItems, budget: int = 0, *, policy: Policy | None = None) -> BranchPreparation:
     """Selects the newest messages within the token budget (0: no limit), without tool results, and all touched files.
 
     The messages are in order, oldest first. The policy's counter counts them; without a policy it is characters / 4.
+    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds.
     """
-    policy = policy or tail(CharacterCounter())
-    items = select_messages(entries, budget=budget, policy=policy)
-    messages = tuple(m for _, m in items)
+    policy, left = policy or tail(CharacterCounter()), collect_branch_entries(entries, "prepare_branch_entries")
+    messages = tuple(m for _, m in select_messages(left, budget=budget, policy=policy))
     return BranchPreparation(
-        messages, to_details(list_files(extract_file_facts(entries))), sum(measure_messages(messages, policy.counter))
+        messages, to_details(list_files(extract_file_facts(left))), sum(measure_messages(messages, policy.counter))
     )
 
 
 def generate_branch_summary(
-    entries: BranchEntries,
+    entries: BranchItems,
     policy: Policy,
-    answerer: Answerer,
+    answerer: Answerer | Model | str,
     *,
     custom_instructions: str = "",
     replace_instructions: bool = False,
@@ -289,18 +316,22 @@ def generate_branch_summary(
 ) -> BranchSummaryResult:
     """Summarises a branch. `custom_instructions` are added to the prompt, or replace it. Failures are in the result.
 
-    Raises `UsageError` for `replace_instructions` without `custom_instructions`.
+    `answerer` may be the model that writes, or its name, as for `Compaction`. Raises `UsageError` for a model that
+    cannot be used, for `replace_instructions` without `custom_instructions`, and like `prepare_branch_entries`.
     """
+    if not isinstance(answerer, Answerer):
+        answerer = Answerer(model=open_model(answerer))
+    left = collect_branch_entries(entries, "generate_branch_summary")
     if replace_instructions and not custom_instructions.strip():
         raise UsageError("replace_instructions without custom_instructions: give the prompt that is to stand instead")
     prompt, focus = (custom_instructions, "") if replace_instructions else ("", custom_instructions)
     options = BranchOptions(has_summary=True, focus=focus, prompt=prompt, window=window)
     policy = complete_policy(policy, answerer.model)
     result = run_engine(
-        summarize_branch(entries, policy, options, parent=None, consult=bool(answerer.before_hooks)), answerer
+        summarize_branch(left, policy, options, parent=None, consult=bool(answerer.before_hooks)), answerer
     )
     if isinstance(result.entry, BranchSummary):
-        files = to_details(list_files(extract_file_facts(entries)))
+        files = to_details(list_files(extract_file_facts(left)))
         return BranchSummaryResult(get_branch_text(result.entry), files.read_files, files.modified_files)
     aborted = result.outcome.status == "cancelled"
     return BranchSummaryResult(aborted=aborted, error="" if aborted else result.outcome.reason or NO_CONTENT)

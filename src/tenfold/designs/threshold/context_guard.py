@@ -135,8 +135,7 @@ class Strategy:
         """Returns the window in tokens for requests to this model."""
         if self.max_tokens > 0:
             return self.max_tokens
-        window = self._registry.context_window(model)
-        return window if window > 0 else DEFAULT_CONTEXT_WINDOW
+        return _ask_registry(self._registry, model) or DEFAULT_CONTEXT_WINDOW
 
     def get_session(self, context: Context) -> Session:
         """Returns the session of this agent's conversation; creates it on first use."""
@@ -256,8 +255,7 @@ class ContextGuard:
         count = counter or CharacterCounter()
         name = model or str(getattr(llm, "model", "") or "")
         is_unknown = not name or (isinstance(self._registry, BuiltinRegistry) and find_window_row(name) is None)
-        window = 0 if is_unknown else self._registry.context_window(name)
-        window = window if window > 0 else chosen.max_tokens
+        window = (0 if is_unknown else _ask_registry(self._registry, name)) or chosen.max_tokens
         summary = SummarySettings(models=(name or "summarizer",) if llm is not None else ())
         if window > 0:
             summary = replace(summary, input_tokens=int(window * summary.input_share))
@@ -375,6 +373,13 @@ class _FailureLog(Struct, frozen=True):
             return False
         _LOG.warning("context guard of %s: %s: %s", self.agent, type(exc).__name__, exc)
         return True
+
+
+def _ask_registry(registry: Registry, model: str) -> int:
+    """Returns the window that a registry knows, 0 where it knows none or raises, which is logged."""
+    with _FailureLog():
+        return max(0, registry.context_window(model))
+    return 0
 
 
 def new(registry: Registry | None = None, *, store: Store | None = None) -> ContextGuard:

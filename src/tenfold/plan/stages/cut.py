@@ -45,7 +45,7 @@ class CutStage(Struct, frozen=True):
         tail = draft.pieces[cut.index :]
         unkept = sum(p.tokens - sum(kept.get(s.key, 0) for s in p.get_visible_messages()) for p in tail)
         narrative = max(least, min(narrative, largest_summary - unkept))
-        stays = sum(p.tokens for p in tail) + draft.fixed_tokens - draft.floor
+        stays = draft.reading.convert_part(sum(p.tokens for p in tail) + draft.fixed_tokens - draft.floor)
         piece = build_summary(draft, covered, kept, goal.summary_overhead + goal.facts_budget + narrative)
         piece = replace(piece, reason=f"{piece.reason}; a tail of {stays:,} tokens stays")
         out = draft.with_piece(first, piece, until=cut.index)

@@ -54,7 +54,8 @@ def elide_outputs(
             items[index] = Substitute(stub, shown[index].original_position), size
     if not saved:
         return piece
-    reason = f"saves {piece.tokens_before - piece.tokens + saved:,} tokens of tool output"
+    saved = draft.reading.convert_part(piece.tokens_before - piece.tokens + saved)
+    reason = f"saves {saved:,} tokens of tool output"
     return piece.with_items(items, kind, reason)
 
 

@@ -1,0 +1,130 @@
+"""The command `tenfold serve`: a gateway between agents and their providers."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tenfold.cli.console import print_note, show
+from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
+from tenfold.config.settings import load_settings
+from tenfold.errors import BadInput, UsageError
+
+UpstreamOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[API=]URL",
+        help="Where requests go: all of them, or those of one API, as in anthropic=https://HOST. The APIs are openai, "
+        "anthropic and gemini; give it again for another. Default: the providers' own addresses.",
+    ),
+]
+GatewayWindowOption = Annotated[
+    int | None, typer.Option(min=1, help="The context window in tokens, for models whose window Tenfold does not know.")
+]
+SummaryModelOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="The model that writes the summaries, with the client's own credentials: `auto` is a cheap one of the "
+        "provider, else the request's own; `none` writes them by code. Default: auto.",
+    ),
+]
+GatewayRecallOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHERE", help="`inside` lets the model look up what is hidden, `none` does not. Default: inside."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("serve", epilog="Example: tenfold serve --upstream http://localhost:8000/v1 --window 128000")(serve)
+
+
+def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
+    *,
+    upstream: UpstreamOption = None,
+    host: Annotated[
+        str | None,
+        typer.Option(help="The address to listen on. One that others can reach needs a key. Default: 127.0.0.1."),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The port, 0 for a free one. Default: 8787.")
+    ] = None,
+    window: GatewayWindowOption = None,
+    policy: PolicyOption = "",
+    summary_model: SummaryModelOption = None,
+    recall: GatewayRecallOption = None,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Forward everything as it came, and record what would have been done.")
+    ] = False,
+    dry_run: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Print what would be sent for the request in this file (- for standard input)."
+        ),
+    ] = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+) -> int:
+    """Runs a gateway: point an agent's base URL at it, and its requests stay within the model's window.
+
+    The agent needs no change, and its credentials go to the provider as they are. Requests that fit are forwarded as
+    they came. Set TENFOLD_GATEWAY_KEY to require a key, which every address but loopback needs.
+    """
+    try:
+        from tenfold.gateway import dry_run as dry_runs  # noqa: PLC0415 - an optional extra, and slow to load
+        from tenfold.gateway.application import Gateway  # noqa: PLC0415 - the same
+        from tenfold.gateway.gateway_settings import load_gateway_settings  # noqa: PLC0415 - the same
+        from tenfold.gateway.server import run_gateway  # noqa: PLC0415 - the same
+    except ImportError as exc:
+        raise UsageError(f"the gateway needs {exc.name}: pip install 'tenfold[serve]'") from exc
+    flags: dict[str, Any] = {
+        **parse_upstreams(upstream or ()),
+        "host": host,
+        "port": port,
+        "window": window,
+        "policy": policy or None,
+        "summary_model": summary_model,
+        "recall": recall,
+        "shadow": shadow or None,
+        "namespace": namespace or None,
+    }
+    config = load_settings()
+    settings = load_gateway_settings(config, flags)
+    if dry_run is not None:
+        show(dry_runs.describe_dry_run(settings, config, _read_request(dry_run)))
+        return 0
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    with open_cli_store(store, create=True) as place:
+        gateway = Gateway(settings, place, config)
+        print_note(f"the gateway listens on http://{settings.host}:{settings.port}; sessions: tenfold sessions")
+        run_gateway(gateway)
+    return 0
+
+
+def parse_upstreams(values: Iterable[str]) -> dict[str, str]:
+    """Returns the settings that the values of --upstream are. Raises `UsageError` for an API that is none."""
+    out: dict[str, str] = {}
+    for value in values:
+        api, equals, url = value.partition("=")
+        if not equals or "://" in api:
+            out["upstream"] = value
+        elif api in ("openai", "anthropic", "gemini"):
+            out[f"{api}_upstream"] = url
+        else:
+            raise UsageError(f"--upstream {value}: there is no API {api!r}; there are openai, anthropic and gemini")
+    return out
+
+
+def _read_request(path: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as exc:
+        raise BadInput(f"the request {path} cannot be read: {exc.strerror}") from exc

@@ -1,0 +1,144 @@
+"""A gateway before a server of the tests, and programs that talk to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import msgspec
+import uvicorn
+from msgspec import Struct
+from starlette.types import Receive, Scope, Send
+
+from tenfold.gateway.application import Gateway
+from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.server import GatewayThread
+from tenfold.store.base import Store
+from tenfold.store.location import open_store
+from tests.llm.loopback import Got, Script, Served
+
+Json = dict[str, Any]
+
+
+@contextmanager
+def serve_gateway(upstream: str, *, store: Store | None = None, **settings: object) -> Iterator[GatewayThread]:
+    """Runs a gateway on a free port, before an upstream."""
+    place = store or open_store(":memory:")
+    with GatewayThread(
+        Gateway(msgspec.convert({"port": 0, "upstream": upstream, **settings}, GatewaySettings), place)
+    ) as served:
+        yield served
+    if store is None:
+        place.close()
+
+
+class RawRequest(Struct, frozen=True):
+    """A request as it reached the upstream, byte for byte."""
+
+    method: str
+    path: bytes
+    query: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+    def get_header(self, name: str) -> str | None:
+        """The value of a header."""
+        return next((v.decode() for k, v in self.headers if k.decode().lower() == name), None)
+
+
+class RawAnswer(Struct, frozen=True):
+    """What the upstream answers. With `cut` the connection breaks after the chunks. It begins after
+    `wait`, and goes on after the first chunk once `gate` is set."""
+
+    chunks: Sequence[bytes] = (b"{}",)
+    status: int = 200
+    headers: tuple[tuple[bytes, bytes], ...] = ((b"content-type", b"application/json"),)
+    cut: bool = False
+    wait: threading.Event | None = None
+    gate: threading.Event | None = None
+
+
+class RawUpstream:
+    """An upstream that keeps the bytes of each request and answers with given bytes."""
+
+    def __init__(self, answer: Callable[[RawRequest], RawAnswer] | RawAnswer | None = None) -> None:
+        plain = answer or RawAnswer()
+        self._answer = plain if callable(plain) else lambda _: plain
+        self.requests: list[RawRequest] = []
+        self._socket = socket.socket()
+        self._socket.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(self._app, log_config=None, lifespan="off", ws="none", interface="asgi3")
+        self._server = uvicorn.Server(config)
+        self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The address."""
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        while not self._server.started:
+            time.sleep(0.005)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        request = RawRequest(
+            scope["method"], scope["raw_path"], scope["query_string"], tuple(map(tuple, scope["headers"])), body
+        )
+        self.requests.append(request)
+        answer = self._answer(request)
+        if answer.wait is not None:
+            await asyncio.to_thread(answer.wait.wait, 20)
+        await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
+        for number, chunk in enumerate(answer.chunks):
+            if number == 1 and answer.gate is not None:
+                await asyncio.to_thread(answer.gate.wait, 20)
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        if not answer.cut:
+            await send({"type": "http.response.body", "body": b""})
+
+
+def count_like_a_provider(got: Got) -> int:
+    """The prompt tokens that the loopback reports: a quarter of the bytes."""
+    return got.size // 4
+
+
+def build_script(*, tools_until: int = 10**9) -> Script:
+    """A model that calls `look` at every step, and writes a summary where no tools are offered."""
+    count = iter(range(1, 10**9))
+
+    def answer(got: Got) -> Served:
+        tokens = count_like_a_provider(got)
+        if not got.body.get("tools"):
+            text = "## Goal\nTo look at the parts of the program.\n\n## Done\nThe parts were looked at one by one."
+            return Served(text=text, tokens=(tokens, 40))
+        number = next(count)
+        if number > tools_until:
+            return Served(text="All is done.", tokens=(tokens, 10))
+        call = (str(number), "look", {"path": f"src/part{number}.py"})
+        return Served(finish="tool", call=call, text=f"Step {number}.", tokens=(tokens, 30))
+
+    return answer
+
+
+def fill(number: int, words: int = 300) -> str:
+    """What a tool gives back: words that differ from step to step."""
+    return " ".join(f"line{number}x{n}" if n % 9 == 0 else "value" for n in range(words))

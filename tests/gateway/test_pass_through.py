@@ -1,0 +1,162 @@
+"""What needs nothing passes as it came, byte for byte, in both directions."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+
+import httpx
+import pytest
+
+from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
+
+ODD_BODY = (
+    b'{ "model":"gpt-4o",\n "messages" : [ {"role":"user","content":"caf\\u00e9 \xc3\xa9", "x":1.0} ],'
+    b' "extra": {"b":1, "a":2} }'
+)
+SECRET = "sk-only-for-this-server-0123456789abcdef"  # noqa: S105 - it opens nothing
+
+
+def test_a_first_request_is_forwarded_with_its_bytes() -> None:
+    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+        answer = httpx.post(
+            f"{gateway.url}/v1/chat/completions",
+            content=ODD_BODY,
+            headers={"authorization": f"Bearer {SECRET}", "x-own": "1", "content-type": "application/json"},
+        )
+        assert answer.status_code == 200
+        (got,) = upstream.requests
+    assert got.body == ODD_BODY
+    assert (got.path, got.query) == (b"/v1/chat/completions", b"")
+    assert got.get_header("authorization") == f"Bearer {SECRET}"
+    assert got.get_header("x-own") == "1"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/v1/models?limit=2&after=a%20b", "/v1/models?limit=2&after=a%20b"),
+        ("DELETE", "/any/prefix/v1/responses/resp_1", "/v1/responses/resp_1"),
+        ("POST", "/v1/messages/count_tokens", "/v1/messages/count_tokens"),
+        ("POST", "/v1/embeddings", "/v1/embeddings"),
+        ("PUT", "/v1beta/files/a%2Fb?key=k", "/v1beta/files/a%2Fb?key=k"),
+        ("GET", "/unknown", "/v1/unknown"),
+    ],
+)
+def test_every_other_path_and_method_passes(method: str, path: str, expected: str) -> None:
+    body = b"" if method in ("GET", "DELETE") else b"\x00\x01 not JSON"
+    reply = RawAnswer((b"one ", b"\xfftwo"), 207, ((b"content-type", b"application/x-odd"), (b"x-request-id", b"r-1")))
+    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
+        answer = httpx.request(method, f"{gateway.url}{path}", content=body)
+        (got,) = upstream.requests
+    target = got.path.decode() + (f"?{got.query.decode()}" if got.query else "")
+    assert (got.method, target, got.body) == (method, expected, body)
+    assert (answer.status_code, answer.content) == (207, b"one \xfftwo")
+    assert (answer.headers["content-type"], answer.headers["x-request-id"]) == ("application/x-odd", "r-1")
+
+
+def test_an_error_of_the_provider_comes_back_as_it_is() -> None:
+    error = b'{"error":{"message":"Rate limit reached","type":"tokens","code":"rate_limit_exceeded"}}'
+    reply = RawAnswer((error,), 429, ((b"content-type", b"application/json"), (b"retry-after", b"7")))
+    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
+        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY)
+    assert (answer.status_code, answer.content, answer.headers["retry-after"]) == (429, error, "7")
+
+
+def test_a_stream_passes_byte_for_byte() -> None:
+    events = (b"data: {}\n\n", b"data: [DONE]\n\n")
+    reply = RawAnswer(events, headers=((b"content-type", b"text/event-stream"),))
+    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
+        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY)
+    assert answer.content == b"".join(events)
+
+
+def test_what_has_come_of_a_stream_is_passed_on_before_the_rest() -> None:
+    gate = threading.Event()
+    reply = RawAnswer(
+        (b"data: 1\n\n", b"data: [DONE]\n\n"), headers=((b"content-type", b"text/event-stream"),), gate=gate
+    )
+    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:  # noqa: SIM117 - read in the order of time
+        with httpx.stream("POST", f"{gateway.url}/v1/chat/completions", content=ODD_BODY) as answer:
+            chunks = answer.iter_raw()
+            assert next(chunks) == b"data: 1\n\n"
+            gate.set()
+            assert b"".join(chunks) == b"data: [DONE]\n\n"
+
+
+def test_a_compressed_body_is_forwarded_and_the_log_says_so() -> None:
+    packed = gzip.compress(ODD_BODY)
+    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=packed, headers={"content-encoding": "gzip"})
+        (got,) = upstream.requests
+    assert got.body == packed
+    assert "cannot be read" in answer.headers["x-tenfold-bypass"]
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"messages": 1}', b'{"messages": [1, "x"]}', b"\xff\xfe"])
+def test_what_is_no_request_is_the_providers_to_refuse(body: bytes) -> None:
+    with RawUpstream(RawAnswer((b"{}",), 400)) as upstream, serve_gateway(upstream.url) as gateway:
+        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=body)
+        (got,) = upstream.requests
+    assert got.body == body
+    assert answer.status_code == 400
+
+
+def test_a_cut_stream_is_cut_for_the_client_too() -> None:
+    reply = RawAnswer((b'data: {"choices":[]}\n\n',), headers=((b"content-type", b"text/event-stream"),), cut=True)
+    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY)
+        metrics = httpx.get(f"{gateway.url}/metrics").text
+    assert "tenfold_gateway_cut_responses_total 1.0" in metrics
+
+
+def test_an_upstream_that_is_not_there_is_said_to_be_so() -> None:
+    with serve_gateway("http://127.0.0.1:9/v1") as gateway:
+        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY)
+    assert answer.status_code == 502
+    assert "127.0.0.1" in answer.json()["error"]["message"]
+
+
+def test_a_websocket_is_refused_with_the_status_that_codex_understands() -> None:
+    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+        headers = {
+            "connection": "Upgrade",
+            "upgrade": "websocket",
+            "sec-websocket-version": "13",
+            "sec-websocket-key": "x",
+        }
+        answer = httpx.get(f"{gateway.url}/v1/responses", headers=headers)
+        assert upstream.requests == []
+    assert answer.status_code == 426
+
+
+def test_a_client_that_leaves_ends_its_request_upstream() -> None:
+    gate = threading.Event()
+    with RawUpstream(RawAnswer(wait=gate)) as upstream, serve_gateway(upstream.url) as gateway:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=0.3)
+        gate.set()
+        running = _wait_for_metric(gateway.url, "tenfold_gateway_running_requests 0.0")
+    assert running
+
+
+def _wait_for_metric(url: str, line: str) -> bool:
+    return any(line in httpx.get(f"{url}/metrics").text for _ in range(100))
+
+
+def test_secrets_stand_in_no_log_and_no_metric(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(_: RawRequest) -> RawAnswer:
+        return RawAnswer((json.dumps({"error": "no"}).encode(),), 500)
+
+    with caplog.at_level("DEBUG"), RawUpstream(refuse) as upstream, serve_gateway(upstream.url) as gateway:
+        httpx.post(
+            f"{gateway.url}/v1beta/models/gemini-2.5-pro:generateContent?key={SECRET}",
+            content=b'{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}',
+            headers={"x-goog-api-key": SECRET},
+        )
+        metrics = httpx.get(f"{gateway.url}/metrics").text
+    own = "\n".join(r.getMessage() for r in caplog.records if r.name.startswith("tenfold"))
+    assert "gemini-2.5-pro" in own
+    assert SECRET not in own + metrics
