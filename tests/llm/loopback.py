@@ -47,7 +47,8 @@ class Served(Struct, frozen=True):
     that the API gives it: thinking at Anthropic (redacted if there is no text), a reasoning item at Responses, a
     thoughtSignature at Google; nothing at the others.
     A `body` is what an error answers, word for word. A stream ends after `breaks` events: in the middle of the body, or
-    `smoothly`, as if that were all.
+    `smoothly`, as if that were all; an answer that is not streamed after as many bytes. At Responses a text stands
+    before calls only if it `speaks_first`.
     """
 
     text: str = ""
@@ -63,6 +64,7 @@ class Served(Struct, frozen=True):
     body: Json | None = None
     breaks: int | None = None
     smoothly: bool = False
+    speaks_first: bool = False
 
     @property
     def calls(self) -> tuple[tuple[str, str, Json], ...]:
@@ -169,7 +171,7 @@ class Loopback:
                     if got.streamed:
                         self._stream(stream_events(got.api, answer), served)
                     else:
-                        self._send(200, answer, {})
+                        self._send(200, answer, {}, breaks=served.breaks)
 
             def _stream(self, told: Iterable[bytes], served: Served) -> None:
                 self.send_response(200)
@@ -184,7 +186,7 @@ class Loopback:
                     self.wfile.flush()  # at once: a packet for each event costs two switches of threads
                 self.close_connection = served.breaks is not None
 
-            def _send(self, status: int, value: Json, headers: Mapping[str, str]) -> None:
+            def _send(self, status: int, value: Json, headers: Mapping[str, str], *, breaks: int | None = None) -> None:
                 data = json.dumps(value).encode()
                 try:
                     self.send_response(status)
@@ -192,7 +194,8 @@ class Loopback:
                         self.send_header(name, content)
                     self.send_header("content-length", str(len(data)))
                     self.end_headers()
-                    self.wfile.write(data)
+                    self.wfile.write(data[:breaks])
+                    self.close_connection = self.close_connection or breaks is not None
                 except ConnectionError:  # the client gave up waiting: that is what some tests are about
                     self.close_connection = True
 
@@ -253,7 +256,7 @@ def _build_responses(served: Served, model: str) -> Json:
         said.append(
             {"id": f"rs_{tag}", "type": "reasoning", "summary": summary, "encrypted_content": served.thought[1]}
         )
-    if served.text and not served.calls:
+    if served.text and (served.speaks_first or not served.calls):
         content = {"type": "output_text", "text": served.text, "annotations": []}
         said.append({"id": f"msg_{tag}", "type": "message", "role": "assistant", "content": [content]})
     for number, name, wanted in served.calls:

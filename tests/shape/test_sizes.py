@@ -15,6 +15,10 @@ BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
     ("src/tenfold/gateway/view_route.py", "answer_view"): "the client goes on with what it has, and is told why",
     ("src/tenfold/designs/clip/archive_tools.py", "handle"): "a model's tool: what went wrong stands in its answer",
     ("src/tenfold/store/archive.py", "call_archive"): "runs a user's archive: what it raised stands in the reply",
+    (
+        "src/tenfold/gateway/recall_loop.py",
+        "_answer_calls",
+    ): "the client gets what there is of an answer; it is recorded",
     ("src/tenfold/cli/headless_run.py", "run_headless"): "runs a user's agent: what it raised stands in the last line",
     ("src/tenfold/designs/blocks/strategy_runner.py", "run_with_asks"): "runs a user's block strategy: it is noted",
     (

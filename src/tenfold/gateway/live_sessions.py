@@ -20,7 +20,7 @@ from tenfold.gateway.client_marks import digest_credentials, find_client_session
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.lanes import Family, Lane, LaneTable, find_opening
 from tenfold.gateway.model_request import ModelRequest
-from tenfold.gateway.native_compaction import build_answer, build_token, expand_tokens, refers_to_token, remove_trigger
+from tenfold.gateway.native_compaction import build_answer, build_token, expand_tokens, has_token, remove_trigger
 from tenfold.gateway.stored_responses import ResponseChains
 from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models
 from tenfold.llm.choose import AUTO
@@ -28,7 +28,7 @@ from tenfold.llm.prices import find_rates
 from tenfold.meter.counters import choose_counter
 from tenfold.meter.windows import find_window
 from tenfold.recall.expand import open_path
-from tenfold.recall.tools import RecallTools
+from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.record.ask import Outcome
 from tenfold.record.message import Message
 from tenfold.session import Session, SessionAddress
@@ -110,14 +110,14 @@ class LiveSessions:
 
     def _keep_form(self, prepared: PreparedRequest, request: ModelRequest, whole: ModelRequest) -> PreparedRequest:
         """Sends what the client sent if nothing is hidden and the provider knows what it refers to."""
-        is_unchanged = prepared.sent is whole and not refers_to_token(request)
+        is_unchanged = prepared.sent is whole and not has_token(request)
         return replace(prepared, original=request, whole=whole, sent=request if is_unchanged else prepared.sent)
 
     async def _unfold(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
         """Returns a request with everything that it only refers to. None if that is not known."""
         if request.has_server_state():
             return self.chains.expand(tenant, request)
-        if refers_to_token(request):
+        if has_token(request):
             return await asyncio.to_thread(expand_tokens, tenant, request, self._read_view)
         return request
 
@@ -196,7 +196,7 @@ class LiveSessions:
             before,
             window=window,
             wire=request.wire,
-            recall="tool" if self._settings.recall == "inside" else "none",
+            recall="tool" if self._can_recall(request) else "none",
         )
         try:
             after = await ask_session()
@@ -226,7 +226,7 @@ class LiveSessions:
         has_recall = False
         if sent is not request:
             sent = mark_compacted_prefix(sent, request.items)
-            has_recall = self._settings.recall == "inside" and "tools" in request.fields
+            has_recall = self._can_recall(request)
             if has_recall:
                 sent = sent.with_tools(self.open_recall(lane).build_schemas(request.wire))
         rates = find_rates(request.model) if hidden else None
@@ -241,6 +241,11 @@ class LiveSessions:
             note="" if self._find_window(request.model) else f"the window of {request.model} is unknown: set --window",
             has_recall=has_recall,
         )
+
+    def _can_recall(self, request: ModelRequest) -> bool:
+        """Whether the recall tools are added to a request once something of it is hidden."""
+        is_inside = self._settings.recall == "inside" and not self._settings.shadow
+        return is_inside and request.can_take_tools((SEARCH, READ, EXPAND))
 
     def open_recall(self, lane: Lane) -> RecallTools:
         """Opens the recall tools of a lane's session."""

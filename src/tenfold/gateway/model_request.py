@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -92,10 +92,41 @@ class ModelRequest(Struct, frozen=True):
         kept = {name: raw for name, raw in changed.items() if values.get(name, b"") is not None}
         return replace(self, fields=kept, body=splice.join_fields(kept))
 
+    def can_take_tools(self, names: Collection[str]) -> bool:
+        """Whether tools of these names can be added: there are others, none has such a name, and one answer is wanted.
+
+        Gemini takes no functions beside tools of its own.
+        """
+        own = splice.parse_array(self.fields.get("tools"))
+        if not own or any(splice.quote(name) in bytes(raw) for raw in own for name in names):
+            return False
+        settings = splice.parse_object(self.fields.get("generationConfig", b"")) or {}
+        counts = (self.fields.get("n", b"1"), settings.get("candidateCount", b"1"))
+        if any(bytes(count) not in (b"1", b"null") for count in counts):
+            return False
+        return self.wire != "gemini" or any(_has_functions(raw) for raw in own)
+
     def with_tools(self, schemas: Sequence[Mapping[str, object]]) -> ModelRequest:
-        """Returns the request with more tools after its own."""
+        """Returns the request with more tools after its own. Gemini's stand together in one list of functions."""
+        added = list(map(msgspec.json.encode, schemas))
         own = splice.parse_array(self.fields.get("tools")) or []
-        return self.with_fields(tools=splice.build_array([*map(bytes, own), *map(msgspec.json.encode, schemas)]))
+        at = next((n for n, raw in enumerate(own) if self.wire == "gemini" and _has_functions(raw)), None)
+        if at is None:
+            return self.with_fields(tools=splice.build_array([*map(bytes, own), *added]))
+        fields = splice.parse_object(own[at]) or {}
+        key = next(key for key in _FUNCTION_FIELDS if key in fields)
+        functions = splice.build_array([*map(bytes, splice.parse_array(fields[key]) or []), *added])
+        own[at] = Raw(splice.join_fields({**fields, key: Raw(functions)}))
+        return self.with_fields(tools=splice.build_array(map(bytes, own)))
+
+
+_FUNCTION_FIELDS = ("functionDeclarations", "function_declarations")
+"""Where Gemini has the functions of a tool."""
+
+
+def _has_functions(tool: Raw) -> bool:
+    """Whether a tool of Gemini's is a list of functions."""
+    return any(name in (splice.parse_object(tool) or {}) for name in _FUNCTION_FIELDS)
 
 
 def parse_request(path: str, body: bytes) -> ModelRequest | None:

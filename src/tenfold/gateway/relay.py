@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -21,6 +22,7 @@ from tenfold.gateway.client_marks import digest_credentials
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
 from tenfold.gateway.model_request import ModelRequest, find_wire, parse_request
+from tenfold.gateway.recall_loop import ClientAnswer, RecallLoop, UpstreamSender
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.gateway.upstream_model import UpstreamCall
 from tenfold.gateway.upstreams import choose_likely_wire
@@ -137,7 +139,11 @@ class Relay:
         try:
             if prepared is not None and 400 <= response.status_code < 500 and prepared.lane is not None:
                 response, prepared = await self._retry_overflow(incoming, url, response, prepared, receive, record)
-            await self._stream_response(response, prepared, record, send, start)
+            if prepared is not None and prepared.has_recall and response.status_code == httpx.codes.OK:
+                ask = partial(self._send, incoming, url, receive=receive)
+                fault = await self._answer_lookups(response, prepared, ask, record, send, start)
+            else:
+                await self._stream_response(response, prepared, record, send, start)
         finally:
             await response.aclose()
         self._log.sessions.set(len(self._sessions.lanes))
@@ -275,6 +281,33 @@ class Relay:
             await self._report_usage(reader, prepared, record)
         if prepared is not None and prepared.pending is not None:
             await self._await_session(prepared.pending, record)
+
+    async def _answer_lookups(
+        self,
+        response: httpx.Response,
+        prepared: PreparedRequest,
+        ask: UpstreamSender,
+        record: RequestRecord,
+        send: Send,
+        start: float,
+    ) -> bool:
+        """Sends the client the answer behind the model's lookups, if it makes any. Returns whether we were at fault."""
+        assert prepared.lane is not None
+        record.status = response.status_code
+
+        def build_headers(upstream: httpx.Response, length: int | None) -> RawHeaders:
+            left_out = _KEPT_OUT | {"content-encoding"}  # the body was decoded to be read
+            headers = [(n, v) for n, v in upstream.headers.raw if n.decode("latin-1").lower() not in left_out]
+            return headers + ([] if length is None else [(b"content-length", b"%d" % length)]) + _describe(record)
+
+        loop = RecallLoop(self._sessions.open_recall(prepared.lane), prepared.original, prepared.sent, ask, record)
+        await loop.run(response, ClientAnswer(send, build_headers))
+        record.upstream_seconds = perf_counter() - start - record.own_seconds
+        if loop.response:
+            self._sessions.keep_response(prepared, loop.response)
+        if loop.usage:
+            await prepared.lane.session.after_model(loop.usage)
+        return loop.has_fault
 
     async def _report_usage(self, reader: UsageReader, prepared: PreparedRequest, record: RequestRecord) -> None:
         report = reader.finish()
