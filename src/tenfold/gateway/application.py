@@ -60,6 +60,7 @@ class Gateway:
             sessions = LiveSessions(self.settings, self.store, self._config, client)
             self._relay = Relay(self.settings, sessions, client, self.log)
             yield
+            await sessions.lanes.finish_later_work()
 
     async def _report_health(self, _: Request) -> Response:
         return JSONResponse({"status": "ok", "version": __version__})
