@@ -13,13 +13,14 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import blocking, corpus, meter_replay, speed, tokenizers
+from bench import blocking, corpus, gateway, meter_replay, speed, tokenizers
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 _PARTS = (
     ("Every recorded session to a tenth", corpus.main),
     ("A turn, an opening, a million tokens", speed.main),
     ("How long an agent's calls wait", blocking.main),
+    ("What the gateway adds to a request", gateway.main),
     ("The calibrated Reading against what the provider reported", meter_replay.main),
     ("Token counting", tokenizers.main),
 )

@@ -41,20 +41,18 @@ from tenfold.view.units import VisibleMessage, get_step_messages
 Effects = Generator[tuple[Ask, ...], tuple[Answer, ...], EngineResult]
 """What `compact` returns to a driver: a generator of Asks that receives Answers and ends in an `EngineResult`."""
 
+NewId = Callable[[], str]
+"""Returns the id of a new entry."""
 
-def compact(
-    view: View, policy: Policy, call: Call, measures: Measures, *, now: int, new_id: Callable[[], str]
-) -> Effects:
+
+def compact(view: View, policy: Policy, call: Call, measures: Measures, *, now: int, new_id: NewId) -> Effects:
     """Compacts the view if that is called for.
 
     Returns an `EngineResult`: the Outcome, and the entry to append, if any. `now` is in microseconds UTC.
     """
-    measured = measure(view, policy, call, measures)
-    if measured.skip_reason:
-        return skip(measured)
-    case = decide_case(view, measured, measures, now=now, new_id=new_id)
-    if not case.decision.should_act:
-        return case.refuse(case.decision.reason)
+    case = open_case(view, policy, call, measures, now=now, new_id=new_id)
+    if isinstance(case, EngineResult):
+        return case
     plan, case = plan_below_limit(case, plan_case(case))
     if not case.is_worth_a_block(plan):
         return case.refuse(case.explain_small_saving(plan))
@@ -68,6 +66,20 @@ def compact(
     plan, filled = yield from write_summaries(case, plan, request)
     filled = replace(filled, notes=(*case.notes, *filled.notes))
     return case.fail(filled) if filled.failure else case.succeed(plan, request.block, filled)
+
+
+def open_case(  # noqa: PLR0913 - those of `compact`, and `with_facts`
+    view: View, policy: Policy, call: Call, measures: Measures, *, now: int, new_id: NewId, with_facts: bool = True
+) -> CompactionCase | EngineResult:
+    """Measures the view and decides. Returns the result if nothing is to be done, else the case.
+
+    Without `with_facts` the case holds no facts, which take long to collect: it only says that there is one.
+    """
+    measured = measure(view, policy, call, measures)
+    if measured.skip_reason:
+        return skip(measured)
+    case = decide_case(view, measured, measures, now=now, new_id=new_id, with_facts=with_facts)
+    return case if case.decision.should_act else case.refuse(case.decision.reason)
 
 
 class Measured(Struct, frozen=True):
@@ -114,13 +126,13 @@ def list_notes(measured: Measured) -> tuple[str, ...]:
 
 
 def decide_case(
-    view: View, measured: Measured, measures: Measures, *, now: int, new_id: Callable[[], str]
+    view: View, measured: Measured, measures: Measures, *, now: int, new_id: NewId, with_facts: bool = True
 ) -> CompactionCase:
     """Decides whether to act and down to which target, over a draft that changes nothing yet."""
     draft = build_draft(view, measured.policy, measured.call, measures)
     decision = make_decision(draft, measured)
     draft = replace(draft, limit=decision.next_trigger, reading=measured.reading)
-    facts = collect_facts(draft) if decision.should_act else ()
+    facts = collect_facts(draft) if decision.should_act and with_facts else ()
     notes = list_notes(measured)
     case = CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, measured.reading, notes)
     return replace(case, token_factor=find_reported_correction(measured))

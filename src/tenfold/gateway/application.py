@@ -64,6 +64,7 @@ class Gateway:
             application.state.settings, application.state.log = self.settings, self.log
             self._relay = Relay(self.settings, sessions, client, self.log)
             yield
+            await sessions.lanes.finish_later_work()
 
     async def _report_health(self, _: Request) -> Response:
         return JSONResponse({"status": "ok", "version": __version__})

@@ -64,6 +64,6 @@ async def _prepare(
     async with httpx.AsyncClient() as client:
         prepared = await LiveSessions(settings, store, config, client).prepare(request, {}, "", call)
         if prepared.pending is not None:
-            prepared = await prepared.pending
+            prepared = await prepared.pending.start()
     store.close()
     return prepared

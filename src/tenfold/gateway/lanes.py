@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from tenfold.errors import NotFoundError
+from tenfold.gateway.later_work import LaterWork
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.recall.expand import open_path
 from tenfold.record.message import Message, get_text
@@ -25,6 +27,7 @@ from tenfold.store.base import SessionInfo, Store
 from tenfold.wire import get_wire
 from tenfold.wire.fingerprint import fingerprint_message
 
+T = TypeVar("T")
 SessionOpener = Callable[[SessionAddress, str, SessionInfo | None], Session]
 """Opens the session at an address for a model. With the information it is created."""
 OPENING_ITEMS = 12
@@ -56,6 +59,7 @@ class Lane:
         self.session = AsyncSession(session)
         self.items: list[bytes] = []
         self.hidden: tuple[str | None, int] = (None, 0)
+        self._later: LaterWork[Any] | None = None
 
     @property
     def id(self) -> str:
@@ -75,6 +79,24 @@ class Lane:
             _fingerprint_item(request.wire, head[at]) == _fingerprint_item(request.wire, self.items[at])
             for at in changed
         )
+
+    def add_later_work(self, work: Callable[[], Coroutine[Any, Any, T]]) -> LaterWork[T]:
+        """Has work on the session done a moment later, after what was added before. See `LaterWork`."""
+
+        async def run() -> T:
+            try:
+                return await work()
+            finally:
+                if self._later is later:
+                    self._later = None  # it holds a whole request
+
+        later = self._later = LaterWork(run, self._later)
+        return later
+
+    async def finish_later_work(self) -> None:
+        """Waits until the session knows of the requests that were sent on before it was looked at."""
+        if self._later is not None:
+            await self._later.finish()
 
     def keep_list(self, request: ModelRequest) -> None:
         """Keeps a request's list for the next one."""
@@ -122,6 +144,11 @@ class LaneTable:
         """How many lanes are in memory."""
         return sum(map(len, self._families.values()))
 
+    async def finish_later_work(self) -> None:
+        """Waits until every session knows of all its requests. To be called before the event loop ends."""
+        for lane in [lane for lanes in self._families.values() for lane in lanes]:
+            await lane.finish_later_work()
+
     def find_known_lane(self, family: Family, request: ModelRequest) -> Lane | None:
         """Finds the lane in memory that a request goes on from, without reading the store. None if there is none."""
         with self._lock:
@@ -163,7 +190,8 @@ class LaneTable:
         return lanes[::-1]
 
     def _match_lane(self, family: Family, lanes: list[Lane], request: ModelRequest) -> Lane:
-        messages = get_wire(request.wire).decode(request.items)
+        items = request.items if lanes else request.items[:OPENING_ITEMS]
+        messages = get_wire(request.wire).decode(items)
         known = [(*lane.session.session.match(messages), lane) for lane in lanes]
         for count, is_whole, lane in known:
             if count and is_whole:

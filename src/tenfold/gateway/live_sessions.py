@@ -19,6 +19,7 @@ from tenfold.gateway.cache_marks import mark_compacted_prefix
 from tenfold.gateway.client_marks import digest_credentials, find_client_session, find_side_reason
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.lanes import Family, Lane, LaneTable, find_opening
+from tenfold.gateway.later_work import LaterWork
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.gateway.native_compaction import build_answer, build_token, expand_tokens, has_token, remove_trigger
 from tenfold.gateway.stored_responses import ResponseChains
@@ -67,7 +68,7 @@ class PreparedRequest(Struct, frozen=True):
     compaction: str = ""
     note: str = ""
     has_recall: bool = False
-    pending: asyncio.Task[PreparedRequest] | None = None
+    pending: LaterWork[PreparedRequest] | None = None
 
 
 class LiveSessions:
@@ -101,11 +102,12 @@ class LiveSessions:
         if not _has_answer(whole):
             return PreparedRequest(request, request, tenant, note="a first message")
         lane = await self._open_lane(Family(tenant, request.wire, _find_key(headers, whole)), whole, call)
-        if triggered is not None:
-            return await self._answer_trigger(lane, request, whole, tenant)
-        if not self._settings.shadow and not self._can_forward(lane, whole):
+        if triggered is not None or not (self._settings.shadow or self._can_forward(lane, whole)):
+            await lane.finish_later_work()
+            if triggered is not None:
+                return await self._answer_trigger(lane, request, whole, tenant)
             return self._keep_form(await self._compact_lane(lane, whole, tenant), request, whole)
-        pending = asyncio.create_task(self._compact_lane(lane, whole, tenant))
+        pending = lane.add_later_work(partial(self._compact_lane, lane, whole, tenant))
         return self._keep_form(PreparedRequest(whole, whole, tenant, lane, pending=pending), request, whole)
 
     def _keep_form(self, prepared: PreparedRequest, request: ModelRequest, whole: ModelRequest) -> PreparedRequest:
@@ -158,14 +160,15 @@ class LiveSessions:
         """Whether a request needs nothing for certain, so that its session may learn of it while it is answered.
 
         That is where nothing is hidden, and what is new takes less than half of what is left of the window even if
-        each byte is a token.
+        each byte is a token. A session that was opened for this request knows nothing yet.
         """
         session, window = lane.session.session, self._find_window(request.model)
         count = len(lane.items)
-        if window is None or not count or session.find_newest_block_id() is not None:
+        is_readable = count or session.leaf is None
+        if window is None or not is_readable or session.find_newest_block_id() is not None:
             return False
         reading = session.take_reading(window=window, floor=session.sent_overhead)
-        new = sum(map(len, request.items[count:]))
+        new = sum(map(len, request.items[count:])) if count else len(request.body)
         return reading.tokens + int(new * reading.slope) < FORWARD_SHARE * window
 
     async def prepare_again(self, prepared: PreparedRequest) -> PreparedRequest | None:
@@ -173,6 +176,8 @@ class LiveSessions:
         lane = prepared.lane
         if lane is None or self._settings.shadow:
             return None
+        if prepared.pending is not None:  # what is compacted has to be known
+            await prepared.pending.start()
         session = lane.session.session
         call = replace(session.build_call(window=self._find_window(prepared.original.model)), demand="overflow")
         if call.window is None:

@@ -75,7 +75,9 @@ class ModelRequest(Struct, frozen=True):
     def with_mapping(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> ModelRequest:
         """Returns the request with what differs between two mappings. Everything else keeps its bytes."""
         field, fields = self.list_field, dict(self.fields)
-        items = [to_json_bytes(item) for item in after[field]] if isinstance(after[field], Sequence) else self.items
+        sent = after[field]
+        is_changed = sent is not self.items and isinstance(sent, Sequence)
+        items = [to_json_bytes(item) for item in sent] if is_changed else self.items
         for name, value in after.items():
             if name not in (field, "tools", "model") and value is not before.get(name):
                 fields[name] = Raw(msgspec.json.encode(value))

@@ -74,11 +74,11 @@ class Relay:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
         record = RequestRecord(scope["method"], scope["path"])
-        refusal = self._find_refusal(headers)
+        tenant = digest_credentials(headers, scope["query_string"].decode("latin-1"))
+        refusal = self._find_refusal(headers, tenant)
         if refusal is not None:
             await self._refuse(send, record, *refusal)
             return
-        tenant = digest_credentials(headers, scope["query_string"].decode("latin-1"))
         self._running += 1
         self._running_by_tenant[tenant] += 1
         self._log.running.set(self._running)
@@ -102,14 +102,14 @@ class Relay:
                 del self._running_by_tenant[tenant]
             self._log.running.set(self._running)
 
-    def _find_refusal(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
+    def _find_refusal(self, headers: Mapping[str, str], tenant: str) -> tuple[int, str] | None:
         """Returns the status and the reason if a request is not taken at all."""
         if headers.get("upgrade", "").lower() == "websocket":  # Codex then uses HTTP at once
             return 426, "this gateway speaks HTTP, not WebSocket"
         if self._running >= self._settings.max_requests:
             return 503, f"{self._running} requests are running, and {self._settings.max_requests} are the most"
         most = self._settings.max_tenant_requests
-        if self._running_by_tenant[digest_credentials(headers)] >= most:
+        if self._running_by_tenant[tenant] >= most:
             return 429, f"{most} requests with these credentials are running, which is the most"
         return None
 
@@ -280,7 +280,7 @@ class Relay:
         if reader is not None and prepared is not None:
             await self._report_usage(reader, prepared, record)
         if prepared is not None and prepared.pending is not None:
-            await self._await_session(prepared.pending, record)
+            await self._await_session(prepared.pending.start(), record)
 
     async def _answer_lookups(
         self,
@@ -315,7 +315,7 @@ class Relay:
         if reader.response:
             self._sessions.keep_response(prepared, reader.response)
         if prepared.pending is not None:
-            await asyncio.wait({prepared.pending})
+            await asyncio.wait({prepared.pending.start()})
         if prepared.lane is not None and report and not self._settings.shadow:
             await prepared.lane.session.after_model(report)
 

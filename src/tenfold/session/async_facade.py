@@ -209,16 +209,15 @@ class AsyncSession:
         run: str = "",
     ) -> dict[str, Any]:
         """See `Session.before_model`. Cancelling it leaves no Block."""
-        session = self.session
+        session, answerer = self.session, self._answerer
+        register_host_loop()
 
         def begin() -> tuple[HostRequest, HostList, Call | None, dict[str, Any] | None]:
             host_request, host_list, call = session.sync_request(
                 request, window=window, recall=recall, wire=wire, origin=origin, run=run
             )
-            if call is not None and not session.compactor.is_idle(call):
+            if call is not None and not session.compactor.end_idle_check(call, answerer):
                 return host_request, host_list, call, None
-            if call is not None:
-                session.compactor.run_check(call)
             return host_request, host_list, None, session.build_request(request, host_request, host_list)
 
         async with session.compactor.lock:

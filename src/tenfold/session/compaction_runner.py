@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tenfold.config.policy import Policy
 from tenfold.engine.background import Preparation
 from tenfold.engine.call import Call
-from tenfold.engine.compact import Effects, compact, preview, take_reading
+from tenfold.engine.compact import Effects, compact, open_case, preview, take_reading
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.engine.model_breaker import explain_pause
 from tenfold.engine.redo import RedoRequest, redo
@@ -96,11 +96,6 @@ class CompactionRunner:
         reading, limits = self.take_reading_with_limits(call)
         return limits.get_need(reading.tokens)
 
-    def is_idle(self, call: Call) -> bool:
-        """Whether a check has nothing to do: the view is far from every limit, and no summary is being prepared."""
-        can_wait = self.preparation is None and not self.policy.max_entries
-        return can_wait and self.get_need(call) == "none" and not self.can_overflow(call)
-
     def can_overflow(self, call: Call) -> bool:
         """Tells whether the request of a check may exceed the hard limit.
 
@@ -171,6 +166,31 @@ class CompactionRunner:
         """Runs the check of a request, and what it should prepare for later ones. The caller holds `lock`."""
         self.keep_outcome(self._use_preparation(call, starts=True) or self.run(call))
         self.prepare_ahead(call)
+
+    def end_idle_check(self, call: Call, answerer: Answerer) -> bool:
+        """Ends the check of a request that has nothing to do, as most have, without running the engine.
+
+        Returns False, with nothing done, where a compaction may be due or is being prepared. The caller holds `lock`.
+        """
+        policy = self._get_policy(answerer)
+        can_start = policy.can_prepare and answerer.model is not None and not answerer.before_hooks
+        if self.preparation is not None or (can_start and self.get_need(call) == "soft"):
+            return False
+        conversation = self._conversation
+        with conversation.lock:
+            view, stamps = conversation.view, conversation.stamps
+            limited = self._with_limits(call)
+            measures, now, new_id = conversation.get_measures(), stamps.now(), stamps.new_id
+            result = open_case(view, policy, limited, measures, now=now, new_id=new_id, with_facts=False)
+        if not isinstance(result, EngineResult) or result.entry is not None:
+            return False
+        self._notify_warning(call)
+        with trace_compaction(conversation.address.session, policy.name) as record:
+            outcome = self.apply_result(result, view, call)
+            self.keep_outcome(outcome)
+            record(outcome)
+        self.prepare_ahead(call, answerer)
+        return True
 
     def _use_preparation(self, call: Call, *, starts: bool = False) -> Outcome | None:
         """Returns the Outcome of a call that need not run the engine itself. With `starts`, see `start_instead`."""

@@ -180,7 +180,7 @@ class Session(Conversation):
                 request, confirm=confirm, origin=origin, wire=wire, previous=previous, thorough=thorough
             )
             self.use_model(read.model or self.model)
-            floor = sum(self.policy.counter.count(list(read.overhead_texts))) if read.overhead_texts else 0
+            floor = self._host.count_overhead(read.overhead_texts, self.policy.counter)
             call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall, run=run)
             if not thorough and self._is_near_trigger(read.history, previous, call):
                 again = {**request, read.field: read.items}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from tenfold.facts.redacted_messages import redact_message
+from tenfold.meter.counters import Counter
 from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
 from tenfold.session.requests import HostList, find_carried_entries, find_next_message, match_list, refresh_messages
@@ -31,6 +32,8 @@ class HostSync:
         self._compared: tuple[list[Unit] | None, list[MessageKey] | None, int, int] = (None, None, 0, 0)
         self.history = DecodedHistory()
         self.overhead = 0
+        self._counted: tuple[tuple[str, ...], Counter | None] = ((), None)
+        self._count = 0
 
     def forget(self) -> None:
         """Forgets which entry stands where, after the cursor moved or was read again."""
@@ -46,6 +49,12 @@ class HostSync:
     def keep_request(self, history: DecodedHistory) -> None:
         """Keeps the decoded messages of a request for the next one, which mostly has the same ones."""
         self.history = history
+
+    def count_overhead(self, texts: tuple[str, ...], counter: Counter) -> int:
+        """Counts what a request holds besides its list. Mostly it is the same as in the request before."""
+        if self._counted != (texts, counter):
+            self._counted, self._count = (texts, counter), sum(counter.count(list(texts))) if texts else 0
+        return self._count
 
     def keep_overhead(self, tokens: int) -> None:
         """Keeps how many tokens the last request held besides its list, for the usage report that follows."""

@@ -334,7 +334,8 @@ def refresh_messages(shown: Iterable[VisibleMessage], host_list: HostList) -> li
     """Returns the view's messages, unchanged ones in the host's newest form: its cache marks may have moved."""
     return [
         g
-        if (g := host_list.get_message(s.key)) is not None and get_call_ids(g) == get_call_ids(s.message)
+        if (g := host_list.get_message(s.key)) is not None
+        and (g is s.message or get_call_ids(g) == get_call_ids(s.message))
         else s.message
         for s in shown
     ]
@@ -381,7 +382,7 @@ def with_messages(host_request: HostRequest, encoded: EncodedList, visible_place
     visible = [
         at
         for at, (start, end) in enumerate(ranges)
-        if any(n in visible_places for n in range(min(start, end - 1), end))
+        if end - 1 in visible_places or any(n in visible_places for n in range(start, end - 1))
     ]
     new_items = restore_objects(encoded, [items[at] for at in visible], [resent.raws[at] for at in visible])
     is_same_text = isinstance(value, str) and new_items == items
