@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -67,6 +68,26 @@ def parse_target(to: str, tokens: int) -> int:
     if target < 1 or (share is not None and share > 1):
         raise UsageError(f"--to {to!r} is not a size: give tokens, as in --to 20000, or a share, as in --to 10%")
     return target
+
+
+LEAST_SHARE = 0.05
+"""The share of a session below which a target is taken for a slip: `--to 10` for `--to 10%`."""
+
+
+def check_target(session: Session, to: str, *, is_accepted: bool) -> None:
+    """Checks that `--to` is no slip. Raises `UsageError` with the arithmetic for one below a twentieth of the session.
+
+    `is_accepted` says that the user has confirmed such a target.
+    """
+    tokens = session.count_uncompacted()
+    target = parse_target(to, tokens)
+    if is_accepted or target >= tokens * LEAST_SHARE:
+        return
+    meant = f" or --to {to}% if that is what you meant," if to.isdigit() and int(to) <= 100 else ""
+    raise UsageError(
+        f"--to {to} would leave {target:,} of {tokens:,} tokens ({target / tokens:.2%}), less than {LEAST_SHARE:.0%}: give "
+        f"at least --to {math.ceil(tokens * LEAST_SHARE)},{meant} or --yes to do it"
+    )
 
 
 class CompactRun:

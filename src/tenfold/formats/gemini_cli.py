@@ -83,7 +83,7 @@ class GeminiCli(SessionFormat):
         """Renders the session's document."""
         if b'"projectHash"' not in info.prefix + info.suffix:
             return _CONTENTS_FORMAT.render_body(info, items)
-        return render_array(info, items, FORMAT, _render_records)
+        return render_array(info, items, FORMAT, render_records)
 
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds a contents array."""
@@ -163,7 +163,7 @@ def _parse_usage(value: dict[str, Any]) -> Usage | None:
     return None
 
 
-def _render_records(piece: OutputPiece) -> bytes:
+def render_records(piece: OutputPiece) -> bytes:
     out: list[dict[str, Any]] = []
     for message in piece.messages:
         result = get_tool_result(message)
