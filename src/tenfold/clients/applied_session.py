@@ -12,11 +12,15 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.clients.claude_messages import add_to_claude_code
+from tenfold.clients.cline_messages import add_to_cline
 from tenfold.clients.codex_items import add_to_codex
 from tenfold.clients.found_sessions import FoundSession
-from tenfold.clients.opencode_database import read_opencode_session
+from tenfold.clients.gemini_records import add_to_gemini_cli
+from tenfold.clients.opencode_database import read_opencode_session, write_opencode_session
+from tenfold.clients.opencode_messages import add_to_opencode
 from tenfold.clients.pi_entries import add_to_pi
 from tenfold.clients.view_copy import ViewCopy
 from tenfold.errors import NotFoundError, UsageError
@@ -26,6 +30,9 @@ _ADDERS: dict[str, Callable[[bytes, ViewCopy], bytes]] = {
     "pi": add_to_pi,
     "codex": add_to_codex,
     "claude-code": add_to_claude_code,
+    "opencode": add_to_opencode,
+    "gemini-cli": add_to_gemini_cli,
+    "cline": add_to_cline,
 }
 
 
@@ -62,10 +69,9 @@ def apply_view(found: FoundSession, data: bytes, copy: ViewCopy, backups: Path) 
     number = len(_list_records(folder)) + 1
     backup = folder / f"{number:04}.backup"
     write_output(backup, data, force=True)
-    record = AppliedView(
-        found.client, found.id, str(found.path), copy.mark, _digest(data), _digest(added), str(backup), copy.time
-    )
     _replace_session(found, data, added)
+    digests = _digest(data), _digest(read_found_session(found))
+    record = AppliedView(found.client, found.id, str(found.path), copy.mark, *digests, str(backup), copy.time)
     write_output(folder / f"{number:04}.json", msgspec.json.encode(record), force=True)
     return record
 
@@ -84,6 +90,7 @@ def undo_applied(found: FoundSession, backups: Path, *, force: bool) -> AppliedV
     Raises `UsageError` if the client has gone on since, unless `force`; what it wrote is then kept in a backup.
     """
     record = find_applied(found, backups)
+    found = replace(found, path=Path(record.path))  # a client may have gone on in another file
     data, before = read_found_session(found), Path(record.backup).read_bytes()
     if _digest(before) != record.digest_before:
         raise UsageError(f"{record.backup} is not what was written there, so it is not put back; the session is as it was")
@@ -113,7 +120,9 @@ def _replace_session(found: FoundSession, old: bytes, new: bytes) -> None:
     Where one is the beginning of the other, the file itself grows or is cut, so that a client which has it open goes on
     writing to it.
     """
-    if new.startswith(old):
+    if found.client == "opencode":
+        write_opencode_session(found.path, found.id, old, new)
+    elif new.startswith(old):
         _append(found.path, old, new[len(old) :])
     elif old.startswith(new):
         os.truncate(found.path, len(new))

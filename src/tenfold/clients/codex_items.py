@@ -1,7 +1,7 @@
 """Adds a compacted view to a Codex session: the line that Codex writes when it compacts by itself, and the size after.
 
-Codex goes on from the `replacement_history` of its newest such line. It holds what Codex itself put before the first
-request, since that is not said again, and then the view.
+Codex goes on from the `replacement_history` of its newest such line. Codex versions that number their lines say their
+rules and the environment again behind it, so these are left out of the view; for older ones they come first.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Json = dict[str, Any]
 def add_to_codex(data: bytes, copy: ViewCopy) -> bytes:
     """Returns the rollout with a compaction behind its lines. The file's own bytes stay as they are."""
     lines = [value for line in data.split(b"\n") if line.strip() and isinstance(value := json.loads(line), dict)]
-    shown = list(_copy_items(copy))
-    opening = [item for item in _find_opening(lines) if item not in shown]
+    ordinal = max((n for line in lines if isinstance(n := line.get("ordinal"), int)), default=None)
+    opening = list(_find_opening(lines)) if ordinal is None else []
+    shown = [item for item in _copy_items(copy) if not _is_own(item)]
     payload = {"message": "", "replacement_history": [*opening, *shown]}
     added = [{"type": "compacted", "payload": mark_applied(payload, copy.mark)}]
     if (usage := _build_usage(lines, copy.tokens)) is not None:
         added.append({"type": "event_msg", "payload": usage})
-    ordinal = max((n for line in lines if isinstance(n := line.get("ordinal"), int)), default=None)
     out = []
     for line in added:
         number: Json = {}
@@ -50,12 +50,18 @@ def _get_item(line: Json) -> Json | None:
 def _find_opening(lines: Sequence[Json]) -> Iterator[Json]:
     """Finds what Codex itself said before the user's first words: its rules and the environment."""
     for item in filter(None, map(_get_item, lines)):
-        text = str(item.get("content"))
-        is_own = item.get("role") == "developer" or (item.get("role") == "user" and "<environment_context>" in text)
-        if not is_own and item.get("role") in ("user", "assistant"):
-            return
-        if is_own:
+        if _is_own(item):
             yield item
+        elif item.get("role") in ("user", "assistant"):
+            return
+
+
+def _is_own(item: Json) -> bool:
+    """Returns whether Codex itself says this at the start of a session."""
+    content = item.get("content")
+    first = content[0] if isinstance(content, list) and content else None
+    text = str(first.get("text") or "") if isinstance(first, dict) else ""
+    return item.get("role") == "developer" or (item.get("role") == "user" and text.startswith("<environment_context>"))
 
 
 def _copy_items(copy: ViewCopy) -> Iterator[Json]:

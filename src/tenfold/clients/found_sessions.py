@@ -70,12 +70,15 @@ def find_sessions(folders: ClientFolders) -> list[FoundSession]:
 
 
 def choose_session(found: Iterable[FoundSession], beginning: str) -> FoundSession:
-    """Chooses the session whose id begins with `beginning`. Raises `NotFoundError` if none or several do."""
+    """Chooses the session whose id begins with `beginning`. Raises `NotFoundError` if none or several do.
+
+    gemini-cli goes on in another file with the same id: the one that `found` lists first, changed last, is meant.
+    """
     matches = [each for each in found if each.id.startswith(beginning)]
-    if len(matches) == 1:
+    if matches and len({(each.client, each.id) for each in matches}) == 1:
         return matches[0]
-    what = "no session of a client" if not matches else f"{len(matches)} sessions of clients"
-    raise NotFoundError(f"{what} on this machine has an id that begins with {beginning!r}; `tenfold find` lists them")
+    what = "no session of a client has" if not matches else f"{len(matches)} sessions of clients have"
+    raise NotFoundError(f"{what} an id that begins with {beginning!r}; `tenfold find` lists those on this machine")
 
 
 class _Described(Struct, frozen=True):

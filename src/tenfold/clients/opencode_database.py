@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tenfold.errors import BadInput, NotFoundError
+from tenfold.errors import BadInput, NotFoundError, UsageError
 
 Json = dict[str, Any]
 
@@ -68,3 +68,40 @@ def read_opencode_session(database: Path, session: str) -> bytes:
         ]
     info = {"id": session, "directory": row[0], "title": row[1], "version": row[2]}
     return json.dumps({"info": info, "messages": messages}, ensure_ascii=False, indent=1).encode()
+
+
+def write_opencode_session(database: Path, session: str, old: bytes, new: bytes) -> None:
+    """Turns a session from one document into another, in one transaction: messages are added and removed, not changed.
+
+    Raises `UsageError` if the session is no longer what `old` says, and `BadInput` if the database cannot be written.
+    """
+    before = {message["info"]["id"]: message for message in json.loads(old)["messages"]}
+    after = {message["info"]["id"]: message for message in json.loads(new)["messages"]}
+    with _open(database, can_write=True) as connection:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.isolation_level = None
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            present = {id_ for (id_,) in connection.execute("SELECT id FROM message WHERE session_id = ?", (session,))}
+            if present != before.keys():
+                raise UsageError(f"{database}: opencode has gone on in {session} meanwhile; quit it and try again")
+            for id_ in before.keys() - after.keys():
+                connection.execute("DELETE FROM part WHERE message_id = ?", (id_,))
+                connection.execute("DELETE FROM message WHERE id = ?", (id_,))
+            for id_ in [id_ for id_ in after if id_ not in before]:
+                _insert_message(connection, session, after[id_])
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+
+def _insert_message(connection: sqlite3.Connection, session: str, message: Json) -> None:
+    info, keys = message["info"], ("id", "sessionID", "messageID")
+    time = info["time"]["created"]
+    data = json.dumps({key: value for key, value in info.items() if key not in keys}, ensure_ascii=False)
+    connection.execute("INSERT INTO message (id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?)", (info["id"], session, time, time, data))
+    for part in message["parts"]:
+        data = json.dumps({key: value for key, value in part.items() if key not in keys}, ensure_ascii=False)
+        row = (part["id"], info["id"], session, time, time, data)
+        connection.execute("INSERT INTO part (id, message_id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?, ?)", row)
