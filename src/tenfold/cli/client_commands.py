@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from tenfold.cli.compact_report import render_share
-from tenfold.cli.compact_run import CompactArguments, CompactRun, check_target
+from tenfold.cli.compact_run import CompactArguments, CompactRun, YesOption
 from tenfold.cli.console import ExitCode, format_id, print_json, print_note, print_table, show
 from tenfold.cli.source_files import FormatOption
 from tenfold.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
@@ -140,7 +140,10 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     policy: PolicyOption = "",
     model: ModelsOption = None,
     base_url: BaseUrlOption = "",
-    is_small_accepted: Annotated[bool, typer.Option("--yes", help="Accept a target below 5% of the session.")] = False,
+    is_fresh: Annotated[
+        bool, typer.Option("--fresh", help="With --to: compact the originals anew, not what an earlier compaction left.")
+    ] = False,
+    is_small_accepted: YesOption = False,
     undo: Annotated[bool, typer.Option("--undo", help="Put back what stood there before the newest apply.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="With --undo: also if the client has gone on since; that is kept in a backup.")
@@ -166,14 +169,28 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
             return ExitCode.OK
         models, config = parse_models(model or (), base_url), settings()
         arguments = CompactArguments(
-            to, None, policy, config, models, "none", None, False, None, False, False, json, namespace
+            to,
+            None,
+            policy,
+            config,
+            models,
+            recall="none",
+            format=None,
+            skip_damaged=False,
+            out=None,
+            force=False,
+            preview=False,
+            json=json,
+            namespace=namespace,
+            is_fresh=is_fresh,
+            is_small_accepted=is_small_accepted,
         )
         arguments.check()
         data, recorded = _read_found(found, skip_damaged=False)
         run = CompactRun(arguments)
         _, opened = next(iter(run.open_sessions(place, recorded, policy)))
         if to is not None:
-            check_target(opened, to, is_accepted=is_small_accepted)
+            run.prepare_session(opened)
             outcome = run.compact_session(opened)
             print_note(
                 f"{outcome.status}: {outcome.reason}; {outcome.tokens_before:,} -> {outcome.tokens_after:,} tokens "

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 import typer
 
 from tenfold.cli.compact_report import SessionOutcome, as_json, encode_preview, print_report, show_preview
-from tenfold.cli.compact_run import CompactArguments, CompactRun
-from tenfold.cli.console import build_progress, is_terminal, print_json
+from tenfold.cli.compact_run import CompactArguments, CompactRun, YesOption
+from tenfold.cli.console import ExitCode, build_progress, is_terminal, print_json, print_note
 from tenfold.cli.exported_files import record_export
 from tenfold.cli.output_options import ForceOption, write_file
 from tenfold.cli.policy_comparison import compare_policies, parse_policies
@@ -86,6 +86,10 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
         ),
     ] = None,
     force: ForceOption = False,
+    is_fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compact the originals anew, and not what an earlier compaction left.")
+    ] = False,
+    is_small_accepted: YesOption = False,
     only_preview: Annotated[
         bool, typer.Option("--preview", help="Print what would be done and why. Nothing is changed.")
     ] = False,
@@ -99,7 +103,21 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     """
     models, config = parse_models(model or (), base_url), settings()
     arguments = CompactArguments(
-        to, window, policy, config, models, recall, format, skip_damaged, out, force, only_preview, json, namespace
+        to,
+        window,
+        policy,
+        config,
+        models,
+        recall,
+        format,
+        skip_damaged,
+        out,
+        force,
+        only_preview,
+        json,
+        namespace,
+        is_fresh=is_fresh,
+        is_small_accepted=is_small_accepted,
     )
     arguments.check()
     sources = find_sources(files)
@@ -124,9 +142,15 @@ def _compact_sources(run: CompactRun, store: Store, sources: Sequence[SourceFile
         task = bar.add_task("sessions", total=len(sources))
         for source, recorded in run.read_sources(sources):
             bar.update(task, total=(bar.tasks[0].total or 0) + max(0, len(recorded) - 1))
-            for result in _compact_recorded(run, store, source, recorded):
-                bar.advance(task)
-                yield result
+            try:
+                for result in _compact_recorded(run, store, source, recorded):
+                    bar.advance(task)
+                    yield result
+            except UsageError as exc:
+                if len(sources) == 1:
+                    raise
+                print_note(f"{source.path}: {exc}", style="red")
+                run.exit_code = max(run.exit_code, ExitCode.USAGE)
             if not recorded:
                 bar.advance(task)
 
@@ -164,6 +188,7 @@ def _compact_recorded(
     sessions: list[Session] = []
     for row, session in run.open_sessions(store, recorded, arguments.policy):
         sessions.append(session)
+        run.prepare_session(session)
         if arguments.preview:
             decision, plan = session.preview(arguments.build_call(session))
             reading = session.take_reading(window=arguments.window)

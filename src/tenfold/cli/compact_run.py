@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+import typer
 
 from tenfold.cli.console import ExitCode, print_note
 from tenfold.cli.source_files import SourceFile
@@ -42,6 +42,8 @@ class CompactArguments(msgspec.Struct, frozen=True):
     preview: bool
     json: bool
     namespace: str = DEFAULT_NAMESPACE
+    is_fresh: bool = False
+    is_small_accepted: bool = False
 
     def check(self) -> None:
         """Checks the arguments before anything is read. Raises `UsageError` for invalid ones."""
@@ -70,6 +72,7 @@ def parse_target(to: str, tokens: int) -> int:
     return target
 
 
+YesOption = Annotated[bool, typer.Option("--yes", help="Accept a target below 5% of the session.")]
 LEAST_SHARE = 0.05
 """The share of a session below which a target is taken for a slip: `--to 10` for `--to 10%`."""
 
@@ -81,13 +84,22 @@ def check_target(session: Session, to: str, *, is_accepted: bool) -> None:
     """
     tokens = session.count_uncompacted()
     target = parse_target(to, tokens)
-    if is_accepted or target >= tokens * LEAST_SHARE:
+    if is_accepted or target >= int(tokens * LEAST_SHARE):
         return
-    meant = f" or --to {to}% if that is what you meant," if to.isdigit() and int(to) <= 100 else ""
+    meant = f"--to {to}% if a share was meant, " if to.isdigit() and int(to) <= 100 else ""
     raise UsageError(
-        f"--to {to} would leave {target:,} of {tokens:,} tokens ({target / tokens:.2%}), less than {LEAST_SHARE:.0%}: give "
-        f"at least --to {math.ceil(tokens * LEAST_SHARE)},{meant} or --yes to do it"
+        f"--to {to} would leave {target:,} of {tokens:,} tokens ({target / tokens:.2%}), less than {LEAST_SHARE:.0%}: "
+        f"give {meant}--to {int(tokens * LEAST_SHARE)} or more, or --yes to do it all the same"
     )
+
+
+def drop_compactions(session: Session) -> int:
+    """Takes every compaction back, so that the next one begins with the originals. Returns how many there were."""
+    count = 0
+    while session.view.state.live_blocks:
+        session.undo()
+        count += 1
+    return count
 
 
 class CompactRun:
@@ -147,6 +159,17 @@ class CompactRun:
             if session.policy.restores_recorded:
                 _restore_compaction(session, rows[id_])
             yield rows[id_], session
+
+    def prepare_session(self, session: Session) -> None:
+        """Checks the target for a session, and takes its earlier compactions back if it is to be compacted anew.
+
+        Raises `UsageError` for a target that is a slip. Nothing has changed then.
+        """
+        arguments = self.arguments
+        if arguments.to is not None:
+            check_target(session, arguments.to, is_accepted=arguments.is_small_accepted)
+        if arguments.is_fresh:
+            drop_compactions(session)
 
     def compact_session(self, session: Session) -> Outcome:
         """Compacts a session. The Outcome also lists what providers would refuse in its view."""
