@@ -119,8 +119,12 @@ class RealClient(Struct, frozen=True):
             case "opencode":
                 options = {"baseURL": f"{self.url}/v1", "apiKey": "k"}
                 models = {"m": {"limit": {"context": 200_000, "output": 4_000}}}
-                provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": models}
-                settings = {"provider": {"loopback": provider}, "model": "loopback/m", "small_model": "loopback/m"}
+                loopback: dict[str, object] = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": models}
+                settings: dict[str, object] = {
+                    "provider": {"loopback": loopback},
+                    "model": "loopback/m",
+                    "small_model": "loopback/m",
+                }
                 more = {"autoupdate": False, "share": "disabled"}
                 _write(self.home / ".config/opencode/opencode.json", settings | more)
             case "cline":

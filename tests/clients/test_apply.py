@@ -24,21 +24,6 @@ _FILES = {
 }
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder in which no client has kept anything yet, nor elsewhere."""
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("GEMINI_CLI_HOME", "CLINE_DIR", "CLINE_DATA_DIR", "CLINE_SESSION_DATA_DIR", "OPENCODE_DB"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    folder = tmp_path / "home"
-    folder.mkdir()
-    monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.setenv("USERPROFILE", str(folder))
-    return folder
-
-
 def place_example(client: str, home: Path) -> tuple[str, Path]:
     """Puts the project's recorded session where the client keeps its own, and returns its id and file."""
     name, place = _FILES[client]
@@ -278,12 +263,18 @@ def write_opencode(path: Path, *, steps: int) -> None:
         for number in range(steps + 1):
             time = 1_795_720_791_000 + number
             info: Json = {"role": "assistant", "time": {"created": time}, "modelID": "m", "providerID": "p"}
-            state = {"status": "completed", "input": {"command": f"seq {number}"}, "output": f"{number} is counted\n" * 90}
+            state = {
+                "status": "completed",
+                "input": {"command": f"seq {number}"},
+                "output": f"{number} is counted\n" * 90,
+            }
             part: Json = {"type": "tool", "tool": "bash", "callID": f"call_{number}", "state": state}
             if number == 0:
                 info, part = {"role": "user", "time": {"created": time}}, {"type": "text", "text": "Count for me."}
             message = f"msg_{number:03}"
-            database.execute("INSERT INTO message VALUES (?, 'ses_1', ?, ?, ?)", (message, time, time, json.dumps(info)))
+            database.execute(
+                "INSERT INTO message VALUES (?, 'ses_1', ?, ?, ?)", (message, time, time, json.dumps(info))
+            )
             row = (f"prt_{number:03}", message, time, time, json.dumps(part))
             database.execute("INSERT INTO part VALUES (?, ?, 'ses_1', ?, ?, ?)", row)
 

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from tenfold.cli.compact_report import render_share
-from tenfold.cli.compact_run import CompactArguments, CompactRun, YesOption
+from tenfold.cli.compact_run import CompactArguments, CompactRun, FreshOption, YesOption
 from tenfold.cli.console import ExitCode, format_id, print_json, print_note, print_table, show
 from tenfold.cli.source_files import FormatOption
 from tenfold.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
@@ -38,6 +38,20 @@ from tenfold.text.terminal_safe import to_one_line
 
 _BACKUPS = "applied"
 """The folder beside the store that keeps what stood in clients' sessions before."""
+
+
+_IdArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="A session: an id that `tenfold find` or `tenfold sessions` lists, or its beginning."
+    ),
+]
+_TargetOption = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Compact first: tokens (20000) or a share of the session (10%).")
+]
+_UndoForceOption = Annotated[
+    bool, typer.Option("--force", help="With --undo: also if the client has gone on since; that is kept in a backup.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -73,10 +87,18 @@ def find(
             )
         return
     if not found:
-        print_note("no client keeps a session here: Claude Code, Codex, pi, gemini-cli, opencode and cline were looked for")
+        print_note(
+            "no client keeps a session here: Claude Code, Codex, pi, gemini-cli, opencode and cline were looked for"
+        )
         return
     rows = [
-        ("*" if each.is_in(here) else "", each.client, each.id, _render_time(each.modified), to_one_line(each.title, 200))
+        (
+            "*" if each.is_in(here) else "",
+            each.client,
+            each.id,
+            _render_time(each.modified),
+            to_one_line(each.title, 200),
+        )
         for each in found
     ]
     print_table(("here", "client", "session", "changed", "title"), rows, fit="title")
@@ -86,7 +108,7 @@ def _render_time(micros: int) -> str:
     return datetime.fromtimestamp(micros / 1_000_000).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def import_(  # noqa: PLR0913 - the options of a command
+def import_(
     sessions: Annotated[
         list[str], typer.Argument(metavar="FILE|ID...", help="Session files, or ids that `tenfold find` lists.")
     ],
@@ -128,26 +150,16 @@ def _read_found(found: FoundSession, *, skip_damaged: bool) -> tuple[bytes, list
 
 
 def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
-    session: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="A session: an id that `tenfold find` or `tenfold sessions` lists, or its beginning."),
-    ],
+    session: _IdArgument,
     *,
-    to: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Compact first: tokens (20000) or a share of the session (10%)."),
-    ] = None,
+    to: _TargetOption = None,
     policy: PolicyOption = "",
     model: ModelsOption = None,
     base_url: BaseUrlOption = "",
-    is_fresh: Annotated[
-        bool, typer.Option("--fresh", help="With --to: compact the originals anew, not what an earlier compaction left.")
-    ] = False,
+    is_fresh: FreshOption = False,
     is_small_accepted: YesOption = False,
     undo: Annotated[bool, typer.Option("--undo", help="Put back what stood there before the newest apply.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="With --undo: also if the client has gone on since; that is kept in a backup.")
-    ] = False,
+    force: _UndoForceOption = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
     json: JsonOption = False,
@@ -169,33 +181,13 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
             return ExitCode.OK
         models, config = parse_models(model or (), base_url), settings()
         arguments = CompactArguments(
-            to,
-            None,
-            policy,
-            config,
-            models,
-            recall="none",
-            format=None,
-            skip_damaged=False,
-            out=None,
-            force=False,
-            preview=False,
-            json=json,
-            namespace=namespace,
-            is_fresh=is_fresh,
-            is_small_accepted=is_small_accepted,
-        )
+            to, None, policy, config, models, "none", None, False, None, False, False, json, namespace
+        ).with_care(is_fresh=is_fresh, is_small_accepted=is_small_accepted)
         arguments.check()
         data, recorded = _read_found(found, skip_damaged=False)
         run = CompactRun(arguments)
         _, opened = next(iter(run.open_sessions(place, recorded, policy)))
-        if to is not None:
-            run.prepare_session(opened)
-            outcome = run.compact_session(opened)
-            print_note(
-                f"{outcome.status}: {outcome.reason}; {outcome.tokens_before:,} -> {outcome.tokens_after:,} tokens "
-                f"({render_share(outcome)})"
-            )
+        _compact_first(run, opened)
         block = _get_block(opened, session)
         if block.encode() in data:
             _report(found, json=json, said=f"{found.path} holds this compaction already", block=block)
@@ -206,6 +198,17 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     said = f"applied: {copy.tokens:,} tokens to {found.path}; backup {record.backup}"
     _report(found, json=json, said=said, block=block, tokens=copy.tokens, backup=record.backup)
     return run.exit_code
+
+
+def _compact_first(run: CompactRun, session: Session) -> None:
+    """Compacts the session if a target was given, and prints what came of it."""
+    if run.arguments.to is None:
+        return
+    run.prepare_session(session)
+    out = run.compact_session(session)
+    print_note(
+        f"{out.status}: {out.reason}; {out.tokens_before:,} -> {out.tokens_after:,} tokens ({render_share(out)})"
+    )
 
 
 def _choose(store: Store, beginning: str, namespace: str) -> FoundSession:

@@ -45,6 +45,10 @@ class CompactArguments(msgspec.Struct, frozen=True):
     is_fresh: bool = False
     is_small_accepted: bool = False
 
+    def with_care(self, *, is_fresh: bool, is_small_accepted: bool) -> CompactArguments:
+        """Returns the arguments with how earlier compactions and small targets are taken: `--fresh`, `--yes`."""
+        return msgspec.structs.replace(self, is_fresh=is_fresh, is_small_accepted=is_small_accepted)
+
     def check(self) -> None:
         """Checks the arguments before anything is read. Raises `UsageError` for invalid ones."""
         if self.to is not None:
@@ -72,6 +76,9 @@ def parse_target(to: str, tokens: int) -> int:
     return target
 
 
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Compact the originals anew, and not what an earlier compaction left.")
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Accept a target below 5% of the session.")]
 LEAST_SHARE = 0.05
 """The share of a session below which a target is taken for a slip: `--to 10` for `--to 10%`."""

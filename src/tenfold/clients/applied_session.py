@@ -70,7 +70,7 @@ def apply_view(found: FoundSession, data: bytes, copy: ViewCopy, backups: Path) 
     backup = folder / f"{number:04}.backup"
     write_output(backup, data, force=True)
     _replace_session(found, data, added)
-    digests = _digest(data), _digest(read_found_session(found))
+    digests = _compute_digest(data), _compute_digest(read_found_session(found))
     record = AppliedView(found.client, found.id, str(found.path), copy.mark, *digests, str(backup), copy.time)
     write_output(folder / f"{number:04}.json", msgspec.json.encode(record), force=True)
     return record
@@ -92,12 +92,14 @@ def undo_applied(found: FoundSession, backups: Path, *, force: bool) -> AppliedV
     record = find_applied(found, backups)
     found = replace(found, path=Path(record.path))  # a client may have gone on in another file
     data, before = read_found_session(found), Path(record.backup).read_bytes()
-    if _digest(before) != record.digest_before:
-        raise UsageError(f"{record.backup} is not what was written there, so it is not put back; the session is as it was")
-    if _digest(data) != record.digest_after:
+    if _compute_digest(before) != record.digest_before:
+        raise UsageError(
+            f"{record.backup} is not what was written there, so it is not put back; the session is as it was"
+        )
+    if _compute_digest(data) != record.digest_after:
         if not force:
             raise UsageError(
-                f"{found.client} has gone on in {found.path} since ({len(data):,} bytes now): the undo would drop that. "
+                f"{found.client} has gone on in {found.path} since ({len(data):,} bytes now): undo would drop that. "
                 f"Pass --force to do it and keep the present session beside {record.backup}"
             )
         write_output(Path(record.backup).with_suffix(".dropped"), data, force=True)
@@ -110,7 +112,7 @@ def _list_records(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.json")) if folder.is_dir() else []
 
 
-def _digest(data: bytes) -> str:
+def _compute_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 

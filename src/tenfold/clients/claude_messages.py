@@ -40,7 +40,7 @@ def add_to_claude_code(data: bytes, copy: ViewCopy) -> bytes:
         "compactMetadata": {"trigger": "manual", "preTokens": _measure_newest(lines)},
     }
     parent: str | None = None
-    out = []
+    out: list[bytes] = []
     for value in (boundary, *_copy_messages(copy, str(carried.get("sessionId", "")), _find_model(lines))):
         own = str(uuid.uuid5(_NAMESPACE, f"{copy.mark}/{len(out)}/{len(data)}"))
         line = carried | value | {"uuid": own, "timestamp": copy.iso_time}

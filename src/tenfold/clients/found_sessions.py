@@ -64,8 +64,8 @@ def find_sessions(folders: ClientFolders) -> list[FoundSession]:
         *_find_files("cline", folders.find_cline(), _describe_cline),
     ]
     for database in folders.find_opencode():
-        for row in list_opencode_sessions(database):
-            found.append(FoundSession("opencode", row.id, database, row.updated * 1000, row.directory, row.title))
+        rows = list_opencode_sessions(database)
+        found += [FoundSession("opencode", r.id, database, r.updated * 1000, r.directory, r.title) for r in rows]
     return sorted(found, key=lambda each: each.modified, reverse=True)
 
 
@@ -133,19 +133,23 @@ def _choose_title(texts: Iterable[str]) -> str:
 
 def _describe_claude_code(path: Path, lines: list[Json]) -> _Described | None:
     titles = [str(v["summary"]) for v in lines if v.get("type") == "summary" and v.get("summary")]
-    asked = [_get_text(m.get("content")) for v in lines if v.get("type") == "user" and isinstance(m := v.get("message"), dict)]
+    asked = [
+        _get_text(m.get("content"))
+        for v in lines
+        if v.get("type") == "user" and isinstance(m := v.get("message"), dict)
+    ]
     folder = next((str(v["cwd"]) for v in lines if v.get("cwd")), "")
     return _Described(path.stem, folder, _choose_title([*titles, *asked])) if lines else None
 
 
-def _describe_codex(path: Path, lines: list[Json]) -> _Described | None:
+def _describe_codex(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - the lines tell
     payloads = [p if isinstance(p := line.get("payload"), dict) else line for line in lines]
     head = payloads[0] if payloads else {}
     asked = [_get_text(p.get("content")) for p in payloads if p.get("role") == "user"]
     return _Described(str(head.get("id") or ""), str(head.get("cwd") or ""), _choose_title(asked)) if head else None
 
 
-def _describe_pi(path: Path, lines: list[Json]) -> _Described | None:
+def _describe_pi(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - the lines tell
     head = lines[0] if lines and lines[0].get("type") == "session" else {}
     messages = [m for line in lines if isinstance(m := line.get("message"), dict)]
     asked = [_get_text(m.get("content")) for m in messages if m.get("role") == "user"]
@@ -165,7 +169,7 @@ def _describe_gemini_cli(path: Path, lines: list[Json]) -> _Described | None:
     return _Described(str(head.get("sessionId") or ""), folder, str(head.get("summary") or _choose_title(asked)))
 
 
-def _describe_cline(path: Path, lines: list[Json]) -> _Described | None:
+def _describe_cline(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - a file beside it tells
     id_ = path.name.removesuffix(".messages.json")
     about = _parse_or_none(meta.read_bytes()) if (meta := path.with_name(f"{id_}.json")).is_file() else None
     about = about if isinstance(about, dict) else {}

@@ -82,26 +82,38 @@ def write_opencode_session(database: Path, session: str, old: bytes, new: bytes)
         connection.isolation_level = None
         connection.execute("BEGIN IMMEDIATE")
         try:
-            present = {id_ for (id_,) in connection.execute("SELECT id FROM message WHERE session_id = ?", (session,))}
-            if present != before.keys():
-                raise UsageError(f"{database}: opencode has gone on in {session} meanwhile; quit it and try again")
-            for id_ in before.keys() - after.keys():
-                connection.execute("DELETE FROM part WHERE message_id = ?", (id_,))
-                connection.execute("DELETE FROM message WHERE id = ?", (id_,))
-            for id_ in [id_ for id_ in after if id_ not in before]:
-                _insert_message(connection, session, after[id_])
+            _change_messages(connection, session, before, after)
         except BaseException:
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
 
 
+def _change_messages(
+    connection: sqlite3.Connection, session: str, before: dict[str, Json], after: dict[str, Json]
+) -> None:
+    present = {id_ for (id_,) in connection.execute("SELECT id FROM message WHERE session_id = ?", (session,))}
+    if present != before.keys():
+        raise UsageError(f"opencode has gone on in {session} meanwhile: quit it and run the command again")
+    for id_ in before.keys() - after.keys():
+        connection.execute("DELETE FROM part WHERE message_id = ?", (id_,))
+        connection.execute("DELETE FROM message WHERE id = ?", (id_,))
+    for id_ in [id_ for id_ in after if id_ not in before]:
+        _insert_message(connection, session, after[id_])
+
+
+_MESSAGE_ROW = "INSERT INTO message (id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?)"
+_PART_ROW = "INSERT INTO part (id, message_id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?, ?)"
+
+
 def _insert_message(connection: sqlite3.Connection, session: str, message: Json) -> None:
-    info, keys = message["info"], ("id", "sessionID", "messageID")
-    time = info["time"]["created"]
-    data = json.dumps({key: value for key, value in info.items() if key not in keys}, ensure_ascii=False)
-    connection.execute("INSERT INTO message (id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?)", (info["id"], session, time, time, data))
+    info, time = message["info"], message["info"]["time"]["created"]
+    connection.execute(_MESSAGE_ROW, (info["id"], session, time, time, _dump_data(info)))
     for part in message["parts"]:
-        data = json.dumps({key: value for key, value in part.items() if key not in keys}, ensure_ascii=False)
-        row = (part["id"], info["id"], session, time, time, data)
-        connection.execute("INSERT INTO part (id, message_id, session_id, time_created, time_updated, data) VALUES (?, ?, ?, ?, ?, ?)", row)
+        connection.execute(_PART_ROW, (part["id"], info["id"], session, time, time, _dump_data(part)))
+
+
+def _dump_data(value: Json) -> str:
+    """Renders what a row's `data` holds: all but the ids, which have columns of their own."""
+    kept = {key: each for key, each in value.items() if key not in ("id", "sessionID", "messageID")}
+    return json.dumps(kept, ensure_ascii=False)

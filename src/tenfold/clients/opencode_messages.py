@@ -11,11 +11,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tenfold.clients.view_copy import ViewCopy, parse_lines
+from tenfold.clients.view_copy import ViewCopy
 from tenfold.formats.opencode import APPLIED_ID, FORMAT, render_messages
 from tenfold.formats.output_pieces import OutputPiece, join_results
 
 Json = dict[str, Any]
+_ANSWER_KEYS: tuple[str, ...] = ("mode", "agent", "path", "modelID", "providerID")
+"""What every answer repeats."""
 _NOTE = "The conversation was compacted. What is kept of it follows."
 
 
@@ -23,8 +25,8 @@ def add_to_opencode(data: bytes, copy: ViewCopy) -> bytes:
     """Returns the document with a compaction and the view behind its messages, which stay as they are."""
     document = json.loads(data)
     infos = [message["info"] for message in document["messages"]]
-    asked = next((info for info in reversed(infos) if info.get("role") == "user"), {})
-    answer = next((info for info in reversed(infos) if info.get("role") == "assistant"), {})
+    asked: Json = next((info for info in reversed(infos) if info.get("role") == "user"), {})
+    answer: Json = next((info for info in reversed(infos) if info.get("role") == "assistant"), {})
     newest = max((int(info.get("time", {}).get("created") or 0) for info in infos), default=0)
     ids = _IdMaker(max(copy.time // 1000, newest + 1), copy.mark)
     builder = _MessageBuilder(document["info"]["id"], ids, asked, answer, copy.tokens)
@@ -71,14 +73,21 @@ class _MessageBuilder:
         own = self._ids.make("msg")
         old: Json = message["info"]
         millis = self._ids.millis
+        info: Json
+        kept: Json
         if old["role"] == "user":
             self._question = own
             kept = {key: self._asked[key] for key in ("agent", "model") if key in self._asked}
-            info: Json = {"role": "user", "time": {"created": millis}} | kept
+            info = {"role": "user", "time": {"created": millis}} | kept
         else:
-            kept = {key: self._answer[key] for key in ("mode", "agent", "path", "modelID", "providerID") if key in self._answer}
+            kept = {
+                key: self._answer[key]
+                for key in ("mode", "agent", "path", "modelID", "providerID")
+                if key in self._answer
+            }
             calls = any(part.get("type") == "tool" for part in message["parts"])
-            info = {"parentID": self._question, "role": "assistant"} | kept
+            info = {"parentID": self._question, "role": "assistant"}
+            info |= kept
             info |= {"cost": 0, "tokens": self._tokens, "finish": "tool-calls" if calls else "stop"}
             info |= {"time": {"created": millis, "completed": millis}} | ({"summary": True} if is_summary else {})
         parts = []

@@ -1,4 +1,4 @@
-"""Adds a compacted view to a pi session: a second root in the tree of its entries, which pi takes for the newest branch.
+"""Adds a compacted view to a pi session: a second root in the tree of entries, which pi takes for the newest branch.
 
 The branch repeats the settings in force, since pi reads them along the branch. Each answer of it reports the size of
 the compacted view, because pi decides by the newest report whether to compact by itself.
@@ -29,7 +29,7 @@ def add_to_pi(data: bytes, copy: ViewCopy) -> bytes:
     settings = [found for kind in _SETTINGS if (found := _find_newest(lines, kind)) is not None]
     answer = next((m for m in map(_get_answer, reversed(lines)) if m is not None), {})
     parent: str | None = None
-    out = []
+    out: list[bytes] = []
     for value in [*settings, *_copy_messages(copy, answer)]:
         own = _choose_id(used, f"{copy.mark}{len(out)}{len(data)}")
         used.add(own)

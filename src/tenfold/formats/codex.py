@@ -32,7 +32,7 @@ FORMAT = "codex"
 _WIRE = "openai-responses"
 _TIMESTAMP = re.compile(rb'"timestamp" *: *"([^"\\]+)"')
 _NO_TIME = b"1970-01-01T00:00:00.000Z"
-"""Codex skips a line without a time. That of the header is given to lines that Tenfold writes, this one if it has none."""
+"""Codex skips a line without a time. A line that Tenfold writes gets that of the header, this one if it has none."""
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _ITEM_TYPES = (
     "message",
@@ -91,7 +91,9 @@ class Codex(SessionFormat):
             raws = [dump_json(item, compact=True) for item in render_items(piece.messages)]
             return b"\n".join(raw if is_old_layout else head + raw + b"}" for raw in raws)
 
-        return join_lines(info, render_pieces(build_pieces(drop_compactions(items, ("compacted",)), FORMAT), render_lines))
+        return join_lines(
+            info, render_pieces(build_pieces(drop_compactions(items, ("compacted",)), FORMAT), render_lines)
+        )
 
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds a new header."""

@@ -24,12 +24,16 @@ AddRecord = Callable[[SessionDraft, JsonItem, str], None]
 """Adds one record to a draft, as the documents hold it."""
 
 
-def read_lines(data: bytes, *, file: str, skip_damaged: bool, format: str, add_record: AddRecord) -> list[ParsedSession]:
+def read_lines(
+    data: bytes, *, file: str, skip_damaged: bool, format: str, add_record: AddRecord
+) -> list[ParsedSession]:
     """Parses the one session of a file of lines."""
     source = LineFile(data, file=file, skip_damaged=skip_damaged)
     header = source.take_header(lambda value: "sessionId" in value and "projectHash" in value)
     newest = {str(line.value["id"]): line.number for line in source.lines if line.value.get("id")}
-    answered = {str(c.get("id")) for line in source.lines for c in list_objects(line.value, "toolCalls") if c.get("result")}
+    answered = {
+        str(c.get("id")) for line in source.lines for c in list_objects(line.value, "toolCalls") if c.get("result")
+    }
     draft = SessionDraft(file)
     for line in source.lines:
         value = line.value

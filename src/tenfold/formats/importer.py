@@ -1,8 +1,9 @@
 """Imports parsed sessions into a store. A session that is already there only gets the entries that are new.
 
 If the file has grown, its new entries are appended; if it has diverged, they become a branch, or a session of their
-own: see `known_sessions`. An older copy of a stored session, which ends where that one goes on, is a session of its own:
-what is compacted or exported of it ends there too. Entry ids become UUIDv7; the order and the bytes stay as they were.
+own: see `known_sessions`. An older copy of a stored session, which ends where that one goes on, is a session of its
+own: what is compacted or exported of it ends there too. Entry ids become UUIDv7; the order and the bytes stay as they
+were.
 """
 
 from __future__ import annotations

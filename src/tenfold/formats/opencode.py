@@ -52,7 +52,9 @@ class Opencode(SessionFormat):
         messages = members.get("messages")
         if not isinstance(members.get("info"), dict) or not isinstance(messages, list | type(None)):
             return False
-        return all(isinstance(m, dict) and "info" in m and "parts" in m for m in messages or ()) and "messages" in members
+        return (
+            all(isinstance(m, dict) and "info" in m and "parts" in m for m in messages or ()) and "messages" in members
+        )
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:  # noqa: ARG002 - one document
         """Parses the one session of the document."""
@@ -159,7 +161,7 @@ def _parse_result(part: dict[str, Any]) -> ToolResult | None:
 def _parse_usage(info: dict[str, Any]) -> Usage | None:
     match info.get("tokens"):
         case {"input": int(fresh), "output": int(output), **rest}:
-            cache = rest["cache"] if isinstance(rest.get("cache"), dict) else {}
+            cache: Any = rest["cache"] if isinstance(rest.get("cache"), dict) else {}
             read, written = parse_token_count(cache.get("read")), parse_token_count(cache.get("write"))
             prompt = fresh + read + written
             return Usage(prompt, output, read, written, str(info.get("modelID") or "")) if prompt > 0 else None
@@ -179,9 +181,9 @@ def render_messages(piece: OutputPiece) -> list[dict[str, Any]]:
             _attach_result(out, result, get_text(message))
             continue
         role = "assistant" if message.role == "assistant" else "user"
-        parts = [part for each in message.parts if (part := _render_part(each)) is not None]
+        parts: list[dict[str, Any]] = [p for each in message.parts if (p := _render_part(each)) is not None]
         parts += [_render_call(call.id, call.name, render_call(call)["arguments"]) for call in get_tool_calls(message)]
-        info = {"role": role} | ({"id": piece.source_id} if piece.source_id and not out else {})
+        info: dict[str, Any] = {"role": role} | ({"id": piece.source_id} if piece.source_id and not out else {})
         out.append({"info": info, "parts": parts})
     return out
 
