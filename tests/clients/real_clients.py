@@ -6,10 +6,15 @@ folder of its own. A client that is not there is skipped. `make clients` install
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import select
+import struct
 import subprocess
-from collections.abc import Sequence
+import termios
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +79,44 @@ class RealClient(Struct, frozen=True):
         """Starts a session with a prompt."""
         return self.run(*_START[self.name], prompt)
 
-    def resume(self, session: str, prompt: str) -> str:
-        """Goes on in a session with another prompt."""
+    def resume(self, session: str, prompt: str, is_done: Callable[[], bool]) -> None:
+        """Goes on in a session with another prompt. cline does so only in a terminal, where `is_done` ends it."""
+        if self.name == "cline":
+            self._resume_in_terminal(session, prompt, is_done)
+            return
         resumed = {
             "pi": ["--session", session, *_START["pi"]],
             "codex": ["exec", "resume", *_START["codex"][1:], session],
             "gemini": ["--resume", session, *_START["gemini"]],
             "opencode": [*_START["opencode"], "--session", session],
-            "cline": ["--id", session, *_START["cline"]],
         }
-        return self.run(*resumed[self.name], prompt)
+        self.run(*resumed[self.name], prompt)
+
+    def _resume_in_terminal(self, session: str, prompt: str, is_done: Callable[[], bool]) -> None:
+        screen, terminal = os.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        running = subprocess.Popen(
+            [str(find_program(self.name)), "--id", session, *_START["cline"][1:]],
+            cwd=self.work,
+            env=self.environment | {"PATH": os.environ["PATH"], "TERM": "xterm-256color"},
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+        )
+        started = time.monotonic()
+        keys = [(10.0, prompt.encode()), (12.0, b"\r")]  # it takes a while to draw its screen, and then keys
+        try:
+            while not is_done() and time.monotonic() - started < _TIMEOUT:
+                if select.select([screen], [], [], 0.2)[0]:
+                    os.read(screen, 65_536)
+                if keys and time.monotonic() - started > keys[0][0]:
+                    os.write(screen, keys.pop(0)[1])
+        finally:
+            running.terminate()
+            running.wait(10)
+            os.close(screen)
+            os.close(terminal)
 
     def build_call(self, number: int) -> tuple[str, str, dict[str, Any]]:
         """A call of the client's shell tool that prints some numbers."""

@@ -21,12 +21,22 @@ def add_to_cline(data: bytes, copy: ViewCopy) -> bytes:
     """Returns the file with the messages of the view in place of its own. Untouched messages keep their fields."""
     document = json.loads(data)
     messages: list[dict[str, Any]] = []
+    tools: dict[str, str] = {}
     for piece in copy.build_pieces(_FORMAT):
         raws = [piece.raw] if piece.exact else encode_messages(_WIRE, piece.messages)
         for raw in raws:
             message = json.loads(raw)
             content = message.get("content")
             blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            tools |= {b["id"]: b["name"] for b in blocks if b.get("type") == "tool_use"}
+            blocks = [_with_tool(block, tools) for block in blocks]
             own = str(uuid.uuid5(_NAMESPACE, f"{copy.mark}/{len(messages)}"))
             messages.append({"id": own, "ts": copy.time // 1000} | message | {"content": blocks})
     return dump_json(document | {"messages": messages})
+
+
+def _with_tool(block: dict[str, Any], tools: dict[str, str]) -> dict[str, Any]:
+    """Returns a result with the name of its tool, without which cline refuses the session. Others stay as they are."""
+    if block.get("type") != "tool_result" or "name" in block:
+        return block
+    return block | {"name": tools.get(block["tool_use_id"], "unknown")}
