@@ -7,7 +7,7 @@ BIN    = $(VENV)/bin
 PY     = $(BIN)/python
 STAMP  = $(VENV)/.set-up
 
-.PHONY: help demo test thorough lint bench peers kits yardstick cover clean
+.PHONY: help demo test thorough lint bench clients peers kits yardstick cover clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo 'make peers   other projects to measure against, a pinned environment each, in .peers (1.8 GB)'
 	@echo 'make kits    public test kits for compaction, installed into .kits (0.9 GB) and run against Tenfold, offline'
 	@echo 'make yardstick  measure all of it on the recorded sessions: docs/yardstick.md, build/report.html (an hour)'
+	@echo 'make clients  real clients from npm, in .clients (1.6 GB), resume sessions that tenfold apply compacted'
 	@echo 'make cover   the tests with branch coverage'
 	@echo 'make clean   remove .venv, .peers, .kits and everything that was generated'
 	@echo 'Each sets itself up in .venv the first time. PYTHON=/path/to/python3.12 chooses the interpreter.'
@@ -48,6 +49,14 @@ bench: $(STAMP)
 peers: $(STAMP)
 	@VENV='$(VENV)' sh scripts/make_peers.sh
 
+# Clients are pinned: each release may keep its sessions elsewhere. They talk to a provider on loopback only.
+CLIENTS = .clients
+PINNED  = @mariozechner/pi-coding-agent@0.73.1 @openai/codex@0.169.0 @google/gemini-cli@0.61.0 opencode-ai@1.18.33 cline@3.0.65
+
+clients: $(STAMP)
+	@mkdir -p '$(CLIENTS)' && cd '$(CLIENTS)' && npm install --no-audit --no-fund --no-save --prefix . $(PINNED)
+	TENFOLD_CLIENTS='$(CLIENTS)' $(PY) -m pytest tests/clients
+
 # The folder of sessions that TENFOLD_SESSIONS names, and the project's own. STAGES= runs some of it.
 yardstick: $(STAMP)
 	@$(PY) -m scripts.yardstick $(STAGES)
@@ -65,5 +74,5 @@ $(STAMP): pyproject.toml constraints.txt scripts/make_venv.sh
 	@touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) .peers .kits build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) .peers .kits .clients build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

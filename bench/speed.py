@@ -58,7 +58,8 @@ def time_turns(session: Session, rng: random.Random, count: int) -> list[float]:
         session.append(each)
         call = session.build_call(window=2_000_000_000)
         reading = take_reading(session.view, session.policy, call, session.get_measures())
-        calm = find_skip_reason(reading, session.policy, call)
+        limits = session.policy.get_limits(reading.window or 1, floor=reading.floor)
+        calm = find_skip_reason(reading, limits, session.policy, call)
         took.append(time.perf_counter() - start)
         assert calm
     return sorted(took)

@@ -43,7 +43,7 @@ def write_pi_file(path: Path, *lines: str) -> Path:
 def assert_refused(tenfold: Cli, file: Path, *words: str, code: int = 3, flags: tuple[str, ...] = ()) -> str:
     """The file is refused with that code and those words, it is untouched, and the store is sound and empty."""
     before = file.read_bytes() if file.exists() else None
-    ran = tenfold("compact", file, "--to", "2000", *flags)
+    ran = tenfold("compact", file, "--to", "2000", "--yes", *flags)
     assert ran.code == code, ran.err
     assert [w for w in (file.name, *words) if w not in ran.err] == [], ran.err
     assert "Traceback" not in ran.err
@@ -139,7 +139,7 @@ def test_a_tool_result_of_fifty_megabytes(tenfold: Cli, tmp_path: Path) -> None:
         USER,
     ]
     file = write_messages(tmp_path / "giant.json", messages)
-    told = tenfold.run_json("compact", file, "--to", "2000")
+    told = tenfold.run_json("compact", file, "--to", "2000", "--yes")
     assert (told["status"], told["violations"]) == ("compacted", [])
     assert told["tokens_after"] <= 2000
     hits = tenfold.run_ok("search", "needle900000", "--json").objects

@@ -274,7 +274,7 @@ def test_nothing_to_compact_in_a_short_conversation(tenfold: Cli, tmp_path: Path
 
 
 def test_facts_that_found_no_room_are_counted_aloud(tenfold: Cli, pi: Path) -> None:
-    ran = tenfold.run_ok("compact", pi, "--to", "300")
+    ran = tenfold.run_ok("compact", pi, "--to", "300", "--yes")
     outcome = tenfold.run_json("diff", "last")
     lost = [f for f in outcome["facts"] if f["must_keep"] and f["state"] != "in view"]
     assert lost

@@ -176,8 +176,12 @@ def test_half_a_file_and_then_the_whole_is_one_session(session_file: Path) -> No
     assert len(count_entries(store)) == len(again) == len(alone)
     if sessions.read(session_file)[0].info.format != "tau2":  # 114 of one kind: a few of them say enough
         assert [list_path(store, each) for each in again] == [list_path(whole, each) for each in alone]
+    older = read_in(store, half, "half.json")
+    if sessions.read(session_file)[0].info.format != "tau2":
+        assert [list_path(store, each) for each in older] == [list_path(whole, each) for each in read_in(whole, half)]
     before = count_entries(store)
-    assert read_in(store, half, "half.json") == first
+    assert read_in(store, half, "half.json") == older
+    assert read_in(store, data, "whole.json") == again
     assert count_entries(store) == before
 
 
@@ -218,7 +222,6 @@ def test_two_runs_with_the_same_prompt_stay_two_sessions(render: Callable[[Chat]
     assert one != two
     assert read_in(store, render(make_run("two", 6)), "two.json") == [two]
     assert read_in(store, render(make_run("one", 6)), "other/one.json") == [one]
-    assert read_in(store, render(make_run("two", 2)), "two.json") == [two]
     assert len(count_entries(store)) == 2
     assert list_path(store, one)[-1] == "one:goonafterstep5."
     assert list_path(store, two)[-1] == "two:goonafterstep5."
@@ -234,7 +237,7 @@ def test_two_runs_written_to_one_file_name_stay_two_sessions(render: Callable[[C
 @without_id
 def test_a_run_grows_on_from_its_prompt_alone(render: Callable[[Chat], bytes]) -> None:
     store = SqliteStore(":memory:")
-    ids = {read_in(store, render(make_run("one", steps)), f"{steps}.json")[0] for steps in (0, 1, 2, 5, 3)}
+    ids = {read_in(store, render(make_run("one", steps)), f"{steps}.json")[0] for steps in (0, 1, 2, 5)}
     assert len(ids) == 1
     (other,) = read_in(store, render(make_run("two")))
     assert other not in ids
@@ -349,12 +352,19 @@ def test_what_was_purged_does_not_come_back() -> None:
     assert "one:step1isdone." not in "\n".join(list_path(store, session_id))
 
 
-def test_a_shorter_copy_leaves_the_session_as_it_is() -> None:
+def test_a_shorter_copy_is_a_session_of_its_own_that_ends_where_it_ends() -> None:
     store = SqliteStore(":memory:")
     (session_id,) = read_in(store, as_trajectory(make_run("one")), "whole.traj")
     before = get_row(store, session_id)
-    assert read_in(store, as_trajectory(make_run("one", 2)), "half.traj") == [session_id]
+    (shorter,) = read_in(store, as_trajectory(make_run("one", 2)), "half.traj")
+    assert shorter != session_id
     assert get_row(store, session_id) == before
+    whole, half = list_path(store, session_id), list_path(store, shorter)
+    assert half == whole[: len(half)]
+    assert len(half) < len(whole)
+    assert read_in(store, as_trajectory(make_run("one", 2)), "half.traj") == [shorter]
+    assert read_in(store, as_trajectory(make_run("one", 3)), "half.traj") == [shorter], "it grows by itself"
+    assert read_in(store, as_trajectory(make_run("one")), "whole.traj") == [session_id]
 
 
 def test_one_id_is_one_session_however_the_file_changed() -> None:
@@ -378,9 +388,10 @@ def test_one_id_is_one_session_however_the_file_changed() -> None:
     assert list_path(store, session_id) == ["1paint", "2done", "4less", "5fine"]
     assert read_in(store, render("6 paint", "7 done"), "c") == [session_id]
     before = count_entries(store)
-    for texts in (("1 paint", "2 done", "3 more"), ("1 paint", "2 done", "4 less", "5 fine"), ("6 paint",)):
+    for texts in (("1 paint", "2 done", "3 more"), ("1 paint", "2 done", "4 less", "5 fine")):
         assert read_in(store, render(*texts)) == [session_id]
     assert count_entries(store) == before
+    assert read_in(store, render("6 paint")) != [session_id], "that session goes on behind it"
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 import typer
 
 from tenfold.cli.compact_report import SessionOutcome, as_json, encode_preview, print_report, show_preview
-from tenfold.cli.compact_run import CompactArguments, CompactRun
-from tenfold.cli.console import build_progress, is_terminal, print_json
+from tenfold.cli.compact_run import CompactArguments, CompactRun, FreshOption, YesOption
+from tenfold.cli.console import ExitCode, build_progress, is_terminal, print_json, print_note
 from tenfold.cli.exported_files import record_export
 from tenfold.cli.output_options import ForceOption, write_file
 from tenfold.cli.policy_comparison import compare_policies, parse_policies
@@ -54,6 +54,21 @@ _TargetOption = Annotated[
 ]
 
 
+_WindowOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="The model's context window in tokens. The policy's trigger then decides whether to compact."
+    ),
+]
+_OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        help="Write the compacted conversation to this file, in its own format. For several files, name a folder.",
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("compact", epilog="Example: tenfold compact session.jsonl --to 10% --out smaller.jsonl")(compact)
@@ -65,12 +80,7 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     ],
     *,
     to: _TargetOption = None,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="The model's context window in tokens. The policy's trigger then decides whether to compact."
-        ),
-    ] = None,
+    window: _WindowOption = None,
     policy: PolicyOption = "",
     model: ModelsOption = None,
     base_url: BaseUrlOption = "",
@@ -78,14 +88,10 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     recall: _RecallOption = "none",
     store: StoreOption = None,
     namespace: NamespaceOption = "",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Write the compacted conversation to this file, in its own format. For several files, name a folder.",
-        ),
-    ] = None,
+    out: _OutOption = None,
     force: ForceOption = False,
+    is_fresh: FreshOption = False,
+    is_small_accepted: YesOption = False,
     only_preview: Annotated[
         bool, typer.Option("--preview", help="Print what would be done and why. Nothing is changed.")
     ] = False,
@@ -100,7 +106,7 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     models, config = parse_models(model or (), base_url), settings()
     arguments = CompactArguments(
         to, window, policy, config, models, recall, format, skip_damaged, out, force, only_preview, json, namespace
-    )
+    ).with_care(is_fresh=is_fresh, is_small_accepted=is_small_accepted)
     arguments.check()
     sources = find_sources(files)
     if compare is not None:
@@ -124,9 +130,15 @@ def _compact_sources(run: CompactRun, store: Store, sources: Sequence[SourceFile
         task = bar.add_task("sessions", total=len(sources))
         for source, recorded in run.read_sources(sources):
             bar.update(task, total=(bar.tasks[0].total or 0) + max(0, len(recorded) - 1))
-            for result in _compact_recorded(run, store, source, recorded):
-                bar.advance(task)
-                yield result
+            try:
+                for result in _compact_recorded(run, store, source, recorded):
+                    bar.advance(task)
+                    yield result
+            except UsageError as exc:
+                if len(sources) == 1:
+                    raise
+                print_note(f"{source.path}: {exc}", style="red")
+                run.exit_code = max(run.exit_code, ExitCode.USAGE)
             if not recorded:
                 bar.advance(task)
 
@@ -164,6 +176,7 @@ def _compact_recorded(
     sessions: list[Session] = []
     for row, session in run.open_sessions(store, recorded, arguments.policy):
         sessions.append(session)
+        run.prepare_session(session)
         if arguments.preview:
             decision, plan = session.preview(arguments.build_call(session))
             reading = session.take_reading(window=arguments.window)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+import typer
 
 from tenfold.cli.console import ExitCode, print_note
 from tenfold.cli.source_files import SourceFile
@@ -41,6 +42,12 @@ class CompactArguments(msgspec.Struct, frozen=True):
     preview: bool
     json: bool
     namespace: str = DEFAULT_NAMESPACE
+    is_fresh: bool = False
+    is_small_accepted: bool = False
+
+    def with_care(self, *, is_fresh: bool, is_small_accepted: bool) -> CompactArguments:
+        """Returns the arguments with how earlier compactions and small targets are taken: `--fresh`, `--yes`."""
+        return msgspec.structs.replace(self, is_fresh=is_fresh, is_small_accepted=is_small_accepted)
 
     def check(self) -> None:
         """Checks the arguments before anything is read. Raises `UsageError` for invalid ones."""
@@ -67,6 +74,39 @@ def parse_target(to: str, tokens: int) -> int:
     if target < 1 or (share is not None and share > 1):
         raise UsageError(f"--to {to!r} is not a size: give tokens, as in --to 20000, or a share, as in --to 10%")
     return target
+
+
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Compact the originals anew, and not what an earlier compaction left.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Accept a target below 5% of the session.")]
+LEAST_SHARE = 0.05
+"""The share of a session below which a target is taken for a slip: `--to 10` for `--to 10%`."""
+
+
+def check_target(session: Session, to: str, *, is_accepted: bool) -> None:
+    """Checks that `--to` is no slip. Raises `UsageError` with the arithmetic for one below a twentieth of the session.
+
+    `is_accepted` says that the user has confirmed such a target.
+    """
+    tokens = session.count_uncompacted()
+    target = parse_target(to, tokens)
+    if is_accepted or target >= int(tokens * LEAST_SHARE):
+        return
+    meant = f"--to {to}% if a share was meant, " if to.isdigit() and int(to) <= 100 else ""
+    raise UsageError(
+        f"--to {to} would leave {target:,} of {tokens:,} tokens ({target / tokens:.2%}), less than {LEAST_SHARE:.0%}: "
+        f"give {meant}--to {int(tokens * LEAST_SHARE)} or more, or --yes to do it all the same"
+    )
+
+
+def drop_compactions(session: Session) -> int:
+    """Takes every compaction back, so that the next one begins with the originals. Returns how many there were."""
+    count = 0
+    while session.view.state.live_blocks:
+        session.undo()
+        count += 1
+    return count
 
 
 class CompactRun:
@@ -127,6 +167,17 @@ class CompactRun:
             if session.policy.restores_recorded:
                 _restore_compaction(session, rows[id_])
             yield rows[id_], session
+
+    def prepare_session(self, session: Session) -> None:
+        """Checks the target for a session, and takes its earlier compactions back if it is to be compacted anew.
+
+        Raises `UsageError` for a target that is a slip. Nothing has changed then.
+        """
+        arguments = self.arguments
+        if arguments.to is not None:
+            check_target(session, arguments.to, is_accepted=arguments.is_small_accepted)
+        if arguments.is_fresh:
+            drop_compactions(session)
 
     def compact_session(self, session: Session) -> Outcome:
         """Compacts a session. The Outcome also lists what providers would refuse in its view."""

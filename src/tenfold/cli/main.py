@@ -15,6 +15,7 @@ from tenfold import __version__
 from tenfold.cli import (
     agent_commands,
     change_commands,
+    client_commands,
     compact_command,
     diff_command,
     eval_commands,
@@ -46,6 +47,7 @@ app = typer.Typer(
 )
 for module in (
     compact_command,
+    client_commands,
     show_command,
     diff_command,
     read_commands,

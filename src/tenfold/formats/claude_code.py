@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.envelopes import decode_messages, encode_messages, wrap_messages
 from tenfold.formats.file_shape import inspect_shape
@@ -78,7 +79,7 @@ class ClaudeCode(SessionFormat):
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the session's lines."""
         pieces = build_pieces(drop_compactions(items, _COMPACTION_KINDS), FORMAT)
-        return join_lines(info, link_pieces(pieces, _LINK_FIELDS, lambda piece: _render_line(info, piece)))
+        return join_lines(info, link_pieces(pieces, _LINK_FIELDS, lambda piece: render_line(info, piece)))
 
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds a file without a header."""
@@ -127,6 +128,9 @@ class _ClaudeCodeParser:
             self._note_metadata(line)
             if line.problem:
                 draft.add_damaged(line.problem, line.to_native(FORMAT))
+            elif is_applied(line.value):
+                draft.set_parent(parent)
+                draft.add_custom(APPLIED_KIND, line.to_native(FORMAT))
             elif index in messages:
                 start, end = spans[index]
                 native = NativeBytes(FORMAT, line.raw, line.lead, group=own or f"line{line.number}")
@@ -256,7 +260,7 @@ def _parse_usage(value: dict[str, Any]) -> Usage | None:
     return None
 
 
-def _render_line(info: SessionInfo, piece: OutputPiece) -> bytes:
+def render_line(info: SessionInfo, piece: OutputPiece) -> bytes:
     """Renders a new line for messages that Tenfold wrote or changed, with ids that keep the chain intact."""
     raw_messages = encode_messages(_WIRE, piece.messages)
     if not raw_messages:

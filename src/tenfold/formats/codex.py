@@ -6,6 +6,8 @@ between them.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +21,7 @@ from tenfold.formats.file_shape import inspect_shape
 from tenfold.formats.json_items import JsonItem, parse_json
 from tenfold.formats.json_lines import LineFile
 from tenfold.formats.message_parts import dump_json
-from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_lines, render_pieces
+from tenfold.formats.output_pieces import OutputPiece, build_pieces, drop_compactions, join_lines, render_pieces
 from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message, NativeBytes, Text, get_tool_result
@@ -28,6 +30,9 @@ from tenfold.wire.splice import find_span
 
 FORMAT = "codex"
 _WIRE = "openai-responses"
+_TIMESTAMP = re.compile(rb'"timestamp" *: *"([^"\\]+)"')
+_NO_TIME = b"1970-01-01T00:00:00.000Z"
+"""Codex skips a line without a time. A line that Tenfold writes gets that of the header, this one if it has none."""
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _ITEM_TYPES = (
     "message",
@@ -79,19 +84,35 @@ class Codex(SessionFormat):
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the session's lines."""
         is_old_layout = b'"session_meta"' not in info.prefix
+        time = _TIMESTAMP.search(info.prefix)
+        head = b'{"timestamp":"%b","type":"response_item","payload":' % (time[1] if time else _NO_TIME)
 
         def render_lines(piece: OutputPiece) -> bytes:
-            raws = encode_messages(_WIRE, piece.messages)
-            return b"\n".join(
-                raw if is_old_layout else b'{"type":"response_item","payload":' + raw + b"}" for raw in raws
-            )
+            raws = [dump_json(item, compact=True) for item in render_items(piece.messages)]
+            return b"\n".join(raw if is_old_layout else head + raw + b"}" for raw in raws)
 
-        return join_lines(info, render_pieces(build_pieces(items, FORMAT), render_lines))
+        return join_lines(
+            info, render_pieces(build_pieces(drop_compactions(items, ("compacted",)), FORMAT), render_lines)
+        )
 
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds a new header."""
         header = dump_json({"type": "session_meta", "payload": {"id": session_id}})
         return SessionInfo(session_id, FORMAT, prefix=header, suffix=b"\n")
+
+
+def render_items(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Renders messages as the items that Codex reads: a message names its type, and its content is a list."""
+    return [_complete_item(json.loads(raw)) for raw in encode_messages(_WIRE, messages)]
+
+
+def _complete_item(item: dict[str, Any]) -> dict[str, Any]:
+    if item.get("type", "message") != "message":
+        return item
+    kind = "output_text" if item.get("role") == "assistant" else "input_text"
+    content = item.get("content")
+    parts = [{"type": kind, "text": content}] if isinstance(content, str) else content
+    return {"type": "message"} | item | {"content": parts}
 
 
 def _is_old_header(value: dict[str, Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tenfold.formats.applied_lines import APPLIED_KIND
 from tenfold.formats.base import ExportItem, ReplacementMessage
 from tenfold.formats.session_draft import DAMAGED_KIND
 from tenfold.record.block import Block
@@ -53,9 +54,12 @@ def _get_shown_items(view: View, first: int, last: int, shown: tuple[VisibleMess
 
 
 def _is_visible_without_message(entry: Entry) -> bool:
-    """Tells whether an entry goes into a file although it is no message. A damaged line would only damage the file."""
-    is_damaged = isinstance(entry, CustomEntry) and entry.kind == DAMAGED_KIND
-    return isinstance(entry, _IMPORTED_TYPES) and get_message(entry) is None and not is_damaged
+    """Tells whether an entry goes into a file although it is no message.
+
+    A damaged line would only damage the file, and a copy of an earlier view would take the place of this one.
+    """
+    is_left_out = isinstance(entry, CustomEntry) and entry.kind in (DAMAGED_KIND, APPLIED_KIND)
+    return isinstance(entry, _IMPORTED_TYPES) and get_message(entry) is None and not is_left_out
 
 
 def _get_replaced_items(view: View, unit: Unit) -> Iterator[ExportItem]:

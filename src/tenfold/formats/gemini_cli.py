@@ -7,17 +7,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
+from uuid import UUID
 
 from msgspec.structs import replace
 
 from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import FileShape, inspect_shape
+from tenfold.formats.gemini_lines import read_lines
 from tenfold.formats.json_items import JsonItem, list_objects, parse_array, parse_document
 from tenfold.formats.message_list import MessageListFormat
 from tenfold.formats.message_parts import dump_json, parse_call, parse_texts, render_call
-from tenfold.formats.output_pieces import OutputPiece, render_array
+from tenfold.formats.output_pieces import (
+    OutputPiece,
+    build_pieces,
+    join_lines,
+    join_results,
+    render_array,
+    render_pieces,
+)
 from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import Usage
 from tenfold.record.message import (
@@ -50,6 +60,12 @@ def _has_records(shape: FileShape) -> bool:
     return "sessionId" in shape.members and "messages" in shape.members and "projectHash" in shape.members
 
 
+def _has_lines(shape: FileShape) -> bool:
+    """Returns whether the file begins with the header of a session, and has a record or a change on each line."""
+    head = shape.lines[0] if shape.lines and not shape.items else {}
+    return "sessionId" in head and "projectHash" in head and "messages" not in head
+
+
 _CONTENTS_FORMAT = MessageListFormat(FORMAT, "gemini", _has_contents)
 
 
@@ -61,10 +77,12 @@ class GeminiCli(SessionFormat):
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """Looks for contents, or for an object with the records of a session."""
         shape = inspect_shape(head)
-        return _has_records(shape) or (len(shape.lines) < 2 and _has_contents(shape))
+        return _has_records(shape) or _has_lines(shape) or (len(shape.lines) < 2 and _has_contents(shape))
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
         """Parses the one session of the file."""
+        if _has_lines(inspect_shape(data)):
+            return read_lines(data, file=file, skip_damaged=skip_damaged, format=FORMAT, add_record=_add_record)
         if not _has_records(inspect_shape(data)):
             return _CONTENTS_FORMAT.read(data, file=file, skip_damaged=skip_damaged)
         top = parse_document(data, file)
@@ -80,10 +98,13 @@ class GeminiCli(SessionFormat):
         )
 
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
-        """Renders the session's document."""
+        """Renders the session's document, or its lines."""
+        if b'"projectHash"' in info.prefix and b'"messages"' not in info.prefix:
+            pieces = join_results(build_pieces(items, FORMAT))
+            return join_lines(info, render_pieces(pieces, _join_lines))
         if b'"projectHash"' not in info.prefix + info.suffix:
             return _CONTENTS_FORMAT.render_body(info, items)
-        return render_array(info, items, FORMAT, _render_records)
+        return render_array(info, items, FORMAT, _join_records, has_results=True)
 
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds a contents array."""
@@ -163,7 +184,20 @@ def _parse_usage(value: dict[str, Any]) -> Usage | None:
     return None
 
 
-def _render_records(piece: OutputPiece) -> bytes:
+def _join_lines(piece: OutputPiece) -> bytes:
+    """Renders records as lines. gemini-cli reads no record without an id."""
+    records = render_records(piece)
+    text = repr(piece.messages).encode()
+    ids = (str(UUID(bytes=sha256(text + bytes([at])).digest()[:16])) for at in range(len(records)))
+    return b"\n".join(dump_json({"id": id_} | record, compact=True) for id_, record in zip(ids, records, strict=True))
+
+
+def _join_records(piece: OutputPiece) -> bytes:
+    return b",\n".join(map(dump_json, render_records(piece)))
+
+
+def render_records(piece: OutputPiece) -> list[dict[str, Any]]:
+    """Renders messages as records, each result inside the record of the answer that made the call."""
     out: list[dict[str, Any]] = []
     for message in piece.messages:
         result = get_tool_result(message)
@@ -183,7 +217,7 @@ def _render_records(piece: OutputPiece) -> bytes:
         else:
             record |= {"type": "user", "content": get_text(message)}
         out.append(record)
-    return b",\n".join(map(dump_json, out))
+    return out
 
 
 def _attach_result(record: dict[str, Any], result: ToolResult, text: str) -> None:

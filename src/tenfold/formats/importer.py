@@ -1,8 +1,9 @@
 """Imports parsed sessions into a store. A session that is already there only gets the entries that are new.
 
 If the file has grown, its new entries are appended; if it has diverged, they become a branch, or a session of their
-own: see `known_sessions`. A shorter copy of a stored session adds nothing. Entry ids become UUIDv7; the order and the
-bytes stay as they were.
+own: see `known_sessions`. An older copy of a stored session, which ends where that one goes on, is a session of its
+own: what is compacted or exported of it ends there too. Entry ids become UUIDv7; the order and the bytes stay as they
+were.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ def import_sessions(sessions: Sequence[ParsedSession], store: Store, namespace: 
     if store.redact_at_rest:  # they are compared with what the store holds
         sessions = [replace(each, entries=tuple(map(redact_entry, each.entries))) for each in sessions]
     ids: dict[str, str] = {}
-    for parsed, match in zip(sessions, match_sessions(sessions, store, namespace), strict=True):
+    for parsed, found in zip(sessions, match_sessions(sessions, store, namespace), strict=True):
+        match = None if found is not None and found.is_older else found
         session = match.session if match is not None else IDS.generate()
         ids[parsed.info.id] = session
         has_new_entries = match is None or len(match.ids) < len(parsed.entries)
-        if has_new_entries or (match is not None and not match.unmatched):  # else an older copy
+        if has_new_entries or (match is not None and not match.unmatched):
             parent = ids.get(parsed.info.parent, parsed.info.parent)
             store.create(namespace, replace(parsed.info, id=session, parent=parent))
         if has_new_entries:

@@ -40,6 +40,7 @@ class SessionMatch(Struct, frozen=True):
     `leaves` maps the same keys to the entries that new ones hang on: what Tenfold appended directly behind, for example
     Blocks, comes between. `unmatched` is the number of stored entries that the parsed session does not hold. `head` is
     the leaf of the main head before the entries were read, so that an append after another writer's is refused.
+    `is_older` says that the stored session goes on behind the last entry of the parsed one: that is an older copy.
     """
 
     session: str
@@ -48,6 +49,7 @@ class SessionMatch(Struct, frozen=True):
     leaves: dict[str, str]
     unmatched: int
     is_continued: bool = True
+    is_older: bool = False
 
 
 def match_sessions(sessions: Sequence[ParsedSession], store: Store, namespace: str) -> list[SessionMatch | None]:
@@ -83,8 +85,8 @@ def _find_match(
     return best
 
 
-def _rank(match: SessionMatch) -> tuple[bool, int, int]:
-    return match.is_continued, len(match.ids), -match.unmatched
+def _rank(match: SessionMatch) -> tuple[bool, bool, int, int]:
+    return match.is_continued, not match.is_older, len(match.ids), -match.unmatched
 
 
 def _has_same_opening(parsed: ParsedSession, row: SessionRow, store: Store, namespace: str) -> bool:
@@ -143,7 +145,24 @@ def _match_entries(parsed: Sequence[Entry], stored: Sequence[Entry], row: Sessio
         {key: leaves[stored_id] for key, stored_id in ids.items()},
         unmatched=unmatched,
         is_continued=is_equal or (bool(ids) and not has_diverged and (has_words or not unmatched)),
+        is_older=len(ids) == len(parsed) and bool(ids) and _has_more_behind(stored, row, ids[parsed[-1].id]),
     )
+
+
+def _has_more_behind(stored: Sequence[Entry], row: SessionRow, last: str) -> bool:
+    """Returns whether the main path of a stored session has entries of a file behind this one.
+
+    It also has if the file that this entry came from was cut off in an answer, of which the path holds more.
+    """
+    by_id = {entry.id: entry for entry in stored}
+    entry = by_id.get(row.heads.get(MAIN, ""))
+    behind: Entry | None = None
+    while entry is not None and entry.id not in (last, by_id[last].parent):
+        behind = entry if _is_imported(entry) else behind
+        entry = by_id.get(entry.parent or "")
+    if entry is None or behind is None:
+        return False
+    return entry.id == last or _is_later_form(behind, by_id[last])
 
 
 def _link_entries(stored: Sequence[Entry]) -> tuple[dict[str | None, list[Entry]], dict[str, str]]:

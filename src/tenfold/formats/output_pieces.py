@@ -124,12 +124,30 @@ def join_lines(info: SessionInfo, pieces: Sequence[OutputPiece]) -> bytes:
     return bytes(out) + info.suffix
 
 
-def render_array(info: SessionInfo, items: Sequence[ExportItem], format: str, render: PieceRenderer) -> bytes:
-    """Renders items as elements of the session's array.
+def join_results(pieces: Iterable[OutputPiece]) -> list[OutputPiece]:
+    """Joins results to the answer before them, for formats in which an answer's record holds the results of its calls.
+
+    Where one of them was replaced, the answer and its results are pieces of their own, and would be records of their
+    own: a call without its result, and a result of a call that is made twice.
+    """
+    out: list[OutputPiece] = []
+    for piece in pieces:
+        if piece.messages and piece.messages[0].role == "tool" and out and out[-1].messages:
+            out[-1] = replace(out[-1], messages=out[-1].messages + piece.messages)
+        else:
+            out.append(piece)
+    return out
+
+
+def render_array(
+    info: SessionInfo, items: Sequence[ExportItem], format: str, render: PieceRenderer, *, has_results: bool = False
+) -> bytes:
+    """Renders items as elements of the session's array. With `has_results` an answer's element holds its results.
 
     There is one comma between two elements and none before the first, whatever was dropped.
     """
-    pieces = render_pieces(build_pieces(items, format), render)
+    built = build_pieces(items, format)
+    pieces = render_pieces(join_results(built) if has_results else built, render)
     usual = next((p.lead for p in pieces if b"," in p.lead), b", ")
     out = [info.prefix]
     for index, piece in enumerate(pieces):

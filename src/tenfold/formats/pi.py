@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
 from tenfold.formats.json_items import JsonItem
@@ -69,6 +70,9 @@ class Pi(SessionFormat):
             if problem:
                 draft.add_damaged(problem, line.to_native(FORMAT))
                 continue
+            if is_applied(line.value):  # behind the line before: the first of them has no parent of its own
+                draft.add_custom(APPLIED_KIND, line.to_native(FORMAT))
+                continue
             if "parentId" in line.value:
                 draft.set_parent(parent)
             _add_line(draft, line)
@@ -89,8 +93,8 @@ class Pi(SessionFormat):
         """Renders the session's lines."""
         pieces = build_pieces(drop_compactions(items, ("compaction",)), FORMAT)
         if any(b'"parentId"' in piece.raw for piece in pieces):
-            return join_lines(info, link_pieces(pieces, _LINK_FIELDS, _render_line))
-        return join_lines(info, render_pieces(pieces, _render_line))
+            return join_lines(info, link_pieces(pieces, _LINK_FIELDS, render_line))
+        return join_lines(info, render_pieces(pieces, render_line))
 
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds a new header."""
@@ -208,7 +212,7 @@ def _render_bash(execution: dict[str, Any]) -> str:
     return "\n".join(output_lines)
 
 
-def _render_line(piece: OutputPiece) -> bytes:
+def render_line(piece: OutputPiece) -> bytes:
     """Renders a pi line for a message that Tenfold wrote or changed. In version 1 it has no ids."""
     line: dict[str, Any] = {"type": "message"}
     if piece.parent_id is not None:

@@ -15,6 +15,7 @@ from tenfold.formats.file_shape import FileShape, inspect_shape
 from tenfold.formats.gemini_cli import GeminiCli
 from tenfold.formats.json_items import decode_utf8, parse_document
 from tenfold.formats.message_list import MessageListFormat, find_messages
+from tenfold.formats.opencode import Opencode
 from tenfold.formats.openhands_events import OpenHandsEvents
 from tenfold.formats.output_pieces import get_native
 from tenfold.formats.pi import Pi
@@ -67,6 +68,7 @@ _ALL_FORMATS: tuple[SessionFormat, ...] = (
     OpenHandsEvents(),
     MessageListFormat("openhands-requests", "openai-chat", _is_request_log),
     GeminiCli(),
+    Opencode(),
     MessageListFormat("cline", "anthropic", _is_cline),
     *map(_PlainListFormat, WIRES),
 )

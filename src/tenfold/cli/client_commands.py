@@ -1,0 +1,252 @@
+"""Commands about the sessions that clients keep on this machine: find, import, apply."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tenfold.cli.compact_report import render_share
+from tenfold.cli.compact_run import CompactArguments, CompactRun, FreshOption, YesOption
+from tenfold.cli.console import ExitCode, format_id, print_json, print_note, print_table, show
+from tenfold.cli.source_files import FormatOption
+from tenfold.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
+from tenfold.cli.summary_models import BaseUrlOption, ModelsOption, parse_models
+from tenfold.clients.applied_session import apply_view, read_found_session, undo_applied
+from tenfold.clients.client_folders import ClientFolders
+from tenfold.clients.found_sessions import FoundSession, choose_session, find_sessions
+from tenfold.clients.view_copy import ViewCopy
+from tenfold.config.settings import load_settings as settings
+from tenfold.errors import NotFoundError, UsageError
+from tenfold.formats import ParsedSession, read_file
+from tenfold.formats.export_items import get_view_items
+from tenfold.formats.importer import import_sessions
+from tenfold.formats.session_files import read_data
+from tenfold.meter.counters import choose_counter
+from tenfold.session import Session
+from tenfold.store.base import MEMORY_LOCATION, Store
+from tenfold.store.ids import get_current_time
+from tenfold.store.location import get_default_location
+from tenfold.store.lookup import find_session
+from tenfold.text.terminal_safe import to_one_line
+
+_BACKUPS = "applied"
+"""The folder beside the store that keeps what stood in clients' sessions before."""
+
+
+_IdArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="A session: an id that `tenfold find` or `tenfold sessions` lists, or its beginning."
+    ),
+]
+_TargetOption = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Compact first: tokens (20000) or a share of the session (10%).")
+]
+_UndoForceOption = Annotated[
+    bool, typer.Option("--force", help="With --undo: also if the client has gone on since; that is kept in a backup.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("find", epilog="Example: tenfold find --here")(find)
+    app.command("import", epilog="Example: tenfold import session.jsonl")(import_)
+    app.command("apply", epilog="Example: tenfold apply 01a2194c --to 10%")(apply)
+
+
+def _find_on_this_machine() -> list[FoundSession]:
+    return find_sessions(ClientFolders(os.environ, Path.home()))
+
+
+def find(
+    *,
+    only_here: Annotated[bool, typer.Option("--here", help="Only the sessions of the current folder.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Finds the sessions of Claude Code, Codex, pi, gemini-cli, opencode and cline on this machine, newest first.
+
+    A star marks those of the current folder. `tenfold apply ID` compacts one of them where it lies.
+    """
+    here = Path.cwd()
+    found = [each for each in _find_on_this_machine() if not only_here or each.is_in(here)]
+    if json:
+        for each in found:
+            record = {"client": each.client, "id": each.id, "path": str(each.path), "modified": each.modified}
+            print_json(
+                msgspec.json.encode(
+                    record
+                    | {"folder": each.folder, "here": each.is_in(here), "title": each.title, "resume": each.command}
+                )
+            )
+        return
+    if not found:
+        print_note(
+            "no client keeps a session here: Claude Code, Codex, pi, gemini-cli, opencode and cline were looked for"
+        )
+        return
+    rows = [
+        (
+            "*" if each.is_in(here) else "",
+            each.client,
+            each.id,
+            _render_time(each.modified),
+            to_one_line(each.title, 200),
+        )
+        for each in found
+    ]
+    print_table(("here", "client", "session", "changed", "title"), rows, fit="title")
+
+
+def _render_time(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1_000_000).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def import_(
+    sessions: Annotated[
+        list[str], typer.Argument(metavar="FILE|ID...", help="Session files, or ids that `tenfold find` lists.")
+    ],
+    *,
+    format: FormatOption = None,
+    skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Skip damaged lines and report each.")] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Stores sessions as they are, without compacting, so that they can be searched, read and compacted later."""
+    with open_cli_store(store, create=True) as place:
+        for named in sessions:
+            recorded = _read_named(named, format=format, skip_damaged=skip_damaged)
+            for problem in (problem for each in recorded for problem in each.problems):
+                print_note(f"{named}: {problem}")
+            model = next((each.info.model for each in recorded if each.info.model), None)
+            ids = import_sessions(recorded, place, namespace, choose_counter(model).counter)
+            rows = {row.info.id: row for row in place.list_sessions(namespace)}
+            for id_, each in zip(ids, recorded, strict=True):
+                row = rows[id_]
+                if json:
+                    record = {"file": named, "session": id_, "format": row.info.format, "entries": row.entry_count}
+                    print_json(msgspec.json.encode(record))
+                else:
+                    show(f"session {format_id(id_)}: {len(each.entries):,} entries of {to_one_line(named, 200)}")
+
+
+def _read_named(named: str, *, format: str | None, skip_damaged: bool) -> list[ParsedSession]:
+    path = Path(named)
+    if path.exists() or "/" in named or "\\" in named or path.suffix:
+        return read_file(path, format=format, skip_damaged=skip_damaged)
+    return _read_found(choose_session(_find_on_this_machine(), named), skip_damaged=skip_damaged)[1]
+
+
+def _read_found(found: FoundSession, *, skip_damaged: bool) -> tuple[bytes, list[ParsedSession]]:
+    data = read_found_session(found)
+    return data, read_data(data, file=str(found.path), format=found.client, skip_damaged=skip_damaged)
+
+
+def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
+    session: _IdArgument,
+    *,
+    to: _TargetOption = None,
+    policy: PolicyOption = "",
+    model: ModelsOption = None,
+    base_url: BaseUrlOption = "",
+    is_fresh: FreshOption = False,
+    is_small_accepted: YesOption = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Put back what stood there before the newest apply.")] = False,
+    force: _UndoForceOption = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
+) -> int:
+    """Writes a compacted session into the client it came from, so that the client goes on from there.
+
+    What the client has is kept: the view is added behind it in the client's own way, and a backup is made. Quit the
+    client before. The last line printed is the command that resumes the session.
+    """
+    location = store or get_default_location()
+    if location == MEMORY_LOCATION:
+        raise UsageError("apply keeps backups beside the store, so it needs one that is a file: name it with --store")
+    backups = Path(location).absolute().parent / _BACKUPS
+    with open_cli_store(store, create=not undo) as place:
+        found = _choose(place, session, namespace)
+        if undo:
+            record = undo_applied(found, backups, force=force)
+            _report(found, json=json, said=f"undone: {found.path} is what it was", undone=record.block)
+            return ExitCode.OK
+        models, config = parse_models(model or (), base_url), settings()
+        arguments = CompactArguments(
+            to, None, policy, config, models, "none", None, False, None, False, False, json, namespace
+        ).with_care(is_fresh=is_fresh, is_small_accepted=is_small_accepted)
+        arguments.check()
+        data, recorded = _read_found(found, skip_damaged=False)
+        run = CompactRun(arguments)
+        _, opened = next(iter(run.open_sessions(place, recorded, policy)))
+        _compact_first(run, opened)
+        block = _get_block(opened, session)
+        if block.encode() in data:
+            _report(found, json=json, said=f"{found.path} holds this compaction already", block=block)
+            return run.exit_code
+        copy = ViewCopy(get_view_items(opened.view), _count_view(opened), block, get_current_time())
+        record = apply_view(found, data, copy, backups)
+        place.record_export(namespace, opened.address.session, record.path, bytes.fromhex(record.digest_after))
+    said = f"applied: {copy.tokens:,} tokens to {found.path}; backup {record.backup}"
+    _report(found, json=json, said=said, block=block, tokens=copy.tokens, backup=record.backup)
+    return run.exit_code
+
+
+def _compact_first(run: CompactRun, session: Session) -> None:
+    """Compacts the session if a target was given, and prints what came of it."""
+    if run.arguments.to is None:
+        return
+    run.prepare_session(session)
+    out = run.compact_session(session)
+    print_note(
+        f"{out.status}: {out.reason}; {out.tokens_before:,} -> {out.tokens_after:,} tokens ({render_share(out)})"
+    )
+
+
+def _choose(store: Store, beginning: str, namespace: str) -> FoundSession:
+    """Chooses a client's session by its own id, or by the id that it has in the store."""
+    found = _find_on_this_machine()
+    try:
+        return choose_session(found, beginning)
+    except NotFoundError as exc:
+        try:
+            info = find_session(store, beginning, namespace=namespace).info
+        except NotFoundError:
+            raise exc from None
+        own = [each for each in found if each.client == info.format and each.id == info.source_id]
+        if not own:
+            raise NotFoundError(
+                f"the session {info.id} came from {info.file or 'no file'}, and no client on this machine keeps it: "
+                "`tenfold export` writes it to a file"
+            ) from None
+        return own[0]
+
+
+def _get_block(session: Session, named: str) -> str:
+    live = session.view.state.live_blocks
+    if not live:
+        raise UsageError(f"the session is not compacted yet: run `tenfold apply {named} --to 10%`, or another size")
+    return session.view.path.get_entry(live[-1]).id
+
+
+def _count_view(session: Session) -> int:
+    return sum(session.get_message_sizes().values())
+
+
+def _report(found: FoundSession, *, json: bool, said: str, **fields: object) -> None:
+    folder = ("cd", found.folder) if found.folder else ()
+    lines: Sequence[str] = [shlex.join(each) for each in (folder, found.command) if each]
+    if json:
+        record = {"client": found.client, "id": found.id, "path": str(found.path), "resume": found.command}
+        print_json(msgspec.json.encode(record | {"folder": found.folder} | fields))
+        return
+    show(to_one_line(said, 400))
+    show(to_one_line(" && ".join(lines), 400))

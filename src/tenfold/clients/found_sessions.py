@@ -1,0 +1,178 @@
+"""Finds the sessions that clients keep on this machine, without reading more of a file than tells what it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from tenfold.clients.client_folders import ClientFolders
+from tenfold.clients.opencode_database import list_opencode_sessions
+from tenfold.errors import NotFoundError
+
+_HEAD_BYTES = 65_536
+_TITLE_LENGTH = 200
+Json = dict[str, Any]
+
+
+class FoundSession(Struct, frozen=True):
+    """A session of a client on this machine.
+
+    `path` is the file that holds it, for opencode the database. `modified` is in microseconds UTC. `folder` is where
+    the session ran, "" if the file does not say, and `title` its title or first words.
+    """
+
+    client: str
+    id: str
+    path: Path
+    modified: int
+    folder: str = ""
+    title: str = ""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command that resumes the session, to be run in its folder."""
+        return (*_COMMANDS[self.client], self.id)
+
+    def is_in(self, folder: Path) -> bool:
+        """Returns whether the session ran in this folder."""
+        return self.folder != "" and Path(self.folder) in (folder, folder.resolve())
+
+
+_COMMANDS = {
+    "claude-code": ("claude", "--resume"),
+    "codex": ("codex", "resume"),
+    "pi": ("pi", "--session"),
+    "gemini-cli": ("gemini", "--resume"),
+    "opencode": ("opencode", "--session"),
+    "cline": ("cline", "--id"),
+}
+CLIENTS = tuple(_COMMANDS)
+"""The clients whose sessions are found."""
+
+
+def find_sessions(folders: ClientFolders) -> list[FoundSession]:
+    """Finds the sessions of all clients, the one changed last first. Files that say nothing are left out."""
+    found = [
+        *_find_files("claude-code", folders.find_claude_code(), _describe_claude_code),
+        *_find_files("codex", folders.find_codex(), _describe_codex),
+        *_find_files("pi", folders.find_pi(), _describe_pi),
+        *_find_files("gemini-cli", folders.find_gemini_cli(), _describe_gemini_cli),
+        *_find_files("cline", folders.find_cline(), _describe_cline),
+    ]
+    for database in folders.find_opencode():
+        rows = list_opencode_sessions(database)
+        found += [FoundSession("opencode", r.id, database, r.updated * 1000, r.directory, r.title) for r in rows]
+    return sorted(found, key=lambda each: each.modified, reverse=True)
+
+
+def choose_session(found: Iterable[FoundSession], beginning: str) -> FoundSession:
+    """Chooses the session whose id begins with `beginning`. Raises `NotFoundError` if none or several do.
+
+    gemini-cli goes on in another file with the same id: the one that `found` lists first, changed last, is meant.
+    """
+    matches = [each for each in found if each.id.startswith(beginning)]
+    if matches and len({(each.client, each.id) for each in matches}) == 1:
+        return matches[0]
+    what = "no session of a client has" if not matches else f"{len(matches)} sessions of clients have"
+    raise NotFoundError(f"{what} an id that begins with {beginning!r}; `tenfold find` lists those on this machine")
+
+
+class _Described(Struct, frozen=True):
+    """What the beginning of a file says about its session."""
+
+    id: str
+    folder: str = ""
+    title: str = ""
+
+
+Describe = Callable[[Path, list[Json]], _Described | None]
+
+
+def _find_files(client: str, paths: Iterable[Path], describe: Describe) -> Iterator[FoundSession]:
+    for path in paths:
+        try:
+            modified = path.stat().st_mtime_ns // 1000
+            described = describe(path, _read_head(path))
+        except OSError:  # removed meanwhile, or not ours to read
+            continue
+        if described is not None and described.id:
+            title = " ".join(described.title.split())[:_TITLE_LENGTH]
+            yield FoundSession(client, described.id, path, modified, described.folder, title)
+
+
+def _read_head(path: Path) -> list[Json]:
+    """Reads the first lines of a file as objects. A file that is one object gives that."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    values = map(_parse_or_none, head.split(b"\n"))
+    return [value for value in values if isinstance(value, dict)]
+
+
+def _parse_or_none(raw: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _get_text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return " ".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))
+
+
+def _choose_title(texts: Iterable[str]) -> str:
+    """Chooses the first text that a person may have written: not one that a client wrapped in a tag."""
+    return next((text for text in texts if text.strip() and not text.lstrip().startswith("<")), "")
+
+
+def _describe_claude_code(path: Path, lines: list[Json]) -> _Described | None:
+    titles = [str(v["summary"]) for v in lines if v.get("type") == "summary" and v.get("summary")]
+    asked = [
+        _get_text(m.get("content"))
+        for v in lines
+        if v.get("type") == "user" and isinstance(m := v.get("message"), dict)
+    ]
+    folder = next((str(v["cwd"]) for v in lines if v.get("cwd")), "")
+    return _Described(path.stem, folder, _choose_title([*titles, *asked])) if lines else None
+
+
+def _describe_codex(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - the lines tell
+    payloads = [p if isinstance(p := line.get("payload"), dict) else line for line in lines]
+    head = payloads[0] if payloads else {}
+    asked = [_get_text(p.get("content")) for p in payloads if p.get("role") == "user"]
+    return _Described(str(head.get("id") or ""), str(head.get("cwd") or ""), _choose_title(asked)) if head else None
+
+
+def _describe_pi(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - the lines tell
+    head = lines[0] if lines and lines[0].get("type") == "session" else {}
+    messages = [m for line in lines if isinstance(m := line.get("message"), dict)]
+    asked = [_get_text(m.get("content")) for m in messages if m.get("role") == "user"]
+    return _Described(str(head.get("id") or ""), str(head.get("cwd") or ""), _choose_title(asked))
+
+
+def _describe_gemini_cli(path: Path, lines: list[Json]) -> _Described | None:
+    if path.suffix == ".json":
+        whole = _parse_or_none(path.read_bytes())
+        head = whole if isinstance(whole, dict) else {}
+        lines = [m for m in head.get("messages", []) if isinstance(m, dict)]
+    else:
+        head = lines[0] if lines else {}
+    root = path.parent.parent / ".project_root"
+    folder = root.read_text("utf-8").strip() if root.is_file() else ""
+    asked = [_get_text(line.get("content")) for line in lines if line.get("type") == "user"]
+    return _Described(str(head.get("sessionId") or ""), folder, str(head.get("summary") or _choose_title(asked)))
+
+
+def _describe_cline(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - a file beside it tells
+    id_ = path.name.removesuffix(".messages.json")
+    about = _parse_or_none(meta.read_bytes()) if (meta := path.with_name(f"{id_}.json")).is_file() else None
+    about = about if isinstance(about, dict) else {}
+    metadata = about.get("metadata")
+    title = metadata.get("title") if isinstance(metadata, dict) else None
+    return _Described(id_, str(about.get("cwd") or ""), str(title or about.get("prompt") or ""))

@@ -1,0 +1,59 @@
+"""Adds a compacted view to a gemini-cli session: a line that sets the session's messages anew.
+
+gemini-cli goes on from the newest line that does so. The older layout, one document, has no such lines.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from tenfold.clients.view_copy import ViewCopy, parse_lines
+from tenfold.errors import UsageError
+from tenfold.formats.applied_lines import mark_applied
+from tenfold.formats.gemini_cli import FORMAT, render_records
+from tenfold.formats.json_items import list_objects
+from tenfold.formats.message_parts import dump_json
+from tenfold.formats.output_pieces import join_results
+
+Json = dict[str, Any]
+_NAMESPACE = uuid.UUID("0b8d0f0e-1c0f-4a55-8c1c-d2c0a9a5d7e4")
+
+
+def add_to_gemini_cli(data: bytes, copy: ViewCopy) -> bytes:
+    """Returns the file with a line behind its lines. The file's own bytes stay as they are.
+
+    Raises `UsageError` for a session in the older layout.
+    """
+    if not _has_lines(data):
+        raise UsageError(
+            "this gemini-cli session is one document, as versions before 0.40 wrote it: resume it once in a newer "
+            "gemini-cli, which writes it as lines, and run the command again"
+        )
+    records = []
+    for index, record in enumerate(_copy_records(copy)):
+        own = str(uuid.uuid5(_NAMESPACE, f"{copy.mark}/{index}/{len(data)}"))
+        kept = {key: value for key, value in record.items() if key not in ("id", "tokens")}
+        records.append({"id": own, "timestamp": copy.iso_time} | kept)
+    line = mark_applied({"$set": {"messages": records, "lastUpdated": copy.iso_time}}, copy.mark)
+    end = b"" if data.endswith(b"\n") else b"\n"
+    return data + end + dump_json(line, compact=True) + b"\n"
+
+
+def _has_lines(data: bytes) -> bool:
+    try:
+        return "messages" not in json.loads(data.split(b"\n", 1)[0])
+    except ValueError:
+        return False
+
+
+def _copy_records(copy: ViewCopy) -> Iterator[Json]:
+    for piece in join_results(copy.build_pieces(FORMAT)):
+        if not piece.exact:
+            yield from render_records(piece)
+            continue
+        for value in parse_lines(piece):
+            changed = value.get("$set")
+            yield from list_objects(changed, "messages") if isinstance(changed, dict) else [value]

@@ -1,0 +1,76 @@
+"""Adds a compacted view to a pi session: a second root in the tree of entries, which pi takes for the newest branch.
+
+The branch repeats the settings in force, since pi reads them along the branch. Each answer of it reports the size of
+the compacted view, because pi decides by the newest report whether to compact by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tenfold.clients.view_copy import ViewCopy, parse_lines
+from tenfold.formats.applied_lines import mark_applied
+from tenfold.formats.json_items import get_list
+from tenfold.formats.message_parts import dump_json
+from tenfold.formats.output_pieces import OutputPiece
+from tenfold.formats.pi import FORMAT, render_line
+
+_SETTINGS = ("model_change", "thinking_level_change")
+_NO_COST = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
+
+
+def add_to_pi(data: bytes, copy: ViewCopy) -> bytes:
+    """Returns the file with the view behind its entries. The file's own bytes stay as they are."""
+    lines = [value for line in data.split(b"\n") if line.strip() and isinstance(value := json.loads(line), dict)]
+    used = {str(line.get("id")) for line in lines}
+    settings = [found for kind in _SETTINGS if (found := _find_newest(lines, kind)) is not None]
+    answer = next((m for m in map(_get_answer, reversed(lines)) if m is not None), {})
+    parent: str | None = None
+    out: list[bytes] = []
+    for value in [*settings, *_copy_messages(copy, answer)]:
+        own = _choose_id(used, f"{copy.mark}{len(out)}{len(data)}")
+        used.add(own)
+        line = value | {"id": own, "parentId": parent, "timestamp": copy.iso_time}
+        out.append(dump_json(mark_applied(line, copy.mark), compact=True))
+        parent = own
+    end = b"" if data.endswith(b"\n") else b"\n"
+    return data + end + b"\n".join(out) + b"\n"
+
+
+def _find_newest(lines: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
+    return next((line for line in reversed(lines) if line.get("type") == kind), None)
+
+
+def _get_answer(line: dict[str, Any]) -> dict[str, Any] | None:
+    message = line.get("message")
+    return message if isinstance(message, dict) and message.get("role") == "assistant" else None
+
+
+def _choose_id(used: set[str], text: str) -> str:
+    own = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return own if own not in used else _choose_id(used, text + ".")
+
+
+def _copy_messages(copy: ViewCopy, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for piece in copy.build_pieces(FORMAT):
+        for value in parse_lines(piece) if piece.exact else _render(piece):
+            message = value.get("message")
+            yield value if not isinstance(message, dict) else value | {"message": _complete(message, copy, answer)}
+
+
+def _render(piece: OutputPiece) -> Iterator[dict[str, Any]]:
+    if raw := render_line(piece):
+        yield json.loads(raw)
+
+
+def _complete(message: dict[str, Any], copy: ViewCopy, answer: dict[str, Any]) -> dict[str, Any]:
+    """Completes a message with what pi expects of every one. An answer names its model and the size of the view."""
+    completed = {"timestamp": copy.time // 1000} | message
+    if message.get("role") != "assistant":
+        return completed
+    usage = {"input": copy.tokens, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": copy.tokens}
+    named = {key: answer.get(key, "unknown") for key in ("api", "provider", "model")}
+    return named | completed | {"usage": usage | {"cost": _NO_COST}, "content": get_list(message, "content")}
