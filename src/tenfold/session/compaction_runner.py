@@ -209,11 +209,10 @@ class CompactionRunner:
         self._notify_warning(call)  # without the lock, which a listener on another thread may need
         with conversation.lock:
             view = conversation.view
-            call = self._with_limits(call)
             return compact(
                 view,
                 self._get_policy(answerer),
-                call,
+                self._with_limits(call),
                 conversation.freeze_measures(view),
                 now=conversation.stamps.now(),
                 new_id=conversation.stamps.new_id,
@@ -223,9 +222,8 @@ class CompactionRunner:
         """Returns what a compaction would decide and plan. Changes nothing and calls no model."""
         conversation = self._conversation
         with conversation.lock:
-            policy = self._get_policy(answerer)
             call = self._with_limits(self.validate_call(call))
-            return preview(conversation.view, policy, call, conversation.get_measures())
+            return preview(conversation.view, self._get_policy(answerer), call, conversation.get_measures())
 
     def get_redo_effects(
         self, block: str, request: RedoRequest, answerer: Answerer | None = None
