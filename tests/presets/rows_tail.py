@@ -249,7 +249,8 @@ ROWS: tuple[Row, ...] = (
         ("tail.A32",),
         "append_compaction(summary, first_kept_entry_id, tokens_before, details)",
         _SESSION + ".append_compaction",
-        "appends a summary as a Block; gives the Outcome. It must be smaller than what it replaces (law 4)",
+        "appends a summary as a Block; gives the Outcome. `details` may be a mapping. "
+        "It must be smaller than what it replaces (law 4)",
     ),
     Row(
         ("tail.A32", "tail.A38", "tail.W14"),
