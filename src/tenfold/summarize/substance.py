@@ -37,12 +37,12 @@ _UNSPACED = ("zh", "ja")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def explain_rubbish(text: str, headings: Sequence[str], *, source: SourceText) -> str:
+def explain_rubbish(text: str, headings: Sequence[str], *, source: SourceText, prompt: str = "") -> str:
     """Explains why a text is a summary of nothing: a few characters, or words in no sentence and of no source.
 
-    "" if it may be one. A sentence in a known language may be one, however little it says.
+    "" if it may be one. A sentence in a known language may be one, however little it says, unless the `prompt` has it.
     """
-    content = _remove_headings(text, headings)
+    content = remove_template(text, headings, prompt)
     letters = sum(map(str.isalnum, content))
     if letters < MIN_LETTERS:
         return f"{letters} letters of text, a summary has {MIN_LETTERS} or more"
@@ -52,13 +52,13 @@ def explain_rubbish(text: str, headings: Sequence[str], *, source: SourceText) -
 
 
 def find_shortfalls(
-    text: str, headings: Sequence[str], *, source: SourceText, allotment: int, count: Count
+    text: str, headings: Sequence[str], *, source: SourceText, allotment: int, count: Count, prompt: str = ""
 ) -> Iterator[str]:
-    """Yields why a text is no summary of its source. `headings` are those that were asked for."""
+    """Yields why a text is no summary of its source. `headings` are those that the `prompt` asked for."""
     asked_for = {heading.lower() for heading in headings}
     if asked_for and asked_for.isdisjoint(line.strip().lower() for line in text.split("\n")):
         yield f"none of the {len(headings)} headings is there"
-    content = _remove_headings(text, headings)
+    content = remove_template(text, headings, prompt)
     size, least = sum(count([content])), min(MIN_CONTENT_TOKENS, allotment // 4)
     if size < least:
         least = min(least, sum(count([source.text])) // 4)
@@ -68,10 +68,35 @@ def find_shortfalls(
         yield problem
 
 
-def _remove_headings(text: str, headings: Sequence[str]) -> str:
-    """Removes the lines that say nothing: headings, and that nothing is known."""
-    empty = {*(heading.lower() for heading in headings), EMPTY_SECTION}
-    return "\n".join(line for line in text.split("\n") if line.strip().lower() not in empty)
+def remove_template(text: str, headings: Sequence[str], prompt: str) -> str:
+    """Removes what is no content: headings, "none", and under headings what a model left of its template.
+
+    That is a line that the prompt has, one that is all in brackets, and one that says the same under another heading
+    but for the heading's own name: "Fill in the errors here".
+    """
+    names = {heading.strip().lower(): _fold_words(heading) for heading in headings}
+    asked, section = f" {_fold_words(prompt)} ", ""
+    lines: list[tuple[str, str]] = []
+    sections_by_frame: dict[str, set[str]] = {}
+    for line in text.split("\n"):
+        key = line.strip().lower()
+        section = names.get(key, section)
+        words = _fold_words(line)
+        is_template = bool(section and words) and (_PLACEHOLDER.fullmatch(line) is not None or f" {words} " in asked)
+        if key in names or key == EMPTY_SECTION or is_template:
+            continue
+        frame = f" {words} ".replace(f" {section} ", "\n") if section else ""
+        lines.append((line, frame))
+        if "\n" in frame:
+            sections_by_frame.setdefault(frame, set()).add(section)
+    return "\n".join(line for line, frame in lines if len(sections_by_frame.get(frame, ())) < 2).strip()
+
+
+_PLACEHOLDER = re.compile(r"[\s\-*+\u2022\d.)]*(?:\[.*\]|<.*>|\{.*\})[\s.]*")
+
+
+def _fold_words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower().replace("&", " and ")))
 
 
 def _explain_foreign_words(content: str, source: SourceText) -> str | None:
