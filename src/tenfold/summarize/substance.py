@@ -24,16 +24,13 @@ LEAST_SHARED, LEAST_SHARED_WITHOUT_SENTENCES = 0.25, 0.6
 """The part of its words that a summary shares with a long source in the same language, and that one without sentences
 does. Half of the words of any other text occur in a long source. The two summaries of a recorded session that were made
 by another tool share 0.92 and 0.94."""
-LONG_SOURCE, SHORT_SOURCE_SHARE = 1_500, 0.25
-"""Different words of a source that is long, and what a short one asks for at least of the above: it has few words, so
-a true summary finds others, and an unrelated text hardly any of them."""
-PAIR_SHARE = 0.5
-"""What is asked for of the above where pairs of characters are compared: the same words stand beside other ones."""
+LONG_SOURCE = 1_500
+"""Different words of a source that is long. A shorter one asks for less of the above: it has few words, so a true
+summary finds others, and an unrelated text hardly any of them."""
 GRACE_WORDS = 1.5
 """So many words less than its share a text may have in common with its source: a few words tell little. One it has."""
 FOREIGN_SHARE = 0.1
 """The part of its words with letters that the source does not have, from which on a text is in another language."""
-_UNSPACED = ("zh", "ja")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -105,8 +102,7 @@ def _explain_foreign_words(content: str, source: SourceText) -> str | None:
     if not source.language or language not in ("", source.language):
         return None
     least = LEAST_SHARED if language else LEAST_SHARED_WITHOUT_SENTENCES
-    least *= min(max(len(source.stems) / LONG_SOURCE, SHORT_SOURCE_SHARE), 1)
-    least *= PAIR_SHARE if language in _UNSPACED else 1
+    least *= min(len(source.stems) / LONG_SOURCE, 1)
     shared = len(words & source.stems)
     is_shared = shared >= max(least * len(words) - GRACE_WORDS, 1)
     if is_shared or _has_foreign_letters(content, source):
