@@ -16,8 +16,9 @@ from tenfold.summarize.headings import EMPTY_SECTION
 from tenfold.summarize.negation import detect_language, find_stems
 from tenfold.text.excerpts import Count
 
-MIN_LETTERS, MIN_RANDOM_WORDS = 4, 3
-"""Letters and digits below its headings that any summary has, and different words from which on they can be random."""
+MIN_LETTERS, MIN_RANDOM_WORDS = 4, 8
+"""Letters and digits below its headings that any summary has, and different words from which on they can be random: a
+sentence of fewer may be a summary in words of its own."""
 MIN_CONTENT_TOKENS = 20
 """Tokens below its headings that a summary has at least; of a smaller allotment or source it is a quarter."""
 LEAST_SHARED, LEAST_SHARED_WITHOUT_SENTENCES = 0.25, 0.6
