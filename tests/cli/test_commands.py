@@ -188,6 +188,27 @@ def test_undo_gives_the_view_back_and_keeps_the_log(tenfold: Cli, pi: Path) -> N
     tenfold.run_ok("verify")
 
 
+def test_sizes_are_shown_as_the_provider_counts_them(tenfold: Cli, tmp_path: Path) -> None:
+    """Old Blocks were shown by the counter, beside a line with what the provider counts."""
+    said = {"role": "user", "content": [{"type": "text", "text": "Go on. " + "All of it went well. " * 400}]}
+    lines: list[dict[str, object]] = [{"type": "session", "id": "s", "cwd": "/w", "version": 1}]
+    for tokens in range(40_000, 100_000, 10_000):
+        usage = {"input": tokens, "output": 9, "cacheRead": 0, "cacheWrite": 0, "totalTokens": tokens + 9}
+        answer = {"role": "assistant", "model": "gpt-4o", "provider": "openai", "stopReason": "stop", "usage": usage}
+        answer |= {"content": [{"type": "text", "text": "Done."}]}
+        lines += [{"type": "message", "message": said}, {"type": "message", "message": answer}]
+    file = tmp_path / "s.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+    outcome = tenfold.run_json("compact", file, "--window", "100000")
+    assert outcome["status"] == "compacted"
+    sizes = f"{outcome['tokens_before']:,} -> {outcome['tokens_after']:,} tokens"
+    assert tenfold.run_json("show", "last")["tokens_in_view"] < outcome["tokens_after"], "two units"
+    assert sizes in tenfold.run_ok("show", "last").out
+    assert sizes in tenfold.run_ok("diff", "last").out
+    undone = tenfold.run_ok("undo", "last").out
+    assert f"{outcome['tokens_before']:,} tokens again, instead of {outcome['tokens_after']:,}" in undone
+
+
 def test_a_pinned_message_stays_through_every_compaction(tenfold: Cli, pi: Path) -> None:
     session = tenfold.run_json("compact", pi, "--window", "200000")["session"]
     rows = tenfold.run_json("show", session)["timeline"]

@@ -30,8 +30,12 @@ NUMBERS: dict[str, tuple[str, ...]] = {
     "threshold": _build_ids("threshold", ("", 27), ("W", 9), ("D", 10)),
     "clip": _build_ids("clip", ("", 22), ("X", 9), ("D", 5)),
 }
-"""The numbers of each design's page: behaviours, the defects that must not be inherited, and what the document claims
-besides (D)."""
+"""The numbers of each design's page: behaviours, the defects that must not be inherited (`_DEFECTS`), and what the
+document claims besides (D)."""
+
+_DEFECTS = ("tail.W", "tiers.X", "blocks.Y", "threshold.W", "clip.X")
+_DEFECT_VERDICT = "differs: a defect of the original, not inherited"
+_PUBLISHED_VERDICT = "as published"
 
 _TITLES = {
     "tail": "cut point, retained tail, iterative summary",
@@ -44,7 +48,8 @@ _INTRODUCTION = """# The presets
 
 Each preset reproduces one published design on Tenfold's engine: its constants, texts and behaviours, without its
 defects. The first table of each says where to find what the design's users know by name; the second, which test covers
-which number of the design's page.
+which number of the design's page, and whether it holds as published. Where it does not, the reason stands there: a law
+(docs/laws.md) would be broken, or the original has a defect.
 
 Written by `python -m tests.presets.page --write` from the rows and the tests in `tests/presets`.
 """
@@ -76,6 +81,15 @@ def find_marked_tests(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
                 yield node.name, tuple(ast.literal_eval(arg) for arg in mark.args)
 
 
+def find_verdict(number: str) -> str:
+    """Whether a claim holds as published, by what the rows say of it; the reason where it does not."""
+    if number.startswith(_DEFECTS):
+        return _DEFECT_VERDICT
+    rows = load_rows(number.partition(".")[0])
+    reasons = [reason for row in rows for differing, reason in row.differs if differing == number]
+    return f"differs: {'; '.join(reasons)}" if reasons else _PUBLISHED_VERDICT
+
+
 def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
@@ -94,10 +108,10 @@ def render_page() -> str:
             where = f"`{row.path}`" if row.path else ""
             short = ", ".join(i.partition(".")[2] for i in row.ids)
             parts.append(f"| {short} | {_escape_cell(row.name)} | {where} | {_escape_cell(row.meaning)} |")
-        parts.append("\n| number | covered by |\n|---|---|")
+        parts.append("\n| number | covered by | verdict |\n|---|---|---|")
         for each in numbers:
             names = ", ".join(f"`{name}`" for name in tests.get(each, ["**missing**"]))
-            parts.append(f"| {each.partition('.')[2]} | {names} |")
+            parts.append(f"| {each.partition('.')[2]} | {names} | {_escape_cell(find_verdict(each))} |")
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
 

@@ -7,8 +7,11 @@ from tests.presets.row import Row
 _HERE = "tenfold.designs.blocks"
 
 
-def _make_row(ids: str, name: str, path: str, meaning: str, example: str = "") -> Row:
-    return Row(tuple(f"blocks.{i}" for i in ids.split()), name, f"{_HERE}.{path}" if path else "", meaning, example)
+def _make_row(ids: str, name: str, path: str, meaning: str, example: str = "", differs: str = "") -> Row:
+    """A row. `differs` is the reason why the one number in `ids` is not as published."""
+    numbers = tuple(f"blocks.{i}" for i in ids.split())
+    where = f"{_HERE}.{path}" if path else ""
+    return Row(numbers, name, where, meaning, example, ((numbers[0], differs),) if differs else ())
 
 
 ROWS: tuple[Row, ...] = (
@@ -209,6 +212,7 @@ ROWS: tuple[Row, ...] = (
         "level 2, `[Summary] `",
         "tenfold.plan.stages.step_lines.build_step_line",
         "a stage `EarlierLinesStage`; a long text is cut, not replaced by a phrase",
+        differs=(("blocks.C13", "a long text is cut, since a phrase in its place says nothing of it: a defect"),),
     ),
     Row(
         ("blocks.C14", "blocks.Y7"),
@@ -306,6 +310,7 @@ ROWS: tuple[Row, ...] = (
         "compact_session_loops",
         "the arguments in the published order; compacts whatever the trigger says, and says `nothing` where the loops "
         "are as compact as they are to be: a Block that saves no token would break law 4",
+        differs="it says `nothing` where the loops are as compact as they are to be: it would save nothing (law 4)",
     ),
     _make_row(
         "C21 Y1 Y3",
@@ -319,6 +324,7 @@ ROWS: tuple[Row, ...] = (
         "build_context_from_session",
         "`config` and `max_context_tokens` as published; the scope holds before any compaction too. Requests of "
         "`Session.before_model` hold the whole view until the next Block: hiding a loop without one would break law 2",
+        differs="what is sent holds the whole view until the next Block, since nothing is hidden without one (law 2)",
     ),
     _make_row(
         "C22 Y9", "`resolve_scope`", "resolve_scope", "by what each loop takes compacted, the current one charged first"

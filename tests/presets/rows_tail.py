@@ -24,6 +24,7 @@ ROWS: tuple[Row, ...] = (
         "the keywords of the preset's function, `retain_recent_tokens` among them; sizes are clamped to the window: "
         "with a reserve of the whole window the published formula acts at every check, which law 6 forbids",
         "it.__kwdefaults__['reserve_tokens'] == 8192 and it.__kwdefaults__['keep_recent_tokens'] == 16384",
+        (("tail.A3", "sizes are clamped to the window: a reserve of all of it would act at every check (law 6)"),),
     ),
     Row(
         ("tail.A2",),
@@ -93,6 +94,7 @@ ROWS: tuple[Row, ...] = (
         "no model, Already compacted, Nothing to compact, Compaction cancelled",
         "tenfold.record.ask.Outcome",
         "reasons of an Outcome, not exceptions; a manual run during another fails at once",
+        differs=(("tail.A7", "reasons of an Outcome, not exceptions"),),
     ),
     Row(
         ("tail.A8", "tail.A9"),
@@ -249,7 +251,9 @@ ROWS: tuple[Row, ...] = (
         ("tail.A32",),
         "append_compaction(summary, first_kept_entry_id, tokens_before, details)",
         _SESSION + ".append_compaction",
-        "appends a summary as a Block; gives the Outcome. It must be smaller than what it replaces (law 4)",
+        "appends a summary as a Block; gives the Outcome. `details` may be a mapping. "
+        "It must be smaller than what it replaces (law 4)",
+        differs=(("tail.A32", "a summary that is not smaller than what it replaces is refused (law 4)"),),
     ),
     Row(
         ("tail.A32", "tail.A38", "tail.W14"),
@@ -302,6 +306,7 @@ ROWS: tuple[Row, ...] = (
         "the first cancel stops, the last result wins and is stored word for word, marked in `Block.supplied`. One "
         "that is not smaller than what it replaces fails (law 4), as does one that begins inside a step (law 3)",
         "it(cancel=True).cancel and it().compaction is None",
+        (("tail.A37", "one that is not smaller (law 4) or that begins inside a step (law 3) fails"),),
     ),
     Row(
         ("tail.A36", "tail.A38"),

@@ -117,6 +117,7 @@ ROWS: tuple[Row, ...] = (
         "model's own vocabulary it is what is known of the model's family",
         "__import__('tenfold.designs.threshold', fromlist=['x']).new().add('a', None, it(2.5))"
         ".strategies['a'].policy.estimator.factor == 2.5",
+        (("threshold.7", "the document's other value, 1.5, is not followed: its own simulations overflow with it"),),
     ),
     Row(
         ("threshold.9", "threshold.10"),
@@ -138,6 +139,7 @@ ROWS: tuple[Row, ...] = (
         "tenfold.view.fold.View",
         "the view: what a Block covers is shown as its summary, whatever the host resends; found by entry, "
         "not by count",
+        differs=(("threshold.20", "what is covered is found by entry, not by count"),),
     ),
     Row(
         ("threshold.12", "threshold.W1", "threshold.D5"),
@@ -228,7 +230,8 @@ ROWS: tuple[Row, ...] = (
         "__context_guard_summary_, ..._summarized_at_, ..._contents_at_compaction_, ..._real_tokens_, "
         "..._last_heuristic_",
         _D + "export_state",
-        "the keys with the agent's name behind each; the hooks write them into `Context.state`",
+        "the keys with the agent's name behind each; the hooks write them into `Context.state`. One more of ours, "
+        "`..._log_`, holds the rest of what a restart needs",
         "callable(it)",
     ),
     Row(
@@ -239,6 +242,7 @@ ROWS: tuple[Row, ...] = (
         "summary and the report in `Context.state`; a list that begins with a summary, ours or the original's, "
         "holds no words of the user there (law of trust)",
         "it({'__context_guard_real_tokens_a': 700.0}, 'a').real_tokens == 700",
+        (("threshold.D6", "a summary whose words nobody can vouch for holds no words of the user (law of trust)"),),
     ),
     Row(
         ("threshold.23", "threshold.W2"),

@@ -122,6 +122,7 @@ ROWS: tuple[Row, ...] = (
         'has "system"; in the middle of a list many providers refuse that, so as a default it would break law 3',
         "it(__import__('tenfold.meter.counters').meter.counters.CharacterCounter(), "
         "summary_role='system').summary.role == 'system'",
+        (("tiers.B11", "the default is a user message: many providers refuse a system one inside a list (law 3)"),),
     ),
     Row(
         ("tiers.B12",),
@@ -214,6 +215,7 @@ ROWS: tuple[Row, ...] = (
         "the trailing hint `[ctx 64k/128k]`",
         "",
         "not built: a hint that changes with every call breaks the cached prefix. `format_status_line` is for people",
+        differs=(("tiers.B20", "not built: a hint that changes with every call breaks the cached prefix"),),
     ),
     Row(
         ("tiers.X9", "tiers.X10"),

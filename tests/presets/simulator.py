@@ -7,6 +7,7 @@ are the calls that the summariser got, not the steps after the first compaction.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -93,6 +94,7 @@ class Ran(Struct, frozen=True):
     session: Session
     overflows: tuple[int, ...] = ()
     called_turns: tuple[int, ...] = ()
+    reals: tuple[int, ...] = ()
 
 
 def make_text(size: int, seed: int) -> str:
@@ -105,19 +107,24 @@ class Host:
     """Keeps the raw list, and calls the guard's hooks around each model step."""
 
     def __init__(self, setup: Setup, *options: Option) -> None:
-        self.setup = setup
+        self.setup, self.options = setup, options
         self.model = ScriptedModel([ScriptedReply(setup.summary)], repeat=True)
-        self.guard = ContextGuard().add(
-            "agent", self.model, with_max_tokens(setup.window), *options, counter=CharacterCounter()
-        )
-        self.plugin = self.guard.plugin_config()
         self.context = Context("agent", "s")
+        self.restart()
         self.contents: list[dict[str, Any]] = []
         self.reals: list[int] = []
         self.called: list[int] = []
         self.called_turns: list[int] = []
         self.outcomes: list[Outcome] = []
         self.overflows: list[int] = []
+
+    def restart(self) -> None:
+        """Goes on in another process: nothing is left but the host's list and its state, which were stored as JSON."""
+        self.guard = ContextGuard().add(
+            "agent", self.model, with_max_tokens(self.setup.window), *self.options, counter=CharacterCounter()
+        )
+        self.plugin = self.guard.plugin_config()
+        self.context = Context("agent", "s", json.loads(json.dumps(self.context.state)))
 
     @property
     def session(self) -> Session:
@@ -171,13 +178,15 @@ class Host:
         self.run_step([{"type": "text", "text": make_text(REPLY, number)}])
 
 
-def run(setup: Setup, *options: Option) -> Ran:
-    """Runs a row to its end."""
+def run(setup: Setup, *options: Option, restart_every: int = 0) -> Ran:
+    """Runs a row to its end. With `restart_every`, the process is another one after so many turns."""
     host = Host(setup, *options)
     for number in range(1, setup.turns + 1):
         before = len(host.called)
         host.run_turn(number)
         host.called_turns.extend([number] * (len(host.called) - before))
+        if restart_every and number % restart_every == 0:
+            host.restart()
     session = host.session
     entries = session.address.store.read_entries(session.address.namespace, session.address.session)
     attempts = tuple(e for e in entries if isinstance(e, Attempt))
@@ -192,6 +201,7 @@ def run(setup: Setup, *options: Option) -> Ran:
         session,
         tuple(host.overflows),
         tuple(host.called_turns),
+        tuple(host.reals),
     )
 
 

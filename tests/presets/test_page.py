@@ -7,7 +7,16 @@ import re
 
 import pytest
 
-from tests.presets.page import HERE, NUMBERS, PAGE, find_covering_tests, find_marked_tests, load_rows, render_page
+from tests.presets.page import (
+    HERE,
+    NUMBERS,
+    PAGE,
+    find_covering_tests,
+    find_marked_tests,
+    find_verdict,
+    load_rows,
+    render_page,
+)
 from tests.presets.row import Row
 
 ALL = [(preset, row) for preset in NUMBERS for row in load_rows(preset)]
@@ -43,6 +52,18 @@ def test_every_number_has_a_row_and_a_test(preset: str) -> None:
     named = {i for row in load_rows(preset) for i in row.ids}
     assert sorted(set(NUMBERS[preset]) - named) == []
     assert sorted(set(NUMBERS[preset]) - set(find_covering_tests())) == []
+
+
+@pytest.mark.parametrize("preset", NUMBERS)
+def test_every_number_has_a_verdict_and_what_differs_a_reason(preset: str) -> None:
+    rows = load_rows(preset)
+    assert all(number in row.ids and reason for row in rows for number, reason in row.differs)
+    verdicts = {number: find_verdict(number) for number in NUMBERS[preset]}
+    assert all(v == "as published" or v.startswith("differs: ") for v in verdicts.values())
+    differing = {number for row in rows for number, _ in row.differs}
+    assert all(verdicts[number].startswith("differs: ") for number in differing)
+    for row in rows:
+        assert row.differs or not re.search(r"\blaws? (?:\d|of )", row.meaning), "a broken law is a difference"
 
 
 def test_no_test_carries_more_than_three_numbers_or_one_that_does_not_exist() -> None:

@@ -485,6 +485,16 @@ def test_what_was_shown_of_a_compaction_does_not_change_with_later_reports() -> 
     assert session.get_provider_tokens(old)[0] == round(reading.floor + reading.slope * block.tokens_before)
 
 
+@pytest.mark.spec("tail.A21", "tail.A12")
+def test_what_is_tried_against_the_reports_is_told_in_what_the_provider_counts() -> None:
+    """The reason had our own count, "162,626 tokens ... down to 8,000", and the sizes beside it the provider's."""
+    session = make_reported_session(300_000)
+    outcome = session.compact(session.build_call(window=8_000))
+    assert outcome.status == "compacted"
+    assert outcome.reason.startswith(f"{outcome.tokens_before:,} tokens (")
+    assert outcome.reason.endswith(f"down to {outcome.target:,}")
+
+
 def _listen(starts: list[CompactionStart]) -> Extension:
     extension = Extension("watch")
     extension.on(CompactionStart)(starts.append)

@@ -144,3 +144,21 @@ def test_code_writes_what_is_due_before_three_messages_and_six_answers_and_a_per
     call = replace(host.session.build_call(window=setup.window), demand="manual")
     assert host.session.compact(call).status == "compacted"
     assert len(host.model.asks) == asked + 1
+
+
+RESTARTED = (
+    "hidden 70%", "hidden 70% with tools", "hidden 85%", "hidden 90%", "hidden 92% with tools", "hidden 110%",
+    "hidden 30% at every other step with tools", "hidden 50% for 3 steps", "hidden up to 120% with tools", "none",
+    "ratio 4", "hidden 60% with large results", "always 5,000",
+)  # fmt: skip
+
+
+@pytest.mark.spec("threshold.22", "threshold.27", "threshold.D6")
+@pytest.mark.parametrize("name", RESTARTED)
+def test_a_restart_with_the_state_alone_changes_nothing(name: str) -> None:
+    """With 90 % hidden 10 requests in 100 turns were too large, with 110 % the summariser was called 16 times."""
+    setup = replace(SETUPS[name], turns=60)
+    plain, restarted = run(setup), run(setup, restart_every=5)
+    assert restarted.reals == plain.reals
+    assert restarted.called == plain.called
+    assert [(o.status, o.reason) for o in restarted.outcomes] == [(o.status, o.reason) for o in plain.outcomes]

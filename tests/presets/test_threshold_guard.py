@@ -199,6 +199,7 @@ def test_the_published_keys_come_back_from_json_with_floats() -> None:
     assert sorted(state) == [
         "__context_guard_contents_at_compaction_agent",
         "__context_guard_last_heuristic_agent",
+        "__context_guard_log_agent",
         "__context_guard_real_tokens_agent",
         "__context_guard_summarized_at_agent",
         "__context_guard_summary_agent",

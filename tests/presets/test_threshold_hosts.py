@@ -33,19 +33,28 @@ def make_summariser() -> ScriptedModel:
 # -- state that outlives the process -----------------------------------------------------------------------------------
 
 
+OWN_KEY = "__context_guard_log_agent"
+
+
 @pytest.mark.spec("threshold.22", "threshold.20", "threshold.D6")
-def test_after_a_restart_the_stored_summary_stands_for_what_it_covers() -> None:
-    """The host resends everything, and the guard's own store is gone."""
+@pytest.mark.parametrize("log", ["ours", "none", "damaged"])
+def test_after_a_restart_the_stored_summary_stands_for_what_it_covers(
+    log: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The host resends everything, and the guard's own store is gone. The published keys alone are enough for it."""
     state: dict[str, Any] = {}
     contents = [{"role": "user", "content": RULE}, *make_talk(10)]
     make_guard().plugin_config().before_model(Context("agent", "s", state), {"messages": list(contents)})
     assert state["__context_guard_summary_agent"].startswith("## Current State")
     contents += [{"role": "assistant", "content": "It is done."}, {"role": "user", "content": "And now?"}]
     model, kept = make_summariser(), json.loads(json.dumps(state))
+    if log != "ours":
+        kept[OWN_KEY] = {"none": "", "damaged": kept[OWN_KEY][:-9]}[log]
     again = make_guard(model=model)
     request = {"messages": list(contents)}
     again.plugin_config().before_model(Context("agent", "s", kept), request)
     assert not model.asks, "the summary is known"
+    assert bool(caplog.records) == (log == "damaged"), "it is said"
     assert "Going on very well" in dump_messages(request)
     assert request["messages"][2:] == contents[-2:]
     session = again.strategies["agent"].get_session(Context("agent", "s"))

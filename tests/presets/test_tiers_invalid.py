@@ -14,7 +14,8 @@ from tenfold.record.ask import Outcome
 from tenfold.record.message import Message
 from tenfold.session import Session
 from tenfold.summarize.evidence import build_source
-from tenfold.summarize.structure import STRUCTURES
+from tenfold.summarize.prompt_files import load_prompts
+from tenfold.summarize.structure import STRUCTURES, render_guide
 from tenfold.summarize.substance import find_shortfalls
 from tenfold.summarize.write import SummarySettings
 from tests.engine.making import COUNTER, FILLER, get_blocks, make_reply, make_user_message, open_session
@@ -34,6 +35,10 @@ def put_under_headings(*texts: str) -> str:
     return "\n".join(f"{heading}\n{texts[at % len(texts)]}\n" for at, heading in enumerate(SEVEN))
 
 
+def put_names_under_headings(form: str) -> str:
+    return "\n".join(f"{heading}\n{form.format(heading.removeprefix('## ').lower())}\n" for heading in SEVEN)
+
+
 def draw_words(count: int) -> str:
     return " ".join(islice(cycle(_WORD_TEXT.split()), count * 7, count * 8))
 
@@ -51,6 +56,12 @@ INVALID = {
     ),
     "a few random words under the headings": ScriptedReply(text=put_under_headings(*_FEW, *_FEW[:3])),
     "words that say nothing": ScriptedReply(text=put_under_headings("the " * 30)),
+    "its template": ScriptedReply(text=put_names_under_headings("[Fill in {} here]")),
+    "its template without brackets": ScriptedReply(text=put_names_under_headings("- Describe the **{}** of the work.")),
+    "its template with the same place everywhere": ScriptedReply(text=put_under_headings("[what the work is about]")),
+    "what it was told to write": ScriptedReply(
+        text=render_guide(SEVEN, load_prompts()["sections"]).partition("\n\n")[2]
+    ),
     "random words in sentences": ScriptedReply(
         text=put_under_headings(*(f"The {draw_words(n)} is with the {draw_words(n + 1)}." for n in range(9, 16)))
     ),
@@ -86,6 +97,20 @@ ENGLISH = (
     "They decided against a second column.", "The customer wants short sentences everywhere.",
     "Next, the remaining letters have to be proofread.",
 )  # fmt: skip
+
+
+TALK = """Fill in the form here: the state of the task, files, tools, history, errors, decisions, what the user gave as
+guidance, the next steps. Describe the work and what it is about: each path that was read, written or edited, with what
+matters, and what solved a problem or that it is still open."""
+
+
+@pytest.mark.spec("tiers.D3", "tiers.B10")
+@pytest.mark.parametrize("why", [why for why in INVALID if why.startswith(("its template", "what it was told"))])
+def test_an_echoed_template_says_nothing_even_where_the_conversation_has_its_words(why: str) -> None:
+    history = [(make_user_message if n % 2 == 0 else make_reply)(f"{n}: {TALK} {FILLER * 3}") for n in range(60)]
+    _, outcome = compact_history(INVALID[why], history)
+    assert outcome.rung != "model"
+    assert "of text, a summary has 20 or more" in outcome.reason
 
 
 @pytest.mark.spec("tiers.D3")

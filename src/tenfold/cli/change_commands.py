@@ -46,14 +46,16 @@ def undo(
     with open_cli_store(store) as place:
         row = find_session(place, session, namespace=namespace)
         opened_session = open_session(place, row, namespace=namespace, config=load_settings())
-        before = opened_session.take_reading().estimate
+        before = opened_session.take_reading()
         block = opened_session.undo()
-        after = opened_session.take_reading().estimate
+        after = opened_session.take_reading()
     if json:
-        record = {"session": row.info.id, "undone": block, "tokens_before": before, "tokens_after": after}
+        sizes = {"tokens_before": before.estimate, "tokens_after": after.estimate}
+        record = {"session": row.info.id, "undone": block, **sizes}
         print_json(msgspec.json.encode(record))
     else:
-        show(f"undone: block {format_id(block)}; the view has {after:,} tokens again, instead of {before:,}")
+        sizes_text = f"{after.tokens:,} tokens again, instead of {before.tokens:,}"
+        show(f"undone: block {format_id(block)}; the view has {sizes_text}")
 
 
 def pin(

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from tenfold.cli.console import format_id, get_width, is_terminal, print_json, print_table, show
-from tenfold.cli.show_command import get_live_blocks
+from tenfold.cli.show_command import get_live_blocks, render_block_sizes
 from tenfold.cli.store_access import (
     JsonOption,
     NamespaceOption,
@@ -71,12 +71,13 @@ def diff(
         hidden, kept_count = _find_hidden(opened_session.view.path, opened_session.view.state.live_blocks[-1])
         substitutes = [s for r in block.replacements for s in r.shown_items if isinstance(s, Substitute)]
         facts = list_facts(block, opened_session.view)
+        sizes = render_block_sizes(opened_session, block)
     if json:
         print_json(_encode_diff(row.info.id, block, hidden, substitutes, facts))
         return
     max_lines = limit or (_TERMINAL_LIMIT if is_terminal() else len(hidden) + len(facts) + 1)
     show(
-        f"block {format_id(block.id)}: {block.tokens_before:,} -> {block.tokens_after:,} tokens, {kept_count:,} "
+        f"block {format_id(block.id)}: {sizes}, {kept_count:,} "
         f"{'message stays as it was' if kept_count == 1 else 'messages stay as they were'}, {len(hidden):,} hidden or "
         f"shortened, rung {block.rung}",
         style="bold",

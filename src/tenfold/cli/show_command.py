@@ -129,13 +129,19 @@ def _print_heading(row: SessionRow, session: Session, sizes: _SessionSizes, bloc
         show(f"the provider counts {render_reading(sizes.reading)}")
     for block in blocks:
         show(
-            f"Block {format_id(block.id)} by {block.policy}: {block.tokens_before:,} -> {block.tokens_after:,} tokens "
+            f"Block {format_id(block.id)} by {block.policy}: {render_block_sizes(session, block)} "
             f"({to_one_line(block.reason, 60)}, rung {block.rung})"
         )
         if block.receipt is not None:
             show(f"  money: {explain_receipt(block.receipt, _count_requests_after(session.view, block, blocks))}")
     if session.view.state.undone:
         show("the newest compaction was undone")
+
+
+def render_block_sizes(session: Session, block: Block) -> str:
+    """Renders the size of the view before and after a Block, as the provider counts it."""
+    before, after = session.get_provider_tokens(block)
+    return f"{before:,} -> {after:,} tokens"
 
 
 def get_live_blocks(session: Session) -> list[Block]:

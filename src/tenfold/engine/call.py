@@ -22,7 +22,8 @@ class Call(Struct, frozen=True):
     the tokens that are sent besides the view: a system prompt and tools that are no messages of it. `calibration` is
     what providers reported so far. With `has_before_hooks`, the before-hooks are consulted once there is a plan.
     `limits` are the policy's limits for this window and floor, if the caller has computed them already. `rates` are
-    the prices of the model that reads the view, None where they are not known.
+    the prices of the model that reads the view, None where they are not known. `supplied` names a summary that the
+    caller has already, so that another one is another demand.
     """
 
     demand: Demand = "manual"
@@ -38,6 +39,7 @@ class Call(Struct, frozen=True):
     run: str = ""
     limits: Limits | None = None
     rates: Rates | None = None
+    supplied: str = ""
 
 
 def measure_no_media(_: View) -> MediaTokens:
@@ -58,6 +60,8 @@ class Measures(Struct, frozen=True):
 
 def describe_demand(call: Call) -> str:
     """Describes the demand as a Block records it. Two equal ones with no message between count as one (law 6)."""
+    if call.supplied:
+        return f"{call.demand}, summary {call.supplied} supplied"
     if call.to is not None:
         return f"{call.demand} to {call.to:,}"
     return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand

@@ -382,8 +382,18 @@ def make_decision(draft: Draft, measured: Measured) -> Decision:
     for other in (reading, *others):
         tried = _decide_by(draft, measured, other, widest)
         if tried.should_act:
-            return replace(tried, doubt=decision.reason, already_recorded=decision.already_recorded)
+            reason = tried.reason if other is reading else _explain_try(reading, widest, tried)
+            return replace(tried, reason=reason, doubt=decision.reason, already_recorded=decision.already_recorded)
     return decision
+
+
+def _explain_try(reading: Reading, limits: Limits, tried: Decision) -> str:
+    """Explains what is tried against the Reading, in the tokens that the Reading gives."""
+    how = f"{reading.source}, floor {reading.floor:,} + {reading.slope:.2f} x {reading.estimate:,}"
+    return (
+        f"{reading.tokens:,} tokens ({how}) are above the hard limit of {limits.hard:,}, and so is the least that must "
+        f"stay: down to {reading.convert_size(tried.target):,}"
+    )
 
 
 def find_reported_slope(call: Call, policy: Policy) -> tuple[float, ...]:

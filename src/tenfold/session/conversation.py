@@ -114,6 +114,11 @@ class Conversation:
         """What the providers' usage reports have taught on this path."""
         return self._cursor.calibration
 
+    def use_calibration(self, calibration: Calibration) -> None:
+        """Takes what reports have taught elsewhere, for a log whose answers do not hold them."""
+        with self.lock:
+            self._cursor.calibration = calibration
+
     def count_uncompacted(self) -> int:
         """Counts the tokens of the whole path with no Block applied. A target such as 10% is a share of this number."""
         with self.lock:

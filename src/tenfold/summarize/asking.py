@@ -57,7 +57,8 @@ def build_context(task: SummaryTask, settings: SummarySettings, count: Count, kn
         headings = ()
     earlier = "\n".join((*task.earlier_texts, task.context, known))
     source = build_source(task.items, task.facts, earlier, (task.focus, settings.instructions))
-    expected = Expectation(source, task.allotment, headings, is_strict=settings.is_strict)
+    prompt = f"{getattr(settings, task.purpose)}\n{render_guide(headings, settings.sections)}"
+    expected = Expectation(source, task.allotment, headings, is_strict=settings.is_strict, prompt=prompt)
     return WritingContext(task, settings, count, expected, headings)
 
 

@@ -42,7 +42,7 @@ class CheckFailure(Struct, frozen=True):
 
 
 class Expectation(Struct, frozen=True):
-    """What a summary is checked against: its source, its allotment in tokens, and the headings the prompt asked for.
+    """What a summary is checked against: its source, its allotment in tokens, and the headings the `prompt` asked for.
 
     With `is_strict`, a text that is no summary by itself cannot be mended: see `SummarySettings.is_strict`.
     """
@@ -51,6 +51,7 @@ class Expectation(Struct, frozen=True):
     allotment: int
     headings: tuple[str, ...] = ()
     is_strict: bool = False
+    prompt: str = ""
 
 
 def check_summary(text: str, *, finish: str, expected: Expectation, count: Count) -> tuple[CheckFailure, ...]:
@@ -91,10 +92,11 @@ def check_summary(text: str, *, finish: str, expected: Expectation, count: Count
 
 def _find_missing_substance(text: str, expected: Expectation, count: Count) -> Iterable[str]:
     """Yields why a text is no summary at all, by the policy's measure."""
-    headings, source = expected.headings, expected.source
+    headings, source, prompt = expected.headings, expected.source, expected.prompt
     if expected.is_strict:
-        yield from find_shortfalls(text, headings, source=source, allotment=expected.allotment, count=count)
-    elif problem := explain_rubbish(text, headings, source=source):
+        allotment = expected.allotment
+        yield from find_shortfalls(text, headings, source=source, allotment=allotment, count=count, prompt=prompt)
+    elif problem := explain_rubbish(text, headings, source=source, prompt=prompt):
         yield problem
 
 

@@ -48,6 +48,7 @@ from tenfold.record.message import Message, Text, get_text
 from tenfold.summarize.asking import clean_text
 from tenfold.summarize.file_lists import render_footer, split_at_footer
 from tenfold.summarize.ladder import Asking, SummaryResult, SummarySettings
+from tenfold.summarize.supplied_text import clean_supplied_text
 from tenfold.summarize.visible_text import NEW_BLOCK_ID, build_section, get_narrative, get_visible_text, is_fact_in
 from tenfold.summarize.writer import SingleTextWriter, Writer, WritingJob, read_unit
 from tenfold.text.excerpts import Count, collapse_spaces, trim_lines, wrap_lines
@@ -124,7 +125,7 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
             section = None
             if request.supplied_details and piece.first == newest:
                 section = _build_supplied_section(plan, filled.all_facts, request.supplied_text)
-                written = SummaryResult(text=clean_text(request.supplied_text), rung="none")
+                written = SummaryResult(text=clean_supplied_text(request.supplied_text, request.facts), rung="none")
             else:
                 files = filled.files if piece.first == newest else None
                 written, section = yield from _write_text(

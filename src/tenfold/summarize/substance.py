@@ -16,33 +16,31 @@ from tenfold.summarize.headings import EMPTY_SECTION
 from tenfold.summarize.negation import detect_language, find_stems
 from tenfold.text.excerpts import Count
 
-MIN_LETTERS, MIN_RANDOM_WORDS = 4, 3
-"""Letters and digits below its headings that any summary has, and different words from which on they can be random."""
+MIN_LETTERS, MIN_RANDOM_WORDS = 4, 8
+"""Letters and digits below its headings that any summary has, and different words from which on they can be random: a
+sentence of fewer may be a summary in words of its own."""
 MIN_CONTENT_TOKENS = 20
 """Tokens below its headings that a summary has at least; of a smaller allotment or source it is a quarter."""
 LEAST_SHARED, LEAST_SHARED_WITHOUT_SENTENCES = 0.25, 0.6
 """The part of its words that a summary shares with a long source in the same language, and that one without sentences
 does. Half of the words of any other text occur in a long source. The two summaries of a recorded session that were made
 by another tool share 0.92 and 0.94."""
-LONG_SOURCE, SHORT_SOURCE_SHARE = 1_500, 0.25
-"""Different words of a source that is long, and what a short one asks for at least of the above: it has few words, so
-a true summary finds others, and an unrelated text hardly any of them."""
-PAIR_SHARE = 0.5
-"""What is asked for of the above where pairs of characters are compared: the same words stand beside other ones."""
+LONG_SOURCE = 1_500
+"""Different words of a source that is long. A shorter one asks for less of the above: it has few words, so a true
+summary finds others, and an unrelated text hardly any of them."""
 GRACE_WORDS = 1.5
 """So many words less than its share a text may have in common with its source: a few words tell little. One it has."""
 FOREIGN_SHARE = 0.1
 """The part of its words with letters that the source does not have, from which on a text is in another language."""
-_UNSPACED = ("zh", "ja")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def explain_rubbish(text: str, headings: Sequence[str], *, source: SourceText) -> str:
+def explain_rubbish(text: str, headings: Sequence[str], *, source: SourceText, prompt: str = "") -> str:
     """Explains why a text is a summary of nothing: a few characters, or words in no sentence and of no source.
 
-    "" if it may be one. A sentence in a known language may be one, however little it says.
+    "" if it may be one. A sentence in a known language may be one, however little it says, unless the `prompt` has it.
     """
-    content = _remove_headings(text, headings)
+    content = remove_template(text, headings, prompt)
     letters = sum(map(str.isalnum, content))
     if letters < MIN_LETTERS:
         return f"{letters} letters of text, a summary has {MIN_LETTERS} or more"
@@ -52,13 +50,13 @@ def explain_rubbish(text: str, headings: Sequence[str], *, source: SourceText) -
 
 
 def find_shortfalls(
-    text: str, headings: Sequence[str], *, source: SourceText, allotment: int, count: Count
+    text: str, headings: Sequence[str], *, source: SourceText, allotment: int, count: Count, prompt: str = ""
 ) -> Iterator[str]:
-    """Yields why a text is no summary of its source. `headings` are those that were asked for."""
+    """Yields why a text is no summary of its source. `headings` are those that the `prompt` asked for."""
     asked_for = {heading.lower() for heading in headings}
     if asked_for and asked_for.isdisjoint(line.strip().lower() for line in text.split("\n")):
         yield f"none of the {len(headings)} headings is there"
-    content = _remove_headings(text, headings)
+    content = remove_template(text, headings, prompt)
     size, least = sum(count([content])), min(MIN_CONTENT_TOKENS, allotment // 4)
     if size < least:
         least = min(least, sum(count([source.text])) // 4)
@@ -68,10 +66,35 @@ def find_shortfalls(
         yield problem
 
 
-def _remove_headings(text: str, headings: Sequence[str]) -> str:
-    """Removes the lines that say nothing: headings, and that nothing is known."""
-    empty = {*(heading.lower() for heading in headings), EMPTY_SECTION}
-    return "\n".join(line for line in text.split("\n") if line.strip().lower() not in empty)
+def remove_template(text: str, headings: Sequence[str], prompt: str) -> str:
+    """Removes what is no content: headings, "none", and under headings what a model left of its template.
+
+    That is a line that the prompt has, one that is all in brackets, and one that says the same under another heading
+    but for the heading's own name: "Fill in the errors here".
+    """
+    names = {heading.strip().lower(): _fold_words(heading) for heading in headings}
+    asked, section = f" {_fold_words(prompt)} ", ""
+    lines: list[tuple[str, str]] = []
+    sections_by_frame: dict[str, set[str]] = {}
+    for line in text.split("\n"):
+        key = line.strip().lower()
+        section = names.get(key, section)
+        words = _fold_words(line)
+        is_template = bool(section and words) and (_PLACEHOLDER.fullmatch(line) is not None or f" {words} " in asked)
+        if key in names or key == EMPTY_SECTION or is_template:
+            continue
+        frame = f" {words} ".replace(f" {section} ", "\n") if section else ""
+        lines.append((line, frame))
+        if "\n" in frame:
+            sections_by_frame.setdefault(frame, set()).add(section)
+    return "\n".join(line for line, frame in lines if len(sections_by_frame.get(frame, ())) < 2).strip()
+
+
+_PLACEHOLDER = re.compile(r"[\s\-*+\u2022\d.)]*(?:\[.*\]|<.*>|\{.*\})[\s.]*")
+
+
+def _fold_words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower().replace("&", " and ")))
 
 
 def _explain_foreign_words(content: str, source: SourceText) -> str | None:
@@ -80,8 +103,7 @@ def _explain_foreign_words(content: str, source: SourceText) -> str | None:
     if not source.language or language not in ("", source.language):
         return None
     least = LEAST_SHARED if language else LEAST_SHARED_WITHOUT_SENTENCES
-    least *= min(max(len(source.stems) / LONG_SOURCE, SHORT_SOURCE_SHARE), 1)
-    least *= PAIR_SHARE if language in _UNSPACED else 1
+    least *= min(len(source.stems) / LONG_SOURCE, 1)
     shared = len(words & source.stems)
     is_shared = shared >= max(least * len(words) - GRACE_WORDS, 1)
     if is_shared or _has_foreign_letters(content, source):

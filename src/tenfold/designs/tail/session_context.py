@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import cast
+from hashlib import sha256
+from typing import Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +17,6 @@ from msgspec.structs import replace
 from tenfold.config.policy import Policy
 from tenfold.config.presets.tail import tail
 from tenfold.designs.tail.compaction import (
-    NO_DETAILS,
     CompactionDetails,
     CompactionResult,
     complete_policy,
@@ -103,7 +103,7 @@ def build_supplied_answer(session: Session, result: CompactionResult, *, from_ho
         raise NotFoundError(
             f"{result.retained_from_id!r} opens nothing in view: the tail must begin with a message or a whole step"
         )
-    details = result.details
+    details = read_details(result.details)
     supplied = SuppliedCompaction(
         result.retained_from_id, result.tokens_before, details.read_files, details.modified_files, from_hook
     )
@@ -113,6 +113,25 @@ def build_supplied_answer(session: Session, result: CompactionResult, *, from_ho
         retained_from=position,
         files=FileLists(tuple(details.read_files), tuple(details.modified_files)),
     )
+
+
+def read_details(details: CompactionDetails | Mapping[str, Sequence[str]] | None) -> CompactionDetails:
+    """Reads the details of a compaction: also as a mapping of the same two lists, or None for no files.
+
+    Raises `UsageError` for anything else.
+    """
+    if isinstance(details, CompactionDetails):
+        return details
+    try:
+        lists = msgspec.convert(
+            {} if details is None else details, dict[Literal["read_files", "modified_files"], tuple[str, ...]]
+        )
+    except msgspec.ValidationError as exc:
+        raise UsageError(
+            "`details` is a `CompactionDetails`, None, or a mapping with lists of paths under `read_files` and "
+            f"`modified_files`: {exc}"
+        ) from exc
+    return CompactionDetails(**lists)
 
 
 def get_compaction_entry(session: Session, block: str, *, tokens_before: int | None = None) -> CompactionEntry:
@@ -168,20 +187,27 @@ class SessionManager:
         return path.get_entries(0, path.length - 1) if path.length else []
 
     def append_compaction(
-        self, *, summary: str, first_kept_entry_id: str, tokens_before: int, details: CompactionDetails = NO_DETAILS
+        self,
+        *,
+        summary: str,
+        first_kept_entry_id: str,
+        tokens_before: int,
+        details: CompactionDetails | Mapping[str, Sequence[str]] | None = None,
     ) -> Outcome:
         """Appends an existing summary unchanged, as a Block over everything before the first kept entry.
 
         The Block becomes the new leaf. It must cover whole steps and be smaller than what it replaces; otherwise
         nothing is appended and the Outcome says why. Raises `NotFoundError` unless the id begins a message or a step in
-        view. Hooks are not asked; listeners are told.
+        view, and `UsageError` for details that are no lists of files. Hooks are not asked; listeners are told.
         """
         session = self.session
-        stated = CompactionResult(summary, first_kept_entry_id, tokens_before, details)
+        stated = CompactionResult(summary, first_kept_entry_id, tokens_before, read_details(details))
         answer = build_supplied_answer(session, stated, from_hook=False)
         assert answer.retained_from is not None
         policy = replace(session.policy, stages=(CutAtStage(answer.retained_from),))
-        call = Call("manual", to=1, model=session.model, has_before_hooks=True)
+        said = f"{answer.supplied_details}\n{answer.text}".encode("utf-8", "surrogatepass")
+        supplied = sha256(said).hexdigest()[:8]
+        call = Call("manual", to=1, model=session.model, has_before_hooks=True, supplied=supplied)
         with session.compactor.lock:
             view = session.view
             measures = session.freeze_measures(view)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.presets.threshold import DEFAULT_FACTOR, MAX_ATTEMPTS, MAX_TURNS, sliding, threshold
-from tenfold.designs.threshold.guard_state import GuardState, export_state, load_state, restore_session
+from tenfold.designs.threshold.guard_state import export_state, restore_session, restore_stored_log
 from tenfold.designs.threshold.host_objects import Context, read_context, read_fields, write_fields, write_state
 from tenfold.engine.drive import Answerer
 from tenfold.llm.model import Model
@@ -187,10 +187,10 @@ class Strategy:
         session, todos = found
         with _FailureLog(context.agent):
             todos.text = render_host_todos(context.state.get("todos") or ())
-        with _FailureLog(context.agent), self._lock:
-            state = load_state(context.state, context.agent) if session.leaf is None else GuardState()
-            if state.summary or state.real_tokens:
-                restore_session(session, state, request, self._find_window(request))
+        for restore in (restore_stored_log, restore_session):
+            with _FailureLog(context.agent), self._lock:
+                if session.leaf is None:
+                    restore(session, context, request, self._find_window(request))
 
     def _find_window(self, request: Mapping[str, Any]) -> int:
         return self.get_window(str(request.get("model") or ""))

@@ -1,7 +1,9 @@
 """What the design keeps in a host's state dictionary, under its published keys: written after each hook, and read back.
 
-The log has all of it. The dictionary is for hosts whose store does not outlive the process: a new session takes the
-summary and the newest report from it, instead of beginning with the whole conversation and no idea of its size.
+The log has all of it. The dictionary is for hosts whose store does not outlive the process. Under one key of our own
+(`stored_log`) it holds all that the log has beside messages, so that a new session goes on as the old one would. From a
+dictionary without that key, or for another list, it takes the summary and the newest report, instead of beginning with
+the whole conversation and no idea of its size.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.designs.threshold.host_objects import Context
+from tenfold.designs.threshold.stored_log import export_log, restore_log
 from tenfold.record.ask import Answer
 from tenfold.record.entry import Usage, get_message
 from tenfold.record.message import Message, Text
@@ -28,6 +32,7 @@ _STATE_KEYS = {
     "real_tokens": "__context_guard_real_tokens_",
     "last_heuristic": "__context_guard_last_heuristic_",
 }
+_LOG_KEY = "__context_guard_log_"
 
 
 class GuardState(Struct, frozen=True):
@@ -79,9 +84,10 @@ def _find_real_tokens(session: Session) -> int:
 
 
 def export_state(session: Session, agent: str) -> dict[str, str | int]:
-    """Exports the state under the published keys, each with the agent's name behind it."""
+    """Exports the state under the published keys, and the log under our own, each with the agent's name behind it."""
     state = get_state(session)
-    return {key + agent: getattr(state, name) for name, key in _STATE_KEYS.items()}
+    published = {key + agent: getattr(state, name) for name, key in _STATE_KEYS.items()}
+    return {**published, _LOG_KEY + agent: export_log(session)}
 
 
 def load_state(state: Any, agent: str) -> GuardState:  # noqa: ANN401 - a dictionary, or what a framework has
@@ -92,13 +98,25 @@ def load_state(state: Any, agent: str) -> GuardState:  # noqa: ANN401 - a dictio
     return msgspec.convert({**numbers, "summary": str(values.get("summary", ""))}, GuardState)
 
 
-def restore_session(session: Session, state: GuardState, request: Mapping[str, Any], window: int) -> None:
-    """Brings a session without entries to where the state says that an earlier one was.
+def restore_stored_log(session: Session, context: Context, request: Mapping[str, Any], _window: int) -> None:
+    """Brings a session without entries to where the log in the host's state was, if it holds one for this list."""
+    text = context.state.get(_LOG_KEY + context.agent)
+    if text:
+        read = read_request(request)
+        session.use_model(read.model or session.model)
+        restore_log(session, str(text), read.messages)
+
+
+def restore_session(session: Session, context: Context, request: Mapping[str, Any], window: int) -> None:
+    """Brings a session without entries to where the published keys of the host's state say that an earlier one was.
 
     The messages that the stored summary covers are appended and shown as that summary, without asking a model. The
     stored report is filed with the newest answer, for whose request it was. A list that begins with a summary already
     needs none.
     """
+    state = load_state(context.state, context.agent)
+    if not state.summary and not state.real_tokens:
+        return
     read = read_request(request)
     messages, covered = read.messages, state.contents_at_compaction
     session.use_model(read.model or session.model)
