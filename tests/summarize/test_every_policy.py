@@ -191,7 +191,9 @@ BAD = {
     "refused": Answer(text="No.", finish_reason="refusal", spent=ModelCost(1)),
     "an error as text": Answer(text="Error: prompt is too long", spent=ModelCost(1)),
     "a character": Answer(text="¤x", spent=ModelCost(1)),
-    "random words": Answer(text="marmalade trombone velvet glacier umbrella walrus saffron pyramid harvest lantern " * 3, spent=ModelCost(1)),
+    "random words": Answer(
+        text="marmalade trombone velvet glacier umbrella walrus saffron pyramid " * 3, spent=ModelCost(1)
+    ),
     "random words, cut off": Answer(text="qwrt zxcvb plmko vfrtg " * 100, finish_reason="length", spent=ModelCost(1)),
     "a call": Answer(text='<tool_call>{"name": "bash"}</tool_call>', finish_reason="tool", spent=ModelCost(1)),
 }
