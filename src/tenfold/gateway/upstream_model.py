@@ -23,6 +23,8 @@ OUTPUT_SLACK = 1.25
 """Output tokens allowed for each of ours: see `tenfold.llm.provider`."""
 THINKING_TOKENS = 4_096
 """Output tokens granted on top, since a model may think before it writes."""
+LEAST_BYTES_PER_TOKEN = 3
+"""How short a token may be in a prompt: what the prompt takes of the window is not to be rated too low."""
 _PROVIDERS: Mapping[str, str] = {"anthropic": "anthropic", "gemini": "google"}
 _RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FINISH_REASONS: Mapping[object, str] = {
@@ -42,8 +44,8 @@ class UpstreamCall(Struct, frozen=True):
     """How a client reaches its model: the address, its headers with the credentials, the wire and the model.
 
     `url` has `{model}` in the place of the model where the API names it in the path. `limit_field` is the field in
-    which the client limits the answer, where there are several. It lives as long as the session is in memory, and is
-    never written anywhere.
+    which the client limits the answer, where there are several. `window` is the model's, if it is known. It lives as
+    long as the session is in memory, and is never written anywhere.
     """
 
     wire: str
@@ -52,6 +54,7 @@ class UpstreamCall(Struct, frozen=True):
     model: str
     limit_field: str = ""
     is_own_address: bool = False
+    window: int | None = None
 
     @property
     def qualified_model(self) -> str:
@@ -123,9 +126,12 @@ class UpstreamModel:
 
 
 def build_summary_request(call: UpstreamCall, ask: SummaryAsk, model: str) -> bytes:
-    """Builds the body of a request for a summary in the client's API."""
+    """Builds the body of a request for a summary in the client's API.
+
+    The answer is not allowed more than the prompt leaves of the window, since many providers refuse that.
+    """
     wire = get_wire(call.wire)
-    limit = int(ask.max_tokens * OUTPUT_SLACK) + THINKING_TOKENS
+    limit = _limit_answer(call, ask)
     user = Message("user", (Text(ask.prompt),), "human")
     system = (Message("system", (Text(ask.system),), "harness"),) if ask.system else ()
     encoded = wire.encode((*system, user))
@@ -139,6 +145,15 @@ def build_summary_request(call: UpstreamCall, ask: SummaryAsk, model: str) -> by
     field = fields.get(call.wire) or call.limit_field or default
     body = {"model": model, **body, field: limit}
     return msgspec.json.encode({**body, "store": False} if call.wire == "openai-responses" else body)
+
+
+def _limit_answer(call: UpstreamCall, ask: SummaryAsk) -> int:
+    """Returns how many tokens the answer may take: with room to think, as far as the window has it."""
+    needed = int(ask.max_tokens * OUTPUT_SLACK)
+    if call.window is None:
+        return needed + THINKING_TOKENS
+    left = call.window - len((ask.system + ask.prompt).encode()) // LEAST_BYTES_PER_TOKEN
+    return max(needed, min(needed + THINKING_TOKENS, left))
 
 
 def read_summary_answer(wire: str, response: Mapping[str, Any], model: str) -> Answer:
