@@ -7,7 +7,7 @@ BIN    = $(VENV)/bin
 PY     = $(BIN)/python
 STAMP  = $(VENV)/.set-up
 
-.PHONY: help demo test thorough lint bench peers kits yardstick cover clean
+.PHONY: help demo test thorough lint bench peers kits clients yardstick cover clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,9 +18,10 @@ help:
 	@echo 'make bench   the figures of docs/benchmarks.md, measured here'
 	@echo 'make peers   other projects to measure against, a pinned environment each, in .peers (1.8 GB)'
 	@echo 'make kits    public test kits for compaction, installed into .kits (0.9 GB) and run against Tenfold, offline'
+	@echo 'make clients  agents of other projects, installed into .clients (4 GB) and run through the gateway, offline'
 	@echo 'make yardstick  measure all of it on the recorded sessions: docs/yardstick.md, build/report.html (an hour)'
 	@echo 'make cover   the tests with branch coverage'
-	@echo 'make clean   remove .venv, .peers, .kits and everything that was generated'
+	@echo 'make clean   remove .venv, .peers, .kits, .clients and everything that was generated'
 	@echo 'Each sets itself up in .venv the first time. PYTHON=/path/to/python3.12 chooses the interpreter.'
 
 demo: $(STAMP)
@@ -56,6 +57,12 @@ kits: $(STAMP)
 	@VENV='$(VENV)' FROM=kits PEERS='$(KITS)' sh scripts/make_peers.sh
 	@KITS='$(KITS)' $(PY) scripts/run_kits.py $(if $(WRITE),--write)
 
+# Needs node 20 or newer beside Python. CLIENTS="pi codex" runs some of them. It is no part of `make test`, which runs
+# those that are installed and the SDKs: installing all of them takes ten minutes and a network.
+clients: $(STAMP)
+	@VENV='$(VENV)' CLIENTS='$(CLIENTS)' sh scripts/make_clients.sh
+	@CLIENTS='$(CLIENTS)' $(PY) -m tests.live.run_clients $(if $(CLIENTS),,--write)
+
 cover: $(STAMP)
 	$(PY) -m pytest --cov --cov-report=term
 
@@ -65,5 +72,5 @@ $(STAMP): pyproject.toml constraints.txt scripts/make_venv.sh
 	@touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) .peers .kits build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) .peers .kits .clients build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

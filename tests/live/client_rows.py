@@ -13,22 +13,22 @@ PROVIDER = "local"
 
 
 class ClientRow(Struct, frozen=True):
-    """One client. `configure` writes its configuration into a home and returns variables for its environment.
+    """One client. `place` is its folder in `clients`; without one it is in the project's own environment.
 
-    `begin` is its command line without the task, which is added at the end, and `resume` the same for the second task.
-    `window` is larger than usual where the client's own prompt and tools leave too little of it.
+    `configure` writes its configuration into a home and returns variables for its environment. `begin` is its command
+    line without the task, which is added at the end, and `resume` the same for the second task; without it the client
+    has no way to go on with a session. `window` is larger than usual where the client's own prompt and tools leave too
+    little of it. `end_command` is a command by which the model says that it is done.
     """
 
     name: str
-    package: str
+    place: str
     version: str
-    api: str
     configure: Callable[[Path, str], dict[str, str]]
     begin: Sequence[str]
-    resume: Sequence[str]
+    resume: Sequence[str] = ()
     window: int = 16_000
-    model: str = "m"
-    is_python: bool = False
+    end_command: str = ""
 
 
 def _write(path: Path, text: str) -> None:
@@ -106,51 +106,92 @@ def _configure_cline(home: Path, url: str) -> dict[str, str]:
     return {}
 
 
+def _configure_llm(home: Path, url: str) -> dict[str, str]:
+    model = {
+        "model_id": "m", "model_name": "m", "api_base": f"{url}/v1", "supports_tools": True, "api_key_name": "local",
+    }  # fmt: skip
+    _write(home / ".config/io.datasette.llm/extra-openai-models.yaml", json.dumps([model]))
+    _write(home / ".config/io.datasette.llm/keys.json", json.dumps({"local": KEY}))
+    return {}
+
+
+def _configure_mini(home: Path, url: str) -> dict[str, str]:
+    _write(home / ".config/mini-swe-agent/.env", "MSWEA_CONFIGURED=true\n")
+    quiet = {
+        "MSWEA_COST_TRACKING": "ignore_errors",
+        "MSWEA_SILENT_STARTUP": "1",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    return {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY, **quiet}
+
+
+def _configure_variables(home: Path, url: str) -> dict[str, str]:
+    del home  # SDKs have no configuration but variables
+    return {
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_API_KEY": KEY,
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": KEY,
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_API_KEY": KEY,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+    }
+
+
+def _build_agent_row(name: str, place: str, version: str, *arguments: str, script: str = "") -> ClientRow:
+    """The row of an agent of our own on a framework: the script clients/NAME/agent.py."""
+    command = ("{python}", f"{{clients}}/{script or place}/agent.py", *arguments)
+    return ClientRow(name, place, version, _configure_variables, command, command)
+
+
 _PI = ("pi", "--provider", PROVIDER, "--model", "m")
 _GEMINI = ("gemini", "--yolo", "-m", "gemini-2.5-pro")
-_CONFIG_OF_CONTINUE = ("--config", "{home}/.continue/config.yaml")
+_CN = ("cn", "--config", "{home}/.continue/config.yaml", "--auto")
+_LLM = ("llm", "-m", "m", "--functions", "{clients}/llm/tools.py", "--chain-limit", "0")
+_CLINE = ("cline", "-P", "openai-compatible", "-m", "m")
+_MINI = ("mini", "-y", "-m", "openai/gpt-4o", "--exit-immediately", "-t")
+_END_OF_MINI = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 CLIENTS: Sequence[ClientRow] = (
+    ClientRow("pi, Chat", "pi", "0.73.1", _configure_pi("openai-completions"), (*_PI, "-p"), (*_PI, "-c", "-p")),
+    ClientRow("pi, Responses", "pi", "0.73.1", _configure_pi("openai-responses"), (*_PI, "-p"), (*_PI, "-c", "-p")),
+    ClientRow("pi, Messages", "pi", "0.73.1", _configure_pi("anthropic-messages"), (*_PI, "-p"), (*_PI, "-c", "-p")),
     ClientRow(
-        "pi (chat)", "@mariozechner/pi-coding-agent", "0.73.1", "chat", _configure_pi("openai-completions"),
-        (*_PI, "-p"), (*_PI, "-c", "-p"),
-    ),
-    ClientRow(
-        "pi (responses)", "@mariozechner/pi-coding-agent", "0.73.1", "responses", _configure_pi("openai-responses"),
-        (*_PI, "-p"), (*_PI, "-c", "-p"),
-    ),
-    ClientRow(
-        "pi (messages)", "@mariozechner/pi-coding-agent", "0.73.1", "messages", _configure_pi("anthropic-messages"),
-        (*_PI, "-p"), (*_PI, "-c", "-p"),
-    ),
-    ClientRow(
-        "codex", "@openai/codex", "0.169.0", "responses", _configure_codex,
+        "codex, Responses", "codex", "0.169.0", _configure_codex,
         ("codex", "exec", "--json", "--skip-git-repo-check"),
-        ("codex", "exec", "resume", "--last", "--json", "--skip-git-repo-check"), model="gpt-5",
+        ("codex", "exec", "resume", "--last", "--json", "--skip-git-repo-check"),
     ),
     ClientRow(
-        "opencode", "opencode-ai", "1.18.33", "chat", _configure_opencode,
+        "opencode, Chat", "opencode", "1.18.33", _configure_opencode,
         ("opencode", "run", "-m", f"{PROVIDER}/m"), ("opencode", "run", "-c", "-m", f"{PROVIDER}/m"),
     ),
     ClientRow(
-        "qwen", "@qwen-code/qwen-code", "0.15.10", "chat", _configure_qwen,
-        ("qwen", "--yolo", "-p"), ("qwen", "--yolo", "-c", "-p"), window=48_000,
+        "qwen, Chat", "qwen", "0.15.10", _configure_qwen, ("qwen", "--yolo", "-p"), ("qwen", "--yolo", "-c", "-p"),
+        window=32_000,
     ),
     ClientRow(
-        "gemini", "@google/gemini-cli", "0.61.0", "generate", _configure_gemini,
+        "gemini, generateContent", "gemini", "0.61.0", _configure_gemini,
         (*_GEMINI, "-p"), (*_GEMINI, "-r", "latest", "-p"),
-        model="gemini-2.5-pro",
+    ),
+    ClientRow("cline, Chat", "cline", "3.0.65", _configure_cline, (*_CLINE, "--json"), (*_CLINE, "--id", "{session}")),
+    ClientRow(
+        "Continue, Chat", "continue", "1.5.47", _configure_continue("openai"), (*_CN, "-p"), (*_CN, "--resume", "-p")
     ),
     ClientRow(
-        "cline", "cline", "3.0.65", "chat", _configure_cline,
-        ("cline", "--json", "-P", "openai-compatible", "-m", "m"),
-        ("cline", "--json", "-P", "openai-compatible", "-m", "m", "--id", "{session}"),
+        "Continue, Messages", "continue", "1.5.47", _configure_continue("anthropic"),
+        (*_CN, "-p"), (*_CN, "--resume", "-p"),
     ),
-    ClientRow(
-        "Continue (chat)", "@continuedev/cli", "1.5.47", "chat", _configure_continue("openai"),
-        ("cn", *_CONFIG_OF_CONTINUE, "--auto", "-p"), ("cn", *_CONFIG_OF_CONTINUE, "--auto", "--resume", "-p"),
-    ),
-    ClientRow(
-        "Continue (messages)", "@continuedev/cli", "1.5.47", "messages", _configure_continue("anthropic"),
-        ("cn", *_CONFIG_OF_CONTINUE, "--auto", "-p"), ("cn", *_CONFIG_OF_CONTINUE, "--auto", "--resume", "-p"),
-    ),
+    ClientRow("llm, Chat", "llm", "0.36", _configure_llm, _LLM, (*_LLM, "-c")),
+    ClientRow("mini-swe-agent, Chat", "mini", "2.4.6", _configure_mini, _MINI, end_command=_END_OF_MINI),
+    _build_agent_row("OpenAI SDK, Chat", "", "", "chat", script="openai-sdk"),
+    _build_agent_row("OpenAI SDK, Responses", "", "", "responses", script="openai-sdk"),
+    _build_agent_row("Anthropic SDK, Messages", "", "", script="anthropic-sdk"),
+    _build_agent_row("pydantic-ai, Chat", "", "", "openai-chat:gpt-4o", script="pydantic-ai"),
+    _build_agent_row("pydantic-ai, Responses", "", "", "openai-responses:gpt-4o", script="pydantic-ai"),
+    _build_agent_row("pydantic-ai, Messages", "", "", "anthropic:claude-opus-4-6", script="pydantic-ai"),
+    _build_agent_row("LangChain, Chat", "langchain", "1.4.7", "openai"),
+    _build_agent_row("LangChain, Messages", "langchain", "1.4.7", "anthropic"),
+    _build_agent_row("OpenAI Agents, Responses", "openai-agents", "0.24.0"),
+    _build_agent_row("google-adk, Chat", "google-adk", "2.13.0", "openai/gpt-4o"),
+    _build_agent_row("google-adk, generateContent", "google-adk", "2.13.0", "gemini-2.5-flash"),
 )  # fmt: skip

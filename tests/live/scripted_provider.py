@@ -51,8 +51,12 @@ class ScriptedProvider(Loopback):
     with ScriptedProvider(window=16_000, steps=22) as provider: ...
     """
 
-    def __init__(self, *, window: int, steps: int, folder: str) -> None:
-        """The model reads the files `folder`/part01.txt and so on. It thinks where it is asked to."""
+    def __init__(self, *, window: int, steps: int, folder: str, end_command: str = "") -> None:
+        """The model reads the files `folder`/part01.txt and so on. It thinks where it is asked to.
+
+        It says that it is done in words, or with `end_command` in a shell.
+        """
+        self._end_command = end_command
         self.window, self.steps, self.folder = window, steps, folder
         self.answered: list[Answered] = []
         self.main_tools: frozenset[str] = frozenset()
@@ -92,6 +96,11 @@ class ScriptedProvider(Loopback):
         self.main_tools = self.main_tools or frozenset(tools)
         if len(tools) < len(self.main_tools) - 3:
             return self._say("side", got, "Nothing to add.", tokens)
+        if self.step >= self._task_end and self._end_command:
+            self.answered.append(Answered("end", got.api, got.size))
+            name = next(name for name in tools if name in SHELL_TOOLS)
+            call = ("end", name, {"command": self._end_command})
+            return Served("It is done.", "tool", tokens=(tokens, 30), call=call)
         if self.step >= self._task_end:
             return self._say("end", got, "All parts were read. The task is done.", tokens)
         self.step += 1
@@ -145,13 +154,16 @@ def find_question(got: Got) -> str:
 _RESULT = re.compile(r'"tool_call_id"|"tool_result"|"function_call_output"|"functionResponse"')
 
 
+_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema", "parameters")
+
+
 def read_tools(got: Got) -> dict[str, Json]:
     """The tools that a request offers, each with its schema."""
     out: dict[str, Json] = {}
     for tool in got.body.get("tools") or ():
         if "functionDeclarations" in tool:
             for one in tool["functionDeclarations"]:
-                out[one["name"]] = one.get("parametersJsonSchema") or one.get("parameters") or {}
+                out[one["name"]] = next((one[key] for key in _SCHEMAS if key in one), {})
             continue
         function = tool.get("function", tool)
         if isinstance(function, Mapping) and "name" in function:

@@ -34,6 +34,7 @@ _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', r
 _ADDRESS = r"(https?://[^\s\"']+)"
 _NAMED_ADDRESS = re.compile(rf"^(.*(?:base[-_]?url|api[-_]?base)[\"']?\s*=\s*[\"']?){_ADDRESS}([\"']?)$", re.IGNORECASE)
 _ADDRESS_OPTION = re.compile(r"^--?[\w.-]*(?:base[-_]?url|api[-_]?base)$", re.IGNORECASE)
+_COPIES = ("folder", "file variable", "file option")
 Place = tuple[str | int, ...]
 
 
@@ -83,7 +84,7 @@ def overlay_client(
         return
     with tempfile.TemporaryDirectory(prefix="tenfold-wrap-", ignore_cleanup_errors=True) as temporary:
         place = Path(temporary)
-        text = _write_document(source, document, changes)
+        text = _write_document(source, document, changes) if client.delivery in _COPIES else ""
         options: tuple[str, ...] = ()
         match client.delivery:
             case "folder":

@@ -131,13 +131,13 @@ def build_summary_request(call: UpstreamCall, ask: SummaryAsk, model: str) -> by
     The answer is not allowed more than the prompt leaves of the window, since many providers refuse that.
     """
     wire = get_wire(call.wire)
-    limit = _limit_answer(call, ask)
     user = Message("user", (Text(ask.prompt),), "human")
     system = (Message("system", (Text(ask.system),), "harness"),) if ask.system else ()
     encoded = wire.encode((*system, user))
     body: dict[str, Any] = {wire.profile.request.list_field: [msgspec.json.decode(item.raw) for item in encoded.items]}
     if encoded.system and wire.profile.add_system is not None:
         body = wire.profile.add_system(body, encoded.system)
+    limit = _limit_answer(call, ask, len(msgspec.json.encode(body)))
     if call.wire == "gemini":
         return msgspec.json.encode({**body, "generationConfig": {"maxOutputTokens": limit}})
     fields = {"openai-responses": "max_output_tokens", "anthropic": "max_tokens"}
@@ -147,13 +147,13 @@ def build_summary_request(call: UpstreamCall, ask: SummaryAsk, model: str) -> by
     return msgspec.json.encode({**body, "store": False} if call.wire == "openai-responses" else body)
 
 
-def _limit_answer(call: UpstreamCall, ask: SummaryAsk) -> int:
-    """Returns how many tokens the answer may take: with room to think, as far as the window has it."""
+def _limit_answer(call: UpstreamCall, ask: SummaryAsk, size: int) -> int:
+    """Returns how many tokens the answer may take: with room to think, as far as a prompt of `size` bytes leaves it."""
     needed = int(ask.max_tokens * OUTPUT_SLACK)
     if call.window is None:
         return needed + THINKING_TOKENS
-    left = call.window - len((ask.system + ask.prompt).encode()) // LEAST_BYTES_PER_TOKEN
-    return max(needed, min(needed + THINKING_TOKENS, left))
+    left = call.window - size // LEAST_BYTES_PER_TOKEN
+    return max(ask.max_tokens, min(needed + THINKING_TOKENS, left))
 
 
 def read_summary_answer(wire: str, response: Mapping[str, Any], model: str) -> Answer:
