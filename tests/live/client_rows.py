@@ -18,7 +18,8 @@ class ClientRow(Struct, frozen=True):
     `configure` writes its configuration into a home and returns variables for its environment. `begin` is its command
     line without the task, which is added at the end, and `resume` the same for the second task; without it the client
     has no way to go on with a session. `window` is larger than usual where the client's own prompt and tools leave too
-    little of it. `end_command` is a command by which the model says that it is done.
+    little of it. `end_command` is a command by which the model says that it is done. With `resumes_in_terminal` the
+    second task is typed. `stop` ends what the client leaves running.
     """
 
     name: str
@@ -29,6 +30,8 @@ class ClientRow(Struct, frozen=True):
     resume: Sequence[str] = ()
     window: int = 16_000
     end_command: str = ""
+    resumes_in_terminal: bool = False
+    stop: Sequence[str] = ()
 
 
 def _write(path: Path, text: str) -> None:
@@ -173,7 +176,10 @@ CLIENTS: Sequence[ClientRow] = (
         "gemini, generateContent", "gemini", "0.61.0", _configure_gemini,
         (*_GEMINI, "-p"), (*_GEMINI, "-r", "latest", "-p"),
     ),
-    ClientRow("cline, Chat", "cline", "3.0.65", _configure_cline, (*_CLINE, "--json"), (*_CLINE, "--id", "{session}")),
+    ClientRow(
+        "cline, Chat", "cline", "3.0.65", _configure_cline, (*_CLINE, "--json"), (*_CLINE, "--id", "{session}"),
+        resumes_in_terminal=True, stop=("cline", "hub", "stop"),
+    ),
     ClientRow(
         "Continue, Chat", "continue", "1.5.47", _configure_continue("openai"), (*_CN, "-p"), (*_CN, "--resume", "-p")
     ),

@@ -15,6 +15,7 @@ from msgspec import Struct
 from tenfold.store.location import open_store
 from tests.live.client_rows import ClientRow
 from tests.live.scripted_provider import BYTES_PER_TOKEN, ScriptedProvider
+from tests.live.terminal_run import run_in_terminal
 
 ROOT = Path(__file__).parents[2]
 INSTALLED = ROOT / ".clients"
@@ -71,8 +72,10 @@ def run_client(row: ClientRow, programs: Path) -> ClientResult:
             for number, task in enumerate(tasks):
                 if number:
                     provider.start_task()
-                problems += run_task(row, (row.begin, row.resume)[number], task, home, env)
+                problems += run_task(row, task, provider, home, env)
             seconds = time.monotonic() - start
+            if row.stop:
+                subprocess.run(row.stop, env=env, cwd=work, capture_output=True, check=False, timeout=30)
         return _judge_run(row, provider, home, env, seconds, problems)
 
 
@@ -99,9 +102,9 @@ def build_environment(home: Path, programs: Path) -> dict[str, str]:
     }
 
 
-def run_task(row: ClientRow, command: object, task: str, home: Path, env: dict[str, str]) -> list[str]:
+def run_task(row: ClientRow, task: str, provider: ScriptedProvider, home: Path, env: dict[str, str]) -> list[str]:
     """Gives a client one task, and returns what went wrong."""
-    assert isinstance(command, tuple)
+    is_first = task == TASKS[0]
     sessions = sorted((home / ".cline/data/sessions").glob("*"))
     python = "python" if row.place else sys.executable
     named = {
@@ -110,8 +113,14 @@ def run_task(row: ClientRow, command: object, task: str, home: Path, env: dict[s
         "python": python,
         "session": sessions[-1].name if sessions else "",
     }
-    words = [word.format_map(named) for word in command]
-    wrapped = [sys.executable, "-m", "tenfold", "wrap", "--window", str(row.window), *words, task]
+    words = [word.format_map(named) for word in (row.begin if is_first else row.resume)]
+    wrapped = [sys.executable, "-m", "tenfold", "wrap", "--window", str(row.window), *words]
+    if row.resumes_in_terminal and not is_first:
+        _, shown = run_in_terminal(
+            wrapped, task, lambda: provider.count("end") == len(TASKS), env=env, cwd=home / "work", timeout=TIMEOUT
+        )
+        return _check_last_line(shown)
+    wrapped.append(task)
     try:
         ran = subprocess.run(
             wrapped, cwd=home / "work", env=env, capture_output=True, text=True, check=False, timeout=TIMEOUT,
@@ -121,8 +130,13 @@ def run_task(row: ClientRow, command: object, task: str, home: Path, env: dict[s
         return [f"it did not end within {TIMEOUT} s"]
     if ran.returncode:
         return [f"exit code {ran.returncode}: {ran.stderr[-600:]}"]
-    last = ran.stderr.strip().splitlines()[-1:]
-    return [] if last and "inspect it: tenfold show" in last[0] else [f"the last line is {last}"]
+    return _check_last_line(ran.stderr)
+
+
+def _check_last_line(shown: str) -> list[str]:
+    """The wrapper's line stands at the end."""
+    last = " ".join(shown.split())[-200:]  # a terminal breaks it
+    return [] if "inspect it: tenfold show" in last else [f"the last line is {last}"]
 
 
 def _judge_run(
