@@ -17,5 +17,5 @@ def test_a_default_is_quoted_and_none_is_empty() -> None:
 def test_every_command_is_on_it() -> None:
     text = PAGE.read_text("utf-8")
     names = [command.name for command in app.registered_commands]
-    assert len(names) == 18
+    assert len(names) == 20
     assert [n for n in names if f"## tenfold {n}\n" not in text] == []
