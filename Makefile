@@ -61,7 +61,7 @@ kits: $(STAMP)
 # those that are installed and the SDKs: installing all of them takes ten minutes and a network.
 clients: $(STAMP)
 	@VENV='$(VENV)' CLIENTS='$(CLIENTS)' sh scripts/make_clients.sh
-	@CLIENTS='$(CLIENTS)' $(PY) -m tests.live.run_clients $(if $(CLIENTS),,--write)
+	@CLIENTS='$(CLIENTS)' $(PY) -m tests.live.run_clients --write
 
 cover: $(STAMP)
 	$(PY) -m pytest --cov --cov-report=term

@@ -19,7 +19,7 @@ class ClientRow(Struct, frozen=True):
     line without the task, which is added at the end, and `resume` the same for the second task; without it the client
     has no way to go on with a session. `window` is larger than usual where the client's own prompt and tools leave too
     little of it. `end_command` is a command by which the model says that it is done. With `resumes_in_terminal` the
-    second task is typed. `stop` ends what the client leaves running.
+    second task is typed. `stop` ends what the client leaves running. `options` are for the wrapper.
     """
 
     name: str
@@ -32,6 +32,7 @@ class ClientRow(Struct, frozen=True):
     end_command: str = ""
     resumes_in_terminal: bool = False
     stop: Sequence[str] = ()
+    options: Sequence[str] = ()
 
 
 def _write(path: Path, text: str) -> None:
@@ -58,6 +59,14 @@ def _configure_codex(home: Path, url: str) -> dict[str, str]:
         f'base_url = "{url}/v1"\nenv_key = "OPENAI_API_KEY"\nwire_api = "responses"\n',
     )
     return {"OPENAI_API_KEY": KEY}
+
+
+def _configure_plain_codex(home: Path, url: str) -> dict[str, str]:
+    del url  # its own provider, which is reached by the wrapper's option
+    _write(
+        home / ".codex/config.toml", 'model = "gpt-5"\napproval_policy = "never"\nsandbox_mode = "danger-full-access"\n'
+    )
+    return {"CODEX_API_KEY": KEY}
 
 
 def _configure_opencode(home: Path, url: str) -> dict[str, str]:
@@ -149,6 +158,7 @@ def _build_agent_row(name: str, place: str, version: str, *arguments: str, scrip
 
 
 _PI = ("pi", "--provider", PROVIDER, "--model", "m")
+_CODEX = ("--json", "--skip-git-repo-check")
 _GEMINI = ("gemini", "--yolo", "-m", "gemini-2.5-pro")
 _CN = ("cn", "--config", "{home}/.continue/config.yaml", "--auto")
 _LLM = ("llm", "-m", "m", "--functions", "{clients}/llm/tools.py", "--chain-limit", "0")
@@ -161,8 +171,11 @@ CLIENTS: Sequence[ClientRow] = (
     ClientRow("pi, Messages", "pi", "0.73.1", _configure_pi("anthropic-messages"), (*_PI, "-p"), (*_PI, "-c", "-p")),
     ClientRow(
         "codex, Responses", "codex", "0.169.0", _configure_codex,
-        ("codex", "exec", "--json", "--skip-git-repo-check"),
-        ("codex", "exec", "resume", "--last", "--json", "--skip-git-repo-check"),
+        ("codex", "exec", *_CODEX), ("codex", "exec", "resume", "--last", *_CODEX),
+    ),
+    ClientRow(
+        "codex with its own provider, Responses", "codex", "0.169.0", _configure_plain_codex,
+        ("codex", "exec", *_CODEX), ("codex", "exec", "resume", "--last", *_CODEX), options=("--upstream", "{url}"),
     ),
     ClientRow(
         "opencode, Chat", "opencode", "1.18.33", _configure_opencode,

@@ -114,7 +114,8 @@ def run_task(row: ClientRow, task: str, provider: ScriptedProvider, home: Path, 
         "session": sessions[-1].name if sessions else "",
     }
     words = [word.format_map(named) for word in (row.begin if is_first else row.resume)]
-    wrapped = [sys.executable, "-m", "tenfold", "wrap", "--window", str(row.window), *words]
+    wrapped = [sys.executable, "-m", "tenfold", "wrap", "--window", str(row.window)]
+    wrapped += [*(word.format(url=provider.url) for word in row.options), *words]
     if row.resumes_in_terminal and not is_first:
         _, shown = run_in_terminal(
             wrapped, task, lambda: provider.count("end") == len(TASKS), env=env, cwd=home / "work", timeout=TIMEOUT

@@ -57,11 +57,16 @@ def render_result(result: ClientResult) -> str:
 
 
 def write_page(rows: Iterable[str]) -> None:
-    """Writes the table into the page."""
-    head = [f"| {' | '.join(HEADER)} |", "|" + "---|" * len(HEADER)]
-    table = "\n".join([f"Measured on {dt.datetime.now(dt.UTC).date()}.", "", *head, *rows])
-    found = r"(?<=<!-- figures -->\n).*?(?=\n<!-- end -->)"
+    """Writes the table into the page. What was not run now keeps its row."""
     page = PAGE.read_text("utf-8")
+    new = {row.split("|")[1].strip(): row for row in rows}
+    old = {line.split("|")[1].strip(): line for line in page.splitlines() if line.startswith("| ")}
+    names = [row.name for row in CLIENTS if row.name in new or row.name in old]
+    head = [f"| {' | '.join(HEADER)} |", "|" + "---|" * len(HEADER)]
+    table = "\n".join(
+        [f"Measured on {dt.datetime.now(dt.UTC).date()}.", "", *head, *(new.get(name) or old[name] for name in names)]
+    )
+    found = r"(?<=<!-- figures -->\n).*?(?=\n<!-- end -->)"
     PAGE.write_text(re.sub(found, lambda _: table, page, count=1, flags=re.DOTALL), "utf-8")
 
 

@@ -23,8 +23,10 @@ OUTPUT_SLACK = 1.25
 """Output tokens allowed for each of ours: see `tenfold.llm.provider`."""
 THINKING_TOKENS = 4_096
 """Output tokens granted on top, since a model may think before it writes."""
-LEAST_BYTES_PER_TOKEN = 3
-"""How short a token may be in a prompt: what the prompt takes of the window is not to be rated too low."""
+BYTES_PER_TOKEN = (3, 4)
+"""How short a token of a prompt may be, and how long it usually is."""
+OTHER_TOKENS = 64
+"""What a request has besides its messages."""
 _PROVIDERS: Mapping[str, str] = {"anthropic": "anthropic", "gemini": "google"}
 _RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FINISH_REASONS: Mapping[object, str] = {
@@ -149,11 +151,11 @@ def build_summary_request(call: UpstreamCall, ask: SummaryAsk, model: str) -> by
 
 def _limit_answer(call: UpstreamCall, ask: SummaryAsk, size: int) -> int:
     """Returns how many tokens the answer may take: with room to think, as far as a prompt of `size` bytes leaves it."""
-    needed = int(ask.max_tokens * OUTPUT_SLACK)
+    most = int(ask.max_tokens * OUTPUT_SLACK) + THINKING_TOKENS
     if call.window is None:
-        return needed + THINKING_TOKENS
-    left = call.window - size // LEAST_BYTES_PER_TOKEN
-    return max(ask.max_tokens, min(needed + THINKING_TOKENS, left))
+        return most
+    certain, likely = (call.window - OTHER_TOKENS - size // each for each in BYTES_PER_TOKEN)
+    return max(ask.max_tokens // 2, min(most, max(certain, min(ask.max_tokens, likely))))
 
 
 def read_summary_answer(wire: str, response: Mapping[str, Any], model: str) -> Answer:
