@@ -64,9 +64,15 @@ def write_page(rows: Iterable[str]) -> None:
     names = [row.name for row in CLIENTS if row.name in new or row.name in old]
     head = [f"| {' | '.join(HEADER)} |", "|" + "---|" * len(HEADER)]
     table = "\n".join(
-        [f"Measured on {dt.datetime.now(dt.UTC).date()}.", "", *head, *(new.get(name) or old[name] for name in names)]
+        [
+            f"Measured on {dt.datetime.now(dt.UTC).date()}.",
+            "",
+            *head,
+            *(new.get(name) or old[name] for name in names),
+            "",
+        ]
     )
-    found = r"(?<=<!-- figures -->\n).*?(?=\n<!-- end -->)"
+    found = r"(?<=<!-- figures -->\n).*?(?=<!-- end -->)"
     PAGE.write_text(re.sub(found, lambda _: table, page, count=1, flags=re.DOTALL), "utf-8")
 
 
