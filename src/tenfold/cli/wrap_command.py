@@ -90,7 +90,7 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
     config = load_settings()
     settings = load_gateway_settings(config, flags)
     log = _find_log_path(store)
-    with open_cli_store(store, create=True) as place, _log_to_file(log):
+    with open_cli_store(store, create=True) as place, _write_log(log):
         with (
             GatewayRoutes(settings, place, config) as routes,
             overlay_client(command, routes, environ=os.environ, folder=Path.cwd()) as run,
@@ -168,7 +168,7 @@ def _find_log_path(store: str | None) -> Path:
 
 
 @contextmanager
-def _log_to_file(path: Path) -> Iterator[None]:
+def _write_log(path: Path) -> Iterator[None]:
     """Sends everything that is logged to a file, since the screen is the agent's."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handler = RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
