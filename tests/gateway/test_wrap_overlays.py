@@ -210,8 +210,10 @@ def test_cline_is_told_of_a_copy_by_a_variable(routes: GatewayRoutes, home: Path
         assert copy["providers"]["openai-compatible"]["settings"]["baseUrl"] == routes.route_address(OWN)
 
 
-def test_kimi_s_file_keeps_its_comments(routes: GatewayRoutes, home: Path) -> None:
-    write(home / ".kimi-code/config.toml", f'# mine\n[providers.p]\ntype = "openai"\nbase_url = "{OWN}"\n')
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_kimi_s_file_keeps_its_comments(routes: GatewayRoutes, home: Path, quote: str) -> None:
+    text = f'# mine\n[providers.p]\ntype = "openai"\nbase_url = {quote}{OWN}{quote}\n'
+    write(home / ".kimi-code/config.toml", text)
     for run in overlay("kimi", routes, home):
         text = (Path(run.environ["KIMI_CODE_HOME"]) / "config.toml").read_text("utf-8")
         assert text == f'# mine\n[providers.p]\ntype = "openai"\nbase_url = "{routes.route_address(OWN)}"\n'

@@ -110,7 +110,7 @@ def overlay_client(
             yield ClientRun((*command[:count], *options, *arguments), {**environ, **variables})
         finally:
             if client.delivery == "folder":
-                _return_files(place, source.folder, source.path.name)
+                _restore_files(place, source.folder, source.path.name)
 
 
 def route_variables(environ: Mapping[str, str], routes: AddressRoutes) -> dict[str, str]:
@@ -266,7 +266,7 @@ def _write_document(source: _ConfigSource, document: Any, changes: Mapping[Place
     if source.path.suffix == ".toml":
         text = source.path.read_text("utf-8")
         for at, url in changes.items():
-            text = text.replace(json.dumps(_get_at(document, at)), json.dumps(url))
+            text = re.sub(rf"([\"']){re.escape(_get_at(document, at))}\1", json.dumps(url), text)
         return text
     changed = json.loads(json.dumps(document, default=str))
     for at, url in changes.items():
@@ -313,7 +313,7 @@ def _link_folder(own: Path, place: Path, without: str, state: Sequence[str]) -> 
             (place / entry.name).symlink_to(entry, target_is_directory=entry.is_dir())
 
 
-def _return_files(place: Path, own: Path, without: str) -> None:
+def _restore_files(place: Path, own: Path, without: str) -> None:
     """Moves what the client has written beside its configuration to its own folder, as if it had been written there."""
     for entry in sorted(place.iterdir()):
         if entry.is_symlink() or entry.name == without:
