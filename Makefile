@@ -7,7 +7,7 @@ BIN    = $(VENV)/bin
 PY     = $(BIN)/python
 STAMP  = $(VENV)/.set-up
 
-.PHONY: help demo test thorough lint bench clients peers kits yardstick cover clean
+.PHONY: help demo test thorough lint bench peers kits clients yardstick cover clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,10 +18,10 @@ help:
 	@echo 'make bench   the figures of docs/benchmarks.md, measured here'
 	@echo 'make peers   other projects to measure against, a pinned environment each, in .peers (1.8 GB)'
 	@echo 'make kits    public test kits for compaction, installed into .kits (0.9 GB) and run against Tenfold, offline'
+	@echo 'make clients  agents of other projects, installed into .clients (4 GB) and run through the gateway, offline'
 	@echo 'make yardstick  measure all of it on the recorded sessions: docs/yardstick.md, build/report.html (an hour)'
-	@echo 'make clients  real clients from npm, in .clients (1.6 GB), resume sessions that tenfold apply compacted'
 	@echo 'make cover   the tests with branch coverage'
-	@echo 'make clean   remove .venv, .peers, .kits and everything that was generated'
+	@echo 'make clean   remove .venv, .peers, .kits, .clients and everything that was generated'
 	@echo 'Each sets itself up in .venv the first time. PYTHON=/path/to/python3.12 chooses the interpreter.'
 
 demo: $(STAMP)
@@ -49,14 +49,6 @@ bench: $(STAMP)
 peers: $(STAMP)
 	@VENV='$(VENV)' sh scripts/make_peers.sh
 
-# Clients are pinned: each release may keep its sessions elsewhere. They talk to a provider on loopback only.
-CLIENTS = .clients
-PINNED  = @mariozechner/pi-coding-agent@0.73.1 @openai/codex@0.169.0 @google/gemini-cli@0.61.0 opencode-ai@1.18.33 cline@3.0.65
-
-clients: $(STAMP)
-	@mkdir -p '$(CLIENTS)' && cd '$(CLIENTS)' && npm install --no-audit --no-fund --no-save --prefix . $(PINNED)
-	TENFOLD_CLIENTS='$(CLIENTS)' $(PY) -m pytest tests/clients
-
 # The folder of sessions that TENFOLD_SESSIONS names, and the project's own. STAGES= runs some of it.
 yardstick: $(STAMP)
 	@$(PY) -m scripts.yardstick $(STAGES)
@@ -64,6 +56,13 @@ yardstick: $(STAMP)
 kits: $(STAMP)
 	@VENV='$(VENV)' FROM=kits PEERS='$(KITS)' sh scripts/make_peers.sh
 	@KITS='$(KITS)' $(PY) scripts/run_kits.py $(if $(WRITE),--write)
+
+# Needs node 20 or newer beside Python. CLIENTS="pi codex" runs some of them. It is no part of `make test`, which runs
+# those that are installed and the SDKs: installing all of them takes ten minutes and a network.
+clients: $(STAMP)
+	@VENV='$(VENV)' CLIENTS='$(CLIENTS)' sh scripts/make_clients.sh
+	@CLIENTS='$(CLIENTS)' $(PY) -m tests.live.run_clients --write
+	$(PY) -m pytest tests/clients tests/installer
 
 cover: $(STAMP)
 	$(PY) -m pytest --cov --cov-report=term

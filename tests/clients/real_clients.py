@@ -1,7 +1,7 @@
 """Real clients, run unmodified against the tests' provider: how each is set up, started, and told to go on.
 
-`TENFOLD_CLIENTS` names a folder with the clients as npm installs them: `FOLDER/node_modules/.bin/pi`, or each in a
-folder of its own. A client that is not there is skipped. `make clients` installs them and runs these tests.
+`make clients` installs them into `.clients`, each in a folder of its own, and runs these tests. A client that is not
+there is skipped. `TENFOLD_CLIENTS` names another folder.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from tests.shape.scan import ROOT
+
 VARIABLE = "TENFOLD_CLIENTS"
 _TIMEOUT = 120
 
 
 def find_program(name: str) -> Path:
     """The client's program. Skips the test if it is not installed."""
-    folder = os.environ.get(VARIABLE)
-    if not folder:
-        pytest.skip(f"{VARIABLE} names no folder with clients; `make clients` installs them")
-    for place in (Path(folder), Path(folder) / name):
-        program = place / "node_modules" / ".bin" / name
-        if program.exists():
-            return program
-    pytest.skip(f"{name} is not installed in {folder}")
+    folder = Path(os.environ.get(VARIABLE) or ROOT / ".clients")
+    program = folder / name / "node_modules" / ".bin" / name
+    if not program.exists():
+        pytest.skip(f"{name} is not installed: `make clients` does that")
+    return program
 
 
 class RealClient(Struct, frozen=True):

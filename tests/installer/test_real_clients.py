@@ -1,13 +1,12 @@
 """The real clients with what `tenfold install` wrote: forty steps in a small window, against the tests' own provider.
 
-They run where they are installed: on PATH, or in the folder of npm that TENFOLD_CLIENTS names.
+They run where `make clients` has installed them.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from tenfold.gateway.application import Gateway
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
+from tests.clients.real_clients import find_program
 from tests.installer.serving import serve_application
 from tests.llm.loopback import Got, Loopback, Served
 from tests.shape.scan import ROOT
@@ -29,16 +29,6 @@ STEPS = 40
 WINDOW = 32_000
 LINE = " ".join(f"word{number}" for number in range(100))
 Json = dict[str, Any]
-
-
-def find_client(name: str) -> str:
-    """The program of a client. Skips the test where it is not installed."""
-    folder = os.environ.get("TENFOLD_CLIENTS", "")
-    inside = [str(Path(folder) / "node_modules" / ".bin" / name)] if folder else []
-    found = next((path for path in (shutil.which(each) for each in [*inside, name]) if path), None)
-    if found is None:
-        pytest.skip(f"{name} is not installed: npm install it, and set TENFOLD_CLIENTS to the folder")
-    return found
 
 
 @pytest.fixture
@@ -131,7 +121,7 @@ TASK = "Read all parts, one by one. Never touch config.py."
 
 @pytest.mark.parametrize("api", ["openai-completions", "openai-responses", "anthropic-messages"])
 def test_pi_runs_past_its_window(api: str, home: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = find_client("pi")
+    program = str(find_program("pi"))
     assert run(["install", "pi"]) == 0
     monkeypatch.chdir(home / "work")
     with (
@@ -151,7 +141,7 @@ def test_pi_runs_past_its_window(api: str, home: Path, store: Store, monkeypatch
 
 
 def test_opencode_runs_past_its_window(home: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = find_client("opencode")
+    program = str(find_program("opencode"))
     monkeypatch.chdir(home / "work")
     with (
         Loopback(script=build_script("filePath")) as provider,
@@ -168,7 +158,7 @@ def test_opencode_runs_past_its_window(home: Path, store: Store, monkeypatch: py
 
 @pytest.mark.parametrize("name", ["pi", "opencode"])
 def test_without_a_gateway_a_client_works_as_before(name: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = find_client(name)
+    program = str(find_program(name))
     monkeypatch.chdir(home / "work")
     with Loopback("Hello.") as provider:
         if name == "pi":
@@ -185,7 +175,7 @@ def test_without_a_gateway_a_client_works_as_before(name: str, home: Path, monke
 
 
 def test_codex_lists_the_server(home: Path) -> None:
-    program = find_client("codex")
+    program = str(find_program("codex"))
     assert run(["install", "codex", "--store", str(home / "mcp.db")]) == 0
     done = run_client([program, "mcp", "list", "--json"], home, "")
     assert done.returncode == 0, done.stderr

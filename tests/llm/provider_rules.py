@@ -426,7 +426,8 @@ def _check_parts(n: int, parts: list[Json], issued: Issued) -> list[Json]:
     for m, part in enumerate(parts):
         if not any(key in part for key in _DATA):
             raise _Broken("generate.part", n=n, m=m)
-        mark = _decode_signature(part.get("thoughtSignature", ""))
+        signature = part.get("thoughtSignature", "")
+        mark = "" if signature == _PLACEHOLDER else _decode_signature(signature)  # gemini-cli sends it as it stands
         if issued.knows and mark not in ("", _PLACEHOLDER) and issued.marks.get(mark) != _describe_part(part):
             raise _Broken("generate.thought")
     return parts

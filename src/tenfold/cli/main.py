@@ -28,6 +28,7 @@ from tenfold.cli import (
     salvage_command,
     serve_command,
     show_command,
+    wrap_command,
 )
 from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
@@ -60,6 +61,7 @@ for module in (
     mcp_command,
     agent_commands,
     serve_command,
+    wrap_command,
     eval_commands,
 ):
     module.register(app)

@@ -34,6 +34,8 @@ _SUMMARY_MESSAGE = re.compile(
     rb"|Your task is to create a detailed summary of (?:the|this) conversation)"  # Claude Code, and what copied it
 )
 """How the last message of such a request begins."""
+_CHECK = re.compile(rb"You are a (?:sophisticated AI )?diagnostic agent")
+"""What the system prompt of gemini and qwen holds where they ask whether their model goes round in circles."""
 _TITLE = re.compile(rb"title generator|generate a (?:short|brief|concise) title", re.IGNORECASE)
 _SYSTEM_ROLE = re.compile(rb'"role"\s*:\s*"(?:system|developer)"')
 
@@ -67,6 +69,8 @@ def find_side_reason(headers: Mapping[str, str], request: ModelRequest) -> str:
     is_result = b'"tool_result"' in last or b'"tool_call_id"' in last
     if _SUMMARY_SYSTEM.search(system) or (not is_result and _SUMMARY_MESSAGE.search(last)):
         return "the client compacts"
+    if _CHECK.search(system):
+        return "a check of the client"
     has_tools = bytes(request.fields.get("tools", b"[]")) not in (b"[]", b"null")
     return "a title" if not has_tools and _TITLE.search(system) else ""
 

@@ -279,6 +279,7 @@ class LiveSessions:
         session, choice = lane.session.session, self._settings.summary_model
         if self._settings.shadow or choice == "none":
             return
+        call = replace(call, window=self._find_window(call.model))
         writer = session.answerer.model
         if isinstance(writer, UpstreamModel):
             writer.use_call(call)

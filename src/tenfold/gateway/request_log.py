@@ -142,6 +142,7 @@ class Totals(Struct):
 
     requests: int = 0
     compactions: int = 0
+    bypasses: int = 0
     tokens_before: int = 0
     tokens_after: int = 0
     dollars_saved: float = 0.0
@@ -151,6 +152,7 @@ class Totals(Struct):
         """Adds one request."""
         self.requests += bool(record.wire)
         self.compactions += record.compaction == "compacted"
+        self.bypasses += bool(record.bypass)
         self.tokens_before += record.tokens_before
         self.tokens_after += record.tokens_after
         self.dollars_saved += record.dollars_saved

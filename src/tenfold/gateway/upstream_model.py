@@ -23,6 +23,10 @@ OUTPUT_SLACK = 1.25
 """Output tokens allowed for each of ours: see `tenfold.llm.provider`."""
 THINKING_TOKENS = 4_096
 """Output tokens granted on top, since a model may think before it writes."""
+BYTES_PER_TOKEN = (3, 4)
+"""How short a token of a prompt may be, and how long it usually is."""
+OTHER_TOKENS = 64
+"""What a request has besides its messages."""
 _PROVIDERS: Mapping[str, str] = {"anthropic": "anthropic", "gemini": "google"}
 _RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FINISH_REASONS: Mapping[object, str] = {
@@ -42,8 +46,8 @@ class UpstreamCall(Struct, frozen=True):
     """How a client reaches its model: the address, its headers with the credentials, the wire and the model.
 
     `url` has `{model}` in the place of the model where the API names it in the path. `limit_field` is the field in
-    which the client limits the answer, where there are several. It lives as long as the session is in memory, and is
-    never written anywhere.
+    which the client limits the answer, where there are several. `window` is the model's, if it is known. It lives as
+    long as the session is in memory, and is never written anywhere.
     """
 
     wire: str
@@ -52,6 +56,7 @@ class UpstreamCall(Struct, frozen=True):
     model: str
     limit_field: str = ""
     is_own_address: bool = False
+    window: int | None = None
 
     @property
     def qualified_model(self) -> str:
@@ -123,15 +128,18 @@ class UpstreamModel:
 
 
 def build_summary_request(call: UpstreamCall, ask: SummaryAsk, model: str) -> bytes:
-    """Builds the body of a request for a summary in the client's API."""
+    """Builds the body of a request for a summary in the client's API.
+
+    The answer is not allowed more than the prompt leaves of the window, since many providers refuse that.
+    """
     wire = get_wire(call.wire)
-    limit = int(ask.max_tokens * OUTPUT_SLACK) + THINKING_TOKENS
     user = Message("user", (Text(ask.prompt),), "human")
     system = (Message("system", (Text(ask.system),), "harness"),) if ask.system else ()
     encoded = wire.encode((*system, user))
     body: dict[str, Any] = {wire.profile.request.list_field: [msgspec.json.decode(item.raw) for item in encoded.items]}
     if encoded.system and wire.profile.add_system is not None:
         body = wire.profile.add_system(body, encoded.system)
+    limit = _limit_answer(call, ask, len(msgspec.json.encode(body)))
     if call.wire == "gemini":
         return msgspec.json.encode({**body, "generationConfig": {"maxOutputTokens": limit}})
     fields = {"openai-responses": "max_output_tokens", "anthropic": "max_tokens"}
@@ -139,6 +147,15 @@ def build_summary_request(call: UpstreamCall, ask: SummaryAsk, model: str) -> by
     field = fields.get(call.wire) or call.limit_field or default
     body = {"model": model, **body, field: limit}
     return msgspec.json.encode({**body, "store": False} if call.wire == "openai-responses" else body)
+
+
+def _limit_answer(call: UpstreamCall, ask: SummaryAsk, size: int) -> int:
+    """Returns how many tokens the answer may take: with room to think, as far as a prompt of `size` bytes leaves it."""
+    most = int(ask.max_tokens * OUTPUT_SLACK) + THINKING_TOKENS
+    if call.window is None:
+        return most
+    certain, likely = (call.window - OTHER_TOKENS - size // each for each in BYTES_PER_TOKEN)
+    return max(ask.max_tokens // 2, min(most, max(certain, min(ask.max_tokens, likely))))
 
 
 def read_summary_answer(wire: str, response: Mapping[str, Any], model: str) -> Answer:

@@ -48,7 +48,7 @@ class Upstreams(Struct, frozen=True):
         rest = path[version.start() :] if version is not None else path
         if version is not None and base.endswith(f"/{version[1]}"):
             base = base[: -len(version[1]) - 1]
-        elif version is None and not _VERSION.search(urlsplit(base).path):
+        elif version is None and not urlsplit(base).path:  # a base with a path is all that stands before the rest
             rest = f"/{'v1beta' if wire == 'gemini' else 'v1'}{rest}"
         return f"{base}{rest}" + (f"?{query}" if query else "")
 
