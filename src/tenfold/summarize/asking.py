@@ -21,7 +21,7 @@ from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_
 from tenfold.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
 from tenfold.summarize.reserved_marks import escape_marks
 from tenfold.summarize.structure import render_guide
-from tenfold.text.excerpts import Count, Keep, trim_lines, wrap_lines
+from tenfold.text.excerpts import Count, Keep, excerpt, trim_lines, wrap_lines
 from tenfold.text.redaction import redact
 
 
@@ -168,11 +168,16 @@ def build_ask(
     )
 
 
+MAX_CHARACTERS_PER_TOKEN = 8
+"""A text with more characters than this for each token that is allowed is too long in any language."""
+
+
 def build_repair(ask: SummaryAsk, context: WritingContext, rejected: RejectedAnswer) -> SummaryAsk:
     """Builds the request for a repair: the same once more, then the rejected text and what is wrong with it."""
     listed = "\n".join(f"- {failure}" for failure in rejected.failures[:20])
     wish = fill_prompt(context.settings.repair, context, ask.max_tokens).replace("{failures}", listed)
-    prompt = f"{ask.prompt}\n\n<rejected-summary>\n{rejected.text}\n</rejected-summary>\n\n{wish or listed}"
+    text = excerpt(rejected.text, MAX_CHARACTERS_PER_TOKEN * ask.max_tokens)  # else it may not fit the model's window
+    prompt = f"{ask.prompt}\n\n<rejected-summary>\n{text}\n</rejected-summary>\n\n{wish or listed}"
     return replace(ask, prompt=prompt, purpose="repair")
 
 
