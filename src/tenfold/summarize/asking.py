@@ -168,15 +168,15 @@ def build_ask(
     )
 
 
-MAX_CHARACTERS_PER_TOKEN = 8
-"""A text with more characters than this for each token that is allowed is too long in any language."""
+REJECTED_CHARACTERS = 4
+"""Characters of a rejected text that are shown again for each token that was allowed. Its whole may fit no window."""
 
 
 def build_repair(ask: SummaryAsk, context: WritingContext, rejected: RejectedAnswer) -> SummaryAsk:
     """Builds the request for a repair: the same once more, then the rejected text and what is wrong with it."""
     listed = "\n".join(f"- {failure}" for failure in rejected.failures[:20])
     wish = fill_prompt(context.settings.repair, context, ask.max_tokens).replace("{failures}", listed)
-    text = excerpt(rejected.text, MAX_CHARACTERS_PER_TOKEN * ask.max_tokens)  # else it may not fit the model's window
+    text = excerpt(rejected.text, REJECTED_CHARACTERS * max(context.task.allotment, ask.max_tokens))
     prompt = f"{ask.prompt}\n\n<rejected-summary>\n{text}\n</rejected-summary>\n\n{wish or listed}"
     return replace(ask, prompt=prompt, purpose="repair")
 
