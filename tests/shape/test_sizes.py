@@ -29,6 +29,7 @@ BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
     ("src/tenfold/designs/tail/compaction.py", "read_policy"): "runs a user's settings callable: it is reported",
     ("src/tenfold/gateway/relay.py", "_prepare"): "fails open: the request is forwarded as it came, and it is recorded",
     ("src/tenfold/gateway/relay.py", "_retry_overflow"): "the same: the client gets the provider's own error",
+    ("src/tenfold/gateway/relay.py", "_stream_response"): "the client has its response: what went wrong is recorded",
     ("src/tenfold/gateway/relay.py", "_await_session"): "the client has its response: what went wrong is recorded",
     ("src/tenfold/engine/drive.py", "anotify"): "runs a user's listener: one that raises is reported and ignored",
     ("src/tenfold/engine/drive.py", "notify"): "runs a user's listener: one that raises is reported and ignored",

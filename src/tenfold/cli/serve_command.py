@@ -104,8 +104,7 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     with open_cli_store(store, create=True) as place:
         gateway = Gateway(settings, place, config)
-        print_note(f"the gateway listens on http://{settings.host}:{settings.port}; sessions: tenfold sessions")
-        run_gateway(gateway)
+        run_gateway(gateway, lambda url: print_note(f"the gateway listens on {url}; sessions: tenfold sessions"))
     return 0
 
 

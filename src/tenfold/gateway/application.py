@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hmac import compare_digest
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from urllib.parse import unquote
 
 import httpx
 from starlette.applications import Starlette
@@ -58,7 +60,8 @@ class Gateway:
     async def _open(self, application: Starlette) -> AsyncIterator[None]:
         timeout = httpx.Timeout(self.settings.timeout, connect=CONNECT_TIMEOUT, pool=None)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        async with httpx.AsyncClient(timeout=timeout, limits=limits) as client:
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # one client's cookies are no other's
+        async with httpx.AsyncClient(timeout=timeout, limits=limits, cookies=no_cookies) as client:
             sessions = LiveSessions(self.settings, self.store, self._config, client)
             application.state.sessions = sessions
             application.state.settings, application.state.log = self.settings, self.log
@@ -86,9 +89,10 @@ class _KeyCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._key and scope["path"] != "/healthz":
             given = dict(scope["headers"]).get(KEY_HEADER.encode(), b"")
-            first, _, rest = scope["path"].lstrip("/").partition("/")
-            if not given and compare_digest(first.encode(), self._key):
-                scope, given = {**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode()}, self._key
+            first, _, rest = scope["raw_path"].lstrip(b"/").partition(b"/")
+            if not given and compare_digest(first, self._key):
+                path = unquote(rest.decode("latin-1"))
+                scope, given = {**scope, "path": f"/{path}", "raw_path": b"/" + rest}, self._key
             if not compare_digest(given, self._key):
                 await send_error(
                     send, 401, f"this gateway needs its key, as the header {KEY_HEADER} or first in the path"

@@ -19,9 +19,12 @@ _SESSION_HEADERS = (
     "x-session-affinity",  # opencode, pi
     "x-litellm-session-id",  # openhands
 )
-_CREDENTIAL_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
+_CREDENTIAL_HEADERS = (
+    *("authorization", "x-api-key", "x-goog-api-key", "api-key"),
+    *("openai-organization", "openai-project", "chatgpt-account-id"),  # whose account it is, where one key has several
+)
 _KEY_IN_QUERY = re.compile(r"(?:^|&)key=([^&]*)")
-_USER_SESSION = re.compile(r"session_[\w-]+")
+_USER_SESSION = re.compile(r'"session_id"\s*:\s*"([^"]+)"|(session_(?!id")[\w-]+)')
 """The session in `metadata.user_id` of Anthropic's clients."""
 _SUMMARY_SYSTEM = re.compile(
     rb"You are a context summarization (?:assistant|agent)"  # pi, opencode
@@ -56,7 +59,7 @@ def find_client_session(headers: Mapping[str, str], request: ModelRequest) -> st
         return found
     user = splice.get_text(splice.parse_object(request.fields["metadata"]) or {}, "user_id")
     session = _USER_SESSION.search(user)
-    return session[0] if session else ""
+    return (session[1] or session[2]) if session else ""
 
 
 def find_side_reason(headers: Mapping[str, str], request: ModelRequest) -> str:

@@ -21,7 +21,13 @@ from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.lanes import Family, Lane, LaneTable, find_opening
 from tenfold.gateway.later_work import LaterWork
 from tenfold.gateway.model_request import ModelRequest
-from tenfold.gateway.native_compaction import build_answer, build_token, expand_tokens, has_token, remove_trigger
+from tenfold.gateway.native_compaction import (
+    build_answer,
+    build_token,
+    expand_tokens,
+    has_compaction_token,
+    remove_trigger,
+)
 from tenfold.gateway.stored_responses import ResponseChains
 from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models
 from tenfold.llm.choose import AUTO
@@ -112,14 +118,14 @@ class LiveSessions:
 
     def _keep_form(self, prepared: PreparedRequest, request: ModelRequest, whole: ModelRequest) -> PreparedRequest:
         """Sends what the client sent if nothing is hidden and the provider knows what it refers to."""
-        is_unchanged = prepared.sent is whole and not has_token(request)
+        is_unchanged = prepared.sent is whole and not has_compaction_token(request)
         return replace(prepared, original=request, whole=whole, sent=request if is_unchanged else prepared.sent)
 
     async def _unfold(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
         """Returns a request with everything that it only refers to. None if that is not known."""
         if request.has_server_state():
             return self.chains.expand(tenant, request)
-        if has_token(request):
+        if has_compaction_token(request):
             return await asyncio.to_thread(expand_tokens, tenant, request, self._read_view)
         return request
 
@@ -141,11 +147,12 @@ class LiveSessions:
     ) -> PreparedRequest:
         """Compacts because the client asks its provider to, and returns the answer in the provider's place."""
         prepared = await self._compact_lane(lane, whole, tenant)
-        session = lane.session.session
-        call = session.build_call(window=self._find_window(request.model))
-        if call.window is None:
+        session, outcome = lane.session.session, None
+        if (window := self._find_window(request.model)) is not None:
+            outcome = await lane.session.compact(replace(session.build_call(window=window), demand="manual"))
+        if outcome is None or outcome.status == "nothing":  # the client's limit is lower: it would ask again at once
             call = session.build_call(to=max(1, int(OVERFLOW_SHARE * session.take_reading().tokens)))
-        outcome = await lane.session.compact(replace(call, demand="manual"))
+            outcome = await lane.session.compact(replace(call, demand="manual"))
         token = build_token(tenant, lane.id, session.leaf or "")
         answer = build_answer(request, token, (outcome.spent.input_tokens, outcome.spent.output_tokens))
         note = f"the client asked for a compaction: {outcome.status}"

@@ -65,7 +65,7 @@ def remove_trigger(request: ModelRequest) -> ModelRequest | None:
     return request.with_items(request.items[:-1])
 
 
-def has_token(request: ModelRequest) -> bool:
+def has_compaction_token(request: ModelRequest) -> bool:
     """Whether a request may have a compaction item of ours."""
     mark = f'"{_PREFIX}'.encode()
     return request.wire == "openai-responses" and any(mark in item for item in request.items)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
@@ -30,13 +30,14 @@ from tenfold.gateway.usage_reader import UsageReader
 from tenfold.llm.overflow import is_overflow
 
 _HOP_HEADERS = frozenset({
-    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
-    "upgrade", "host", "content-length",
+    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+    "transfer-encoding", "upgrade", "host", "content-length",
 })  # fmt: skip
 """Headers that are about one connection only (RFC 9110, 7.6.1), and those that are written anew."""
 KEY_HEADER = "x-tenfold-key"
 MAX_ERROR_BODY = 1024 * 1024
 RawHeaders = list[tuple[bytes, bytes]]
+Result = TypeVar("Result")
 
 
 class BodyTooLarge(Exception):
@@ -141,11 +142,12 @@ class Relay:
                 response, prepared = await self._retry_overflow(incoming, url, response, prepared, receive, record)
             if prepared is not None and prepared.has_recall and response.status_code == httpx.codes.OK:
                 ask = partial(self._send, incoming, url, receive=receive)
-                fault = await self._answer_lookups(response, prepared, ask, record, send, start)
+                fault = await self._answer_lookups(response, prepared, ask, record, receive, send)
             else:
-                await self._stream_response(response, prepared, record, send, start)
+                await self._stream_response(response, prepared, record, receive, send)
         finally:
             await response.aclose()
+        record.upstream_seconds = perf_counter() - start - record.own_seconds
         self._log.sessions.set(len(self._sessions.lanes))
         self._log.add(record, fault=fault)
 
@@ -200,8 +202,8 @@ class Relay:
         record: RequestRecord,
     ) -> tuple[httpx.Response, PreparedRequest]:
         """Compacts and sends once more if the provider refused a request as too long. Else returns what there is."""
-        body = await response.aread()
-        if not is_overflow(body.decode("utf-8", "replace"), status=response.status_code):
+        text = await _read_error(response)
+        if not is_overflow(text, status=response.status_code):
             return response, prepared
         try:
             again = await self._sessions.prepare_again(prepared)
@@ -220,65 +222,48 @@ class Relay:
     async def _send(self, incoming: IncomingRequest, url: str, body: bytes, receive: Receive) -> httpx.Response:
         """Sends a request to the upstream. Raises `ClientGone` if the client leaves before the response begins."""
         is_call = bool(find_wire(incoming.path))
-        headers = [
-            (name, value)
-            for name, value in incoming.raw_headers
-            if (lower := name.decode("latin-1").lower()) not in _HOP_HEADERS
-            and lower != KEY_HEADER
-            and not (is_call and lower == "accept-encoding")
-        ]
+        left_out = {*_list_hop_headers(incoming.raw_headers), KEY_HEADER}
+        left_out |= {"accept-encoding"} if is_call else set()
+        headers = [(n, v) for n, v in incoming.raw_headers if n.decode("latin-1").lower() not in left_out]
         if is_call:  # the usage is read while it passes
             headers.append((b"accept-encoding", b"identity"))
-        request = self._client.build_request(incoming.method, url, headers=headers, content=body)
-        sending = asyncio.ensure_future(self._client.send(request, stream=True))
-        leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
+        extensions = {"timeout": self._client.timeout.as_dict()}
+        # Not by the client, which adds headers of its own.
+        request = httpx.Request(incoming.method, url, headers=headers, content=body, extensions=extensions)
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not sending.done():
-                raise ClientGone
-            return sending.result()
+            return await _run_for_client(self._client.send(request, stream=True), receive)
         except httpx.HTTPError as exc:
             return _build_gateway_error(request, exc)
-        finally:
-            leaving.cancel()
-            if not sending.done():
-                sending.cancel()
-                with suppress(asyncio.CancelledError, httpx.HTTPError):
-                    await sending
 
     async def _stream_response(
         self,
         response: httpx.Response,
         prepared: PreparedRequest | None,
         record: RequestRecord,
+        receive: Receive,
         send: Send,
-        start: float,
     ) -> None:
         """Sends the response to the client as it comes, and teaches the session what the provider counted."""
         record.status = response.status_code
-        headers = [
-            (name, value) for name, value in response.headers.raw if name.decode("latin-1").lower() not in _KEPT_OUT
-        ]
+        left_out = _list_hop_headers(response.headers.raw) - {"upgrade"}
+        headers = [(n, v) for n, v in response.headers.raw if n.decode("latin-1").lower() not in left_out]
         if "content-length" in response.headers:
             headers.append((b"content-length", response.headers["content-length"].encode("latin-1")))
         await send({"type": "http.response.start", "status": record.status, "headers": headers + _describe(record)})
         is_stream = "text/event-stream" in response.headers.get("content-type", "")
         reader = UsageReader(is_stream=is_stream) if prepared is not None and record.status == 200 else None
         try:
-            if response.is_stream_consumed:
-                await send({"type": "http.response.body", "body": response.content, "more_body": True})
-            else:
-                async for chunk in response.aiter_raw():
-                    if reader is not None:
-                        reader.feed(chunk)
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await _run_for_client(_copy_body(response, reader, send), receive)
         except httpx.HTTPError:
             record.is_cut = True  # the connection is closed without an end, so that the client sees it too
-        else:
-            await send({"type": "http.response.body", "body": b""})
-        record.upstream_seconds = perf_counter() - start - record.own_seconds
-        if reader is not None and prepared is not None:
-            await self._report_usage(reader, prepared, record)
+        except ClientGone:
+            record.note = "the client closed the connection"
+        try:
+            if reader is not None and prepared is not None:
+                await self._report_usage(reader, prepared, record)
+        except Exception as exc:  # noqa: BLE001 - the client has its response; what went wrong is recorded
+            LOG.warning("a fault of the gateway after a request was forwarded", exc_info=exc)
+            record.bypass = f"a fault of the gateway: {type(exc).__name__}"
         if prepared is not None and prepared.pending is not None:
             await self._await_session(prepared.pending.start(), record)
 
@@ -288,21 +273,23 @@ class Relay:
         prepared: PreparedRequest,
         ask: UpstreamSender,
         record: RequestRecord,
+        receive: Receive,
         send: Send,
-        start: float,
     ) -> bool:
         """Sends the client the answer behind the model's lookups, if it makes any. Returns whether we were at fault."""
         assert prepared.lane is not None
         record.status = response.status_code
 
         def build_headers(upstream: httpx.Response, length: int | None) -> RawHeaders:
-            left_out = _KEPT_OUT | {"content-encoding"}  # the body was decoded to be read
+            left_out = _list_hop_headers(upstream.headers.raw) | {"content-encoding"}  # the body was decoded to be read
             headers = [(n, v) for n, v in upstream.headers.raw if n.decode("latin-1").lower() not in left_out]
             return headers + ([] if length is None else [(b"content-length", b"%d" % length)]) + _describe(record)
 
         loop = RecallLoop(self._sessions.open_recall(prepared.lane), prepared.original, prepared.sent, ask, record)
-        await loop.run(response, ClientAnswer(send, build_headers))
-        record.upstream_seconds = perf_counter() - start - record.own_seconds
+        try:
+            await _run_for_client(loop.run(response, ClientAnswer(send, build_headers)), receive)
+        except ClientGone:
+            record.note = "the client closed the connection"
         if loop.response:
             self._sessions.keep_response(prepared, loop.response)
         if loop.usage:
@@ -344,7 +331,64 @@ class Relay:
         await send_error(send, status, text)
 
 
-_KEPT_OUT = _HOP_HEADERS - {"upgrade"}
+def _list_hop_headers(headers: RawHeaders) -> frozenset[str]:
+    """Returns the headers that are about one connection, with those that a `Connection` header names."""
+    named = (value for name, value in headers if name.lower() == b"connection")
+    return _HOP_HEADERS.union(name.strip().decode("latin-1").lower() for value in named for name in value.split(b","))
+
+
+async def _run_for_client(work: Coroutine[Any, Any, Result], receive: Receive) -> Result:
+    """Does some work for a client, and ends it at once if the client leaves. Raises `ClientGone` then."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_wait_for_disconnect(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientGone
+        return working.result()
+    finally:
+        leaving.cancel()
+        if not working.done():
+            working.cancel()
+            with suppress(asyncio.CancelledError, httpx.HTTPError):
+                await working
+
+
+async def _copy_body(response: httpx.Response, reader: UsageReader | None, send: Send) -> None:
+    """Sends the body of a response to the client as it comes. Raises `httpx.HTTPError` if it ends early."""
+    if (body := response.extensions.get(_BODY)) is not None:
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        if (fault := response.extensions.get(_FAULT)) is not None:
+            raise fault
+    elif response.is_stream_consumed:
+        await send({"type": "http.response.body", "body": response.content, "more_body": True})
+    else:
+        async for chunk in response.aiter_raw():
+            if reader is not None:
+                reader.feed(chunk)
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+_BODY, _FAULT = "tenfold_body", "tenfold_fault"
+"""Where a response keeps the bytes of an error that was read, and the fault that ended it early."""
+
+
+async def _read_error(response: httpx.Response) -> str:
+    """Reads the body of an error, keeps its bytes for the client, and returns its text. "" if it is no short text."""
+    if int(response.headers.get("content-length", "0")) > MAX_ERROR_BODY:
+        return ""
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_raw():
+            body += chunk
+    except httpx.HTTPError as exc:
+        response.extensions[_FAULT] = exc
+    response.extensions[_BODY] = bytes(body)
+    try:
+        return httpx.Response(response.status_code, headers=response.headers, content=bytes(body)).text
+    except httpx.DecodingError:
+        return ""
 
 
 def _describe(record: RequestRecord) -> RawHeaders:

@@ -7,6 +7,8 @@ import logging
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from tenfold.text.hidden import escape_hidden
+
 LOG = logging.getLogger("tenfold.gateway")
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -74,7 +76,7 @@ class RequestRecord(Struct):
             parts.append(self.note)
         if self.is_cut:
             parts.append("CUT: the response ended before it was complete")
-        return "; ".join(parts)
+        return escape_hidden("; ".join(parts))  # a model may be called anything: it begins no line of its own
 
 
 class RequestLog:

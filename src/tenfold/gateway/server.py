@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -17,6 +18,7 @@ from tenfold.gateway.application import Gateway
 GRACE_SECONDS = 30
 """How long a stopping gateway lets running responses finish."""
 START_SECONDS = 30.0
+BACKLOG = 2_048
 
 
 class _Server(uvicorn.Server):
@@ -42,9 +44,14 @@ def build_config(gateway: Gateway) -> uvicorn.Config:
     )
 
 
-def run_gateway(gateway: Gateway) -> None:
-    """Serves until the process is interrupted or terminated. Running responses are finished first."""
-    uvicorn.Server(build_config(gateway)).run(sockets=[_bind(gateway.settings.host, gateway.settings.port)])
+def run_gateway(gateway: Gateway, announce: Callable[[str], None]) -> None:
+    """Serves until the process is interrupted or terminated. Running responses are finished first.
+
+    `announce` is told the address once the port is taken. Raises `TenfoldError` if it cannot be.
+    """
+    bound = _bind(gateway.settings.host, gateway.settings.port)
+    announce(_get_url(bound))
+    uvicorn.Server(build_config(gateway)).run(sockets=[bound])
 
 
 class ServerThread:
@@ -61,8 +68,7 @@ class ServerThread:
     @property
     def url(self) -> str:
         """The address of the server, without a path."""
-        host, port = self._socket.getsockname()[:2]
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        return _get_url(self._socket)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -91,11 +97,17 @@ class GatewayThread(ServerThread):
         self.gateway = gateway
 
 
+def _get_url(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def _bind(host: str, port: int) -> socket.socket:
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        bound.listen(BACKLOG)  # who is told the address may connect at once
     except OSError as exc:
         bound.close()
         raise TenfoldError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 import httpx
@@ -97,7 +98,12 @@ class UpstreamModel:
 
     def answer(self, ask: SummaryAsk) -> Answer:
         """Answers one Ask from a thread other than the event loop's."""
-        return asyncio.run_coroutine_threadsafe(self.aanswer(ask), self._loop).result()
+        working = self.aanswer(ask)
+        try:
+            return asyncio.run_coroutine_threadsafe(working, self._loop).result()
+        except (RuntimeError, CancelledError) as exc:  # the loop is closed, or closes now
+            working.close()
+            return Answer(error=f"the gateway is stopping: {type(exc).__name__}")
 
     async def aanswer(self, ask: SummaryAsk) -> Answer:
         """Answers one Ask. A failed call is an Answer with an error."""

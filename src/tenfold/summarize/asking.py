@@ -22,7 +22,7 @@ from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_
 from tenfold.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
 from tenfold.summarize.reserved_marks import escape_marks
 from tenfold.summarize.structure import render_guide
-from tenfold.text.excerpts import Count, Keep, trim_lines, wrap_lines
+from tenfold.text.excerpts import Count, Keep, excerpt, trim_lines, wrap_lines
 from tenfold.text.redaction import redact
 
 
@@ -171,11 +171,16 @@ def build_ask(
     )
 
 
+REJECTED_CHARACTERS = 4
+"""Characters of a rejected text that are shown again for each token that was allowed. Its whole may fit no window."""
+
+
 def build_repair(ask: SummaryAsk, context: WritingContext, rejected: RejectedAnswer) -> SummaryAsk:
     """Builds the request for a repair: the same once more, then the rejected text and what is wrong with it."""
     listed = "\n".join(f"- {failure}" for failure in rejected.failures[:20])
     wish = fill_prompt(context.settings.repair, context, ask.max_tokens).replace("{failures}", listed)
-    prompt = f"{ask.prompt}\n\n<rejected-summary>\n{rejected.text}\n</rejected-summary>\n\n{wish or listed}"
+    text = excerpt(rejected.text, REJECTED_CHARACTERS * max(context.task.allotment, ask.max_tokens))
+    prompt = f"{ask.prompt}\n\n<rejected-summary>\n{text}\n</rejected-summary>\n\n{wish or listed}"
     return replace(ask, prompt=prompt, purpose="repair")
 
 

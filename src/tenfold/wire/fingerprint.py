@@ -16,8 +16,13 @@ from tenfold.record.message import Document, Image, Message, OpaquePart, Part, T
 def fingerprint_message(message: Message) -> bytes:
     """Returns a digest of 16 bytes that is equal for two messages if one is a resent form of the other."""
     digest = hashlib.blake2b(message.role.encode(), digest_size=16)
+    is_text = False
     for part in message.parts:
+        if is_text and isinstance(part, Text):  # text in several parts is the text in one
+            digest.update(part.text.encode(errors="surrogatepass") if part.text.strip() else b"")
+            continue
         for piece in _list_pieces(part):
+            is_text = isinstance(part, Text)
             digest.update(b"\0")
             digest.update(piece)
     return digest.digest()

@@ -1,0 +1,560 @@
+"""Which session a request belongs to: by the client's id, else by its messages; and what belongs to none."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tenfold.record.block import Block
+from tenfold.store.base import DEFAULT_NAMESPACE, Store
+from tenfold.store.location import open_store
+from tests.gateway.conversations import (
+    KINDS,
+    PATHS,
+    Talk,
+    build_text,
+    find_marks,
+    list_sessions,
+    post,
+    read_marks,
+    read_stored,
+)
+from tests.gateway.serving import RawUpstream, serve_gateway
+
+Json = dict[str, Any]
+Headers = dict[str, str]
+WINDOW = 16_000
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = open_store(":memory:")
+    yield opened
+    opened.close()
+
+
+def once(*talks: Talk) -> Counter[str]:
+    """Every mark of the conversations, one time."""
+    return Counter({mark: 1 for talk in talks for mark in talk.marks})
+
+
+CLIENT_IDS: dict[str, tuple[str, Callable[[str], Headers], Callable[[str], Json]]] = {
+    "codex": (
+        "responses",
+        lambda i: {
+            "session-id": i,
+            "thread-id": i,
+            "x-client-request-id": i,
+            "x-codex-window-id": f"{i}:0",
+            "x-codex-turn-metadata": json.dumps({"request_kind": "turn", "window_number": 0, "turn_id": "t1"}),
+        },
+        lambda i: {"prompt_cache_key": i, "client_metadata": {"x": "y"}},
+    ),
+    "codex, a proxy without headers": ("responses", lambda _: {}, lambda i: {"prompt_cache_key": i}),
+    "opencode chat": ("chat", lambda i: {"x-session-id": f"ses_{i}", "x-session-affinity": f"ses_{i}"}, lambda _: {}),
+    "opencode messages": ("messages", lambda i: {"x-session-id": f"ses_{i}"}, lambda _: {}),
+    "opencode responses": ("responses", lambda i: {"x-session-id": f"ses_{i}"}, lambda i: {"prompt_cache_key": i}),
+    "pi responses": (
+        "responses",
+        lambda i: {"session_id": i, "x-client-request-id": i},
+        lambda i: {"prompt_cache_key": i},
+    ),
+    "pi chat": ("chat", lambda i: {"session_id": i, "x-session-affinity": i}, lambda _: {}),
+    "kimi chat": ("chat", lambda _: {}, lambda i: {"prompt_cache_key": f"session_{i}"}),
+    "kimi responses": ("responses", lambda _: {}, lambda i: {"prompt_cache_key": f"session_{i}"}),
+    "kimi messages": ("messages", lambda _: {}, lambda i: {"metadata": {"user_id": f"session_{i}"}}),
+    "Claude Code": ("messages", lambda _: {}, lambda i: {"metadata": {"user_id": f"user_9_account__session_{i}"}}),
+    "Claude Code, newer": (
+        "messages",
+        lambda _: {},
+        lambda i: {"metadata": {"user_id": json.dumps({"device_id": "d", "account_uuid": "", "session_id": i})}},
+    ),
+    "openhands chat": ("chat", lambda i: {"x-litellm-session-id": i}, lambda i: {"prompt_cache_key": i}),
+    "openhands messages": ("messages", lambda i: {"x-litellm-session-id": i}, lambda _: {}),
+}
+
+
+@pytest.mark.parametrize("client", CLIENT_IDS)
+def test_two_sessions_with_equal_words_are_told_apart_by_the_clients_id(client: str, store: Store) -> None:
+    kind, get_headers, get_fields = CLIENT_IDS[client]
+    talks = []
+    for name in ("0198aaaa-1111", "0198bbbb-2222"):
+        talk = Talk(kind)
+        talk.headers |= get_headers(name)
+        talk.extra = get_fields(name)
+        talks.append(talk)
+    named: list[set[str]] = [set(), set()]
+    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+        for _ in range(4):
+            for talk, names in zip(talks, named, strict=True):
+                talk.add_user()
+                talk.add_step()
+                sent = talk.send(gateway.url)
+                names.add(sent.headers.get("x-tenfold-session", ""))
+                assert upstream.requests[-1].body == talk.build_body()
+    stored = read_stored(store)
+    assert len(stored) == 2
+    assert all(marks == once(talks[0]) for marks in stored.values())
+    assert all(len(names - {""}) == 1 for names in named)
+    assert named[0] != named[1]
+
+
+def test_a_session_of_codex_goes_on_in_its_next_window(store: Store) -> None:
+    talk = Talk("responses")
+    talk.headers |= {"session-id": "s1", "x-codex-window-id": "s1:0"}
+    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+        talk.add_user()
+        talk.send(gateway.url)
+        talk.add_step()
+        talk.headers["x-codex-window-id"] = "s1:1"
+        talk.send(gateway.url)
+    assert read_stored(store) == {list_sessions(store)[0]: once(talk)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_an_id_the_messages_tell_the_session(kind: str, store: Store) -> None:
+    first, second = Talk(kind, "a"), Talk(kind, "b")
+    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+        for _ in range(6):
+            for talk in (first, second):
+                talk.add_user()
+                talk.add_step()
+                talk.add_answer()
+                talk.send(gateway.url)
+                talk.send(gateway.url)  # a retry
+    stored = list(read_stored(store).values())
+    assert sorted(map(str, stored)) == sorted(map(str, (once(first), once(second)))) or stored in (
+        [once(first), once(second)],
+        [once(second), once(first)],
+    )
+
+
+def strip(*names: str) -> Callable[[Json], None]:
+    """Takes keys out of every item."""
+
+    def change(item: Json) -> None:
+        for name in names:
+            item.pop(name, None)
+
+    return change
+
+
+def put(before: Json) -> Callable[[Json], None]:
+    def change(item: Json) -> None:
+        for name, value in before.items():
+            item.setdefault(name, value)
+
+    return change
+
+
+def set_content(value: object) -> Callable[[Json], None]:
+    """The content of an assistant message with calls, in another spelling of nothing."""
+
+    def change(item: Json) -> None:
+        if item.get("tool_calls"):
+            item.pop("content", None)
+            if value != "missing":
+                item["content"] = value
+
+    return change
+
+
+def split_text(kind: str) -> Callable[[Json], None]:
+    """Text as a list of parts."""
+
+    def change(item: Json) -> None:
+        if item.get("role") == "user" and isinstance(item["content"], str):
+            text = item["content"]
+            word = "input_text" if kind == "responses" else "text"
+            item["content"] = [{"type": word, "text": text[:9]}, {"type": word, "text": text[9:]}]
+            if kind != "chat":
+                item["content"] = [{"type": word, "text": text}]
+
+    return change
+
+
+def join_result(item: Json) -> None:
+    """A tool result as a string: so litellm writes it once its cache mark is gone."""
+    for part in item["content"] if isinstance(item["content"], list) else ():
+        if part["type"] == "tool_result" and isinstance(part["content"], list):
+            part["content"] = part["content"][0]["text"]
+        part.pop("cache_control", None)
+
+
+def mark_cache(item: Json) -> None:
+    if isinstance(item["content"], str):
+        item["content"] = [build_text(item["content"])]
+    item["content"][-1]["cache_control"] = {"type": "ephemeral"}
+
+
+def sign_thought(item: Json) -> None:
+    item["parts"][0]["thoughtSignature"] = "c2lnbmVk"
+
+
+SPELLINGS: dict[str, tuple[str, Callable[[Json], None], Callable[[Json], None]]] = {
+    "name": ("chat", put({"name": "n"}), strip("name")),
+    "reasoning_content": ("chat", put({"reasoning_content": "I think."}), strip("reasoning_content")),
+    "null to empty": ("chat", set_content(None), set_content("")),
+    "empty to missing": ("chat", set_content(""), set_content("missing")),
+    "missing to null": ("chat", set_content("missing"), set_content(None)),
+    "refusal null": (
+        "chat",
+        put({"refusal": None, "annotations": [], "audio": None}),
+        strip("refusal", "annotations", "audio"),
+    ),
+    "text to parts": ("chat", strip(), split_text("chat")),
+    "ids and status": ("responses", strip(), strip("id", "status")),
+    "status only": ("responses", strip(), strip("status")),
+    "input to parts": ("responses", strip(), split_text("responses")),
+    "type of a message": ("responses", strip(), lambda i: i.update({"type": "message"}) if "role" in i else None),
+    "cache marks": ("messages", mark_cache, strip()),
+    "cache marks go": ("messages", mark_cache, join_result),
+    "result to string": ("messages", strip(), join_result),
+    "text to blocks": ("messages", strip(), split_text("messages")),
+    "signature": ("generate", sign_thought, lambda i: i["parts"][0].pop("thoughtSignature", None)),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_the_same_message_spelt_otherwise_is_the_same(spelling: str, store: Store) -> None:
+    kind, before, after = SPELLINGS[spelling]
+    talk = Talk(kind)
+    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+        for _ in range(4):
+            for item in talk.items:
+                after(item)
+            fresh = len(talk.items)
+            talk.add_user()
+            talk.add_step()
+            talk.add_answer()
+            for item in talk.items[fresh:]:
+                before(item)
+            talk.send(gateway.url)
+            assert upstream.requests[-1].body == talk.build_body()
+    (session,) = list_sessions(store)
+    assert read_marks(store, session) == once(talk)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("has_id", [True, False])
+def test_forks_are_branches_of_one_session(kind: str, *, has_id: bool, store: Store) -> None:
+    trunk = Talk(kind)
+    if has_id:
+        trunk.headers["x-session-id"] = "ses_1"
+    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+        trunk.add_user()
+        trunk.add_steps(3)
+        trunk.send(gateway.url)
+        edited, regenerated = trunk.copy(), trunk.copy()
+        trunk.tag, edited.tag, regenerated.tag = "t", "e", "r"
+        for number in range(4):
+            for talk in (trunk, edited, regenerated):
+                if number % 2:
+                    talk.add_step()
+                else:
+                    talk.add_answer()
+                    talk.add_user()
+                talk.send(gateway.url)
+                assert upstream.requests[-1].body == talk.build_body()
+    (session,) = list_sessions(store)
+    assert read_marks(store, session) == once(trunk, edited, regenerated)
+
+
+@pytest.mark.parametrize("kind", ["chat", "messages"])
+def test_branches_past_the_window_never_mix(kind: str, store: Store) -> None:
+    trunk = Talk(kind)
+    with (
+        RawUpstream() as upstream,
+        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
+    ):
+        trunk.add_user()
+        trunk.add_steps(4)
+        trunk.send(gateway.url)
+        other = trunk.copy()
+        trunk.tag, other.tag = "t", "o"
+        for _ in range(18):
+            for talk, foreign in ((trunk, "o"), (other, "t")):
+                talk.add_answer()
+                talk.add_user()
+                talk.add_step(300)
+                talk.send(gateway.url)
+                body = upstream.requests[-1].body.decode()
+                assert f"<<{foreign}:" not in body
+                assert f"{foreign}1" not in {word[:2] for word in body.split()}
+                assert len(body) < WINDOW * 6
+        assert gateway.gateway.log.totals.compactions >= 2
+    (session,) = list_sessions(store)
+    assert read_marks(store, session) == once(trunk, other)
+    assert store.verify(DEFAULT_NAMESPACE) == []
+
+
+CREDENTIALS: list[tuple[str, Headers, str]] = [
+    ("chat", {"authorization": "Bearer sk-two"}, ""),
+    ("messages", {"x-api-key": "sk-two"}, ""),
+    ("generate", {"x-goog-api-key": "sk-two"}, ""),
+    ("generate", {}, "?key=sk-two"),
+    ("responses", {"api-key": "sk-two"}, ""),
+    ("responses", {"chatgpt-account-id": "acct-2"}, ""),
+    ("chat", {"openai-organization": "org-2"}, ""),
+    ("chat", {"openai-project": "proj-2"}, ""),
+]
+
+
+@pytest.mark.parametrize(("kind", "headers", "query"), CREDENTIALS)
+@pytest.mark.parametrize("has_id", [True, False])
+def test_two_users_with_equal_words_are_never_mixed(
+    kind: str, headers: Headers, query: str, *, has_id: bool, store: Store
+) -> None:
+    first, second = Talk(kind), Talk(kind)
+    if has_id:
+        first.headers["x-session-id"] = second.headers["x-session-id"] = "ses_1"
+    second.headers |= headers
+    names = set()
+    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+        for _ in range(3):
+            for talk in (first, second):
+                talk.add_user()
+                talk.add_step()
+                path = query if talk is second else ""
+                sent = (
+                    post(gateway.url, kind, talk.build_body(), talk.headers)
+                    if not path
+                    else _post_query(gateway.url, talk, path)
+                )
+                names.add(sent.headers.get("x-tenfold-session", ""))
+    assert len(list_sessions(store)) == 2
+    assert len(names - {""}) == 2
+    assert all(marks == once(first) for marks in read_stored(store).values())
+
+
+def _post_query(url: str, talk: Talk, query: str) -> httpx.Response:
+    return httpx.post(
+        f"{url}{PATHS[talk.kind]}{query}", content=talk.build_body(), headers={"content-type": "application/json"}
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_openings_stay_apart(kind: str, store: Store) -> None:
+    talks = [Talk(kind) for _ in range(4)]
+    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+        for talk in talks:
+            talk.add_user()
+            talk.send(gateway.url)
+        for number, talk in enumerate(talks):
+            talk.tag = f"b{number}"
+        for _ in range(3):
+            for talk in talks:
+                talk.add_answer()
+                talk.add_user()
+                talk.send(gateway.url)
+                assert upstream.requests[-1].body == talk.build_body()
+    stored = read_stored(store)
+    for marks in stored.values():
+        assert set(marks.values()) == {1}
+    assert {mark for marks in stored.values() for mark in marks} == set(once(*talks))
+
+
+STATE = "Compress the conversation into a <state_snapshot> of everything."
+SIDE: dict[str, tuple[str, str, str, Headers, bool]] = {
+    # client: wire, system prompt ("": as in the conversation), the last user message, headers, whether it has tools
+    "opencode title": (
+        "chat",
+        "You are a title generator. You output ONLY a thread title.",
+        "Generate a title for this conversation:",
+        {},
+        False,
+    ),
+    "opencode summary": ("chat", "You are a context summarization agent. Be brief.", "Summarize.", {}, False),
+    "opencode summary M": ("messages", "You are a context summarization agent. Be brief.", "Summarize.", {}, False),
+    "pi summary": (
+        "responses",
+        "You are a context summarization assistant. Read it.",
+        "<conversation>x</conversation>",
+        {},
+        False,
+    ),
+    "qwen summary": (
+        "chat",
+        STATE,
+        "First, reason in your scratchpad. Then, generate the <state_snapshot>.",
+        {},
+        False,
+    ),
+    "gemini summary": ("generate", STATE, "Generate the <state_snapshot>.", {}, False),
+    "kimi summary": ("chat", "", "You are about to run out of context. Create a handoff summary.", {}, True),
+    "kimi summary M": ("messages", "", "You are about to run out of context. Create a handoff summary.", {}, True),
+    "kimi summary R": ("responses", "", "You are about to run out of context. Create a handoff summary.", {}, True),
+    "codex summary": (
+        "responses",
+        "",
+        "You are performing a CONTEXT CHECKPOINT COMPACTION.",
+        {"x-codex-turn-metadata": json.dumps({"request_kind": "turn", "compaction": {"trigger": "auto"}})},
+        False,
+    ),
+    "Claude Code summary": (
+        "messages",
+        "",
+        "Your task is to create a detailed summary of the conversation so far.",
+        {},
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("client", SIDE)
+def test_side_requests_are_left_alone(client: str, store: Store) -> None:
+    kind, system, last, headers, has_tools = SIDE[client]
+    talk = Talk(kind)
+    talk.headers["x-session-id"] = "ses_1"
+    with (
+        RawUpstream() as upstream,
+        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
+    ):
+        talk.add_user()
+        for _ in range(30):
+            talk.add_step(400)
+            talk.send(gateway.url)
+        before = upstream.requests[-1].body
+        assert before != talk.build_body()
+        blocks_before = gateway.gateway.log.totals.compactions
+        side = talk.copy()
+        side.tag = "side"
+        if system:
+            side.system = system
+            if kind == "chat":
+                side.items[0]["content"] = system
+        if not has_tools:
+            side.tools = []
+        if kind == "generate":
+            side.items.append({"role": "user", "parts": [{"text": last}]})
+        else:
+            side.items.append({"role": "user", "content": last})
+        side.send(gateway.url, **headers)
+        assert upstream.requests[-1].body == side.build_body(), (
+            "it comes with its whole history, as the client wants it"
+        )
+        talk.add_step(10)
+        talk.send(gateway.url)
+        after = upstream.requests[-1].body.decode()
+    field = {"responses": "input", "generate": "contents"}.get(kind, "messages")
+    old, new = json.loads(before)[field], json.loads(after)[field]
+    (session,) = list_sessions(store)
+    blocks = gateway.gateway.log.totals.compactions
+    assert new[: len(old)] == old or blocks > blocks_before, "the view goes on where it was"
+    assert read_marks(store, session) == once(talk)
+
+
+def test_a_fork_with_fewer_tools_leaves_the_session_as_it_is(store: Store) -> None:
+    """Qwen sends the same history once more at the end of a run, with half of the tools and a question of its own."""
+    talk = Talk("chat", tools=14)
+    with (
+        RawUpstream() as upstream,
+        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
+    ):
+        talk.add_user()
+        for _ in range(30):
+            talk.add_step(300)
+            talk.send(gateway.url)
+        before = json.loads(upstream.requests[-1].body)["messages"]
+        fork = talk.copy()
+        fork.tools, fork.tag = fork.tools[:6], "fork"
+        fork.add_user("Look at the conversation and keep what is worth it in the memory.")
+        fork.send(gateway.url)
+        talk.add_answer()
+        talk.add_user()
+        talk.send(gateway.url)
+        after = json.loads(upstream.requests[-1].body)["messages"]
+    assert after[: len(before)] == before
+    stored = read_stored(store)
+    counts = sum(stored.values(), Counter())
+    assert {mark: counts[mark] for mark in talk.marks} == dict.fromkeys(talk.marks, 1)
+    assert "<<fork" not in json.dumps(after)
+
+
+@pytest.mark.parametrize("kind", ["messages", "generate"])
+@pytest.mark.parametrize("has_id", [True, False])
+def test_the_clients_own_compaction_begins_anew(kind: str, *, has_id: bool, store: Store) -> None:
+    talk = Talk(kind)
+    if has_id:
+        talk.headers["x-session-id"] = "ses_1"
+    with (
+        RawUpstream() as upstream,
+        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
+    ):
+        talk.add_user()
+        for _ in range(24):
+            talk.add_step(300)
+            talk.send(gateway.url)
+        old = talk.marks
+        kept = talk.items[:1] if kind == "chat" else []
+        tail = talk.items[-2:]
+        talk.items = kept
+        talk.add_user("This session is continued from an earlier one. Summary: the parts were looked at.")
+        talk.items += tail
+        for _ in range(3):
+            talk.add_step(60)
+            talk.send(gateway.url)
+            assert upstream.requests[-1].body == talk.build_body()
+    counts = sum(read_stored(store).values(), Counter())
+    tail_marks = set(find_marks(json.dumps(tail)))
+    assert set(counts) == set(old) | set(talk.marks)
+    assert all(count == 1 or (mark in tail_marks and count == 2) for mark, count in counts.items())
+
+
+@pytest.mark.parametrize("kind", ["chat", "responses"])
+def test_a_restarted_gateway_goes_on_with_the_view(kind: str, tmp_path: Path) -> None:
+    talk, place = Talk(kind), tmp_path / "sessions.db"
+    field = {"responses": "input", "generate": "contents"}.get(kind, "messages")
+    views: list[list[Any]] = []
+    with RawUpstream() as upstream:
+        talk.add_user()
+        for _ in range(5):
+            store = open_store(place)
+            with serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway:
+                for _ in range(6):
+                    talk.add_step(300)
+                    talk.send(gateway.url)
+                    views.append(json.loads(upstream.requests[-1].body)[field])
+            store.close()
+    assert max(len(json.dumps(view)) for view in views) < WINDOW * 6
+    store = open_store(place)
+    (session,) = list_sessions(store)
+    assert read_marks(store, session) == once(talk)
+    blocks = sum(isinstance(e, Block) for e in store.read_entries(DEFAULT_NAMESPACE, session))
+    changes = sum(new[: len(old)] != old for old, new in pairwise(views))
+    assert 1 <= blocks == changes, "the view changes with a Block and at no other time"
+    assert store.verify(DEFAULT_NAMESPACE) == []
+    store.close()
+
+
+def test_messages_that_move_each_time_stay_within_the_window(store: Store) -> None:
+    """Aider puts the listing of files behind the history at every turn: no list begins as the one before."""
+    talk = Talk("chat")
+    listing: Json = {"role": "user", "content": "Here are the files: " + "src/x.py def f(): pass; " * 100}
+    agreed: Json = {"role": "assistant", "content": "Ok."}
+    with (
+        RawUpstream() as upstream,
+        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
+    ):
+        for number in range(40):
+            talk.add_user("word " * 200)
+            moved = talk.copy()
+            listing["content"] += f"src/new{number}.py "
+            moved.items[-1:-1] = [dict(listing), agreed]
+            sent = moved.send(gateway.url)
+            assert sent.status_code == 200
+            body = json.loads(upstream.requests[-1].body)
+            assert len(upstream.requests[-1].body) < WINDOW * 5
+            assert body["messages"][-1] == moved.items[-1]
+            talk.add_answer("word " * 200)
+    counts = sum(read_stored(store).values(), Counter())
+    asked = {mark for mark in talk.marks if mark in counts}
+    assert len(asked) >= len(talk.marks) - 1, "all but the last answer, which was never sent"
+    assert max(counts.values()) <= 3

@@ -1,0 +1,326 @@
+"""Limits, and what nobody may do: reach other hosts, come without a key, see another's cookies, smuggle headers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import httpx
+import pytest
+
+from tenfold.errors import UsageError
+from tenfold.gateway.gateway_settings import GatewaySettings
+from tests.gateway.conversations import Talk, post
+from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
+
+BODY = b'{"model":"gpt-4o","messages":[{"role":"user","content":"hello"}]}'
+KEY = "key-only-for-this-gateway"
+
+
+def send_raw(url: str, data: bytes, *, timeout: float = 10) -> bytes:
+    """Sends bytes and reads until the connection ends or nothing more comes."""
+    host, port = url.removeprefix("http://").split(":")
+    with closing(socket.create_connection((host, int(port)), timeout=timeout)) as connection:
+        connection.sendall(data)
+        out = b""
+        connection.settimeout(1.0)
+        try:
+            while chunk := connection.recv(65536):
+                out += chunk
+        except TimeoutError:
+            pass
+        return out
+
+
+def build_raw(
+    target: str, *, host: str = "127.0.0.1", method: str = "POST", more: str = "", body: bytes = BODY
+) -> bytes:
+    """A request with any target."""
+    lines = (
+        f"{method} {target} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(body)}\r\n{more}connection: close\r\n\r\n"
+    )
+    return lines.encode() + body
+
+
+def test_a_body_that_is_too_large_is_refused_and_costs_no_memory() -> None:
+    with RawUpstream() as upstream, serve_gateway(upstream.url, max_body=10_000) as gateway:
+        assert httpx.post(f"{gateway.url}/v1/chat/completions", content=b"x" * 10_000).status_code == 200
+
+        def give() -> Iterator[bytes]:
+            for _ in range(50):
+                yield b"x" * 1_000
+
+        for content in (b"x" * 10_001, give()):
+            answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=content)
+            assert answer.status_code == 413
+            assert "10,000" in answer.json()["error"]["message"]
+        assert len(upstream.requests) == 1
+        assert "running_requests 0.0" in httpx.get(f"{gateway.url}/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("settings", "query", "status"),
+    [
+        ({"max_requests": 2}, "", 503),
+        ({"max_tenant_requests": 2}, "", 429),
+        ({"max_tenant_requests": 2}, "?key=k1", 429),
+    ],
+)
+def test_a_full_gateway_says_when_to_come_again(settings: dict[str, Any], query: str, status: int) -> None:
+    gate = threading.Event()
+    answers: list[httpx.Response] = []
+    path = "/v1beta/models/gemini-2.5-pro:generateContent" if query else "/v1/chat/completions"
+    with RawUpstream(RawAnswer(wait=gate)) as upstream, serve_gateway(upstream.url, **settings) as gateway:
+
+        def call(address: str = f"{gateway.url}{path}{query}") -> None:
+            answers.append(httpx.post(address, content=BODY, timeout=30))
+
+        threads = [threading.Thread(target=call) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        while len(upstream.requests) < 2:
+            time.sleep(0.01)
+        refused = httpx.post(f"{gateway.url}{path}{query}", content=BODY)
+        other = None
+        if status == 429:
+            gate_open = threading.Timer(0.3, gate.set)
+            gate_open.start()
+            other = httpx.post(f"{gateway.url}/v1/chat/completions", content=BODY, headers={"x-api-key": "other"})
+        gate.set()
+        for thread in threads:
+            thread.join()
+        after = httpx.post(f"{gateway.url}{path}{query}", content=BODY)
+    assert refused.status_code == status
+    assert int(refused.headers["retry-after"]) >= 1
+    assert other is None or other.status_code == 200
+    assert [answer.status_code for answer in (*answers, after)] == [200] * 3
+
+
+def test_an_address_that_others_reach_needs_a_key() -> None:
+    for host in ("0.0.0.0", "::", "192.168.1.5", "127.0.0.1.example.org"):  # noqa: S104
+        with pytest.raises(UsageError, match="key"):
+            GatewaySettings(host=host)
+        GatewaySettings(host=host, key=KEY)
+
+
+def test_the_key_comes_in_a_header_or_in_the_path() -> None:
+    with RawUpstream() as upstream, serve_gateway(upstream.url, key=KEY, host="0.0.0.0") as gateway:  # noqa: S104
+        url = gateway.url.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+        for path in ("/v1/models", "/metrics", "/", f"/{KEY}x/v1/models", f"/x/{KEY}/v1/models", f"/{KEY[:-1]}"):
+            for headers in ({}, {"x-tenfold-key": "wrong"}, {"x-tenfold-key": KEY[:-1]}, {"authorization": KEY}):
+                assert httpx.get(f"{url}{path}", headers=headers).status_code == 401
+        assert upstream.requests == []
+        assert httpx.get(f"{url}/healthz").status_code == 200
+        assert httpx.get(f"{url}/v1/files/a%2Fb%3Fc?x=%20", headers={"x-tenfold-key": KEY}).status_code == 200
+        assert httpx.get(f"{url}/{KEY}/v1/files/a%2Fb%3Fc?x=%20").status_code == 200
+        assert httpx.post(f"{url}/{KEY}/v1/chat/completions", content=BODY).status_code == 200
+        assert httpx.get(f"{url}/{KEY}/metrics").status_code == 200
+        assert "running_requests" in httpx.get(f"{url}/{KEY}/metrics").text
+    for got in upstream.requests:
+        assert KEY.encode() not in got.path + got.query + got.body + b"".join(v for _, v in got.headers)
+    assert [got.path for got in upstream.requests] == [b"/v1/files/a%2Fb%3Fc"] * 2 + [b"/v1/chat/completions"]
+    assert [got.query for got in upstream.requests][:2] == [b"x=%20"] * 2
+
+
+def test_another_name_for_this_machine_is_refused() -> None:
+    """A page whose name is pointed at 127.0.0.1 gets nothing: the browser sends the page's own name as the host."""
+    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+        for host in (
+            "evil.example",
+            "evil.example:8787",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "",
+            "0.0.0.0",  # noqa: S104
+        ):
+            for target in ("/v1/chat/completions", "/metrics", "/healthz"):
+                answer = send_raw(gateway.url, build_raw(target, host=host))
+                assert answer.startswith(b"HTTP/1.1 400"), (host, target, answer)
+        assert upstream.requests == []
+        for host in ("localhost", "127.0.0.1:1", "LOCALHOST:8787", "[::1]:8787", "[::1]"):
+            answer = send_raw(gateway.url, build_raw("/v1/chat/completions", host=host))
+            assert answer.startswith(b"HTTP/1.1 200"), (host, answer)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://{other}/v1/chat/completions",
+        "http://{other}/latest/meta-data",
+        "//{other}/v1/chat/completions",
+        "//{other}/latest",
+        "/v1/chat/completions?url=http://{other}/",
+        "/http://{other}/v1/chat/completions",
+        "/@{other}/x",
+        "@{other}/v1/x",
+        "/v1@{other}/x",
+        "/.{other}/v1",
+        "/\\{other}/x",
+        "/v1/..%2f..%2f//{other}/",
+    ],
+)
+@pytest.mark.parametrize("suffix", ["", "/v1", "/base"])
+def test_a_request_reaches_its_upstream_and_nothing_else(target: str, suffix: str) -> None:
+    with RawUpstream() as upstream, RawUpstream() as other, serve_gateway(f"{upstream.url}{suffix}") as gateway:
+        name = other.url.removeprefix("http://")
+        for method in ("POST", "GET"):
+            send_raw(gateway.url, build_raw(target.format(other=name), method=method))
+        send_raw(gateway.url, build_raw("/v1/x", more=f"x-forwarded-host: {name}\r\nforwarded: host={name}\r\n"))
+        assert other.requests == []
+        for got in upstream.requests:
+            assert got.get_header("host") == upstream.url.removeprefix("http://")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_the_clients_to_follow(status: int) -> None:
+    with RawUpstream() as other:
+        reply = RawAnswer((b"",), status, ((b"location", f"{other.url}/v1/x".encode()),))
+        with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
+            talk = Talk("chat")
+            talk.add_user()
+            talk.add_step()
+            answer = talk.send(gateway.url)
+        assert (answer.status_code, answer.headers["location"]) == (status, f"{other.url}/v1/x")
+        assert other.requests == []
+
+
+def test_headers_of_one_connection_are_not_passed_on() -> None:
+    answered = (
+        (b"content-type", b"application/json"),
+        (b"connection", b"x-response-hop, close"),
+        (b"x-response-hop", b"1"),
+        (b"keep-alive", b"timeout=5"),
+        (b"proxy-authenticate", b"Basic"),
+        (b"x-ratelimit-remaining", b"9"),
+        (b"set-cookie", b"a=1"),
+        (b"set-cookie", b"b=2"),
+    )
+    hop = "te: trailers\r\nproxy-authorization: Basic eDp5\r\nproxy-connection: keep-alive\r\nkeep-alive: timeout=5\r\n"
+    named = "x-own-hop: 1\r\nconnection: x-own-hop\r\n"
+    with RawUpstream(RawAnswer(headers=answered)) as upstream, serve_gateway(upstream.url) as gateway:
+        kept = "x-twice: 1\r\nx-twice: 2\r\nanthropic-beta: a,b\r\n"
+        answer = send_raw(gateway.url, build_raw("/v1/chat/completions", more=hop + named + kept)).lower()
+        (got,) = upstream.requests
+    names = [name.decode().lower() for name, _ in got.headers]
+    for name in ("te", "proxy-authorization", "proxy-connection", "keep-alive", "x-own-hop"):
+        assert name not in names
+    assert [v for k, v in got.headers if k.lower() == b"x-twice"] == [b"1", b"2"]
+    assert "user-agent" not in names, "a client without a name is not given one"
+    assert names.count("host") == names.count("content-length") == 1
+    head = answer.partition(b"\r\n\r\n")[0]
+    for line in (b"x-response-hop", b"keep-alive: timeout", b"proxy-authenticate"):
+        assert line not in head
+    assert head.count(b"set-cookie") == 2
+    assert b"x-ratelimit-remaining: 9" in head
+
+
+def test_no_encoding_is_asked_for_that_the_client_did_not_ask_for() -> None:
+    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+        send_raw(gateway.url, build_raw("/v1/models", method="GET", body=b""))
+        httpx.get(f"{gateway.url}/v1/models", headers={"accept-encoding": "br"})
+        first, second = upstream.requests
+    assert first.get_header("accept-encoding") is None
+    assert second.get_header("accept-encoding") == "br"
+
+
+def test_a_cookie_of_the_provider_is_no_other_clients() -> None:
+    reply = RawAnswer(headers=((b"content-type", b"application/json"), (b"set-cookie", b"login=of-one; Path=/")))
+    with RawUpstream(reply) as upstream, serve_gateway(upstream.url, window=16_000) as gateway:
+        first, second = Talk("chat", "f"), Talk("chat", "s")
+        second.headers = {"authorization": "Bearer sk-two"}
+        first.add_user()
+        assert "login=of-one" in first.send(gateway.url).headers["set-cookie"]
+        second.add_user()
+        for _ in range(24):
+            second.add_answer("word " * 400)
+            second.add_user()
+            second.send(gateway.url)
+        assert len(upstream.requests) > 25, "summaries were asked for as well"
+    assert [got.get_header("cookie") for got in upstream.requests] == [None] * len(upstream.requests)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "x-session-id: a\x00b\r\n",
+        "x-session-id: caf\xe9\r\n",
+        "session-id: " + "a" * 4_000 + "\r\n",
+        "transfer-encoding: chunked\r\n",
+        "content-length: 5\r\n",
+        "x bad: 1\r\n",
+    ],
+)
+def test_odd_headers_neither_smuggle_nor_stop_the_gateway(more: str) -> None:
+    body = Talk("chat")
+    body.add_user()
+    body.add_step()
+    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+        data = build_raw(
+            "/v1/chat/completions", more=more, body=body.build_body() + b"GET /v1/smuggled HTTP/1.1\r\n\r\n"
+        )
+        answer = send_raw(gateway.url, data)
+        assert b"\r\n" in answer or answer == b""
+        assert all(got.path != b"/v1/smuggled" for got in upstream.requests)
+        assert post(gateway.url, "chat", BODY).status_code == 200
+
+
+def test_a_name_in_a_body_reaches_no_header_and_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    talk = Talk("chat")
+    talk.extra = {"model": "x\r\nset-cookie: evil=1\r\n\r\n2026 INFO forged line"}
+    with caplog.at_level("INFO"), RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+        talk.add_user()
+        talk.add_step()
+        answer = talk.send(gateway.url)
+    assert "set-cookie" not in answer.headers
+    own = [r.getMessage() for r in caplog.records if r.name.startswith("tenfold")]
+    assert own
+    assert all("\n" not in line and "\r" not in line for line in own)
+
+
+def test_a_client_that_leaves_a_stream_ends_it_upstream() -> None:
+    """Else the provider goes on and the user pays for what nobody reads."""
+    chunks = [b'data: {"choices":[]}\n\n'] * 400
+    sent = []
+
+    class SlowChunks(list):  # type: ignore[type-arg]
+        """Chunks that take their time."""
+
+        def __iter__(self):  # type: ignore[no-untyped-def]  # noqa: ANN204
+            for chunk in chunks:
+                sent.append(chunk)
+                time.sleep(0.02)
+                yield chunk
+
+    def answer(_: RawRequest) -> RawAnswer:
+        return RawAnswer(SlowChunks(), headers=((b"content-type", b"text/event-stream"),))
+
+    with RawUpstream(answer) as upstream, serve_gateway(upstream.url) as gateway:
+        with httpx.stream("POST", f"{gateway.url}/v1/chat/completions", content=BODY) as stream:
+            next(stream.iter_raw())
+        wait_for(lambda: "running_requests 0.0" in httpx.get(f"{gateway.url}/metrics").text, 5)
+        left = len(sent)
+    assert left < 350
+
+
+def wait_for(is_true: Callable[[], bool], seconds: float) -> None:
+    """Waits until something is so."""
+    until = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < until, "it took too long"
+        time.sleep(0.02)
+
+
+def test_what_a_gateway_says_of_itself_names_no_secret() -> None:
+    with RawUpstream() as upstream, serve_gateway(upstream.url, key=KEY) as gateway:
+        texts = [
+            httpx.get(f"{gateway.url}/healthz").text,
+            httpx.get(f"{gateway.url}/{KEY}/metrics").text,
+            httpx.get(f"{gateway.url}/v1/models", headers={"x-tenfold-key": "wrong"}).text,
+        ]
+        assert all(KEY not in text for text in texts)
+        assert json.loads(texts[0])["status"] == "ok"
