@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tenfold.meter.estimators import Calibration
+from tenfold.config.policy import Policy
+from tenfold.meter.estimators import Calibration, get_factor
 from tenfold.meter.media_counts import NO_MEDIA, MediaTokens
 from tenfold.meter.reading import TokenCache
 from tenfold.plan.draft import RecallMode
@@ -65,3 +66,18 @@ def describe_demand(call: Call) -> str:
     if call.to is not None:
         return f"{call.demand} to {call.to:,}"
     return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand
+
+
+def find_reported_slope(call: Call, policy: Policy) -> tuple[float, ...]:
+    """Finds how many tokens the smallest request took for each that we count. Empty before the first report."""
+    row = call.calibration.find_model(call.model, policy.counter.name)
+    if row is None or row.smallest_estimate <= 0:
+        return ()
+    return (row.reported_at_smallest / row.smallest_estimate,)
+
+
+def find_factor_without_reports(call: Call, policy: Policy) -> tuple[float, ...]:
+    """Finds the published factor where no report is known. Empty for an estimator that has none of its own."""
+    if policy.estimator.kind != "ratio":
+        return ()
+    return (get_factor(policy.estimator, call.model, policy.counter.name),)

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.engine import last_resort
-from tenfold.engine.call import Call, Measures, describe_demand
+from tenfold.engine.call import Call, Measures, describe_demand, find_factor_without_reports, find_reported_slope
 from tenfold.engine.compaction_case import CompactionCase
 from tenfold.engine.fit import build_goal, fit_plan
 from tenfold.engine.model_breaker import explain_early_call, explain_pause
 from tenfold.meter.counters import measure_messages
-from tenfold.meter.estimators import expire_reports, get_factor
+from tenfold.meter.estimators import expire_reports
 from tenfold.meter.reading import Reading, build_plain_reading, build_reading
 from tenfold.plan.draft import Draft, itemize_least, start_draft
 from tenfold.plan.long_messages import count_shortenable_tokens, shorten_newest_outputs, shorten_request
@@ -396,25 +396,10 @@ def _explain_try(reading: Reading, limits: Limits, tried: Decision) -> str:
     )
 
 
-def find_reported_slope(call: Call, policy: Policy) -> tuple[float, ...]:
-    """Finds how many tokens the smallest request took for each that we count. Empty before the first report."""
-    row = call.calibration.find_model(call.model, policy.counter.name)
-    if row is None or row.smallest_estimate <= 0:
-        return ()
-    return (row.reported_at_smallest / row.smallest_estimate,)
-
-
 def find_reported_correction(measured: Measured) -> float | None:
     """Finds what the reports say a token of a counter by characters is worth. None where they need not be asked."""
     is_reported = measured.reading.source == "reported" and measured.policy.counter.name == "chars4"
     return measured.reading.slope if is_reported else None
-
-
-def find_factor_without_reports(call: Call, policy: Policy) -> tuple[float, ...]:
-    """Finds the published factor where no report is known. Empty for an estimator that has none of its own."""
-    if policy.estimator.kind != "ratio":
-        return ()
-    return (get_factor(policy.estimator, call.model, policy.counter.name),)
 
 
 def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limits | None) -> Decision:
