@@ -194,8 +194,9 @@ def test_sizes_are_shown_as_the_provider_counts_them(tenfold: Cli, tmp_path: Pat
     lines: list[dict[str, object]] = [{"type": "session", "id": "s", "cwd": "/w", "version": 1}]
     for tokens in range(40_000, 100_000, 10_000):
         usage = {"input": tokens, "output": 9, "cacheRead": 0, "cacheWrite": 0, "totalTokens": tokens + 9}
-        answer = {"role": "assistant", "model": "gpt-4o", "provider": "openai", "stopReason": "stop", "usage": usage}
-        answer |= {"content": [{"type": "text", "text": "Done."}]}
+        text = [{"type": "text", "text": "Done."}]
+        about = {"role": "assistant", "model": "gpt-4o", "provider": "openai", "stopReason": "stop"}
+        answer = {**about, "content": text, "usage": usage}
         lines += [{"type": "message", "message": said}, {"type": "message", "message": answer}]
     file = tmp_path / "s.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
