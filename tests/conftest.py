@@ -1,9 +1,10 @@
-"""Fixtures that every folder of tests shares: the recorded sessions, one file or one session at a time."""
+"""What every folder of tests shares: the recorded sessions, and which cases of costly tests are run."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import settings
 
 from tenfold.formats import ParsedSession
 from tests import sessions
+from tests.thorough import is_taken
 
 settings.register_profile("same", deadline=None, derandomize="TENFOLD_EXAMPLES" not in os.environ, database=None)
 settings.load_profile("same")
@@ -30,6 +32,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("session_file", files, ids=ids, indirect=True)
     if "session" in metafunc.fixturenames:
         metafunc.parametrize("session", sessions.build_params(), indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the cases of a costly test that are not taken: see `tests.thorough`."""
+    numbers: Counter[str] = Counter()
+    left_out: list[pytest.Item] = []
+    for item in items:
+        marker = item.get_closest_marker("costly")
+        name, is_case, _ = item.nodeid.partition("[")
+        if marker is not None and is_case:
+            left_out += [] if is_taken(name, numbers[name], *marker.args) else [item]
+            numbers[name] += 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.fixture

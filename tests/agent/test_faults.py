@@ -40,6 +40,8 @@ from tests.agent.test_long_runs import get_blocks, make_look_tool, stream_prompt
 from tests.agent.working import DONE, RULE, TASK, Provider, build_settings, serve_summary
 from tests.llm.loopback import Got, Served, get_base_url
 
+pytestmark = pytest.mark.costly(2)
+
 OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-opus-4-6"
 WINDOW = 8_000
 STEPS = 40

@@ -26,6 +26,8 @@ from tests.llm.conftest import SECRET
 from tests.llm.loopback import Got, get_base_url
 from tests.thorough import IS_THOROUGH
 
+pytestmark = pytest.mark.costly(3)
+
 CHAT, RESPONSES, ANTHROPIC, GOOGLE = CLIENTS
 SEVERAL = 20
 SMALL, LARGE = 32_000, 200_000

@@ -94,6 +94,11 @@ EXPLAINED = {
         "four fifths of its window. `clip`: its message begins with its own first line, and merging begins above the "
         "window and its buffer."
     ),
+    "readable-lines": (
+        "A Block keeps what the provider counted when it was made. Without a model, `threshold` and `sliding` tell "
+        "what people said before they tell of tools, each with 60 characters or more, and count what has no line. "
+        "Refusals and plans are told in what the provider counts. Random words are a summary under no policy."
+    ),
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""
 

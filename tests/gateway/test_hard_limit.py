@@ -17,6 +17,8 @@ from tests.gateway.conversations import KINDS, Talk, fill_words
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
 from tests.llm.loopback import Got, Loopback, Served
 
+pytestmark = pytest.mark.costly(3)
+
 Json = dict[str, Any]
 WINDOW = 16_000
 KEY = "sk-only-for-this-server-0123456789abcdef"

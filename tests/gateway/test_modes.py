@@ -13,11 +13,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tenfold.cli.main import run
-from tenfold.cli.serve_command import parse_upstreams
 from tenfold.config.settings import load_settings
 from tenfold.errors import UsageError
 from tenfold.gateway.gateway_settings import GatewaySettings, load_gateway_settings
-from tenfold.gateway.upstreams import Upstreams
+from tenfold.gateway.upstreams import Upstreams, parse_upstreams
 from tests.gateway.serving import build_script, fill, serve_gateway
 from tests.gateway.test_running_agents import run_agent
 from tests.llm.loopback import Loopback

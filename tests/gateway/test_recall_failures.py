@@ -13,7 +13,7 @@ from tenfold.store.location import open_store
 from tests.gateway.recall_setting import FAILURES, TALKS, Provider, look_up, serve_recall
 from tests.llm.loopback import Got, Served
 
-pytestmark = pytest.mark.parametrize("wire", TALKS)
+pytestmark = [pytest.mark.parametrize("wire", TALKS), pytest.mark.costly(2)]
 both_ways = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 SPOKEN = look_up(text="Let me look that up. ", speaks_first=True)
 

@@ -21,7 +21,7 @@ from tests.gateway.recall_setting import (
 from tests.llm.loopback import SPOKEN, Served
 from tests.llm.streams import stream_events
 
-pytestmark = [pytest.mark.parametrize("wire", TALKS)]
+pytestmark = [pytest.mark.parametrize("wire", TALKS), pytest.mark.costly(2)]
 both_ways = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 LOOK = Served(finish="tool", call=("n1", "look", {"path": "a.py"}), tokens=(2_000, 9), thought=("So look.", "sig2"))
 DONE = Served("It is done.", tokens=(2_500, 7), thought=("Ah.", "sig2"))

@@ -28,6 +28,8 @@ from tests.gateway.conversations import (
 )
 from tests.gateway.serving import RawUpstream, serve_gateway
 
+pytestmark = pytest.mark.costly(2)
+
 Json = dict[str, Any]
 Headers = dict[str, str]
 WINDOW = 16_000

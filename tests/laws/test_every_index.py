@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from tenfold.formats import ParsedSession
 from tenfold.record.block import Block
 from tenfold.record.entry import Entry, Retraction
@@ -18,6 +20,8 @@ from tests.laws import checks, nearby, recorded
 from tests.laws.nearby import WIRES, Units
 from tests.laws.stretches import iterate_views
 from tests.thorough import is_taken
+
+pytestmark = pytest.mark.costly(2)
 
 OFTEN = 4
 """Cuts from one check of a whole view to the next."""

@@ -42,6 +42,8 @@ from tests.presets.tail_making import (
     read_file_lists,
 )
 
+pytestmark = pytest.mark.costly(2)
+
 POLICY = tail(COUNTER, summary=SummarySettings(models=("m",)))
 
 

@@ -21,6 +21,8 @@ from tests.presets.simulator import (
     run,
 )
 
+pytestmark = pytest.mark.costly(2)
+
 TURNS = 200
 HEADINGS = ("Current State", "Key Information", "Context & Decisions", "Exact Next Steps")
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.92, 0.95, 1.0, 1.1)

@@ -30,6 +30,8 @@ from tests.laws.presets import NAMES, PRESET, Good, Judge, find_newest_block
 from tests.laws.recorded import get_path
 from tests.laws.strategies import Log
 
+pytestmark = pytest.mark.costly(2)
+
 
 def find_sections(session: Session) -> list[Message]:
     """The messages in view that hold a facts section of ours."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tenfold.config.presets import POLICIES
 from tenfold.engine.compact import build_draft
 from tenfold.facts.extractor import extract_facts, merge_facts
@@ -16,6 +18,8 @@ from tenfold.summarize.story import write_story
 from tenfold.summarize.visible_text import build_section
 from tests.engine.making import open_session
 from tests.summarize.making import estimate_tokens
+
+pytestmark = pytest.mark.costly(2)
 
 
 def get_items(session: ParsedSession) -> list[tuple[int, Message]]:

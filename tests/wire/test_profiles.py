@@ -17,6 +17,8 @@ KNOW_A_WIRE: Mapping[str, str] = {
     "formats": "a session file holds the blocks of one wire",
     "llm": "the names are those of the libraries that call a model",
     "agent": "the same",
+    "clients": "a client keeps the messages of one wire",
+    "gateway": "the address of a request tells its wire, and answers are read and written as each wire has them",
     "evals": "the questions and histories are written in one wire",
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from tenfold.cli.console import print_note, show
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.config.settings import load_settings
 from tenfold.errors import BadInput, UsageError
+from tenfold.gateway.upstreams import parse_upstreams
 
 UpstreamOption = Annotated[
     list[str] | None,
@@ -106,20 +106,6 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
         gateway = Gateway(settings, place, config)
         run_gateway(gateway, lambda url: print_note(f"the gateway listens on {url}; sessions: tenfold sessions"))
     return 0
-
-
-def parse_upstreams(values: Iterable[str]) -> dict[str, str]:
-    """Returns the settings that the values of --upstream are. Raises `UsageError` for an API that is none."""
-    out: dict[str, str] = {}
-    for value in values:
-        api, equals, url = value.partition("=")
-        if not equals or "://" in api:
-            out["upstream"] = value
-        elif api in ("openai", "anthropic", "gemini"):
-            out[f"{api}_upstream"] = url
-        else:
-            raise UsageError(f"--upstream {value}: there is no API {api!r}; there are openai, anthropic and gemini")
-    return out
 
 
 def _read_request(path: Path) -> bytes:

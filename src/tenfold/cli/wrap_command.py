@@ -18,16 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tenfold.cli.console import print_note
-from tenfold.cli.serve_command import (
-    GatewayRecallOption,
-    GatewayWindowOption,
-    SummaryModelOption,
-    UpstreamOption,
-    parse_upstreams,
-)
+from tenfold.cli.serve_command import GatewayRecallOption, GatewayWindowOption, SummaryModelOption, UpstreamOption
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.config.settings import load_settings
 from tenfold.errors import UsageError
+from tenfold.gateway.upstreams import parse_upstreams
 from tenfold.store.base import MEMORY_LOCATION
 from tenfold.store.location import get_default_location
 
@@ -96,8 +91,7 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
             overlay_client(command, routes, environ=os.environ, folder=Path.cwd()) as run,
         ):
             code = run_foreground((program, *run.command[1:]), run.environ)
-            totals = routes.sum_totals()
-        print_note(describe_totals(totals, log), style="")
+        print_note(describe_totals(routes.sum_totals(), log), style="")  # all requests have ended by now
     return code
 
 

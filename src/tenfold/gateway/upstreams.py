@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -55,6 +55,20 @@ class Upstreams(Struct, frozen=True):
     def has_own_address(self, wire: str) -> bool:
         """Whether the provider's own address is used, so that its other models are there as well."""
         return self.get_base(wire) == Upstreams().get_base(wire)
+
+
+def parse_upstreams(values: Iterable[str]) -> dict[str, str]:
+    """Returns the settings that the values of --upstream are. Raises `UsageError` for an API that is none."""
+    out: dict[str, str] = {}
+    for value in values:
+        api, equals, url = value.partition("=")
+        if not equals or "://" in api:
+            out["upstream"] = value
+        elif api in ("openai", "anthropic", "gemini"):
+            out[f"{api}_upstream"] = url
+        else:
+            raise UsageError(f"--upstream {value}: there is no API {api!r}; there are openai, anthropic and gemini")
+    return out
 
 
 def choose_likely_wire(path: str, headers: Mapping[str, str]) -> str:
