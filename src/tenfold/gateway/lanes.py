@@ -52,12 +52,16 @@ class Family(Struct, frozen=True):
 
 
 class Lane:
-    """One line of a conversation: its session, and the items of the last request."""
+    """One line of a conversation: its session, and the items of the last request.
+
+    The session knows of `synced_count` of these items, and of the others once the work on it is done.
+    """
 
     def __init__(self, session: Session) -> None:
         """Begins without a list: the first one is matched with the log."""
         self.session = AsyncSession(session)
         self.items: list[bytes] = []
+        self.synced_count = 0
         self.hidden: tuple[str | None, int] = (None, 0)
         self._later: LaterWork[Any] | None = None
 
@@ -98,9 +102,14 @@ class Lane:
         if self._later is not None:
             await self._later.finish()
 
-    def keep_list(self, request: ModelRequest) -> None:
-        """Keeps a request's list for the next one."""
+    def use_request(self, request: ModelRequest) -> Lane:
+        """Takes the list of a request, with which the next one has to begin. Returns the lane."""
         self.items = request.items
+        return self
+
+    def note_synced(self, request: ModelRequest) -> None:
+        """Notes that the session knows of all items of a request."""
+        self.synced_count = len(request.items)
 
     def count_hidden(self) -> int:
         """Counts the tokens that compactions take out of each request, by the policy's counter."""
@@ -154,12 +163,13 @@ class LaneTable:
         with self._lock:
             lanes = self._families.get(family, ())
             lane = next((each for each in lanes if each.is_continued_by(request)), None)
-            if lane is not None:
-                self._families.move_to_end(family)
-            return lane
+            if lane is None:
+                return None
+            self._families.move_to_end(family)
+            return lane.use_request(request)
 
     def find_lane(self, family: Family, request: ModelRequest) -> Lane:
-        """Finds the lane of a request, or opens one. It is not changed; `Lane.keep_list` does that."""
+        """Finds the lane of a request, or opens one. The next request goes on from this one's list."""
         with self._lock:
             lanes = self._load_family(family, request.model)
             lane = next((each for each in lanes if each.is_continued_by(request)), None)
@@ -167,7 +177,7 @@ class LaneTable:
                 lane = self._match_lane(family, lanes, request)
             if lanes[:1] != [lane]:
                 lanes[:] = [lane, *(each for each in lanes if each is not lane)]
-            return lane
+            return lane.use_request(request)
 
     def _load_family(self, family: Family, model: str) -> list[Lane]:
         lanes = self._families.get(family)

@@ -170,7 +170,7 @@ class LiveSessions:
         each byte is a token. A session that was opened for this request knows nothing yet.
         """
         session, window = lane.session.session, self._find_window(request.model)
-        count = len(lane.items)
+        count = lane.synced_count
         is_readable = count or session.leaf is None
         if window is None or not is_readable or session.find_newest_block_id() is not None:
             return False
@@ -215,7 +215,7 @@ class LiveSessions:
         except LostRace:  # another process has changed the session, as `tenfold undo` does
             await lane.session.refresh()
             after = await ask_session()
-        lane.keep_list(request)
+        lane.note_synced(request)
         outcome = session.outcome if session.outcome is not earlier else None
         if session.find_newest_block_id() != lane.hidden[0]:
             await asyncio.to_thread(lane.count_hidden)

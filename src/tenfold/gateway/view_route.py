@@ -114,7 +114,7 @@ def parse_question(body: bytes) -> ViewQuestion:
 async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> dict[str, Any]:
     before = asked.build_mapping()
     after = await lane.session.before_model(before, window=window, wire=asked.wire, recall="none")
-    lane.keep_list(asked)
+    lane.note_synced(asked)
     sent = asked.with_mapping(before, after)
     session = lane.session.session
     reading = session.take_reading(window=window, floor=session.sent_overhead)
