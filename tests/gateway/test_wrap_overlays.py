@@ -210,6 +210,16 @@ def test_cline_is_told_of_a_copy_by_a_variable(routes: GatewayRoutes, home: Path
         assert copy["providers"]["openai-compatible"]["settings"]["baseUrl"] == routes.route_address(OWN)
 
 
+def test_cline_runs_without_the_hub_that_would_keep_the_address_of_an_earlier_gateway(
+    routes: GatewayRoutes, home: Path
+) -> None:
+    with overlay_client(["cline"], routes, environ={"HOME": str(home)}, folder=home) as run:
+        assert run.environ["CLINE_SESSION_BACKEND_MODE"] == "local"
+    environ = {"HOME": str(home), "CLINE_SESSION_BACKEND_MODE": "hub"}
+    with overlay_client(["cline"], routes, environ=environ, folder=home) as run:
+        assert run.environ["CLINE_SESSION_BACKEND_MODE"] == "hub"
+
+
 @pytest.mark.parametrize("quote", ['"', "'"])
 def test_kimi_s_file_keeps_its_comments(routes: GatewayRoutes, home: Path, quote: str) -> None:
     text = f'# mine\n[providers.p]\ntype = "openai"\nbase_url = {quote}{OWN}{quote}\n'

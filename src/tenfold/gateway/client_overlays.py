@@ -72,7 +72,8 @@ def overlay_client(
             subprocess.run(run.command, env=run.environ)
     """
     client, count = find_wrapped_client(command)
-    variables = route_variables(environ, routes)
+    own = client.variables if client is not None else {}
+    variables = {**{name: own[name] for name in own if name not in environ}, **route_variables(environ, routes)}
     arguments = _route_arguments(command[count:], routes)
     if client is None or client.delivery is None:
         yield ClientRun((*command[:count], *arguments), {**environ, **variables})

@@ -60,7 +60,8 @@ class WrappedClient(Struct, frozen=True, kw_only=True):
     variable that is set takes the place of the folder. `places` are where addresses stand in it, as in
     "providers.*.baseUrl". `handle` is the variable or option that takes the configuration; of pairs it is how one
     option is written. `state` are folders that the client writes its sessions to. `login` says that a field of a file
-    beside the configuration names another upstream. `evidence` says how it is known.
+    beside the configuration names another upstream. `variables` are set besides, unless they are set already.
+    `evidence` says how it is known.
     """
 
     names: tuple[str, ...]
@@ -73,6 +74,7 @@ class WrappedClient(Struct, frozen=True, kw_only=True):
     delivery: Delivery | None = None
     handle: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
+    variables: Mapping[str, str] = {}
     login: tuple[str, str, str, str] | None = None
 
 
@@ -139,6 +141,8 @@ CLIENTS: Sequence[WrappedClient] = (
         places=("providers.*.settings.baseUrl",),
         delivery="file variable",
         handle=("CLINE_PROVIDER_SETTINGS_PATH",),
+        # Its hub is a process that outlives it, and that would keep the address of a gateway that has ended.
+        variables={"CLINE_SESSION_BACKEND_MODE": "local"},
         evidence=_RUN,
     ),
     WrappedClient(
