@@ -97,6 +97,8 @@ class RawUpstream:
         body = b""
         while True:
             message = await receive()
+            if message["type"] == "http.disconnect":  # whoever sent it was killed in the middle of it
+                return
             body += message.get("body", b"")
             if not message.get("more_body"):
                 break
