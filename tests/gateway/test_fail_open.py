@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -95,13 +96,15 @@ def test_a_full_disk_stops_no_request(tmp_path: Path, caplog: pytest.LogCaptureF
         talk.add_user()
         talk.add_steps(2)
         talk.send(gateway.url)
+        while not gateway.gateway.log.totals.requests:  # its session is written after the answer
+            time.sleep(0.01)
         for connection in store._connections._idle_connections:  # type: ignore[attr-defined]
             pages = connection.execute("PRAGMA page_count").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count = {pages}")
         for _ in range(3):
             talk.add_steps(30, 200)
             assert talk.send(gateway.url).status_code == 200
-        assert "a fault of the gateway" in caplog.text
+    assert "a fault of the gateway" in caplog.text
     store.close()
 
 
