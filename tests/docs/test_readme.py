@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shlex
@@ -56,6 +57,7 @@ def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TENFOLD_STORE", str(tmp_path / "store.db"))
     messages = json.loads((SESSIONS / "desk.openai-chat.json").read_text("utf-8"))
     exec(compile(code, "example", "exec"), {"messages": messages})  # noqa: S102 - running the example is the test
+    assert logging.getLogger("tenfold").level == logging.NOTSET, "a page changes what later tests can read in the log"
 
 
 @pytest.mark.parametrize("script", collect_blocks("shell"))
