@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -217,6 +218,8 @@ def test_an_unknown_event_and_a_wrong_signature_are_refused_at_registration() ->
         hooks.on("session_before_compaction")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no event is called None"):
         hooks.on(None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=re.escape("no event is called ['settled']: did you mean 'settled'?")):
+        hooks.on(["settled"])  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"takes \(event, ctx\) or \(event\), and takes_three"):
 
         @hooks.on("session_compact")
