@@ -384,6 +384,9 @@ def test_the_context_is_estimated_from_messages_as_documented() -> None:
         ) as caught:
             estimate_context_tokens(unknown)  # type: ignore[arg-type]
         assert "format=" not in str(caught.value), "it has no such argument"
+    for wrong in (None, 7, iter(messages)):
+        with pytest.raises(UsageError, match=r"^estimate_context_tokens takes a list, and this is of type "):
+            estimate_context_tokens(wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("tail.A13", "tail.A14", "tail.A17")
@@ -395,6 +398,9 @@ def test_what_takes_entries_refuses_messages_with_a_sentence(function: Callable[
     """A list of messages gave None, -1, or an `AttributeError`."""
     with pytest.raises(UsageError, match=f"^{function.__name__} takes the entries of a path"):
         function(make_exchanges(3))
+    for wrong in (None, 7, iter(make_path(make_exchanges(1)))):
+        with pytest.raises(UsageError, match=f"^{function.__name__} takes a list, and this is of type "):
+            function(wrong)
 
 
 @pytest.mark.spec("tail.A21", "tail.A12")

@@ -24,7 +24,7 @@ from tenfold.designs.tail.compaction import (
     strip_summary_marks,
     to_details,
 )
-from tenfold.designs.tail.context_tokens import ENTRY_TYPES, check_entries, decode_messages
+from tenfold.designs.tail.context_tokens import ENTRY_TYPES, check_entries, check_list, decode_messages
 from tenfold.designs.tail.recorded_compaction import SuppliedCompaction, restore_compaction
 from tenfold.engine.call import Call
 from tenfold.engine.compact import compact
@@ -302,8 +302,10 @@ BranchItems = Sequence[tuple[int, Entry]] | Sequence[Entry] | Sequence[Message] 
 def collect_branch_entries(branch: BranchItems, name: str) -> BranchEntries:
     """Returns a branch given to the function `name` as entries with positions; those without one count from 0.
 
-    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds.
+    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds and for
+    what is no list.
     """
+    check_list(branch, name)
     pairs = [
         each
         for each in branch
