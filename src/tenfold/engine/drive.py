@@ -158,10 +158,12 @@ class Answerer(Struct, frozen=True):
 
 
 def _report_failure(event: Event) -> None:
-    """Logs a warning if a summary failed, so that it is seen where nobody listens."""
+    """Logs a warning if a summary or a compaction failed, so that it is seen where nobody listens."""
     match event:
-        case SummaryFailure(reason=reason) | CompactionFailure(outcome=Outcome(reason=reason)):
+        case SummaryFailure(reason=reason):
             _LOG.warning("a summary model failed: %s", redact(reason))
+        case CompactionFailure(outcome=Outcome(reason=reason)):
+            _LOG.warning("a compaction failed and changed nothing: %s", redact(reason))
         case _:
             return
 
