@@ -176,6 +176,9 @@ def test_what_is_no_answer_is_a_failed_call_and_a_coroutine_is_awaited(driven: D
     for wrong in ("a text", None, {"text": "x"}):
         (answer,) = driven(Answerer(Gives(wrong)), [ASK])
         assert answer.error == f"the model gave a {type(wrong).__name__}, and not an Answer"
+    for unlike, name in ((Answer(text=None), "NoneType"), (Answer(text=3), "int")):  # type: ignore[arg-type]
+        (answer,) = driven(Answerer(Gives(unlike)), [ASK])
+        assert answer.error == f"the model gave an Answer whose text is a {name}, and not a str"
 
     async def answer_later(ask: SummaryAsk) -> Answer:
         await asyncio.sleep(0)

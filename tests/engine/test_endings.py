@@ -330,6 +330,29 @@ def run_hooked(
     return session.compact(to=700), model, get_blocks(session)
 
 
+def test_what_a_hook_gives_and_is_no_answer_is_reported_and_ignored() -> None:
+    """An Answer whose text is none raised an AttributeError of ours in the host."""
+    told: list[str] = []
+    wrong: list[object] = ["a text", True, Answer(text=3), Answer(focus=["x"]), Answer(text="so far", error=None)]  # type: ignore[arg-type]
+
+    def give(_: ConsultAsk) -> Answer:
+        return wrong[len(told)]  # type: ignore[return-value]
+
+    outcome, model, _ = run_hooked(*[give] * len(wrong), told=told)
+    assert outcome.status == "compacted"
+    assert len(model.asked) == 1, "the model writes, as without hooks"
+    assert told == [
+        f"a before-hook gave {what}; it was ignored"
+        for what in (
+            "a str, and not an Answer",
+            "a bool, and not an Answer",
+            "an Answer whose text is a int, and not a str",
+            "an Answer whose focus is a list, and not a str",
+            "an Answer whose error is a NoneType, and not a str",
+        )
+    ]
+
+
 def test_a_hook_sees_the_plan_and_may_cancel() -> None:
     seen: list[ConsultAsk] = []
 

@@ -390,7 +390,7 @@ ROWS: tuple[Row, ...] = (
         "D13",
         "`AgentEnd` and messages",
         "SessionRecorder.record",
-        "only those are appended that neither a request nor a list has brought, nor a Block shows",
+        "only those are appended that neither a list nor a request has brought in its own form, nor a Block shows",
     ),
     Row(
         ("blocks.D10", "blocks.D14"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -27,17 +29,20 @@ from tenfold.designs.blocks import (
 )
 from tenfold.engine.drive import Answerer
 from tenfold.record.block import Block
-from tenfold.record.message import Message, get_text
+from tenfold.record.message import Message, Text, Thinking, ToolCall, ToolResult, get_text
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.store.sqlite import SqliteStore
+from tenfold.wire import WIRES
 from tests.presets.making_blocks import (
     COUNTER,
     FILLER,
     count_view_tokens,
     get_newest_block,
+    make_call,
     make_loop,
     make_reply,
     make_session,
+    make_system_message,
     make_turn,
     make_user_message,
 )
@@ -293,3 +298,79 @@ def test_the_end_of_a_loop_may_bring_what_was_sent() -> None:
     recorder.record(AgentEnd("run-1", (*sent, make_reply("Done."))))
     assert [m.message for m in get_loop_records(session)[0].messages] == [*history, make_reply("Done.")]
     assert session.view.get_messages() == [*sent, make_reply("Done.")]
+
+
+def send_encoded(session: Session, wire: str, messages: Sequence[Message], run: str) -> None:
+    """Sends messages as a client of that wire does: its system prompt in a field of its own, where the wire has one."""
+    profile, encoded = WIRES[wire].profile, WIRES[wire].encode(messages)
+    request = {"model": "m", profile.request.list_field: [msgspec.json.decode(item.raw) for item in encoded.items]}
+    if profile.add_system is not None:
+        request = profile.add_system(request, encoded.system)
+    session.before_model(request, window=10**6, run=run)
+
+
+def make_failed_steps() -> list[Message]:
+    """What wires write differently: a failed tool, thinking, a call and a text as two answers, and a late result."""
+    failed = Message("tool", (ToolResult("c1", "read", (Text("no such file"),), is_error=True),), "tool")
+    thinking = Message("assistant", (Thinking("I look again."), ToolCall("c2", "read", '{"path": "b"}')), "model")
+    late = Message("tool", (ToolResult("c9", "read", (Text("from long ago"),), is_error=True),), "tool")
+    return [
+        make_user_message("Read both."),
+        make_call("c1", "read", '{"path": "a"}'),
+        make_reply("One moment."),
+        failed,
+        thinking,
+        Message("tool", (ToolResult("c2", "read", (Text("text"),)),), "tool"),
+        late,
+        make_reply("Done."),
+    ]
+
+
+@pytest.mark.spec("blocks.D13")
+@pytest.mark.parametrize("wire", sorted(WIRES))
+def test_the_end_of_a_loop_knows_what_a_wire_wrote_differently(wire: str) -> None:
+    """OpenAI's formats have no error flag: a request marks a failed tool in the text, and the log has that text."""
+    session = make_session([])
+    recorder = SessionRecorder(session)
+    loop = make_failed_steps()
+    recorder.record(AgentStart("run-1"))
+    send_encoded(session, wire, loop, "run-1")
+    sent = session.view.get_messages()
+    recorder.record(AgentEnd("run-1", tuple(loop)))
+    assert session.view.get_messages() == sent
+    recorder.record(AgentStart("run-2"))
+    send_encoded(session, wire, [*loop, make_user_message("And c?")], "run-2")
+    failed = Message("tool", (ToolResult("c1", "read", (Text("no such file"),), is_error=True),), "tool")
+    new = [make_user_message("And c?"), make_call("c1", "read", '{"path": "a"}'), failed]
+    recorder.record(AgentEnd("run-2", tuple(new)))
+    said = [m.message.parts for m in get_loop_records(session)[1].messages]
+    assert said == [m.parts for m in new], "the same once more is new"
+    assert session.view.get_messages()[: len(sent)] == sent
+
+
+@pytest.mark.spec("blocks.D13")
+@pytest.mark.parametrize("wire", sorted(WIRES))
+def test_a_system_prompt_is_not_appended_behind_the_loops_that_were_sent_with_it(wire: str) -> None:
+    session = make_session([])
+    recorder = SessionRecorder(session)
+    prompt, first, second = make_system_message("You are Ada."), make_loop(1), make_loop(1, start=1)
+    recorder.record(AgentStart("run-1"))
+    send_encoded(session, wire, [prompt, *first], "run-1")
+    recorder.record(AgentEnd("run-1", (prompt, *first)))
+    recorder.record(AgentStart("run-2"))
+    send_encoded(session, wire, [prompt, *first, *second], "run-2")
+    recorder.record(AgentEnd("run-2", (prompt, *second, make_reply("Done."))))
+    texts = [m.role for m in session.view.get_messages()]
+    is_separate = WIRES[wire].profile.add_system is not None
+    assert texts == [*([] if is_separate else ["system"]), *(["user", "assistant", "tool"] * 2), "assistant"]
+
+
+@pytest.mark.spec("blocks.D13")
+def test_a_system_prompt_that_nobody_sent_is_appended() -> None:
+    session = make_session([])
+    recorder = SessionRecorder(session)
+    recorder.record(AgentStart("run-1"))
+    recorder.record(AgentEnd("run-1", (make_system_message("You are Ada."), *make_loop(1))))
+    recorder.record(AgentStart("run-2"))
+    recorder.record(AgentEnd("run-2", (make_system_message("You are Bob."), *make_loop(1, start=1))))
+    assert [m.role for m in session.view.get_messages()] == ["system", "user", "assistant", "tool"] * 2

@@ -375,15 +375,16 @@ def test_a_redo_after_reopening_keeps_the_batches_of_the_earlier_log() -> None:
 
 
 @pytest.mark.spec("clip.X3", "clip.19")
-def test_a_pass_that_the_archive_refuses_leaves_no_batch_there() -> None:
-    """Would catch batches of a pass that failed, which the next pass tells again."""
+def test_a_pass_that_the_archive_refuses_leaves_no_batch_there(caplog: pytest.LogCaptureFixture) -> None:
+    """Would catch batches of a pass that failed, which the next pass tells again, and a log that blames the model."""
     cabinet = Cabinet()
     made = design.create_compactor(CompactionConfig(chunk_size=4), model=Echo(), archive=cabinet)
     items = make_items(0, 12)
     cabinet.most = 2
     failed = made.compress(items, "conv")
     assert (failed.failed, failed.history) == (True, items)
-    assert "its write gave False" in failed.reason
+    assert failed.reason.endswith("its write gave False, and True says it is kept"), "and nothing is left there"
+    assert caplog.messages == [f"a compaction failed and changed nothing: {failed.reason}"]
     assert cabinet.kept == {}
     cabinet.most = 10_000
     assert not made.compress([*items, *make_items(12, 14)], "conv").failed

@@ -140,6 +140,8 @@ def test_a_branch_is_given_as_entries_or_messages_too() -> None:
     for mixed in ([entries[0], messages[1]], [messages[0], rows[1]], [(0, entries[0]), entries[1]]):
         with pytest.raises(UsageError, match="give one kind"):
             prepare_branch_entries(mixed)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^prepare_branch_entries takes a list, and this is of type NoneType"):
+        prepare_branch_entries(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("tail.A44", "tail.W11")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -217,6 +218,8 @@ def test_an_unknown_event_and_a_wrong_signature_are_refused_at_registration() ->
         hooks.on("session_before_compaction")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no event is called None"):
         hooks.on(None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=re.escape("no event is called ['settled']: did you mean 'settled'?")):
+        hooks.on(["settled"])  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"takes \(event, ctx\) or \(event\), and takes_three"):
 
         @hooks.on("session_compact")
@@ -381,6 +384,9 @@ def test_the_context_is_estimated_from_messages_as_documented() -> None:
         ) as caught:
             estimate_context_tokens(unknown)  # type: ignore[arg-type]
         assert "format=" not in str(caught.value), "it has no such argument"
+    for wrong in (None, 7, iter(messages)):
+        with pytest.raises(UsageError, match=r"^estimate_context_tokens takes a list, and this is of type "):
+            estimate_context_tokens(wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("tail.A13", "tail.A14", "tail.A17")
@@ -392,6 +398,9 @@ def test_what_takes_entries_refuses_messages_with_a_sentence(function: Callable[
     """A list of messages gave None, -1, or an `AttributeError`."""
     with pytest.raises(UsageError, match=f"^{function.__name__} takes the entries of a path"):
         function(make_exchanges(3))
+    for wrong in (None, 7, iter(make_path(make_exchanges(1)))):
+        with pytest.raises(UsageError, match=f"^{function.__name__} takes a list, and this is of type "):
+            function(wrong)
 
 
 @pytest.mark.spec("tail.A21", "tail.A12")

@@ -445,3 +445,10 @@ def test_details_are_a_mapping_of_the_document_or_none() -> None:
                 tokens_before=9,
                 details=wrong,  # type: ignore[arg-type]
             )
+    for odd in (None, 3):
+        with pytest.raises(UsageError, match="`summary` is a text, and not a "):
+            SessionManager(session).append_compaction(
+                summary=odd,  # type: ignore[arg-type]
+                first_kept_entry_id=start,
+                tokens_before=9,
+            )

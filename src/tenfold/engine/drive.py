@@ -109,10 +109,9 @@ class Answerer(Struct, frozen=True):
                 continue
             if advice is None:
                 continue
-            if not isinstance(advice, Answer):
-                self.report_problem(
-                    f"a before-hook gave a {type(advice).__name__}, not an Answer or None; it was ignored"
-                )
+            advice = _read_answer(advice)
+            if isinstance(advice, str):
+                self.report_problem(f"a before-hook gave {advice}; it was ignored")
                 continue
             advice = replace_surrogates(advice)
             if advice.cancel:
@@ -158,10 +157,12 @@ class Answerer(Struct, frozen=True):
 
 
 def _report_failure(event: Event) -> None:
-    """Logs a warning if a summary failed, so that it is seen where nobody listens."""
+    """Logs a warning if a summary or a compaction failed, so that it is seen where nobody listens."""
     match event:
-        case SummaryFailure(reason=reason) | CompactionFailure(outcome=Outcome(reason=reason)):
+        case SummaryFailure(reason=reason):
             _LOG.warning("a summary model failed: %s", redact(reason))
+        case CompactionFailure(outcome=Outcome(reason=reason)):
+            _LOG.warning("a compaction failed and changed nothing: %s", redact(reason))
         case _:
             return
 
@@ -172,13 +173,28 @@ def _to_error_answer(exc: BaseException) -> Answer:
     return Answer(error=redact(f"{type(exc).__name__}: {exc}"), retryable=is_temporary)
 
 
-def _clean_answer(answer: object) -> Answer:
+def _read_answer(given: object) -> Answer | str:
+    """Returns what a user's model or hook gave. If it is no Answer, or one whose texts are none, says what it is."""
+    if not isinstance(given, Answer):
+        return f"a {type(given).__name__}, and not an Answer"
+    texts: dict[str, object] = {
+        "text": given.text,
+        "focus": given.focus,
+        "error": given.error,
+        "supplied_details": given.supplied_details,
+    }
+    wrong = next((name for name, text in texts.items() if not isinstance(text, str)), "")
+    return f"an Answer whose {wrong} is a {type(texts[wrong]).__name__}, and not a str" if wrong else given
+
+
+def _clean_answer(given: object) -> Answer:
     """Returns the Answer without lone surrogates, and without secrets in its error, which may quote the request.
 
     Anything else that a user's model gave is an Answer with an error.
     """
-    if not isinstance(answer, Answer):
-        return Answer(error=f"the model gave a {type(answer).__name__}, and not an Answer")
+    answer = _read_answer(given)
+    if isinstance(answer, str):
+        return Answer(error=f"the model gave {answer}")
     clean = replace_surrogates(answer)
     return replace(clean, error=redact(clean.error)) if clean.error else clean
 

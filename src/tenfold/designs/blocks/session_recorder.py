@@ -5,8 +5,8 @@ An event is a custom entry of the log. No model is shown it, and whoever opens t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from tenfold.designs.blocks.loop_events import (
     MessageDelta,
     get_current_loop_id,
 )
+from tenfold.designs.blocks.missing_messages import find_missing_messages
 from tenfold.designs.blocks.orchestration import find_loops, get_loop_records
 from tenfold.designs.blocks.turn_records import LoopRecord
 from tenfold.errors import LostRace
@@ -30,6 +31,7 @@ from tenfold.record.message import Message
 from tenfold.session import Session
 from tenfold.text.surrogates import replace_surrogates
 from tenfold.wire.fingerprint import fingerprint_message
+from tenfold.wire.marks import is_system_prompt
 
 LOOP_EVENT = "tenfold loop event"
 """The kind of the log's entries that hold an event, as JSON."""
@@ -134,19 +136,19 @@ class SessionRecorder:
     def _append_missing(self, loop: str, messages: Sequence[Message]) -> None:
         """Appends those of a loop's messages that neither a request, a list nor the host has appended.
 
-        What a Block shows in place of messages is none of them: a host that is sent the view has it in its list.
+        What a Block shows in place of messages is none of them: a host that is sent the view has it in its list. Nor is
+        the system prompt with which the view begins.
         """
         session = self._session
-        substitutes = {fingerprint_message(s.message) for s in session.view.get_visible_messages() if not s.is_original}
-        known = Counter(fingerprint_message(message) for message in self._find_messages(loop))
-        missing: list[Message] = []
-        for message in messages:
-            clean = replace_surrogates(message)
-            key = fingerprint_message(redact_message(clean) if session.address.store.redact_at_rest else clean)
-            known[key] -= 1
-            if known[key] < 0 and key not in substitutes:
-                missing.append(message)
-        session.append(*missing, run=loop)
+        is_redacted = session.address.store.redact_at_rest
+        visible = list(session.view.get_visible_messages())
+        opening = takewhile(lambda shown: is_system_prompt(shown.message), visible)
+        shown = {fingerprint_message(s.message) for s in (*opening, *(s for s in visible if not s.is_original))}
+
+        def clean(message: Message) -> Message:
+            return redact_message(replace_surrogates(message)) if is_redacted else replace_surrogates(message)
+
+        session.append(*find_missing_messages(messages, [*self._find_messages(loop)], shown, clean), run=loop)
 
     def _find_messages(self, loop: str) -> Iterator[Message]:
         """Finds a loop's messages on the path: those of its run, and those without one that came after its start.

@@ -32,8 +32,15 @@ ENTRY_TYPES: tuple[type, ...] = get_args(Entry)
 _TOTAL_FIELDS = ("totalTokens", "total_tokens", "total")
 
 
+def check_list(value: object, name: str) -> None:
+    """Raises `UsageError` if the function `name` is given something that is no list, such as None or an iterator."""
+    if not isinstance(value, Sequence):
+        raise UsageError(f"{name} takes a list, and this is of type {type(value).__name__}")
+
+
 def check_entries(path_entries: Sequence[object], name: str) -> None:
     """Raises `UsageError` if the function `name` is given anything but the entries of a path."""
+    check_list(path_entries, name)
     if not all(isinstance(entry, ENTRY_TYPES) for entry in path_entries):
         raise UsageError(
             f"{name} takes the entries of a path, as `SessionManager.get_branch` returns them, and not messages: the "
@@ -121,8 +128,10 @@ def estimate_context_tokens(messages: Sequence[Entry | Message | Mapping[str, ob
 
     They are the entries of a path (root to leaf), `Message`s, or messages in the form of a provider. The newest usage
     that an answer carries counts, and of what follows characters / 4. Usage from before a compaction is never used.
-    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds.
+    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds and for
+    what is no list.
     """
+    check_list(messages, "estimate_context_tokens")
     entries = cast("list[Entry]", [each for each in messages if isinstance(each, ENTRY_TYPES)])
     if entries and len(entries) == len(messages):
         return _estimate_path(entries)

@@ -75,7 +75,7 @@ class TailHooks:
         A handler is a function or a coroutine function of `(event, ctx)` or of `(event)`. Raises `UsageError` for an
         event that does not exist, and for a function that takes other arguments.
         """
-        if name not in self._handlers:
+        if name not in EVENT_NAMES:  # a list, say, cannot be looked up in a dict
             raise UsageError(f"no event is called {name!r}{suggest_nearest(str(name), EVENT_NAMES)}")
 
         def register(function: HandlerT) -> HandlerT:

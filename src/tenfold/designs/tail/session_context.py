@@ -24,7 +24,7 @@ from tenfold.designs.tail.compaction import (
     strip_summary_marks,
     to_details,
 )
-from tenfold.designs.tail.context_tokens import ENTRY_TYPES, check_entries, decode_messages
+from tenfold.designs.tail.context_tokens import ENTRY_TYPES, check_entries, check_list, decode_messages
 from tenfold.designs.tail.recorded_compaction import SuppliedCompaction, restore_compaction
 from tenfold.engine.call import Call
 from tenfold.engine.compact import compact
@@ -92,7 +92,8 @@ class SessionContext(Struct, frozen=True):
 def build_supplied_answer(session: Session, result: CompactionResult, *, from_hook: bool = True) -> Answer:
     """Builds the answer of a before-hook that supplies a compaction. Raises `NotFoundError` for an unknown first entry.
 
-    Later summaries list the files of its details, and those that are known of the covered range.
+    Raises `UsageError` for a summary that is no text, and for details that are no lists of files. Later summaries list
+    the files of its details, and those that are known of the covered range.
     """
     path = session.view.path
     starts = [unit.first for unit in session.view.units]
@@ -103,6 +104,8 @@ def build_supplied_answer(session: Session, result: CompactionResult, *, from_ho
         raise NotFoundError(
             f"{result.retained_from_id!r} opens nothing in view: the tail must begin with a message or a whole step"
         )
+    if not isinstance(result.summary, str):
+        raise UsageError(f"`summary` is a text, and not a {type(result.summary).__name__}")
     details = read_details(result.details)
     supplied = SuppliedCompaction(
         result.retained_from_id, result.tokens_before, details.read_files, details.modified_files, from_hook
@@ -198,7 +201,8 @@ class SessionManager:
 
         The Block becomes the new leaf. It must cover whole steps and be smaller than what it replaces; otherwise
         nothing is appended and the Outcome says why. Raises `NotFoundError` unless the id begins a message or a step in
-        view, and `UsageError` for details that are no lists of files. Hooks are not asked; listeners are told.
+        view, and `UsageError` for a summary that is no text or details that are no lists of files. Hooks are not asked;
+        listeners are told.
         """
         session = self.session
         stated = CompactionResult(summary, first_kept_entry_id, tokens_before, read_details(details))
@@ -302,8 +306,10 @@ BranchItems = Sequence[tuple[int, Entry]] | Sequence[Entry] | Sequence[Message] 
 def collect_branch_entries(branch: BranchItems, name: str) -> BranchEntries:
     """Returns a branch given to the function `name` as entries with positions; those without one count from 0.
 
-    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds.
+    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds and for
+    what is no list.
     """
+    check_list(branch, name)
     pairs = [
         each
         for each in branch
