@@ -115,7 +115,9 @@ class Served(Struct, frozen=True):
 @contextmanager
 def run_server(function: Any, *arguments: Any) -> Iterator[Served]:  # noqa: ANN401 - one of the functions above
     """Runs a server in a process of its own for as long as the block lasts."""
-    with socket.create_server(("127.0.0.1", 0), backlog=512) as bound:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:  # asyncio asks for the last one
+        bound.bind(("127.0.0.1", 0))
+        bound.listen(512)
         address: _ADDRESS = bound.getsockname()
         process = multiprocessing.get_context("spawn").Process(target=function, args=(bound, *arguments), daemon=True)
         process.start()
