@@ -372,8 +372,13 @@ def measure_memory(folder: Path, upstream: Served) -> None:
                 if (at + 1) % (MEMORY_SESSIONS // 4) == 0:
                     marks.append(f"{at + 1:,}: {read_memory(gateway.pid):,.0f}")
             after = read_memory(gateway.pid)
+            oldest = [[*build_bodies(100_000, 3, f"Nr {at:04}.")][2] for at in range(20)]
+            took = [post(connection, body, f"memory-{at}") for at, body in enumerate(oldest)]
         share = (after - before) * 1024 / kept
-        print(f"{kept:>5,} kept in memory: {before:,.0f} MB before; after {', '.join(marks)} MB; {share:,.0f} KB each")
+        print(
+            f"{kept:>5,} kept in memory: {before:,.0f} MB before; after {', '.join(marks)} MB; {share:,.0f} KB each; "
+            f"the next request of the oldest 20: {statistics.median(took) * 1e3:.0f} ms"
+        )
 
 
 def main() -> None:

@@ -204,11 +204,7 @@ class LiveSessions:
         session = lane.session.session
         earlier, can_recall = session.outcome, self._can_recall(request)
         ask_session = partial(
-            lane.session.before_model,
-            before,
-            window=window,
-            wire=request.wire,
-            recall="tool" if can_recall else "none",
+            lane.session.before_model, before, window=window, wire=request.wire, recall="tool" if can_recall else "none"
         )
         try:
             after = await ask_session()
