@@ -127,11 +127,11 @@ class Session(Conversation):
 
         `request` holds the keyword arguments of a provider's call. The list is synced with the log, then compacted if
         the policy's trigger fires; `outcome` holds the result. Messages that stay are the same objects that were
-        passed in, so a message that was edited in place is sent as edited. In a list of more than 64 messages, the
-        log may notice an edit far from the end some requests later, but always before a compaction. Without a known
-        window nothing is compacted. `origin` says whose words a user text is where its form does not: see
-        `tenfold.compact`. `run` is the id of the run that new messages and a compaction belong to. Raises `UsageError`
-        for a request that does not hold the whole conversation.
+        passed in, so a message that was edited in place is sent as edited; a list of JSON bytes stays one. In a list of
+        more than 64 messages, the log may notice an edit far from the end some requests later, but always before a
+        compaction. Without a known window nothing is compacted. `origin` says whose words a user text is where its form
+        does not: see `tenfold.compact`. `run` is the id of the run that new messages and a compaction belong to. Raises
+        `UsageError` for a request that does not hold the whole conversation.
         """
         with self.compactor.lock:
             host_request, host_list, call = self.sync_request(
