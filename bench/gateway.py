@@ -1,7 +1,8 @@
 """Measures what the gateway adds to a request, beside a plain proxy of the same libraries and beside no proxy at all.
 
 The plain proxy is Starlette, uvicorn and httpx, and passes bytes on. All requests of a comparison are interleaved, in
-changing order, so that a busy machine slows all three alike.
+changing order, so that a busy machine slows all alike. With the path of headroom's command in the environment as
+HEADROOM (`pip install "headroom-ai[proxy]"`, in an environment of its own), its proxy is compared too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import os
 import socket
 import statistics
 import subprocess
@@ -115,7 +117,10 @@ class Served(Struct, frozen=True):
 @contextmanager
 def run_server(function: Any, *arguments: Any) -> Iterator[Served]:  # noqa: ANN401 - one of the functions above
     """Runs a server in a process of its own for as long as the block lasts."""
-    with socket.create_server(("127.0.0.1", 0), backlog=512) as bound:
+    # With the protocol, for only then asyncio sends each piece of a response at once (TCP_NODELAY).
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen(512)
         address: _ADDRESS = bound.getsockname()
         process = multiprocessing.get_context("spawn").Process(target=function, args=(bound, *arguments), daemon=True)
         process.start()
@@ -209,6 +214,15 @@ def time_interleaved(
     return {name: times[SKIPPED_ROUNDS:] for name, times in took.items()}
 
 
+def print_header() -> None:
+    """Prints what the columns of `print_times` are."""
+    print(
+        f"{'':22} {'':>9}  {'':12} {'milliseconds':>17} {'added to direct':>21} {'ratio to the plain proxy':>27}\n"
+        f"{'session':22} {'body':>9}  {'':12} {'quarter':>8} {'median':>8} {'p50':>10} {'p99':>10} "
+        f"{'quarter':>8} {'median':>8} {'in pairs':>9}"
+    )
+
+
 def print_times(title: str, size: int, took: Times) -> None:
     """Prints a row for each proxy: what it takes, what it adds to the direct way, and the ratios to the plain proxy."""
     quarters = {name: statistics.quantiles(times, n=4) for name, times in took.items()}
@@ -226,11 +240,6 @@ def print_times(title: str, size: int, took: Times) -> None:
 
 def compare_times(folder: Path, upstream: Served, plain: Served) -> None:
     """Prints the times of a session that is known, one that was compacted, and the first request of one."""
-    print(
-        f"{'':22} {'':>9}  {'':12} {'milliseconds':>17} {'added to direct':>21} {'ratio to the plain proxy':>27}\n"
-        f"{'session':22} {'body':>9}  {'':12} {'quarter':>8} {'median':>8} {'p50':>10} {'p99':>10} "
-        f"{'quarter':>8} {'median':>8} {'in pairs':>9}"
-    )
     base = {"direct": upstream, "plain proxy": plain}
     with run_server(serve_gateway, build_settings(upstream, WIDE), str(folder / "wide.db")) as gateway:
         servers = {**base, "gateway": gateway}
@@ -245,6 +254,50 @@ def compare_times(folder: Path, upstream: Served, plain: Served) -> None:
         window = sum(choose_counter(MODEL).counter.count([bodies[0].decode()]))
         with run_server(serve_gateway, build_settings(upstream, window), str(folder / f"{size}.db")) as gateway:
             print_times("known, compacted", size, time_interleaved({**base, "gateway": gateway}, bodies))
+
+
+@contextmanager
+def run_headroom(command: str, upstream: Served, folder: Path) -> Iterator[Served]:
+    """Runs headroom's proxy as it comes, without its limit of 60 requests a minute, and without a network."""
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        address: _ADDRESS = bound.getsockname()
+    arguments = ("proxy", "--port", str(address[1]), "--no-rate-limit", "--openai-api-url", upstream.url)
+    offline = {"HF_HUB_OFFLINE": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "HEADROOM_TELEMETRY": "off"}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), **offline}
+    with (folder / "headroom.log").open("wb") as log:
+        process = subprocess.Popen([command, *arguments], cwd=folder, env=environ, stdout=log, stderr=log)
+    try:
+        _wait_for_port(address, process)
+        yield Served(address, process.pid)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _wait_for_port(address: _ADDRESS, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        try:
+            socket.create_connection(address, timeout=1).close()
+        except OSError:
+            if process.poll() is not None:
+                raise RuntimeError("headroom ended before it served") from None
+            time.sleep(0.2)
+        else:
+            return
+    raise RuntimeError("headroom does not serve after two minutes")
+
+
+def compare_headroom(folder: Path, upstream: Served, plain: Served, command: str) -> None:
+    """Prints the times of a session that is known, with headroom's proxy before the same upstream."""
+    base = {"direct": upstream, "plain proxy": plain}
+    with (
+        run_server(serve_gateway, build_settings(upstream, WIDE), str(folder / "beside.db")) as gateway,
+        run_headroom(command, upstream, folder) as headroom,
+    ):
+        for size in SIZES:
+            bodies = [*build_bodies(size, ROUNDS[size] // 2)]
+            servers = {**base, "gateway": gateway, "headroom": headroom}
+            print_times("known", size, time_interleaved(servers, bodies))
 
 
 def build_settings(upstream: Served, window: int) -> GatewaySettings:
@@ -319,8 +372,13 @@ def measure_memory(folder: Path, upstream: Served) -> None:
                 if (at + 1) % (MEMORY_SESSIONS // 4) == 0:
                     marks.append(f"{at + 1:,}: {read_memory(gateway.pid):,.0f}")
             after = read_memory(gateway.pid)
+            oldest = [[*build_bodies(100_000, 3, f"Nr {at:04}.")][2] for at in range(20)]
+            took = [post(connection, body, f"memory-{at}") for at, body in enumerate(oldest)]
         share = (after - before) * 1024 / kept
-        print(f"{kept:>5,} kept in memory: {before:,.0f} MB before; after {', '.join(marks)} MB; {share:,.0f} KB each")
+        print(
+            f"{kept:>5,} kept in memory: {before:,.0f} MB before; after {', '.join(marks)} MB; {share:,.0f} KB each; "
+            f"the next request of the oldest 20: {statistics.median(took) * 1e3:.0f} ms"
+        )
 
 
 def main() -> None:
@@ -329,10 +387,15 @@ def main() -> None:
         folder = Path(name)
         upstream = stack.enter_context(run_server(serve_upstream))
         plain = stack.enter_context(run_server(serve_plain, upstream.url))
-        wanted = sys.argv[1:] or ["times", "rates", "memory"]
+        wanted = sys.argv[1:] or ["times", "headroom", "rates", "memory"]
         if "times" in wanted:
             print("one request at a time (milliseconds); the three ways interleaved\n")
+            print_header()
             compare_times(folder, upstream, plain)
+        if "headroom" in wanted and (command := os.environ.get("HEADROOM")):
+            print("\nthe same beside headroom's proxy\n")
+            print_header()
+            compare_headroom(folder, upstream, plain, command)
         if "rates" in wanted:
             print(f"\nrequests a second, {CLIENTS} clients at a time, a session each")
             with run_server(serve_gateway, build_settings(upstream, WIDE), str(folder / "rates.db")) as gateway:

@@ -103,7 +103,12 @@ class Lane:
             await self._later.finish()
 
     def use_request(self, request: ModelRequest) -> Lane:
-        """Takes the list of a request, with which the next one has to begin. Returns the lane."""
+        """Takes the list of a request, with which the next one has to begin. Returns the lane.
+
+        What it has in common with the last one is held once: the request gets the items that are held already.
+        """
+        known = zip(self.items, request.items, strict=False)
+        request.items[: len(self.items)] = [old if old == new else new for old, new in known]
         self.items = request.items
         return self
 

@@ -202,13 +202,9 @@ class LiveSessions:
         window = self._find_window(request.model)
         before = request.build_mapping()
         session = lane.session.session
-        earlier = session.outcome
+        earlier, can_recall = session.outcome, self._can_recall(request)
         ask_session = partial(
-            lane.session.before_model,
-            before,
-            window=window,
-            wire=request.wire,
-            recall="tool" if self._can_recall(request) else "none",
+            lane.session.before_model, before, window=window, wire=request.wire, recall="tool" if can_recall else "none"
         )
         try:
             after = await ask_session()
@@ -219,7 +215,7 @@ class LiveSessions:
         outcome = session.outcome if session.outcome is not earlier else None
         if session.find_newest_block_id() != lane.hidden[0]:
             await asyncio.to_thread(lane.count_hidden)
-        prepared = self._build_prepared(lane, request, before, after, outcome)
+        prepared = self._build_prepared(lane, request, before, after, outcome, can_recall=can_recall)
         return replace(prepared, tenant=tenant)
 
     def _build_prepared(
@@ -229,6 +225,8 @@ class LiveSessions:
         before: Mapping[str, Any],
         after: Mapping[str, Any],
         outcome: Outcome | None,
+        *,
+        can_recall: bool,
     ) -> PreparedRequest:
         sent = request.with_mapping(before, after)
         session = lane.session.session
@@ -238,7 +236,7 @@ class LiveSessions:
         has_recall = False
         if sent is not request:
             sent = mark_compacted_prefix(sent, request.items)
-            has_recall = self._can_recall(request)
+            has_recall = can_recall
             if has_recall:
                 sent = sent.with_tools(self.open_recall(lane).build_schemas(request.wire))
         rates = find_rates(request.model) if hidden else None

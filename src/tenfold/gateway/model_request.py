@@ -99,8 +99,8 @@ class ModelRequest(Struct, frozen=True):
 
         Gemini takes no functions beside tools of its own.
         """
-        own = splice.parse_array(self.fields.get("tools"))
-        if not own or any(splice.quote(name) in bytes(raw) for raw in own for name in names):
+        own, text = splice.parse_array(self.fields.get("tools")), self.get_raw("tools")
+        if not own or any(splice.quote(name) in text for name in names):
             return False
         settings = splice.parse_object(self.fields.get("generationConfig", b"")) or {}
         counts = (self.fields.get("n", b"1"), settings.get("candidateCount", b"1"))

@@ -65,6 +65,8 @@ class CompactionLock:
 
     async def __aenter__(self) -> None:
         turn = self._enter_queue()
+        if turn.done():  # it was free
+            return
         try:
             await asyncio.shield(asyncio.wrap_future(turn))
         except BaseException:

@@ -35,6 +35,7 @@ from tenfold.session.requests import (
     read_request,
     read_usage,
     refresh_messages,
+    with_items,
     with_messages,
 )
 from tenfold.store.archive import Archive
@@ -126,11 +127,11 @@ class Session(Conversation):
 
         `request` holds the keyword arguments of a provider's call. The list is synced with the log, then compacted if
         the policy's trigger fires; `outcome` holds the result. Messages that stay are the same objects that were
-        passed in, so a message that was edited in place is sent as edited. In a list of more than 64 messages, the
-        log may notice an edit far from the end some requests later, but always before a compaction. Without a known
-        window nothing is compacted. `origin` says whose words a user text is where its form does not: see
-        `tenfold.compact`. `run` is the id of the run that new messages and a compaction belong to. Raises `UsageError`
-        for a request that does not hold the whole conversation.
+        passed in, so a message that was edited in place is sent as edited; a list of JSON bytes stays one. In a list of
+        more than 64 messages, the log may notice an edit far from the end some requests later, but always before a
+        compaction. Without a known window nothing is compacted. `origin` says whose words a user text is where its form
+        does not: see `tenfold.compact`. `run` is the id of the run that new messages and a compaction belong to. Raises
+        `UsageError` for a request that does not hold the whole conversation.
         """
         with self.compactor.lock:
             host_request, host_list, call = self.sync_request(
@@ -251,18 +252,21 @@ class Session(Conversation):
         """Does the second half of `before_model`: returns the request with the view in place of its list.
 
         A history that the provider accepts unchanged is sent in its own order, even where the view has moved tool
-        results next to their calls.
+        results next to their calls. A list of messages as JSON bytes stays one.
         """
         messages, wire = self.get_messages_to_send(host_list), host_request.wire
         if host_request.lacks_summaries:
             messages = refresh_messages(self.view.get_visible_messages(), host_list)
-        is_history = messages is not None and self._host.is_whole_history(host_list)
-        if messages is None or (is_history and can_send_unchanged(host_list.messages, self.view, wire)):
+        is_kept = not self.view.state.live_blocks and self._host.is_whole_history(host_list)
+        if messages is None or (is_kept and can_send_unchanged(host_list.messages, self.view, wire)):
             value = request[host_request.field]
             return {**request, host_request.field: value if isinstance(value, Sequence) else host_request.items}
+        encoded = self._host.encode(messages, WIRES[wire])
+        if set(map(type, host_request.items)) == {bytes}:
+            return with_items(host_request, encoded, [item.raw for item in encoded.items])
         before = host_list.count - host_request.history.message_count
         places = {at - before for at in host_list.find_visible(self.view)}
-        return with_messages(host_request, WIRES[wire].encode(messages), places)
+        return with_messages(host_request, encoded, places)
 
     def get_messages_to_send(self, host_list: HostList) -> list[Message] | None:
         """Returns the messages to send: the view, with the host's newest version of each untouched message.

@@ -15,8 +15,9 @@ from tenfold.session.log_cursor import LogCursor
 from tenfold.session.requests import HostList, find_carried_entries, find_next_message, match_list, refresh_messages
 from tenfold.text.surrogates import replace_surrogates
 from tenfold.view.units import MessageKey, Unit, get_step_messages
-from tenfold.wire import DecodedHistory
+from tenfold.wire import DecodedHistory, EncodedList, Wire
 from tenfold.wire.fingerprint import fingerprint_message
+from tenfold.wire.repeated_encoding import RepeatedEncoding
 
 
 class HostSync:
@@ -29,6 +30,7 @@ class HostSync:
         self._given: list[Message] = []
         self._clean: list[Message] = []
         self._last_list: HostList | None = None
+        self._encoding = RepeatedEncoding()
         self._compared: tuple[list[Unit] | None, list[MessageKey] | None, int, int] = (None, None, 0, 0)
         self.history = DecodedHistory()
         self.overhead = 0
@@ -160,6 +162,10 @@ class HostSync:
         if self._is_view(host_list):
             return None
         return refresh_messages(self._cursor.view.get_visible_messages(), host_list)
+
+    def encode(self, messages: Sequence[Message], wire: Wire) -> EncodedList:
+        """Encodes what is sent in place of a host's list. What was sent before it too is not encoded again."""
+        return self._encoding.encode(messages, wire)
 
     def _is_view(self, host_list: HostList) -> bool:
         """Tells whether a list is exactly what the view shows. Goes on from where they last agreed."""

@@ -89,12 +89,17 @@ class HostList(Struct):
         shown = {s.key for s in view.get_visible_messages()}
         return {at for at, key in enumerate(self.keys[: self.count]) if key in shown}
 
-    def get_message(self, key: MessageKey) -> Message | None:
-        """Returns the host's message with that key, None if there is none."""
+    def index_messages(self) -> Callable[[MessageKey], Message | None]:
+        """Returns a function that finds the host's message with a key, None if there is none."""
         for at in range(len(self.index_by_key), self.count):
             self.index_by_key[self.keys[at]] = at
-        at = self.index_by_key.get(key, self.count)
-        return self.host_messages[at] if at < self.count else None
+        indices, messages, count = self.index_by_key, self.host_messages, self.count
+
+        def find(key: MessageKey) -> Message | None:
+            at = indices.get(key, count)
+            return messages[at] if at < count else None
+
+        return find
 
     def is_extended_by(self, messages: Sequence[Message], get_key: KeyLookup) -> bool:
         """Whether a list is this one plus new messages, so that the log need not be searched. See `match_list`."""
@@ -332,13 +337,13 @@ def read_request(
 
 def refresh_messages(shown: Iterable[VisibleMessage], host_list: HostList) -> list[Message]:
     """Returns the view's messages, unchanged ones in the host's newest form: its cache marks may have moved."""
-    return [
-        g
-        if (g := host_list.get_message(s.key)) is not None
-        and (g is s.message or get_call_ids(g) == get_call_ids(s.message))
-        else s.message
-        for s in shown
-    ]
+    find = host_list.index_messages()
+    out: list[Message] = []
+    for each in shown:
+        newest, known = find(each.key), each.message
+        is_same = newest is None or newest is known or get_call_ids(newest) != get_call_ids(known)
+        out.append(known if newest is None or is_same else newest)
+    return out
 
 
 def restore_objects(encoded: EncodedList, objects: Sequence[Any], raws: Sequence[bytes]) -> list[Any]:
@@ -385,8 +390,12 @@ def with_messages(host_request: HostRequest, encoded: EncodedList, visible_place
         if end - 1 in visible_places or any(n in visible_places for n in range(start, end - 1))
     ]
     new_items = restore_objects(encoded, [items[at] for at in visible], [resent.raws[at] for at in visible])
-    is_same_text = isinstance(value, str) and new_items == items
-    out = {**host_request.bare_request, host_request.field: value if is_same_text else new_items}
+    return with_items(host_request, encoded, value if isinstance(value, str) and new_items == items else new_items)
+
+
+def with_items(host_request: HostRequest, encoded: EncodedList, items: str | list[Any]) -> dict[str, Any]:
+    """Returns a new request with other items, and with the texts of the encoded view that stand beside them."""
+    out = {**host_request.bare_request, host_request.field: items}
     add_system = get_wire(host_request.wire).profile.add_system
     return add_system(out, encoded.system) if encoded.system and add_system is not None else out
 

@@ -142,16 +142,39 @@ class DecodingContext:
 class Ledger:
     """What an encoding of a list keeps track of: its Adjustments, and the ids under which calls are sent."""
 
-    def __init__(self, profile: Profile, messages: Sequence[Message]) -> None:
+    def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.adjustments: list[Adjustment] = []
-        self.message_by_call = {c.id: m for m in messages for c in get_tool_calls(m)}
         self.sent_ids: set[str] = set()
+        self.has_source = self.is_source_own = self._is_source_foreign = False
+        self._message_by_call: dict[str, Message] = {}
+        self._sought_ids: set[str] = set()
         self._unanswered_ids: dict[str, list[str]] = {}
         self._latest_ids: dict[str, str] = {}
-        source_format = next((m.native.format for m in messages if m.native is not None), "")
-        self.is_source_own = profile.is_own_format(source_format)
-        self._is_source_foreign = bool(source_format) and not self.is_source_own
+
+    def copy(self) -> Ledger:
+        """Returns a copy that goes on by itself."""
+        out = Ledger(self.profile)
+        out.has_source, out.is_source_own = self.has_source, self.is_source_own
+        out._is_source_foreign = self._is_source_foreign
+        out.adjustments, out.sent_ids = self.adjustments.copy(), self.sent_ids.copy()
+        out._message_by_call, out._sought_ids = self._message_by_call.copy(), self._sought_ids.copy()
+        out._unanswered_ids = {call_id: sent.copy() for call_id, sent in self._unanswered_ids.items()}
+        out._latest_ids = self._latest_ids.copy()
+        return out
+
+    def register_list(self, messages: Sequence[Message]) -> None:
+        """Takes in the calls of messages that are about to be encoded, and which format the list came in."""
+        for message in messages:
+            self._message_by_call.update((call.id, message) for call in get_tool_calls(message))
+        source = None if self.has_source else next((m.native for m in messages if m.native is not None), None)
+        if source is not None:
+            self.has_source, self.is_source_own = True, self.profile.is_own_format(source.format)
+            self._is_source_foreign = not self.is_source_own
+
+    def can_take(self, messages: Sequence[Message]) -> bool:
+        """Whether more messages leave as it is what was encoded already: none of it looked for a call of theirs."""
+        return self._sought_ids.isdisjoint(call.id for message in messages for call in get_tool_calls(message))
 
     def note(self, kind: AdjustmentKind, index: int, note: str) -> None:
         """Records one loss or insertion."""
@@ -166,8 +189,11 @@ class Ledger:
             return self._is_source_foreign
         return not self.profile.is_own_format(message.native.format)
 
-    def add_missing_calls(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Adds the calls of tool results whose call the message list of another provider only refers to."""
+    def add_missing_calls(self, messages: Sequence[Message], start: int) -> Sequence[Message]:
+        """Adds the calls of tool results whose call the message list of another provider only refers to.
+
+        The first of the messages has the index `start`.
+        """
         named = [at for at, m in enumerate(messages) if has_item_references(m) and self.is_foreign(m)]
         if not named:
             return messages
@@ -179,15 +205,21 @@ class Ledger:
                 ToolCall(r.call_id, self.find_tool_name(r)) for r in results if r and r.call_id not in call_ids
             ]
             if missing_calls:
-                self.note("call_made", index, f"{len(missing_calls)} calls that are only named, sent without arguments")
+                note = f"{len(missing_calls)} calls that are only named, sent without arguments"
+                self.note("call_made", start + index, note)
                 out[index] = replace(messages[index], parts=(*messages[index].parts, *missing_calls))
         return out
 
     def find_tool_name(self, result: ToolResult) -> str:
         """Finds a result's tool name: its own, else that of its call, else "tool", since some wires need one."""
-        message = self.message_by_call.get(result.call_id)
-        calls = get_tool_calls(message) if message is not None and not result.name else ()
+        message = None if result.name else self.find_call(result.call_id)
+        calls = get_tool_calls(message) if message is not None else ()
         return result.name or next((call.name for call in reversed(calls) if call.id == result.call_id), "") or "tool"
+
+    def find_call(self, call_id: str) -> Message | None:
+        """Finds the last message of the list that makes this call, None if there is none."""
+        self._sought_ids.add(call_id)
+        return self._message_by_call.get(call_id)
 
     def register_message(self, message: Message) -> None:
         """Records the ids of the calls and of the result of a message that is sent as it came."""
@@ -209,6 +241,8 @@ class Ledger:
             return ""
         if waiting := self._unanswered_ids.get(call_id):
             self._latest_ids[call_id] = waiting.pop(0)
+            if not waiting:
+                del self._unanswered_ids[call_id]
         return self._latest_ids.get(call_id, call_id)
 
     def has_no_id(self, call_id: str) -> bool:

@@ -20,7 +20,14 @@ from tenfold.wire.base import (
 )
 from tenfold.wire.marks import OPENING_STUB, OriginCallback, SummaryConfirmer, render_system_note
 from tenfold.wire.profiles import Profile
-from tenfold.wire.segments import ParsedMessage, batch_messages, build_envelope, extract_blocks, parse_list
+from tenfold.wire.segments import (
+    EncodingBatch,
+    ParsedMessage,
+    batch_messages,
+    build_envelope,
+    extract_blocks,
+    parse_list,
+)
 
 ListDecoder = Callable[[Iterable[ParsedMessage], DecodingContext], Iterable[Message]]
 """Decodes the native messages of a list."""
@@ -58,37 +65,71 @@ class Wire(Struct, frozen=True):
 
     def encode(self, messages: Sequence[Message]) -> EncodedList:
         """Encodes messages: untouched ones byte for byte, the others rendered from their parts."""
-        profile, ledger = self.profile, Ledger(self.profile, messages)
-        messages = ledger.add_missing_calls(messages)
-        items: list[EncodedItem] = []
-        system: list[str] = []
+        encoding = ListEncoding(self)
+        encoding.extend(messages)
+        return encoding.build_list()
+
+
+class ListEncoding:
+    """The encoding of a list that may still grow: what is encoded so far, and what later messages depend on."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire, self.ledger = wire, Ledger(wire.profile)
+        self._items: list[EncodedItem] = []
+        self._system: list[str] = []
+        self._count = 0
+
+    def copy(self) -> ListEncoding:
+        """Returns a copy that goes on by itself."""
+        out = ListEncoding(self._wire)
+        out.ledger, out._items, out._system = self.ledger.copy(), self._items.copy(), self._system.copy()
+        out._count = self._count
+        return out
+
+    def build_list(self) -> EncodedList:
+        """Returns what is encoded so far."""
+        return EncodedList(tuple(self._items), tuple(self._system), tuple(self.ledger.adjustments))
+
+    def extend(self, messages: Sequence[Message]) -> None:
+        """Encodes the next messages of the list. The result is that of the whole list encoded at once.
+
+        That holds where `can_divide` says that the list may be divided before them, and `Ledger.can_take` that nothing
+        before them depends on them.
+        """
+        wire, ledger, start = self._wire, self.ledger, self._count
+        ledger.register_list(messages)
+        messages = ledger.add_missing_calls(messages, start)
         batches = batch_messages(
             messages,
-            self.name,
-            join_results=profile.results == "next_message",
-            join_answers=not profile.calls_after_answer,
+            wire.name,
+            join_results=wire.profile.results == "next_message",
+            join_answers=not wire.profile.calls_after_answer,
         )
         for batch in batches:
-            index = batch.indices[0]
-            first = messages[index]
-            if batch.exact is not None:
-                for at in batch.indices:
-                    ledger.register_message(messages[at])
-                raws: Sequence[bytes] = split_answer(first, batch.exact, profile).items
-            elif first.role == "system" and profile.has_separate_system and not items:
-                system.extend([text] if (text := get_text(first)).strip() else [])
-                continue
-            else:
-                raws = self.render_batch([OutgoingMessage(messages[at], at, ledger) for at in batch.indices])
-            if not raws:
-                ledger.note("empty_message_dropped", index, f"nothing is left of this {first.role} message")
-                continue
-            if first.role == "assistant" and not items and not profile.opens_with_assistant:
-                ledger.note("opening_stub", index, "the list would open with an assistant message")
-                stub = msgspec.json.encode(profile.build_user_message(OPENING_STUB))
-                items.append(EncodedItem(stub, (), exact=False))
-            items.extend(EncodedItem(raw, batch.indices, exact=batch.exact is not None) for raw in raws)
-        return EncodedList(tuple(items), tuple(system), tuple(ledger.adjustments))
+            self._add_batch([messages[at] for at in batch.indices], tuple([start + at for at in batch.indices]), batch)
+        self._count += len(messages)
+
+    def _add_batch(self, messages: Sequence[Message], indices: tuple[int, ...], batch: EncodingBatch) -> None:
+        profile, ledger, items = self._wire.profile, self.ledger, self._items
+        first, index, exact = messages[0], indices[0], batch.exact
+        if exact is not None:
+            for message in messages:
+                ledger.register_message(message)
+            raws: Sequence[bytes] = split_answer(first, exact, profile).items
+        elif first.role == "system" and profile.has_separate_system and not items:
+            self._system.extend([text] if (text := get_text(first)).strip() else [])
+            return
+        else:
+            outgoing = [OutgoingMessage(m, at, ledger) for m, at in zip(messages, indices, strict=True)]
+            raws = self._wire.render_batch(outgoing)
+        if not raws:
+            ledger.note("empty_message_dropped", index, f"nothing is left of this {first.role} message")
+            return
+        if first.role == "assistant" and not items and not profile.opens_with_assistant:
+            ledger.note("opening_stub", index, "the list would open with an assistant message")
+            stub = msgspec.json.encode(profile.build_user_message(OPENING_STUB))
+            items.append(EncodedItem(stub, (), exact=False))
+        items.extend([EncodedItem(raw, indices, exact=exact is not None) for raw in raws])
 
 
 def split_answer(message: Message, raw: bytes, profile: Profile) -> splice.Slices:

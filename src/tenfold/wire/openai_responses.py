@@ -377,7 +377,7 @@ def _render_result(result: ToolResult, outgoing: OutgoingMessage) -> bytes:
 
 def _find_call_kind(call_id: str, ledger: Ledger) -> str:
     """Finds the item type of a call. "" if no untouched answer of this wire holds it."""
-    message = ledger.message_by_call.get(call_id)
+    message = ledger.find_call(call_id)
     if message is None or message.native is None or message.native.format != NAME:
         return ""
     items = (splice.parse_object(raw) or {} for raw in splice.parse_array(b"[" + message.native.body + b"]") or ())

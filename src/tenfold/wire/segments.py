@@ -237,6 +237,17 @@ def batch_messages(
     return _join_results(messages, out, wire) if join_results else out
 
 
+def can_divide(messages: Sequence[Message], at: int) -> bool:
+    """Whether the messages before `at` make the same native messages whatever follows.
+
+    They do where an answer follows something else that is sent: only what stands between answers is joined across it.
+    """
+    before, after = messages[at - 1], messages[at]
+    if after.role != "assistant" or before.role == "assistant" or _is_blank(before):
+        return False
+    return after.native is None or not is_same_native(before, after.native, after.native.format)
+
+
 def _find_group(messages: Sequence[Message], start: int) -> list[NativeBytes] | None:
     first = messages[start].native
     assert first is not None
