@@ -109,7 +109,7 @@ def describe_totals(totals: Totals, log: Path) -> str:
     if totals.dollars_saved:
         parts.append(f"${totals.dollars_saved:.2f} saved")
     if totals.bypasses:
-        parts.append(f"{totals.bypasses} forwarded as they came after a fault, see {log}")
+        parts.append(f"{totals.bypasses} forwarded as they came, see {log}")
     main = max(totals.sessions, key=lambda id_: totals.sessions[id_], default="")
     parts.append(f"inspect it: tenfold show {main}" if main else f"nothing was stored, see {log}")
     return f"tenfold: {'; '.join(parts)}"

@@ -53,9 +53,10 @@ OVERFLOW_SHARE = 0.5
 
 
 class PreparedRequest(Struct, frozen=True):
-    """What to send in place of a request. `lane` is None if it belongs to no session, for the reason in `note`.
+    """What to send in place of a request.
 
-    `whole` is the request with everything that the original only refers to. `answer`, if any, is the response: nothing
+    `lane` is None if it belongs to no session, for the reason in `note`, or in `bypass` where it belongs to one that is
+    not known. `whole` is the request with everything that the original only refers to. `answer`, if any, is the response: nothing
     is sent then.
 
     `has_recall` says that the recall tools were added. `compaction` is the status of the compaction that was due, "" if
@@ -73,6 +74,7 @@ class PreparedRequest(Struct, frozen=True):
     dollars_saved: float = 0.0
     compaction: str = ""
     note: str = ""
+    bypass: str = ""
     has_recall: bool = False
     pending: LaterWork[PreparedRequest] | None = None
 
@@ -102,9 +104,8 @@ class LiveSessions:
             return PreparedRequest(request, request, tenant, note=reason)
         whole = await self._unfold(tenant, triggered or request)
         if whole is None:
-            return PreparedRequest(
-                request, request, tenant, note="the provider holds a part of it that is not known here"
-            )
+            unknown = "the provider holds a part of it that is not known here"
+            return PreparedRequest(request, request, tenant, bypass=unknown)
         if not _has_answer(whole):
             return PreparedRequest(request, request, tenant, note="a first message")
         lane = await self._open_lane(Family(tenant, request.wire, _find_key(headers, whole)), whole, call)

@@ -146,7 +146,10 @@ class Relay:
         finally:
             await response.aclose()
         record.upstream_seconds = perf_counter() - start - record.own_seconds
+        chains = self._sessions.chains
         self._log.sessions.set(len(self._sessions.lanes))
+        self._log.chain_bytes.set(chains.size)
+        self._log.forgotten_responses.set(chains.forgotten)
         self._log.add(record, fault=fault)
 
     async def _prepare(
@@ -165,6 +168,7 @@ class Relay:
 
     def _record_prepared(self, prepared: PreparedRequest, record: RequestRecord) -> None:
         record.note = prepared.note
+        record.bypass = prepared.bypass or record.bypass
         record.compaction = prepared.compaction or record.compaction
         record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
         record.dollars_saved = prepared.dollars_saved
