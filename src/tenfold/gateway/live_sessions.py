@@ -56,8 +56,8 @@ class PreparedRequest(Struct, frozen=True):
     """What to send in place of a request.
 
     `lane` is None if it belongs to no session, for the reason in `note`, or in `bypass` where it belongs to one that is
-    not known. `whole` is the request with everything that the original only refers to. `answer`, if any, is the response: nothing
-    is sent then.
+    not known. `whole` is the request with everything that the original only refers to. `answer`, if any, is the
+    response: nothing is sent then.
 
     `has_recall` says that the recall tools were added. `compaction` is the status of the compaction that was due, "" if
     none was.

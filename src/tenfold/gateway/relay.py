@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
@@ -30,6 +29,7 @@ from tenfold.gateway.incoming_request import (
 from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
 from tenfold.gateway.model_request import ModelRequest, find_wire, parse_request
 from tenfold.gateway.recall_loop import ClientAnswer, RecallLoop, UpstreamSender
+from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.gateway.upstream_model import UpstreamCall
 from tenfold.gateway.upstreams import choose_likely_wire
@@ -52,12 +52,16 @@ class Relay:
     """The ASGI application behind every path that is not the gateway's own."""
 
     def __init__(
-        self, settings: GatewaySettings, sessions: LiveSessions, client: httpx.AsyncClient, log: RequestLog
+        self,
+        settings: GatewaySettings,
+        sessions: LiveSessions,
+        client: httpx.AsyncClient,
+        log: RequestLog,
+        limits: RequestLimits,
     ) -> None:
-        """All four are shared by the requests of one gateway."""
+        """All five are shared by the requests of one gateway."""
         self._settings, self._sessions, self._client, self._log = settings, sessions, client, log
-        self._running = 0
-        self._running_by_tenant: Counter[str] = Counter()
+        self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
@@ -69,9 +73,12 @@ class Relay:
         if refusal is not None:
             await self._refuse(send, record, *refusal)
             return
-        self._running += 1
-        self._running_by_tenant[tenant] += 1
-        self._log.running.set(self._running)
+        with self._limits.hold(tenant):
+            await self._take(scope, path, headers, record, receive, send)
+
+    async def _take(
+        self, scope: Scope, path: str, headers: Mapping[str, str], record: RequestRecord, receive: Receive, send: Send
+    ) -> None:
         try:
             incoming = await self._read_request(scope, path, headers, receive)
             with trace_span("tenfold.request") as note_attributes:
@@ -83,12 +90,6 @@ class Relay:
         except ClientGone:
             record.note = "the client closed the connection"
             self._log.add(record)
-        finally:
-            self._running -= 1
-            self._running_by_tenant[tenant] -= 1
-            if not self._running_by_tenant[tenant]:
-                del self._running_by_tenant[tenant]
-            self._log.running.set(self._running)
 
     async def _read_request(
         self, scope: Scope, path: str, headers: Mapping[str, str], receive: Receive
@@ -104,12 +105,7 @@ class Relay:
         """Returns the status and the reason if a request is not taken at all."""
         if headers.get("upgrade", "").lower() == "websocket":  # Codex then uses HTTP at once
             return 426, "this gateway speaks HTTP, not WebSocket"
-        if self._running >= self._settings.max_requests:
-            return 503, f"{self._running} requests are running, and {self._settings.max_requests} are the most"
-        most = self._settings.max_tenant_requests
-        if self._running_by_tenant[tenant] >= most:
-            return 429, f"{most} requests with these credentials are running, which is the most"
-        return None
+        return self._limits.find_refusal(tenant)
 
     # -- one request ---------------------------------------------------------------------------------------------------
 
