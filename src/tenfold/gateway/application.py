@@ -66,8 +66,8 @@ class Gateway:
             sessions = LiveSessions(self.settings, self.store, self._config, client)
             application.state.sessions = sessions
             application.state.settings, application.state.log = self.settings, self.log
-            application.state.limits = limits = RequestLimits(self.settings, self.log)
-            self._relay = Relay(self.settings, sessions, client, self.log, limits)
+            application.state.limits = RequestLimits(self.settings, self.log)
+            self._relay = Relay(self.settings, sessions, client, self.log, application.state.limits)
             yield
             await sessions.lanes.finish_later_work()
 
