@@ -1,4 +1,4 @@
-"""What clients do to their lists: trim, edit, repeat, go back, ask besides. Nothing is mixed up, and nothing is lost."""
+"""What clients do to their lists: trim, edit, repeat, go back, ask besides. Nothing is mixed up, nothing is lost."""
 
 from __future__ import annotations
 
