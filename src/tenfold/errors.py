@@ -73,6 +73,10 @@ class LostRace(StoreError):
     """Raised when another writer moved the head since the caller read it. Nothing was written; read again and retry."""
 
 
+class LockedStore(StoreError):
+    """Raised when another process writes to the store for longer than a writer waits. Nothing was written; retry."""
+
+
 class NewerStore(StoreError):
     """Raised when the schema version of a store is newer than the one this release writes."""
 

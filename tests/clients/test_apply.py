@@ -6,6 +6,7 @@ The readers here do what each client does when it resumes a session; `test_real_
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tenfold.formats import read_file
 from tests.cli.conftest import EXAMPLES, Cli
 
 Json = dict[str, Any]
@@ -298,3 +300,73 @@ def test_a_target_that_is_a_slip_is_refused(tenfold: Cli, home: Path) -> None:
     assert ran.code == 2
     assert "--to 10% if a share was meant" in ran.err
     assert tenfold.run_json("compact", pi, "--to", "10", "--yes")["status"] == "compacted"
+
+
+def test_a_target_below_what_must_stay_is_refused_with_the_least(tenfold: Cli, home: Path) -> None:
+    rules = ("Never touch config.toml.", "Always name the number in the title.", "Go on.")
+    messages = [
+        each
+        for rule in rules
+        for each in ({"role": "user", "content": rule}, {"role": "assistant", "content": "It is fine so far. " * 40})
+    ]
+    path = home / "chat.json"
+    path.write_text(json.dumps(messages))
+    ran = tenfold("compact", path, "--to", "6%")
+    assert ran.code == 2
+    (least,) = re.findall(r"--to (\d+) or\s+more", ran.err)
+    assert f"what must stay takes {least}" in " ".join(ran.err.split())
+    assert tenfold.run_json("compact", path, "--to", least, "--preview")["reason"].endswith(least)
+    assert tenfold.run_json("compact", path, "--to", "6%", "--yes")["target_missed"]
+
+
+def write_old_gemini(home: Path, *, steps: int) -> Path:
+    """A session as gemini-cli before 0.40 kept it: one document, calls with their results."""
+    messages: list[Json] = [
+        {"id": "u0", "type": "user", "content": "Look at all parts. Never touch config/secret.toml."}
+    ]
+    for number in range(steps):
+        text = f"part {number}: " + " ".join(f"word{number}x{n}" for n in range(300))
+        response = {"functionResponse": {"id": f"c{number}", "name": "read_file", "response": {"output": text}}}
+        call = {"id": f"c{number}", "name": "read_file", "args": {"path": f"src/{number}.py"}, "result": [response]}
+        messages.append(
+            {
+                "id": f"a{number}",
+                "type": "gemini",
+                "content": f"Step {number}.",
+                "toolCalls": [call | {"status": "success"}],
+            }
+        )
+    times = [message | {"timestamp": f"2026-01-02T03:04:{n:02}.000Z"} for n, message in enumerate(messages)]
+    document = {"sessionId": "11112222-3333-4444-5555-666677778888", "projectHash": "abc", "messages": times}
+    path = home / ".gemini/tmp/abc/chats/session-2026-01-02T03-04-11112222.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(document | {"startTime": times[0]["timestamp"], "lastUpdated": times[-1]["timestamp"]}))
+    return path
+
+
+def test_an_old_session_of_gemini_is_compacted_and_put_back(tenfold: Cli, home: Path) -> None:
+    path = write_old_gemini(home, steps=24)
+    before = path.read_bytes()
+    (found,) = tenfold.run_ok("find", "--json").objects
+    applied = tenfold.run_json("apply", found["id"], "--to", "10%")
+    document = json.loads(path.read_bytes())
+    assert document["sessionId"] == found["id"]
+    assert document["projectHash"] == "abc"
+    assert len(path.read_bytes()) < len(before) / 3
+    text = json.dumps(document["messages"])
+    assert "<tenfold-summary" in text
+    assert "Never touch config/secret.toml." in text
+    assert all({"id", "timestamp", "type"} <= message.keys() for message in document["messages"])
+    assert "word0x299" not in text
+    assert read_file(path)[0].problems == (), "it is read again as what it is now"
+    assert Path(applied["backup"]).read_bytes() == before
+    tenfold.run_ok("apply", found["id"], "--undo")
+    assert path.read_bytes() == before
+
+
+def test_a_task_of_cline_for_vs_code_can_be_imported(tenfold: Cli, home: Path) -> None:
+    path = home / "api_conversation_history.json"
+    block = {"type": "text", "text": "<task>\nLook at the quokka.\n</task>"}
+    path.write_text(json.dumps([{"role": "user", "content": [block]}, {"role": "assistant", "content": "Seen."}]))
+    assert tenfold.run_json("import", str(path))["entries"] == 2
+    assert "quokka" in tenfold.run_ok("search", "quokka").out

@@ -135,6 +135,12 @@ def test_a_tool_of_the_clients_own_with_that_name_keeps_it(wire: str) -> None:
 
 def send_plain(talk: Talk, url: str, *, streamed: bool, name: str = "look") -> httpx.Response:
     """Sends a request without a client, to see the bytes."""
+    path, body = build_plain(talk, streamed=streamed, name=name)
+    return httpx.post(f"{url}{path}", content=body, timeout=30)
+
+
+def build_plain(talk: Talk, *, streamed: bool, name: str = "look") -> tuple[str, bytes]:
+    """The path and the body of a request."""
     parameters = {"type": "object", "properties": {}}
     body: dict[str, object] = {"model": "m1", "stream": streamed}
     match talk.wire:
@@ -151,4 +157,4 @@ def send_plain(talk: Talk, url: str, *, streamed: bool, name: str = "look") -> h
             path = f"/v1beta/models/m1:{'streamGenerateContent?alt=sse' if streamed else 'generateContent'}"
             body = {"tools": [{"functionDeclarations": [{"name": name}]}]}
     field = {"openai-responses": "input", "gemini": "contents"}.get(talk.wire, "messages")
-    return httpx.post(f"{url}{path}", content=msgspec.json.encode({**body, field: talk.build_history()}), timeout=30)
+    return path, msgspec.json.encode({**body, field: talk.build_history()})

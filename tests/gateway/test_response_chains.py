@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tenfold.gateway.model_request import ModelRequest, parse_request
+from tenfold.gateway.stored_responses import ResponseChains
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, fill_words, find_marks, list_sessions, post, read_stored
@@ -175,6 +177,72 @@ def test_after_a_restart_the_provider_has_the_chain(provider: StatefulProvider, 
     last = find_marks(json.dumps(provider.seen[-1]))
     assert max(last.values()) == 1
     assert "c:42" in last
+
+
+def build_link(previous: str, text: str) -> ModelRequest:
+    """A request that goes on from a response."""
+    fields = {"model": "m", "input": text, "previous_response_id": previous or None}
+    request = parse_request("/v1/responses", json.dumps(fields).encode())
+    assert request is not None
+    return request
+
+
+def add_responses(chains: ResponseChains, name: str, numbers: range, size: int) -> None:
+    """Answers a request of so many bytes after the other; the first of a chain has the number 0."""
+    for number in numbers:
+        previous = f"{name}{number - 1}" if number else ""
+        chains.keep("t", build_link(previous, "x" * size), {"id": f"{name}{number}", "output": []})
+
+
+def is_known(chains: ResponseChains, name: str) -> bool:
+    """Whether all that a response stands for is there."""
+    return chains.expand("t", build_link(name, "y")) is not None
+
+
+def test_chains_are_bounded_by_bytes_and_the_one_used_least_recently_goes() -> None:
+    chains = ResponseChains(max_bytes=100_000)
+    add_responses(chains, "old", range(5), 8_000)
+    add_responses(chains, "new", range(5), 8_000)
+    assert is_known(chains, "old4"), "it is used again"
+    add_responses(chains, "old", range(5, 9), 8_000)
+    assert chains.size <= 100_000
+    assert not is_known(chains, "new4")
+    expanded = chains.expand("t", build_link("old8", "y"))
+    assert expanded is not None
+    assert len(expanded.items) == 10
+    assert chains.forgotten >= 1
+
+
+def test_a_chain_that_is_larger_than_all_of_the_room_is_left_to_the_provider() -> None:
+    chains = ResponseChains(max_bytes=100_000)
+    add_responses(chains, "a", range(40), 8_000)
+    assert chains.size <= 100_000
+    assert not is_known(chains, "a39"), "a part of it would be worse than nothing"
+    add_responses(chains, "b", range(2), 8_000)
+    assert is_known(chains, "b1")
+
+
+def test_an_answer_with_the_same_name_takes_the_place_of_the_other() -> None:
+    chains = ResponseChains(max_bytes=100_000)
+    for _ in range(30):
+        add_responses(chains, "a", range(1), 8_000)
+    assert chains.size < 9_000
+    assert chains.forgotten == 0
+
+
+def test_a_forgotten_chain_is_forwarded_and_said_to_be_so(provider: StatefulProvider, store: Store) -> None:
+    client = ChainedClient()
+    with RawUpstream(provider.answer) as upstream:
+        with serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway:
+            assert "x-tenfold-bypass" not in client.send(gateway.url).headers
+        with serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway:
+            sent = client.send(gateway.url)
+            metrics = httpx.get(f"{gateway.url}/metrics").text
+    assert sent.status_code == 200
+    assert "not known here" in sent.headers["x-tenfold-bypass"]
+    assert "tenfold_gateway_bypasses_total 1.0" in metrics
+    assert "tenfold_gateway_chain_bytes 0.0" in metrics
+    assert "tenfold_gateway_forgotten_responses 0.0" in metrics
 
 
 def test_a_response_that_is_not_stored_is_not_remembered(provider: StatefulProvider, store: Store) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -92,6 +96,52 @@ def test_two_sessions_are_kept_apart_and_one_without_an_id_is_found_by_its_openi
     ask(url, build_steps(2), session="")
     ask(url, build_steps(3), session="")
     assert sorted(row.entry_count for row in store.list_sessions("default")) == [5, 5, 7]
+
+
+def test_the_limits_of_all_requests_hold_here_too(store: Store) -> None:
+    settings = GatewaySettings(max_tenant_requests=1, max_requests=2)
+    release = threading.Event()
+
+    def drip() -> Iterator[bytes]:
+        """A body that does not end before it may."""
+        yield b"{"
+        release.wait(20)
+        yield b"}"
+
+    def start(url: str, key: str) -> httpx.Response:
+        headers = {"content-type": "application/json", "authorization": key}
+        return httpx.post(url, content=drip(), headers=headers, timeout=60)
+
+    gateway = Gateway(settings, store)
+    with serve_application(gateway.application) as address, ThreadPoolExecutor(2) as pool:
+        url = f"{address}/tenfold/view"
+
+        def wait_for(running: int) -> None:
+            while f"running_requests {running}.0" not in httpx.get(f"{address}/metrics").text:
+                time.sleep(0.02)
+
+        first = pool.submit(start, url, "Bearer one")
+        wait_for(1)
+        same = httpx.post(url, json={}, headers={"authorization": "Bearer one"})
+        second = pool.submit(start, url, "Bearer two")
+        wait_for(2)
+        other = httpx.post(url, json={}, headers={"authorization": "Bearer three"})
+        release.set()
+        assert (first.result().status_code, second.result().status_code) == (400, 400)
+        wait_for(0)
+    assert (same.status_code, other.status_code) == (429, 503)
+    assert same.headers["retry-after"] == other.headers["retry-after"] == "1"
+    assert "1 requests with these credentials" in same.json()["error"]["message"]
+
+
+def test_a_compressed_question_is_read(url: str) -> None:
+    body = {"wire": "openai-chat", "messages": build_steps(2), "session": "s1", "model": "m", "window": 16_000}
+    packed = gzip.compress(json.dumps(body).encode())
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    assert httpx.post(url, content=packed, headers=headers).json()["messages"] == build_steps(2)
+    bomb = gzip.compress(b" " * 20_000_000)
+    assert httpx.post(url, content=bomb, headers=headers).status_code == 413
+    assert httpx.post(url, content=b"{}", headers=headers).status_code == 415
 
 
 def test_other_fields_are_counted(url: str) -> None:

@@ -12,7 +12,7 @@ FUNCTION_LINES = 60
 P90_LINES = 30
 
 BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
-    ("src/tenfold/gateway/view_route.py", "answer_view"): "the client goes on with what it has, and is told why",
+    ("src/tenfold/gateway/view_route.py", "_answer"): "the client goes on with what it has, and is told why",
     ("src/tenfold/designs/clip/archive_tools.py", "handle"): "a model's tool: what went wrong stands in its answer",
     ("src/tenfold/store/archive.py", "call_archive"): "runs a user's archive: what it raised stands in the reply",
     (

@@ -79,25 +79,41 @@ def parse_target(to: str, tokens: int) -> int:
 FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Compact the originals anew, and not what an earlier compaction left.")
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Accept a target below 5% of the session.")]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Accept a target below 5% of the session, or below what must stay.")
+]
 LEAST_SHARE = 0.05
 """The share of a session below which a target is taken for a slip: `--to 10` for `--to 10%`."""
 
 
 def check_target(session: Session, to: str, *, is_accepted: bool) -> None:
-    """Checks that `--to` is no slip. Raises `UsageError` with the arithmetic for one below a twentieth of the session.
+    """Checks that `--to` is no slip, and that it can be reached. Raises `UsageError` with the arithmetic if not.
+
+    A target below a twentieth of the session is taken for a slip. One below what must stay cannot be reached.
 
     `is_accepted` says that the user has confirmed such a target.
     """
     tokens = session.count_uncompacted()
     target = parse_target(to, tokens)
-    if is_accepted or target >= int(tokens * LEAST_SHARE):
+    if is_accepted:
+        return
+    if target >= int(tokens * LEAST_SHARE):
+        _check_least(session, to, target)
         return
     meant = f"--to {to}% if a share was meant, " if to.isdigit() and int(to) <= 100 else ""
     raise UsageError(
         f"--to {to} would leave {target:,} of {tokens:,} tokens ({target / tokens:.2%}), less than {LEAST_SHARE:.0%}: "
         f"give {meant}--to {int(tokens * LEAST_SHARE)} or more, or --yes to do it all the same"
     )
+
+
+def _check_least(session: Session, to: str, target: int) -> None:
+    decision, _ = session.preview(to=target)
+    if decision.should_act and decision.target_missed:
+        raise UsageError(
+            f"--to {to} asks for {target:,} tokens, and what must stay takes {decision.target:,} (the newest exchange, "
+            f"what is pinned, rules, a summary): give --to {decision.target} or more, or --yes to come as close as that"
+        )
 
 
 def drop_compactions(session: Session) -> int:

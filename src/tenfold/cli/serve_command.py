@@ -5,41 +5,24 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tenfold.cli.console import print_note, show
+from tenfold.cli.gateway_options import (
+    STORE_PATIENCE,
+    GatewayRecallOption,
+    GatewayWindowOption,
+    ShadowOption,
+    SummaryModelOption,
+    UpstreamOption,
+    build_settings,
+    require_gateway,
+)
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.config.settings import load_settings
-from tenfold.errors import BadInput, UsageError
-from tenfold.gateway.upstreams import parse_upstreams
-
-UpstreamOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[API=]URL",
-        help="Where requests go: all of them, or those of one API, as in anthropic=https://HOST. The APIs are openai, "
-        "anthropic and gemini; give it again for another. Default: the providers' own addresses.",
-    ),
-]
-GatewayWindowOption = Annotated[
-    int | None, typer.Option(min=1, help="The context window in tokens, for models whose window Tenfold does not know.")
-]
-SummaryModelOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODEL",
-        help="The model that writes the summaries, with the client's own credentials: `auto` is a cheap one of the "
-        "provider, else the request's own; `none` writes them by code. Default: auto.",
-    ),
-]
-GatewayRecallOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="WHERE", help="`inside` lets the model look up what is hidden, `none` does not. Default: inside."
-    ),
-]
+from tenfold.errors import BadInput
 
 
 def register(app: typer.Typer) -> None:
@@ -61,9 +44,7 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     policy: PolicyOption = "",
     summary_model: SummaryModelOption = None,
     recall: GatewayRecallOption = None,
-    shadow: Annotated[
-        bool, typer.Option("--shadow", help="Forward everything as it came, and record what would have been done.")
-    ] = False,
+    shadow: ShadowOption = False,
     dry_run: Annotated[
         Path | None,
         typer.Option(
@@ -78,31 +59,28 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     The agent needs no change, and its credentials go to the provider as they are. Requests that fit are forwarded as
     they came. Set TENFOLD_GATEWAY_KEY to require a key, which every address but loopback needs.
     """
-    try:
+    with require_gateway():
         from tenfold.gateway import dry_run as dry_runs  # noqa: PLC0415 - an optional extra, and slow to load
         from tenfold.gateway.application import Gateway  # noqa: PLC0415 - the same
-        from tenfold.gateway.gateway_settings import load_gateway_settings  # noqa: PLC0415 - the same
         from tenfold.gateway.server import run_gateway  # noqa: PLC0415 - the same
-    except ImportError as exc:
-        raise UsageError(f"the gateway needs {exc.name}: pip install 'tenfold[serve]'") from exc
-    flags: dict[str, Any] = {
-        **parse_upstreams(upstream or ()),
-        "host": host,
-        "port": port,
-        "window": window,
-        "policy": policy or None,
-        "summary_model": summary_model,
-        "recall": recall,
-        "shadow": shadow or None,
-        "namespace": namespace or None,
-    }
     config = load_settings()
-    settings = load_gateway_settings(config, flags)
+    settings = build_settings(
+        config,
+        upstream=upstream,
+        host=host,
+        port=port,
+        window=window,
+        policy=policy,
+        summary_model=summary_model,
+        recall=recall,
+        shadow=shadow,
+        namespace=namespace,
+    )
     if dry_run is not None:
         show(dry_runs.describe_dry_run(settings, config, _read_request(dry_run)))
         return 0
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    with open_cli_store(store, create=True) as place:
+    with open_cli_store(store, create=True, busy_seconds=STORE_PATIENCE) as place:
         gateway = Gateway(settings, place, config)
         run_gateway(gateway, lambda url: print_note(f"the gateway listens on {url}; sessions: tenfold sessions"))
     return 0

@@ -17,6 +17,7 @@ from tenfold.meter.counters import choose_counter
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, Store
 from tenfold.store.location import get_default_location, open_store
+from tenfold.store.sqlite import BUSY_SECONDS
 
 NO_MODELS = SummaryModels()
 StoreOption = Annotated[
@@ -50,16 +51,18 @@ SessionArgument = Annotated[
 
 
 @contextmanager
-def open_cli_store(path: str | None, *, create: bool = False) -> Iterator[Store]:
+def open_cli_store(path: str | None, *, create: bool = False, busy_seconds: float = BUSY_SECONDS) -> Iterator[Store]:
     """Opens the store, and closes it afterwards.
 
     With `create`, a missing store is created and its path is printed. Without it, a missing store is empty and is not
-    created, for commands that only look.
+    created, for commands that only look. `busy_seconds` is how long a write waits for another process.
     """
     location = path or get_default_location()
     is_missing = location != MEMORY_LOCATION and not Path(location).exists()
     store = open_store(
-        MEMORY_LOCATION if is_missing and not create else location, redact_at_rest=load_settings().common.redact_at_rest
+        MEMORY_LOCATION if is_missing and not create else location,
+        redact_at_rest=load_settings().common.redact_at_rest,
+        busy_seconds=busy_seconds,
     )
     if is_missing and create:
         print_note(f"store: {location}")

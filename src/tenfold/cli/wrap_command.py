@@ -18,11 +18,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tenfold.cli.console import print_note
-from tenfold.cli.serve_command import GatewayRecallOption, GatewayWindowOption, SummaryModelOption, UpstreamOption
+from tenfold.cli.gateway_options import (
+    STORE_PATIENCE,
+    GatewayRecallOption,
+    GatewayWindowOption,
+    ShadowOption,
+    SummaryModelOption,
+    UpstreamOption,
+    build_settings,
+    require_gateway,
+)
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.config.settings import load_settings
 from tenfold.errors import UsageError
-from tenfold.gateway.upstreams import parse_upstreams
 from tenfold.store.base import MEMORY_LOCATION
 from tenfold.store.location import get_default_location
 
@@ -52,9 +60,7 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
     policy: PolicyOption = "",
     summary_model: SummaryModelOption = None,
     recall: GatewayRecallOption = None,
-    shadow: Annotated[
-        bool, typer.Option("--shadow", help="Forward everything as it came, and record what would have been done.")
-    ] = False,
+    shadow: ShadowOption = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
 ) -> int:
@@ -64,28 +70,25 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
     temporary copy of its configuration: what you have configured stays as it is, and an address of your own becomes the
     gateway's upstream. Options for this command come before the agent's name. Its exit code is the agent's.
     """
-    try:
+    with require_gateway():
         from tenfold.gateway.client_overlays import overlay_client  # noqa: PLC0415 - an optional extra, slow to load
         from tenfold.gateway.gateway_routes import GatewayRoutes  # noqa: PLC0415 - the same
-        from tenfold.gateway.gateway_settings import load_gateway_settings  # noqa: PLC0415 - the same
-    except ImportError as exc:
-        raise UsageError(f"the gateway needs {exc.name}: pip install 'tenfold[serve]'") from exc
     program = shutil.which(command[0])
     if program is None:
         raise UsageError(f"there is no program {command[0]!r}: give the command as you would type it in a shell")
-    flags: dict[str, Any] = {
-        **parse_upstreams(upstream or ()),
-        "window": window,
-        "policy": policy or None,
-        "summary_model": summary_model,
-        "recall": recall,
-        "shadow": shadow or None,
-        "namespace": namespace or None,
-    }
     config = load_settings()
-    settings = load_gateway_settings(config, flags)
+    settings = build_settings(
+        config,
+        upstream=upstream,
+        window=window,
+        policy=policy,
+        summary_model=summary_model,
+        recall=recall,
+        shadow=shadow,
+        namespace=namespace,
+    )
     log = _find_log_path(store)
-    with open_cli_store(store, create=True) as place, _write_log(log):
+    with open_cli_store(store, create=True, busy_seconds=STORE_PATIENCE) as place, _write_log(log):
         with (
             GatewayRoutes(settings, place, config) as routes,
             overlay_client(command, routes, environ=os.environ, folder=Path.cwd()) as run,
@@ -106,7 +109,7 @@ def describe_totals(totals: Totals, log: Path) -> str:
     if totals.dollars_saved:
         parts.append(f"${totals.dollars_saved:.2f} saved")
     if totals.bypasses:
-        parts.append(f"{totals.bypasses} forwarded as they came after a fault, see {log}")
+        parts.append(f"{totals.bypasses} forwarded as they came, see {log}")
     main = max(totals.sessions, key=lambda id_: totals.sessions[id_], default="")
     parts.append(f"inspect it: tenfold show {main}" if main else f"nothing was stored, see {log}")
     return f"tenfold: {'; '.join(parts)}"

@@ -1,6 +1,7 @@
 """Adds a compacted view to a gemini-cli session: a line that sets the session's messages anew.
 
-gemini-cli goes on from the newest line that does so. The older layout, one document, has no such lines.
+gemini-cli goes on from the newest line that does so. The older layout, one document, has no such lines: its messages
+are replaced, and what stood there is in the backup alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from tenfold.clients.view_copy import ViewCopy, parse_lines
-from tenfold.errors import UsageError
 from tenfold.formats.applied_lines import mark_applied
 from tenfold.formats.gemini_cli import FORMAT, render_records
 from tenfold.formats.json_items import list_objects
@@ -23,20 +23,17 @@ _NAMESPACE = uuid.UUID("0b8d0f0e-1c0f-4a55-8c1c-d2c0a9a5d7e4")
 
 
 def add_to_gemini_cli(data: bytes, copy: ViewCopy) -> bytes:
-    """Returns the file with a line behind its lines. The file's own bytes stay as they are.
+    """Returns the file with a line behind its lines, whose bytes stay as they are.
 
-    Raises `UsageError` for a session in the older layout.
+    A file in the older layout is returned with the messages of the view in place of its own.
     """
-    if not _has_lines(data):
-        raise UsageError(
-            "this gemini-cli session is one document, as versions before 0.40 wrote it: resume it once in a newer "
-            "gemini-cli, which writes it as lines, and run the command again"
-        )
     records = []
     for index, record in enumerate(_copy_records(copy)):
         own = str(uuid.uuid5(_NAMESPACE, f"{copy.mark}/{index}/{len(data)}"))
         kept = {key: value for key, value in record.items() if key not in ("id", "tokens")}
         records.append({"id": own, "timestamp": copy.iso_time} | kept)
+    if not _has_lines(data):
+        return dump_json(json.loads(data) | {"messages": records, "lastUpdated": copy.iso_time})
     line = mark_applied({"$set": {"messages": records, "lastUpdated": copy.iso_time}}, copy.mark)
     end = b"" if data.endswith(b"\n") else b"\n"
     return data + end + dump_json(line, compact=True) + b"\n"

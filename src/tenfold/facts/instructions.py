@@ -48,6 +48,11 @@ PERMITS, REVOKES, REPLACES = "permits", "revokes", "replaces"
 """The `note` of a rule that allows something, ends an earlier rule, or says that it replaces one."""
 
 _BULLET = re.compile(r"(?:[-*\u2022]|\d{1,2}[.)]|\[[ xX]\])\s+")
+_MARKER = re.compile(
+    r"(?:(?:<<[^<>\n]{1,40}>>|\[[^\[\]\n]{1,40}\]|\([^()\n]{1,40}\)|\{[^{}\n]{1,40}\}|#\d{1,9}(?!\w)|@[\w-]{1,40}|[*_=~+|#-]+"
+    r"|[^\x00-\x7f\w\s\u00ab\u00bb\u2018-\u201f\u3008-\u300f])[\s:]*)+"
+)
+"""Signs and labels before the words of a sentence: `[Q3]`, `<<a:1>>`, `(billing):`, `#17`, `**`, an emoji."""
 _SENTENCE_END = re.compile(
     r"(?<=[.!?\u0964\u061f])[\"')\]\u201d\u00bb]*\s+|(?<=[\u3002\uff01\uff1f])|\n\s*\n|\n(?![ \t]*[a-z\u00df-\u00ff])"
     r"|(?<=[:\uff1a])\s*\n"
@@ -116,6 +121,7 @@ def _split_sentences(text: str, masked: str) -> Iterator[_Sentence]:
             bullet = _BULLET.match(own.lstrip())
             skipped = len(own) - len(own.lstrip()) + (bullet.end() if bullet else 0)
             own = own[skipped : skipped + _MAX_JUDGED_CHARS].replace(MASK, "\x00").replace("\u2019", "'").strip()
+            own = _MARKER.sub("", own, count=1) if _MARKER.match(own) else own
             yield _Sentence(piece[skipped:].strip(), own, bullet is not None, paragraph)
         paragraph += "\n\n" in re.sub(r"[ \t]", "", text[end:following])
         start = following

@@ -19,6 +19,9 @@ _OWN_TAGS = frozenset(
 """Tags in which hosts put what the user wrote."""
 _LOG_LINE = re.compile(r"^[ \t]*\[?\d\d:\d\d:\d\d[\d.,]*\]?[ \t]*\n[^\n]*(?:\n|\Z)", re.MULTILINE)
 """A line of a pasted log whose time stands on its own line above it."""
+_LABEL = re.compile(r"\s*(?:<<[^<>\n]{1,40}>>|\[[^\[\]\n]{1,40}\]|\{[^{}\n]{1,40}\})[:\s]+(?=[^\W\d_])")
+_LOG_LABEL = re.compile(r"\d\d:\d\d|\d{4}-\d\d|(?i:info|debug|trace|warn|error|fatal|critical|notice)|[\"'=/]")
+"""What stands in the brackets of a log's line, or of code."""
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
 _TAG = re.compile(r"^[ \t]*<([A-Za-z][\w-]*)(?:\s[^<>\n]*)?>.*?(?:</\1>|\Z)", re.MULTILINE | re.DOTALL)
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
@@ -36,7 +39,19 @@ def mask_pasted(text: str) -> str:
         text = pattern.sub(_mask_match, text)
     text = _TAG.sub(lambda match: match[0] if match[1].lower() in _OWN_TAGS else _mask_match(match), text)
     text = _QUOTATION.sub(_mask_match, text)
-    return "".join(_mask_line(line) if is_log_line(line) else line for line in text.splitlines(keepends=True))
+    lines = text.splitlines(keepends=True)
+    return "".join(
+        _mask_line(line) if is_log_line(line) and not (number == 0 and _is_labelled(line, lines[1:])) else line
+        for number, line in enumerate(lines)
+    )
+
+
+def _is_labelled(line: str, following: list[str]) -> bool:
+    """Whether the first line of a message is words behind a label, as in `[Q3] Always ...`, and no log begins there."""
+    label = _LABEL.match(line)
+    if label is None or _LOG_LABEL.search(label[0]) or is_log_line(line[label.end() :]):
+        return False
+    return not (following and is_log_line(following[0]))
 
 
 def split_pasted(text: str) -> list[tuple[str, bool]]:

@@ -22,6 +22,7 @@ from tenfold.config.settings import Config, load_settings
 from tenfold.gateway.gateway_settings import LOOPBACK_HOSTS, GatewaySettings
 from tenfold.gateway.live_sessions import LiveSessions
 from tenfold.gateway.relay import KEY_HEADER, Relay, send_error
+from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import RequestLog
 from tenfold.gateway.view_route import VIEW_PATH, answer_view
 from tenfold.store.base import Store
@@ -65,7 +66,8 @@ class Gateway:
             sessions = LiveSessions(self.settings, self.store, self._config, client)
             application.state.sessions = sessions
             application.state.settings, application.state.log = self.settings, self.log
-            self._relay = Relay(self.settings, sessions, client, self.log)
+            application.state.limits = RequestLimits(self.settings, self.log)
+            self._relay = Relay(self.settings, sessions, client, self.log, application.state.limits)
             yield
             await sessions.lanes.finish_later_work()
 

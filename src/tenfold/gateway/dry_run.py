@@ -31,8 +31,8 @@ def describe_dry_run(settings: GatewaySettings, config: Config, body: bytes) -> 
     lines = [f"{request.wire}, model {request.model or 'unknown'}, {len(request.items)} messages, {len(body):,} bytes"]
     if prepared.tokens_before:
         lines.append(f"tokens: {prepared.tokens_before:,} -> {prepared.tokens_after:,}")
-    if prepared.note:
-        lines.append(prepared.note)
+    if note := prepared.bypass or prepared.note:
+        lines.append(note)
     sent = prepared.sent
     if sent is prepared.original:
         lines.append("it is forwarded as it came")

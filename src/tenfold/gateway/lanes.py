@@ -164,14 +164,21 @@ class LaneTable:
             await lane.finish_later_work()
 
     def find_known_lane(self, family: Family, request: ModelRequest) -> Lane | None:
-        """Finds the lane in memory that a request goes on from, without reading the store. None if there is none."""
-        with self._lock:
+        """Finds the lane in memory that a request goes on from, without reading the store and without waiting.
+
+        None if there is none, or while another request's lane is looked for in the store.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
             lanes = self._families.get(family, ())
             lane = next((each for each in lanes if each.is_continued_by(request)), None)
             if lane is None:
                 return None
             self._families.move_to_end(family)
             return lane.use_request(request)
+        finally:
+            self._lock.release()
 
     def find_lane(self, family: Family, request: ModelRequest) -> Lane:
         """Finds the lane of a request, or opens one. The next request goes on from this one's list."""

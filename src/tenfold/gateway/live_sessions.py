@@ -21,6 +21,7 @@ from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.lanes import Family, Lane, LaneTable, find_opening
 from tenfold.gateway.later_work import LaterWork
 from tenfold.gateway.model_request import ModelRequest
+from tenfold.gateway.moving_listings import SetAside, set_listings_aside
 from tenfold.gateway.native_compaction import (
     build_answer,
     build_token,
@@ -53,13 +54,14 @@ OVERFLOW_SHARE = 0.5
 
 
 class PreparedRequest(Struct, frozen=True):
-    """What to send in place of a request. `lane` is None if it belongs to no session, for the reason in `note`.
+    """What to send in place of a request.
 
-    `whole` is the request with everything that the original only refers to. `answer`, if any, is the response: nothing
-    is sent then.
+    `lane` is None if it belongs to no session, for the reason in `note`, or in `bypass` where it belongs to one that is
+    not known. `whole` is the request with everything that the original only refers to. `answer`, if any, is the
+    response: nothing is sent then.
 
-    `has_recall` says that the recall tools were added. `compaction` is the status of the compaction that was due, "" if
-    none was.
+    `has_recall` says that the recall tools were added, `aside` what of `whole` is no part of the session. `compaction`
+    is the status of the compaction that was due, "" if none was.
     """
 
     original: ModelRequest
@@ -73,7 +75,9 @@ class PreparedRequest(Struct, frozen=True):
     dollars_saved: float = 0.0
     compaction: str = ""
     note: str = ""
+    bypass: str = ""
     has_recall: bool = False
+    aside: SetAside | None = None
     pending: LaterWork[PreparedRequest] | None = None
 
 
@@ -102,9 +106,9 @@ class LiveSessions:
             return PreparedRequest(request, request, tenant, note=reason)
         whole = await self._unfold(tenant, triggered or request)
         if whole is None:
-            return PreparedRequest(
-                request, request, tenant, note="the provider holds a part of it that is not known here"
-            )
+            unknown = "the provider holds a part of it that is not known here"
+            return PreparedRequest(request, request, tenant, bypass=unknown)
+        whole, aside = set_listings_aside(whole)
         if not _has_answer(whole):
             return PreparedRequest(request, request, tenant, note="a first message")
         lane = await self._open_lane(Family(tenant, request.wire, _find_key(headers, whole)), whole, call)
@@ -112,14 +116,18 @@ class LiveSessions:
             await lane.finish_later_work()
             if triggered is not None:
                 return await self._answer_trigger(lane, request, whole, tenant)
-            return self._keep_form(await self._compact_lane(lane, whole, tenant), request, whole)
-        pending = lane.add_later_work(partial(self._compact_lane, lane, whole, tenant))
-        return self._keep_form(PreparedRequest(whole, whole, tenant, lane, pending=pending), request, whole)
+            return self._keep_form(await self._compact_lane(lane, whole, tenant, aside), request, whole, aside)
+        pending = lane.add_later_work(partial(self._compact_lane, lane, whole, tenant, aside))
+        return self._keep_form(PreparedRequest(whole, whole, tenant, lane, pending=pending), request, whole, aside)
 
-    def _keep_form(self, prepared: PreparedRequest, request: ModelRequest, whole: ModelRequest) -> PreparedRequest:
+    def _keep_form(
+        self, prepared: PreparedRequest, request: ModelRequest, whole: ModelRequest, aside: SetAside | None
+    ) -> PreparedRequest:
         """Sends what the client sent if nothing is hidden and the provider knows what it refers to."""
         is_unchanged = prepared.sent is whole and not has_compaction_token(request)
-        return replace(prepared, original=request, whole=whole, sent=request if is_unchanged else prepared.sent)
+        changed = prepared.sent if aside is None else aside.put_back(prepared.sent)
+        sent = request if is_unchanged else changed
+        return replace(prepared, original=request, whole=whole, sent=sent, aside=aside)
 
     async def _unfold(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
         """Returns a request with everything that it only refers to. None if that is not known."""
@@ -195,12 +203,16 @@ class LiveSessions:
         if outcome.status != "compacted":
             return None
         whole = prepared.whole or prepared.original
-        again = await self._compact_lane(lane, whole, prepared.tenant)
-        return replace(self._keep_form(again, prepared.original, whole), compaction=outcome.status)
+        again = await self._compact_lane(lane, whole, prepared.tenant, prepared.aside)
+        return replace(self._keep_form(again, prepared.original, whole, prepared.aside), compaction=outcome.status)
 
-    async def _compact_lane(self, lane: Lane, request: ModelRequest, tenant: str) -> PreparedRequest:
+    async def _compact_lane(
+        self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None = None
+    ) -> PreparedRequest:
         window = self._find_window(request.model)
         before = request.build_mapping()
+        if aside is not None:  # it takes its part of the window, as the tools do
+            before["tools"] = before.get("tools", "") + aside.text
         session = lane.session.session
         earlier, can_recall = session.outcome, self._can_recall(request)
         ask_session = partial(

@@ -21,7 +21,7 @@ from tenfold.gateway.model_answers import ANSWER_FORMS, NOT_RUN, READ_FAULTS, en
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.gateway.request_log import RequestRecord
 from tenfold.gateway.stream_splicer import StreamSplicer
-from tenfold.gateway.streamed_answers import STREAM_FORMS
+from tenfold.gateway.streamed_answers import STREAM_FORMS, StreamForm
 from tenfold.gateway.usage_reader import UsageReader
 from tenfold.llm.overflow import is_overflow
 from tenfold.recall.tools import RecallTools
@@ -29,6 +29,8 @@ from tenfold.wire import splice
 
 MAX_ROUNDS = 4
 """How many times in a row the model may look something up before it has to answer."""
+QUIET_SECONDS = 10.0
+"""After so long without a byte, a client that reads a stream is told that there is more to come."""
 LOG = logging.getLogger("tenfold.gateway")
 Json = dict[str, Any]
 RawHeaders = list[tuple[bytes, bytes]]
@@ -42,7 +44,14 @@ class ClientAnswer:
     def __init__(self, send: Send, build_headers: Callable[[httpx.Response, int | None], RawHeaders]) -> None:
         """`build_headers` makes the headers from those of an upstream's response and the length, if it is known."""
         self._send, self._build_headers = send, build_headers
+        self._turn = asyncio.Lock()
+        self._last = perf_counter()
         self.is_started = False
+
+    @property
+    def quiet_seconds(self) -> float:
+        """How long the client has heard nothing."""
+        return perf_counter() - self._last
 
     async def start(self, response: httpx.Response, length: int | None = None) -> None:
         """Sends the status and the headers, once."""
@@ -54,8 +63,10 @@ class ClientAnswer:
     async def write(self, response: httpx.Response, data: bytes) -> None:
         """Sends bytes of a response."""
         if data:
-            await self.start(response)
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+            self._last = perf_counter()
+            async with self._turn:  # what keeps the client waiting may be written at any moment
+                await self.start(response)
+                await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def finish(self) -> None:
         """Ends the response. Without it, the client sees that it was cut."""
@@ -176,6 +187,15 @@ class RecallLoop:
 
     async def _run_stream(self, response: httpx.Response, client: ClientAnswer) -> None:
         form = STREAM_FORMS[self._sent.wire](self._names)
+        keeping = asyncio.ensure_future(_keep_waiting(response, client, form.keep_alive))
+        try:
+            await self._run_rounds(response, client, form)
+        finally:
+            keeping.cancel()
+            await asyncio.wait({keeping})
+            _ = keeping.cancelled() or keeping.exception()  # of a client that left: the rounds end by it too
+
+    async def _run_rounds(self, response: httpx.Response, client: ClientAnswer, form: StreamForm) -> None:
         splicer = StreamSplicer(form)
         while True:
             reader = await self._forward_round(response, client, splicer)
@@ -290,6 +310,16 @@ class RecallLoop:
 
     def _note(self, text: str) -> None:
         self._record.note = f"{self._record.note}; {text}" if self._record.note else text
+
+
+async def _keep_waiting(response: httpx.Response, client: ClientAnswer, keep_alive: bytes) -> None:
+    """Writes what the client's API has for it whenever the client has heard nothing for a while. To be cancelled."""
+    while True:
+        left = QUIET_SECONDS - client.quiet_seconds
+        if left > 0:
+            await asyncio.sleep(left)
+        else:
+            await client.write(response, keep_alive)
 
 
 async def _read_whole(response: httpx.Response, client: ClientAnswer) -> bytes:

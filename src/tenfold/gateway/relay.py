@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
@@ -13,16 +12,24 @@ from typing import Any, TypeVar
 
 import httpx
 import msgspec
-from msgspec import Struct
-from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Scope, Send
 
 from tenfold.engine.tracing import trace_span
 from tenfold.gateway.client_marks import digest_credentials
 from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.incoming_request import (
+    ENCODING_HEADER,
+    BodyTooLarge,
+    ClientGone,
+    IncomingRequest,
+    RawHeaders,
+    read_body,
+    unpack_body,
+)
 from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
 from tenfold.gateway.model_request import ModelRequest, find_wire, parse_request
 from tenfold.gateway.recall_loop import ClientAnswer, RecallLoop, UpstreamSender
+from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.gateway.upstream_model import UpstreamCall
 from tenfold.gateway.upstreams import choose_likely_wire
@@ -35,40 +42,26 @@ _HOP_HEADERS = frozenset({
 })  # fmt: skip
 """Headers that are about one connection only (RFC 9110, 7.6.1), and those that are written anew."""
 KEY_HEADER = "x-tenfold-key"
+_OWN_HEADERS = (KEY_HEADER, ENCODING_HEADER, "accept-encoding", "accept", "content-type")
+"""Headers of a client that the gateway's own requests do not take over."""
 MAX_ERROR_BODY = 1024 * 1024
-RawHeaders = list[tuple[bytes, bytes]]
 Result = TypeVar("Result")
-
-
-class BodyTooLarge(Exception):
-    """The body of a request is larger than the gateway takes."""
-
-
-class ClientGone(Exception):
-    """The client closed its connection before it had its response."""
-
-
-class IncomingRequest(Struct, frozen=True):
-    """A request as it came in."""
-
-    method: str
-    path: str
-    query: str
-    raw_headers: RawHeaders
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class Relay:
     """The ASGI application behind every path that is not the gateway's own."""
 
     def __init__(
-        self, settings: GatewaySettings, sessions: LiveSessions, client: httpx.AsyncClient, log: RequestLog
+        self,
+        settings: GatewaySettings,
+        sessions: LiveSessions,
+        client: httpx.AsyncClient,
+        log: RequestLog,
+        limits: RequestLimits,
     ) -> None:
-        """All four are shared by the requests of one gateway."""
+        """All five are shared by the requests of one gateway."""
         self._settings, self._sessions, self._client, self._log = settings, sessions, client, log
-        self._running = 0
-        self._running_by_tenant: Counter[str] = Counter()
+        self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
@@ -80,13 +73,14 @@ class Relay:
         if refusal is not None:
             await self._refuse(send, record, *refusal)
             return
-        self._running += 1
-        self._running_by_tenant[tenant] += 1
-        self._log.running.set(self._running)
+        with self._limits.hold(tenant):
+            await self._take(scope, path, headers, record, receive, send)
+
+    async def _take(
+        self, scope: Scope, path: str, headers: Mapping[str, str], record: RequestRecord, receive: Receive, send: Send
+    ) -> None:
         try:
-            body = await _read_body(receive, self._settings.max_body)
-            query = scope["query_string"].decode("latin-1")
-            incoming = IncomingRequest(scope["method"], path, query, scope["headers"], headers, body)
+            incoming = await self._read_request(scope, path, headers, receive)
             with trace_span("tenfold.request") as note_attributes:
                 await self._handle(incoming, record, receive, send)
                 note_attributes(record.get_attributes())
@@ -96,23 +90,22 @@ class Relay:
         except ClientGone:
             record.note = "the client closed the connection"
             self._log.add(record)
-        finally:
-            self._running -= 1
-            self._running_by_tenant[tenant] -= 1
-            if not self._running_by_tenant[tenant]:
-                del self._running_by_tenant[tenant]
-            self._log.running.set(self._running)
+
+    async def _read_request(
+        self, scope: Scope, path: str, headers: Mapping[str, str], receive: Receive
+    ) -> IncomingRequest:
+        body = await read_body(receive, self._settings.max_body)
+        plain: bytes | None = body
+        if ENCODING_HEADER in headers and scope["method"] == "POST" and find_wire(path):
+            plain = await unpack_body(body, headers[ENCODING_HEADER], self._settings.max_body)
+        query = scope["query_string"].decode("latin-1")
+        return IncomingRequest(scope["method"], path, query, scope["headers"], headers, body, plain)
 
     def _find_refusal(self, headers: Mapping[str, str], tenant: str) -> tuple[int, str] | None:
         """Returns the status and the reason if a request is not taken at all."""
         if headers.get("upgrade", "").lower() == "websocket":  # Codex then uses HTTP at once
             return 426, "this gateway speaks HTTP, not WebSocket"
-        if self._running >= self._settings.max_requests:
-            return 503, f"{self._running} requests are running, and {self._settings.max_requests} are the most"
-        most = self._settings.max_tenant_requests
-        if self._running_by_tenant[tenant] >= most:
-            return 429, f"{most} requests with these credentials are running, which is the most"
-        return None
+        return self._limits.find_refusal(tenant)
 
     # -- one request ---------------------------------------------------------------------------------------------------
 
@@ -120,11 +113,12 @@ class Relay:
         start = perf_counter()
         wire = find_wire(incoming.path) if incoming.method == "POST" else ""
         request = None
-        if wire and "content-encoding" not in incoming.headers:
-            request = parse_request(incoming.path, incoming.body)
+        if wire and incoming.plain is not None:
+            request = parse_request(incoming.path, incoming.plain)
         record.wire = wire
         if wire and request is None:
             record.bypass = "its body cannot be read as a call to this API"
+            record.bypass += f" ({ENCODING_HEADER} {incoming.encodings[:60]})" if incoming.encodings else ""
         url = self._settings.upstreams.build_url(
             wire or choose_likely_wire(incoming.path, incoming.headers), incoming.path, incoming.query
         )
@@ -148,7 +142,10 @@ class Relay:
         finally:
             await response.aclose()
         record.upstream_seconds = perf_counter() - start - record.own_seconds
+        chains = self._sessions.chains
         self._log.sessions.set(len(self._sessions.lanes))
+        self._log.chain_bytes.set(chains.size)
+        self._log.forgotten_responses.set(chains.forgotten)
         self._log.add(record, fault=fault)
 
     async def _prepare(
@@ -167,6 +164,7 @@ class Relay:
 
     def _record_prepared(self, prepared: PreparedRequest, record: RequestRecord) -> None:
         record.note = prepared.note
+        record.bypass = prepared.bypass or record.bypass
         record.compaction = prepared.compaction or record.compaction
         record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
         record.dollars_saved = prepared.dollars_saved
@@ -177,7 +175,7 @@ class Relay:
         headers = {
             name: value
             for name, value in incoming.headers.items()
-            if name not in _HOP_HEADERS and name not in (KEY_HEADER, "accept-encoding", "accept", "content-type")
+            if name not in _HOP_HEADERS and name not in _OWN_HEADERS
         }
         limit_field = next((name for name in ("max_completion_tokens", "max_tokens") if name in request.fields), "")
         if request.wire == "gemini":
@@ -190,7 +188,7 @@ class Relay:
     def _choose_body(self, incoming: IncomingRequest, prepared: PreparedRequest | None) -> bytes:
         if prepared is None or self._settings.shadow:
             return incoming.body
-        return prepared.sent.body
+        return incoming.body if prepared.sent.body is incoming.plain else prepared.sent.body
 
     async def _retry_overflow(
         self,
@@ -224,6 +222,7 @@ class Relay:
         is_call = bool(find_wire(incoming.path))
         left_out = {*_list_hop_headers(incoming.raw_headers), KEY_HEADER}
         left_out |= {"accept-encoding"} if is_call else set()
+        left_out |= {ENCODING_HEADER} if body is not incoming.body else set()  # what was changed goes as it is
         headers = [(n, v) for n, v in incoming.raw_headers if n.decode("latin-1").lower() not in left_out]
         if is_call:  # the usage is read while it passes
             headers.append((b"accept-encoding", b"identity"))
@@ -407,22 +406,6 @@ def _build_gateway_error(request: httpx.Request, exc: httpx.HTTPError) -> httpx.
     status = 504 if isinstance(exc, httpx.TimeoutException) else 502
     text = f"the upstream {request.url.host} gave no response: {type(exc).__name__}"
     return httpx.Response(status, json={"error": {"type": "api_error", "message": text}}, request=request)
-
-
-async def _read_body(receive: Receive, limit: int) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message: AsgiMessage = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
-            raise BodyTooLarge
-        chunks.append(chunk)
-        if not message.get("more_body"):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

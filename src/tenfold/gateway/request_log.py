@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -79,6 +80,18 @@ class RequestRecord(Struct):
         return escape_hidden("; ".join(parts))  # a model may be called anything: it begins no line of its own
 
 
+_IS_CUT_TOLD: ContextVar[bool] = ContextVar("is_cut_told", default=False)
+"""Whether the log has said that the response which is being sent was cut."""
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of the server says more than the gateway's own: it has one for each response that was cut."""
+    return not (_IS_CUT_TOLD.get() and "without completing response" in str(record.msg))
+
+
+logging.getLogger("uvicorn.error").addFilter(is_news)
+
+
 class RequestLog:
     """Counts and logs the requests of one gateway."""
 
@@ -113,6 +126,14 @@ class RequestLog:
         )
         self.running = Gauge("tenfold_gateway_running_requests", "Requests that are being worked on.", registry=own)
         self.sessions = Gauge("tenfold_gateway_sessions", "Sessions in memory.", registry=own)
+        self.chain_bytes = Gauge(
+            "tenfold_gateway_chain_bytes",
+            "Bytes of responses that clients may name instead of resending.",
+            registry=own,
+        )
+        self.forgotten_responses = Gauge(
+            "tenfold_gateway_forgotten_responses", "Such responses that were dropped to bound memory.", registry=own
+        )
         self.totals = Totals()
 
     def add(self, record: RequestRecord, *, fault: bool = False) -> None:
@@ -129,6 +150,7 @@ class RequestLog:
             self._faults.inc()
         if record.is_cut:
             self._cuts.inc()
+            _IS_CUT_TOLD.set(True)
         if record.compaction:
             self._compactions.labels(record.compaction).inc()
         self.totals.add(record)

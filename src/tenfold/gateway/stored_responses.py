@@ -1,8 +1,9 @@
 """Knows what the provider holds behind a `previous_response_id`, so that such conversations can be compacted too.
 
 Clients of OpenAI's Responses may send only what is new and name the response before it. A chain is what such a name
-stands for: the items of that request, and the answer. Chains are kept in memory. One that is not known, as after a
-restart, stays with the provider: the request is forwarded as it came.
+stands for: the items of that request, and the answer. Chains are kept in memory, the most recently used ones up to a
+number of responses and of bytes. One that is not known, as after a restart, stays with the provider: the request is
+forwarded as it came.
 """
 
 from __future__ import annotations
@@ -20,42 +21,73 @@ from tenfold.wire import splice
 FIELD = "previous_response_id"
 MAX_CHAINS = 4_096
 """Responses that are remembered. Each costs only what is new in it."""
+MAX_CHAIN_BYTES = 256 * 1024 * 1024
+"""Bytes of all items that are remembered."""
+_Key = tuple[str, str]
+"""A tenant and the id of a response."""
 
 
 class _Link(Struct, frozen=True):
-    """The items of one request and of its answer, after those of `previous`."""
+    """The items of one request and of its answer, after those of the response named `previous`."""
 
-    previous: _Link | None
+    previous: _Key | None
     items: tuple[bytes, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.items))
 
 
 class ResponseChains:
-    """The responses that clients may name. The keys are the tenant and the id."""
+    """The responses that clients may name. The keys are the tenant and the id.
 
-    def __init__(self, limit: int = MAX_CHAINS) -> None:
-        self._links: OrderedDict[tuple[str, str], _Link] = OrderedDict()
-        self._limit = limit
+    `size` is the number of bytes that are kept, `forgotten` the number of responses that had to go so far.
+    """
+
+    def __init__(self, limit: int = MAX_CHAINS, *, max_bytes: int = MAX_CHAIN_BYTES) -> None:
+        """Keeps `limit` responses and `max_bytes` at most. What was used least recently goes first."""
+        self._links: OrderedDict[_Key, _Link] = OrderedDict()
+        self._limit, self._max_bytes = limit, max_bytes
+        self.size = self.forgotten = 0
 
     def expand(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
         """Returns a request with all its items in place of the name of a response. None if it is not known."""
-        link = self._links.get((tenant, splice.get_text(dict(request.fields), FIELD)))
-        if link is None or request.has_conversation():
+        links = self._use_chain((tenant, splice.get_text(dict(request.fields), FIELD)))
+        if not links or request.has_conversation():
             return None
-        items = request.items
-        while link is not None:
-            items = [*link.items, *items]
-            link = link.previous
-        return request.with_fields(**{FIELD: None}).with_items(items)
+        items = [item for link in reversed(links) for item in link.items]
+        return request.with_fields(**{FIELD: None}).with_items([*items, *request.items])
 
     def keep(self, tenant: str, request: ModelRequest, response: Mapping[str, Any]) -> None:
         """Remembers the response to a request as the client sent it, if the provider stores it."""
         id_, output = response.get("id"), response.get("output")
         if not isinstance(id_, str) or not isinstance(output, list) or splice.is_false(request.fields.get("store")):
             return
-        previous = self._links.get((tenant, splice.get_text(dict(request.fields), FIELD)))
-        if previous is None and request.has_server_state():
+        previous = (tenant, splice.get_text(dict(request.fields), FIELD))
+        is_first = not request.has_server_state()
+        if not is_first and not self._use_chain(previous):
             return  # what came before is not known
         answer = (msgspec.json.encode(item) for item in output)
-        self._links[tenant, id_] = _Link(previous, (*request.items, *answer))
-        while len(self._links) > self._limit:
-            self._links.popitem(last=False)
+        self._forget((tenant, id_))
+        link = self._links[tenant, id_] = _Link(None if is_first else previous, (*request.items, *answer))
+        self.size += link.size
+        while len(self._links) > self._limit or self.size > self._max_bytes:
+            self._forget(next(iter(self._links)))
+            self.forgotten += 1
+
+    def _use_chain(self, key: _Key) -> list[_Link]:
+        """Returns the links that a name stands for, newest first, and marks them as used. Empty if one is missing."""
+        keys: list[_Key] = []
+        at: _Key | None = key
+        while at is not None:
+            if at not in self._links:
+                return []
+            keys.append(at)
+            at = self._links[at].previous
+        for each in reversed(keys):
+            self._links.move_to_end(each)
+        return [self._links[each] for each in keys]
+
+    def _forget(self, key: _Key) -> None:
+        link = self._links.pop(key, None)
+        self.size -= link.size if link is not None else 0

@@ -30,6 +30,8 @@ class StreamForm:
     """How the streamed answers of one API are read and joined. It lives as long as one answer to the client."""
 
     wire = ""
+    keep_alive = b": keep-alive\n\n"
+    """What a client may be sent at any time to say that there is more to come: a comment."""
 
     def __init__(self, names: Collection[str]) -> None:
         """`names` are the tools whose calls are not the client's.
@@ -90,6 +92,7 @@ class AnthropicStream(StreamForm):
     """Anthropic's Messages: blocks one after the other, each with its number."""
 
     wire = "anthropic"
+    keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
 
     def start_round(self) -> None:
         """See `StreamForm.start_round`."""
@@ -379,6 +382,7 @@ class GeminiStream(StreamForm):
     """Gemini: each event is a short answer with the next parts."""
 
     wire = "gemini"
+    keep_alive = b"\n\n"  # Google's own clients take a comment for a part of an answer, and skip empty lines
 
     def start_round(self) -> None:
         """See `StreamForm.start_round`."""

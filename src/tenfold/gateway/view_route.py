@@ -16,9 +16,11 @@ from starlette.responses import Response
 
 from tenfold.errors import BadInput, TenfoldError, UsageError
 from tenfold.gateway.client_marks import digest_credentials
+from tenfold.gateway.incoming_request import ENCODING_HEADER, BodyTooLarge, read_body, unpack_body
 from tenfold.gateway.lanes import Family, Lane, find_opening
 from tenfold.gateway.live_sessions import LiveSessions
 from tenfold.gateway.model_request import ModelRequest
+from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.wire import WIRES, splice
 
@@ -52,26 +54,34 @@ async def answer_view(request: Request) -> Response:
 
     Messages that stay are returned as they came. `changed` holds other fields of the request that are to be replaced.
     The tokens are those of the request as the provider counts, with nothing hidden and as it is now. Summaries are
-    written by code, since no credentials come with the request. 400 for a body that is wrong, 413 for one that is too
-    large, 415 for one that is not sent as JSON, 500 for a fault of the gateway: whoever asks then sends what it has.
+    written by code, since no credentials for a model come with the request. 400 for a body that is wrong, 413 for one
+    that is too large, 415 for one that is not sent as JSON or cannot be unpacked, 429 and 503 with `retry-after` where
+    too many requests are running, 500 for a fault of the gateway: whoever asks then sends what it has.
     """
     sessions: LiveSessions = request.app.state.sessions
     limit: int = request.app.state.settings.max_body
     if "json" not in request.headers.get("content-type", ""):  # so that no page of a browser can send one unasked
         return _refuse(415, "the body is JSON: send it with the header content-type: application/json")
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    limits: RequestLimits = request.app.state.limits
+    tenant = digest_credentials(headers)
+    refusal = limits.find_refusal(tenant)
+    if refusal is not None:
+        return _refuse(*refusal)
+    with limits.hold(tenant):
+        return await _answer(request, sessions, tenant, limit)
+
+
+async def _answer(request: Request, sessions: LiveSessions, tenant: str, limit: int) -> Response:
     try:
-        body = await _read_limited(request, limit)
-        if body is None:
-            return _refuse(
-                413,
-                f"the body is larger than the {limit:,} bytes that this gateway takes: `max_body` in [tenfold.gateway]",
-            )
-        question = parse_question(body)
+        body = await read_body(request.receive, limit)
+        plain = await unpack_body(body, request.headers.get(ENCODING_HEADER, ""), limit)
+        if plain is None:
+            return _refuse(415, f"the body cannot be unpacked: send it without {ENCODING_HEADER}, or as gzip or zstd")
+        question = parse_question(plain)
         asked = question.request
-        headers = {name.lower(): value for name, value in request.headers.items()}
         key = f"view {question.session or find_opening(asked)}"
-        family = Family(digest_credentials(headers), asked.wire, key)
-        lane = await asyncio.to_thread(sessions.lanes.find_lane, family, asked)
+        lane = await asyncio.to_thread(sessions.lanes.find_lane, Family(tenant, asked.wire, key), asked)
         window = question.window or request.app.state.settings.window
         if question.usage is not None:
             await lane.session.after_model(question.usage)
@@ -81,6 +91,10 @@ async def answer_view(request: Request) -> Response:
         status = outcome.status if outcome is not None and outcome is not earlier else ""
         _log_answer(request.app.state.log, asked, lane, answer, "" if status == "nothing" else status)
         return Response(msgspec.json.encode(answer), media_type="application/json")
+    except BodyTooLarge:
+        return _refuse(
+            413, f"the body is larger than the {limit:,} bytes that this gateway takes: `max_body` in [tenfold.gateway]"
+        )
     except (UsageError, BadInput) as exc:
         return _refuse(400, str(exc))
     except Exception as exc:  # noqa: BLE001 - the client goes on with what it has, and is told why
@@ -140,16 +154,7 @@ def _log_answer(log: RequestLog, asked: ModelRequest, lane: Lane, answer: Mappin
     log.add(record)
 
 
-async def _read_limited(request: Request, limit: int) -> bytes | None:
-    """Reads the body. None if it is larger than `limit` bytes."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            return None
-    return bytes(body)
-
-
 def _refuse(status: int, text: str) -> Response:
     error = {"error": {"type": "tenfold_gateway", "message": text}}
-    return Response(msgspec.json.encode(error), status, media_type="application/json")
+    headers = {"retry-after": "1"} if status in (429, 503) else None
+    return Response(msgspec.json.encode(error), status, headers, media_type="application/json")

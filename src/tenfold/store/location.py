@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import platformdirs
 
 from tenfold.store.base import Store
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite import BUSY_SECONDS, SqliteStore
 
 STORE_VARIABLE = "TENFOLD_STORE"
 FILE_NAME = "tenfold.db"
@@ -22,10 +22,14 @@ def get_default_location(environ: Mapping[str, str] = os.environ) -> str:
     return environ.get(STORE_VARIABLE) or str(platformdirs.user_data_path("tenfold", appauthor=False) / FILE_NAME)
 
 
-def open_store(location: str | os.PathLike[str] | None = None, *, redact_at_rest: bool = False) -> Store:
+def open_store(
+    location: str | os.PathLike[str] | None = None, *, redact_at_rest: bool = False, busy_seconds: float = BUSY_SECONDS
+) -> Store:
     """Opens the store at `location` (default: `get_default_location()`) and creates it if it does not exist.
 
-    `:memory:` is a store that keeps nothing on disk. With `redact_at_rest` it keeps no secrets. Raises `NewerStore`,
+    `:memory:` is a store that keeps nothing on disk. With `redact_at_rest` it keeps no secrets. `busy_seconds` is how
+    long a write waits for the write of another process. Raises `NewerStore`,
     `UnwritableStore` or `StoreError`, each with the path and the next step.
     """
-    return SqliteStore(get_default_location() if location is None else location, redact_at_rest=redact_at_rest)
+    place = get_default_location() if location is None else location
+    return SqliteStore(place, redact_at_rest=redact_at_rest, busy_seconds=busy_seconds)

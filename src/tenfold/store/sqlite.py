@@ -36,6 +36,8 @@ from tenfold.store.word_search import search_words
 from tenfold.text.surrogates import replace_surrogates
 from tenfold.view.fold import Snapshot
 
+BUSY_SECONDS = 10.0
+"""How long a write waits for the write of another process by default."""
 _UPSERT_SESSION = (
     "INSERT INTO session (ns, name, info) SELECT id, ?2, ?3 FROM namespace WHERE name = ?1"
     " ON CONFLICT (ns, name) DO UPDATE SET info = excluded.info"
@@ -71,7 +73,7 @@ class SqliteStore:
 
     The path `:memory:` gives a store that keeps nothing on disk and is gone when it is closed.
 
-    `busy_seconds` is how long a write waits for the write of another process before it raises `StoreError`. Opening
+    `busy_seconds` is how long a write waits for the write of another process before it raises `LockedStore`. Opening
     raises `NewerStore`, `UnwritableStore` or `StoreError`. A file without write permission is opened for reading only.
 
     With `redact_at_rest`, secrets are replaced by `[redacted]` before an entry is written. What is read, searched and
@@ -80,7 +82,7 @@ class SqliteStore:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, busy_seconds: float = 10.0, redact_at_rest: bool = False
+        self, path: str | os.PathLike[str], *, busy_seconds: float = BUSY_SECONDS, redact_at_rest: bool = False
     ) -> None:
         self.path = os.fspath(path)
         in_memory = self.path == MEMORY_LOCATION

@@ -11,11 +11,12 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from tenfold.errors import StoreError, TenfoldError, UnwritableStore
+from tenfold.errors import LockedStore, StoreError, TenfoldError, UnwritableStore
 from tenfold.store.base import MEMORY_LOCATION
 from tenfold.store.sqlite_schema import migrate
 
@@ -30,6 +31,9 @@ _LOCK_ERRORS = (
     "SQLITE_IOERR_CHECKRESERVEDLOCK",
     "SQLITE_IOERR_SHM",
 )
+_PATIENCE_AFTER_A_LOCK = 0.01
+"""Seconds that a writer waits shortly after another one has waited in vain, so that many in turn do not add up."""
+_BUSY_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
@@ -43,6 +47,7 @@ class ConnectionPool:
         self._idle_connections: list[sqlite3.Connection] = []
         self._abandoned_connections: list[sqlite3.Connection] = []
         self._write_lock = threading.Lock()
+        self._locked_until = 0.0
         self._closed = False
         self._process_id = os.getpid()
         self._files = _OpenFiles(path)
@@ -76,9 +81,26 @@ class ConnectionPool:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """Lends a connection inside a write transaction, which is rolled back if anything is raised."""
-        with self.read() as db, self._write_lock, _run_transaction(db):
+        """Lends a connection inside a write transaction, which is rolled back if anything is raised.
+
+        Raises `LockedStore` if other writers do not end in time. Writers that come within `busy_seconds` of that hardly
+        wait: else each of them would wait as long, one after the other.
+        """
+        with self.read() as db, self._wait_for_turn(db), _run_transaction(db):
             yield db
+
+    @contextlib.contextmanager
+    def _wait_for_turn(self, db: sqlite3.Connection) -> Iterator[None]:
+        with self._write_lock:
+            is_locked = time.monotonic() < self._locked_until
+            seconds = min(self.busy_seconds, _PATIENCE_AFTER_A_LOCK) if is_locked else self.busy_seconds
+            db.execute(f"PRAGMA busy_timeout={round(seconds * 1_000)}")
+            try:
+                yield
+            except sqlite3.OperationalError as exc:
+                if exc.sqlite_errorname.startswith(_BUSY_ERRORS):
+                    self._locked_until = time.monotonic() + self.busy_seconds
+                raise
 
     def empty_wal(self) -> None:
         """Moves the write-ahead log into the file and empties it, so that purged bytes are in neither."""
@@ -261,8 +283,8 @@ def translate_error(error: sqlite3.Error, path: str, busy_seconds: float = 0.0) 
         )
     if name.startswith("SQLITE_CANTOPEN"):
         return UnwritableStore(f"the store {path} cannot be opened: check its folder's permissions, or {_NEXT_STEP}")
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return StoreError(
+    if name.startswith(_BUSY_ERRORS):
+        return LockedStore(
             f"the store {path} was locked by another process for {busy_seconds:g} seconds; nothing "
             "was written: try again"
         )

@@ -1,0 +1,109 @@
+"""A request as it came in: its body is read up to a limit, and unpacked up to the same limit if it came compressed."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Mapping
+
+import zstandard
+from msgspec import Struct
+from starlette.types import Message as AsgiMessage
+from starlette.types import Receive
+
+RawHeaders = list[tuple[bytes, bytes]]
+ENCODING_HEADER = "content-encoding"
+MAX_ENCODINGS = 4
+"""Encodings one in the other that are unpacked. Clients use one."""
+
+
+class BodyTooLarge(Exception):
+    """The body of a request is larger than the gateway takes, as it came or unpacked."""
+
+
+class ClientGone(Exception):
+    """The client closed its connection before it had its response."""
+
+
+class IncomingRequest(Struct, frozen=True):
+    """A request as it came in. `body` are the bytes that came, and `plain` what they say: None if nobody can tell."""
+
+    method: str
+    path: str
+    query: str
+    raw_headers: RawHeaders
+    headers: Mapping[str, str]
+    body: bytes
+    plain: bytes | None
+
+    @property
+    def encodings(self) -> str:
+        """The encodings in which the body came, "" without one."""
+        return self.headers.get(ENCODING_HEADER, "")
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """Reads the body of a request. Raises `BodyTooLarge` above `limit` bytes, `ClientGone` if the client leaves."""
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message: AsgiMessage = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise BodyTooLarge
+        chunks.append(chunk)
+        if not message.get("more_body"):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def unpack_body(body: bytes, encodings: str, limit: int) -> bytes | None:
+    """Returns a body without its encodings, as the header `content-encoding` lists them.
+
+    None if one of them is not known here or the body is none of that kind. Raises `BodyTooLarge` above `limit` bytes.
+    """
+    names = [name for each in encodings.split(",") if (name := each.strip().lower()) not in ("", "identity")]
+    if len(names) > MAX_ENCODINGS or not all(name in _UNPACKERS for name in names):
+        return None
+    for name in reversed(names):
+        try:
+            body = await asyncio.to_thread(_UNPACKERS[name], body, limit)
+        except (OSError, EOFError, zlib.error, zstandard.ZstdError):
+            return None
+        if len(body) > limit:
+            raise BodyTooLarge
+    return body
+
+
+def _unpack_gzip(body: bytes, limit: int) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
+        return file.read(limit + 1)
+
+
+def _unpack_deflate(body: bytes, limit: int) -> bytes:
+    """Unpacks what HTTP calls deflate: a frame of zlib. Some send what is in it alone."""
+    try:
+        return zlib.decompressobj().decompress(body, limit + 1)
+    except zlib.error:
+        return zlib.decompressobj(wbits=-zlib.MAX_WBITS).decompress(body, limit + 1)
+
+
+def _unpack_zstd(body: bytes, limit: int) -> bytes:
+    with zstandard.ZstdDecompressor().stream_reader(body, read_across_frames=True) as reader:
+        out = bytearray()
+        while len(out) <= limit and (chunk := reader.read(min(limit + 1 - len(out), 1 << 20))):
+            out += chunk
+        return bytes(out)
+
+
+_UNPACKERS: Mapping[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _unpack_gzip,
+    "x-gzip": _unpack_gzip,
+    "deflate": _unpack_deflate,
+    "zstd": _unpack_zstd,
+}
+"""What unpacks each encoding, up to a byte more than a limit."""
