@@ -87,6 +87,24 @@ def test_the_law_holds_for_generated_lists(source: str, target: str, data: st.Da
     assert_round_trip(messages if source != target else strip_native(messages), target)
 
 
+def test_answers_stay_joined_around_a_message_that_only_another_provider_can_read() -> None:
+    """Gemini wants a call in the answer that follows what a user said, and here nothing else is left between them."""
+    items = [
+        {"role": "user", "content": "Read it."},
+        {"role": "assistant", "content": "I look."},
+        {"role": "user", "content": [{"type": "odd_block"}]},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "read"},
+    ]
+    messages = WIRES["openai-chat"].decode([json.dumps(m).encode() for m in items])
+    roles = [json.loads(raw)["role"] for raw in render_messages(messages, "gemini")]
+    assert roles == ["user", "model", "user"]
+    assert_round_trip(messages, "gemini")
+
+
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("name", get_arrays_by_name())
 def test_the_law_holds_for_recorded_arrays(name: str, target: str) -> None:

@@ -189,6 +189,10 @@ class Ledger:
             return self._is_source_foreign
         return not self.profile.is_own_format(message.native.format)
 
+    def leaves_out(self, message: Message, part: OpaquePart) -> bool:
+        """Whether a part is not sent, since only another provider can read it."""
+        return part.bound_wire != self.profile.wire if part.bound_wire else self.is_foreign(message)
+
     def add_missing_calls(self, messages: Sequence[Message], start: int) -> Sequence[Message]:
         """Adds the calls of tool results whose call the message list of another provider only refers to.
 
@@ -291,13 +295,12 @@ class OutgoingMessage:
 
     def render_opaque(self, part: OpaquePart) -> list[bytes]:
         """Returns the bytes of a part, none if it is another provider's and left out, which is recorded."""
-        wire = self.ledger.profile.wire
-        if part.bound_wire and part.bound_wire != wire:
-            self.note("compaction_dropped", f"only {part.bound_wire} can read what it compacted into this part")
-        elif self.is_foreign and not part.bound_wire:
-            self.note("opaque_dropped", f"a {part.kind or 'nameless'} part of another format")
-        else:
+        if not self.ledger.leaves_out(self.message, part):
             return [part.raw]
+        if part.bound_wire:
+            self.note("compaction_dropped", f"only {part.bound_wire} can read what it compacted into this part")
+        else:
+            self.note("opaque_dropped", f"a {part.kind or 'nameless'} part of another format")
         return []
 
     def assign_call_id(self, call: ToolCall) -> str:

@@ -102,6 +102,7 @@ class ListEncoding:
         batches = batch_messages(
             messages,
             wire.name,
+            ledger.leaves_out,
             join_results=wire.profile.results == "next_message",
             join_answers=not wire.profile.calls_after_answer,
         )

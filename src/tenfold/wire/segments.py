@@ -203,13 +203,19 @@ def join_native_bytes(natives: Sequence[NativeBytes]) -> bytes:
 
 
 def batch_messages(
-    messages: Sequence[Message], wire: str, *, join_results: bool, join_answers: bool
+    messages: Sequence[Message],
+    wire: str,
+    leaves_out: Callable[[Message, OpaquePart], bool],
+    *,
+    join_results: bool,
+    join_answers: bool,
 ) -> list[EncodingBatch]:
     """Groups the messages that make one native message each.
 
     With `join_results`, the results of a step are put into one message as soon as one of them was changed, for
     providers that want all results in the next message. With `join_answers`, the same is done with tool calls and the
-    answers around them, for providers that want a call right after a user message or a result.
+    answers around them, for providers that want a call right after a user message or a result. What `leaves_out` says
+    of a part is not sent, so it does not separate what stands around it.
     """
     out: list[EncodingBatch] = []
     position = 0
@@ -233,7 +239,7 @@ def batch_messages(
         else:
             out.append(EncodingBatch(indices, exact))
         position = end
-    out = _join_answers(messages, out) if join_answers else out
+    out = _join_answers(messages, out, leaves_out) if join_answers else out
     return _join_results(messages, out, wire) if join_results else out
 
 
@@ -243,7 +249,7 @@ def can_divide(messages: Sequence[Message], at: int) -> bool:
     They do where an answer follows something else that is sent: only what stands between answers is joined across it.
     """
     before, after = messages[at - 1], messages[at]
-    if after.role != "assistant" or before.role == "assistant" or _is_blank(before):
+    if after.role != "assistant" or before.role == "assistant" or _is_blank(before, lambda _message, _part: True):
         return False
     return after.native is None or not is_same_native(before, after.native, after.native.format)
 
@@ -268,12 +274,14 @@ def is_same_native(before: Message, native: NativeBytes | None, wire: str) -> bo
     return (old.format, old.group) == (native.format, native.group)
 
 
-def _join_answers(messages: Sequence[Message], batches: list[EncodingBatch]) -> list[EncodingBatch]:
+def _join_answers(
+    messages: Sequence[Message], batches: list[EncodingBatch], leaves_out: Callable[[Message, OpaquePart], bool]
+) -> list[EncodingBatch]:
     out: list[EncodingBatch] = []
     run: list[EncodingBatch] = []
     for batch in batches:
         first = messages[batch.indices[0]]
-        if first.role == "assistant" or (run and batch.exact is None and _is_blank(first)):
+        if first.role == "assistant" or (run and batch.exact is None and _is_blank(first, leaves_out)):
             run.append(batch)
         else:
             out.extend((*_join_run(messages, run), batch))
@@ -291,11 +299,11 @@ def _join_run(messages: Sequence[Message], run: list[EncodingBatch]) -> list[Enc
     return [EncodingBatch(indices, None), *(batch for batch in run if batch not in answers)]
 
 
-def _is_blank(message: Message) -> bool:
+def _is_blank(message: Message, leaves_out: Callable[[Message, OpaquePart], bool]) -> bool:
     """Whether nothing is sent of a message, so that it does not separate those around it."""
     if message.role == "system":
         return not get_text(message).strip()
-    return all(part == Text("") for part in message.parts)
+    return all(leaves_out(message, p) if isinstance(p, OpaquePart) else p == Text("") for p in message.parts)
 
 
 def _join_results(messages: Sequence[Message], batches: list[EncodingBatch], wire: str) -> list[EncodingBatch]:
