@@ -102,7 +102,7 @@ class ListEncoding:
         batches = batch_messages(
             messages,
             wire.name,
-            ledger.leaves_out,
+            ledger.is_left_out,
             join_results=wire.profile.results == "next_message",
             join_answers=not wire.profile.calls_after_answer,
         )
