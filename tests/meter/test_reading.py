@@ -238,6 +238,14 @@ def test_what_fills_the_window_alone_is_not_expected_for_long() -> None:
         anchors = record_usage(anchors, Usage(2 * sent, model="m"), sent, BPE)
 
 
+def test_what_is_hidden_from_some_day_on_is_measured_by_the_recent_reports() -> None:
+    """Beside the smallest request of all it looked like a steep correction, and a model was asked in vain."""
+    lasting = [(sent, 2 * sent + 10_000) for sent in range(2_100, 3_500, 100)]
+    anchors = build_anchors((60, 200), (1_000, 2_000), *lasting)
+    reading = build_reading(3_400, anchors, Estimator("ratio", 2.0), model="m", window=8_000, counter=BPE)
+    assert (reading.tokens, reading.floor, reading.slope) == (16_800, 10_000, 2.0)
+
+
 def test_a_snapshot_from_before_reports_were_kept_is_read() -> None:
     row = ("m", BPE, 0, 0, 100, 300, 100, 300, True, False, 0, 3)
     (read,) = decode_calibration(msgspec.msgpack.encode(((row,),))).rows

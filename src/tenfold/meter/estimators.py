@@ -96,17 +96,18 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
     def measure_hidden(self, factor: float) -> int:
         """Measures how many tokens the reports hold beside all that we count, for the estimator `ratio`.
 
-        It is what the smallest request took beyond what the growth from it to the newest explains. Where the reports do
-        not follow that growth, or there is too little of it and they are more than the largest correction explains,
-        `factor` is taken for it.
+        It is what the smallest recent request took beyond what the growth from it to the newest explains. Where the
+        reports do not follow that growth, or there is too little of it and they are more than the largest correction
+        explains, `factor` is taken for it.
         """
-        lowest, last = self.smallest_estimate + self.last_overhead, self.last_estimate + self.last_overhead
+        lowest, reported = self._find_smallest()
+        last = self.last_estimate + self.last_overhead
         growth = self._measure_growth()
         slope = factor if growth < MIN_SLOPE else min(max(growth, MIN_RATIO), MAX_RATIO)
-        hidden = self.reported_at_smallest - slope * lowest if last - lowest >= MIN_LEVER else 0.0
+        hidden = reported - slope * lowest if last - lowest >= MIN_LEVER else 0.0
         if hidden < self.last_reported - MAX_RATIO * last:
             hidden = self.last_reported - factor * last
-        return int(hidden) if hidden > MIN_HIDDEN_SHARE * self.reported_at_smallest else 0
+        return int(hidden) if hidden > MIN_HIDDEN_SHARE * reported else 0
 
     def find_highest_line(self, factor: float, window: int | None) -> tuple[float, float] | None:
         """Finds on which line the highest of the recent reports lie where something hidden comes and goes.
@@ -130,8 +131,17 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
 
     def _measure_growth(self) -> float:
         """Returns the reported tokens per estimated one between the smallest and the newest request, 1.0 if too few."""
-        lever = self.last_estimate - self.smallest_estimate
-        return (self.last_reported - self.reported_at_smallest) / lever if lever >= MIN_LEVER else 1.0
+        lowest, reported = self._find_smallest()
+        lever = self.last_estimate + self.last_overhead - lowest
+        return (self.last_reported - reported) / lever if lever >= MIN_LEVER else 1.0
+
+    def _find_smallest(self) -> tuple[int, int]:
+        """Finds the smallest recent request, or that of all where the recent ones are too much alike to tell."""
+        last = self.last_estimate + self.last_overhead
+        lowest = min(self.recent_reports, default=(last, self.last_reported))
+        if last - lowest[0] >= MIN_LEVER:
+            return lowest
+        return self.smallest_estimate + self.last_overhead, self.reported_at_smallest
 
 
 def _is_beyond(report: tuple[int, int], other: tuple[int, int]) -> bool:
