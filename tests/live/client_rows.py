@@ -40,6 +40,12 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
+def _configure_claude_code(home: Path, url: str) -> dict[str, str]:
+    del home  # two variables are enough
+    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, **quiet}
+
+
 def _configure_pi(api: str) -> Callable[[Path, str], dict[str, str]]:
     def configure(home: Path, url: str) -> dict[str, str]:
         base = url if api == "anthropic-messages" else f"{url}/v1"
@@ -166,6 +172,10 @@ _CLINE = ("cline", "-P", "openai-compatible", "-m", "m")
 _MINI = ("mini", "-y", "-m", "openai/gpt-4o", "--exit-immediately", "-t")
 _END_OF_MINI = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 CLIENTS: Sequence[ClientRow] = (
+    ClientRow(
+        "Claude Code, Messages", "claude-code", "2.1.332", _configure_claude_code,
+        ("claude", "-p"), ("claude", "-c", "-p"), window=32_000,
+    ),
     ClientRow("pi, Chat", "pi", "0.73.1", _configure_pi("openai-completions"), (*_PI, "-p"), (*_PI, "-c", "-p")),
     ClientRow("pi, Responses", "pi", "0.73.1", _configure_pi("openai-responses"), (*_PI, "-p"), (*_PI, "-c", "-p")),
     ClientRow("pi, Messages", "pi", "0.73.1", _configure_pi("anthropic-messages"), (*_PI, "-p"), (*_PI, "-c", "-p")),

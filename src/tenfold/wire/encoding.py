@@ -67,10 +67,13 @@ class Wire(Struct, frozen=True):
             self.name,
             join_results=profile.results == "next_message",
             join_answers=not profile.calls_after_answer,
+            move_system=profile.midlist_system == "before_assistant",
         )
         for batch in batches:
             index = batch.indices[0]
             first = messages[index]
+            if first.role == "system" and any(index < at for item in items[-1:] for at in item.indices):
+                ledger.note("system_moved", index, "a system message is sent after the user messages that follow it")
             if batch.exact is not None:
                 for at in batch.indices:
                     ledger.register_message(messages[at])
