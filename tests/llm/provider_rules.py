@@ -169,7 +169,7 @@ def _take_out_system(messages: Sequence[Json], model: str) -> list[Json]:
     if not _TAKES_SYSTEM.match(model):
         return list(messages)
     for n, message in enumerate(messages):
-        if message.get("role") != "system":
+        if message.get("role") != "system" or _is_directive(message):
             continue
         _check_blocks(n, "system", message.get("content"), set())
         if not n:
@@ -178,6 +178,11 @@ def _take_out_system(messages: Sequence[Json], model: str) -> list[Json]:
         if after != "assistant" or messages[n - 1].get("role") != "user":
             raise _Broken("messages.system_place", n=n)
     return [message for message in messages if message.get("role") != "system"]
+
+
+def _is_directive(message: Json) -> bool:
+    """Whether a system message holds settings and no words, as Claude Code sends it: it may stand anywhere."""
+    return message.get("content") == [] and "output_config" in message
 
 
 def _check_blocks(n: int, role: str, content: object, called: set[str]) -> list[Json]:

@@ -234,6 +234,17 @@ def test_system_messages_of_the_list_stand_where_newer_models_take_them() -> Non
     assert together[2]["content"] == natives[1]["content"] + natives[4]["content"]
 
 
+def test_a_system_message_of_settings_alone_stands_where_it_is() -> None:
+    natives = [
+        {"role": "user", "content": "first"},
+        {"role": "system", "content": [], "output_config": {"effort": "medium"}},
+        {"role": "user", "content": "second"},
+    ]
+    messages = decode(*natives)
+    assert [json.loads(item.raw) for item in WIRE.encode(messages).items] == natives
+    assert check_messages(messages, "anthropic", sending=True) == []
+
+
 def test_what_the_provider_refuses_is_left_out_by_name() -> None:
     messages = [
         Message("user", (Text("q"), Text(" ")), "human"),

@@ -258,7 +258,10 @@ def _move_system(messages: Sequence[Message], batches: list[EncodingBatch], wire
 
 
 def _is_native_system(message: Message, wire: str) -> bool:
-    return message.role == "system" and message.native is not None and message.native.format == wire
+    """Whether a message is a system message with words. One with settings alone is taken anywhere."""
+    return bool(
+        message.role == "system" and message.parts and message.native is not None and message.native.format == wire
+    )
 
 
 def _find_group(messages: Sequence[Message], start: int) -> list[NativeBytes] | None:
