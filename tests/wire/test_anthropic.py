@@ -23,6 +23,7 @@ from tenfold.view.rules import check_messages
 from tenfold.wire import WIRES
 
 WIRE = WIRES["anthropic"]
+ADDITION = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "f"}}
 
 
 def decode(*natives: object) -> list[Message]:
@@ -208,7 +209,7 @@ def test_system_messages_of_the_list_stand_where_newer_models_take_them() -> Non
         {"role": "system", "content": [{"type": "text", "text": "one"}]},
         {"role": "assistant", "content": "a"},
         {"role": "user", "content": "second"},
-        {"role": "system", "content": [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "f"}}]},
+        {"role": "system", "content": [ADDITION]},
         {"role": "assistant", "content": "b"},
         {"role": "user", "content": "third"},
     ]
@@ -231,7 +232,7 @@ def test_system_messages_of_the_list_stand_where_newer_models_take_them() -> Non
         assert check_messages(visible, "anthropic") == []
     together = [json.loads(item.raw) for item in WIRE.encode([first, one, summary, two, b, third]).items]
     assert [message["role"] for message in together] == ["user", "user", "system", "assistant", "user"]
-    assert together[2]["content"] == natives[1]["content"] + natives[4]["content"]
+    assert together[2]["content"] == [{"type": "text", "text": "one"}, ADDITION]
 
 
 def test_a_system_message_of_settings_alone_stands_where_it_is() -> None:

@@ -208,7 +208,8 @@ CLIENTS: Sequence[WrappedClient] = (
         evidence=f"{_RUN}, by OPENAI_BASE_URL, and by its option model_kwargs.api_base",
     ),
     WrappedClient(
-        names=("openhands", "openhands-ai"), evidence="LLM_BASE_URL, where it is set; its SDK was run, the program not"
+        names=("openhands", "openhands-ai"),
+        evidence="run through this command by hand (1.16.0), by LLM_BASE_URL, where it is set",
     ),
 )
 """Every client that is known by name. Others are told by `STANDARD_VARIABLES`."""
