@@ -248,7 +248,7 @@ CLIENTS: Sequence[ClientRow] = (
     _build_agent_row("LangChain, Messages", "langchain", "1.4.7", "anthropic"),
     _build_agent_row("OpenAI Agents, Responses", "openai-agents", "0.24.0"),
     _build_agent_row("google-adk, Chat", "google-adk", "2.13.0", "openai/gpt-4o"),
+    _build_agent_row("google-adk, generateContent", "google-adk", "2.13.0", "gemini-2.5-flash"),
     _build_agent_row("OpenHands SDK, Chat", "openhands", "1.58.0", "openai/gpt-4o"),
     _build_agent_row("OpenHands SDK, Messages", "openhands", "1.58.0", "anthropic/claude-sonnet-4-5"),
-    _build_agent_row("google-adk, generateContent", "google-adk", "2.13.0", "gemini-2.5-flash"),
 )  # fmt: skip
