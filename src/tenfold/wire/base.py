@@ -51,6 +51,7 @@ AdjustmentKind = Literal[
     "compaction_dropped",
     "call_made",
     "system_folded",
+    "system_moved",
     "error_flag_in_text",
     "empty_text_dropped",
     "empty_message_dropped",

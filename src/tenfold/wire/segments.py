@@ -209,13 +209,16 @@ def batch_messages(
     *,
     join_results: bool,
     join_answers: bool,
+    move_system: bool = False,
 ) -> list[EncodingBatch]:
     """Groups the messages that make one native message each.
 
     With `join_results`, the results of a step are put into one message as soon as one of them was changed, for
     providers that want all results in the next message. With `join_answers`, the same is done with tool calls and the
     answers around them, for providers that want a call right after a user message or a result. A part
-    that `is_left_out` is not sent, so it does not separate what stands around it.
+    that `is_left_out` is not sent, so it does not separate what stands around it. With `move_system`, a system message
+    of this wire comes after the user messages and results that follow it, for providers that take it only before an
+    answer or last. Those that then stand together make one message.
     """
     out: list[EncodingBatch] = []
     position = 0
@@ -240,7 +243,32 @@ def batch_messages(
             out.append(EncodingBatch(indices, exact))
         position = end
     out = _join_answers(messages, out, is_left_out) if join_answers else out
-    return _join_results(messages, out, wire) if join_results else out
+    out = _join_results(messages, out, wire) if join_results else out
+    return _move_system(messages, out, wire) if move_system else out
+
+
+def _move_system(messages: Sequence[Message], batches: list[EncodingBatch], wire: str) -> list[EncodingBatch]:
+    out: list[EncodingBatch] = []
+    moved: list[EncodingBatch] = []
+    for batch in [*batches, None]:
+        first = messages[batch.indices[0]] if batch is not None else None
+        if batch is not None and first is not None and _is_native_system(first, wire):
+            moved.append(batch)
+            continue
+        if moved and (first is None or first.role == "assistant"):
+            indices = tuple(index for each in moved for index in each.indices)
+            out.append(moved[0] if len(moved) == 1 else EncodingBatch(indices, None))
+            moved = []
+        if batch is not None:
+            out.append(batch)
+    return out
+
+
+def _is_native_system(message: Message, wire: str) -> bool:
+    """Whether a message is a system message with words. One with settings alone is taken anywhere."""
+    return bool(
+        message.role == "system" and message.parts and message.native is not None and message.native.format == wire
+    )
 
 
 def can_divide(messages: Sequence[Message], at: int) -> bool:
