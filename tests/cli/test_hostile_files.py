@@ -24,10 +24,10 @@ def test_damaged_lines_are_left_out_of_what_is_written(tenfold: Cli, tmp_path: P
     broken = b'{"broken: tru\n'
     file, out = tmp_path / "damaged.jsonl", tmp_path / "out.jsonl"
     file.write_bytes(first + broken + b"".join(rest) + b'{"type": "mess')
-    ran = tenfold.run_ok("compact", file, "--to", "90%", "--skip-damaged", "--out", out)
+    ran = tenfold.run_ok("compact", file, "--to", "90%", "--yes", "--skip-damaged", "--out", out)
     assert ran.err.count("line ") >= 2
     assert b"broken" not in out.read_bytes()
-    tenfold.run_ok("compact", out, "--to", "90%", "--store", ":memory:")
+    tenfold.run_ok("compact", out, "--to", "90%", "--yes", "--store", ":memory:")
     if name not in ("events", "claude"):  # which hold several sessions
         assert tenfold.run_ok("export", "last", "--original").out.encode() == file.read_bytes()
 

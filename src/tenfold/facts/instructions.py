@@ -49,7 +49,7 @@ PERMITS, REVOKES, REPLACES = "permits", "revokes", "replaces"
 
 _BULLET = re.compile(r"(?:[-*\u2022]|\d{1,2}[.)]|\[[ xX]\])\s+")
 _MARKER = re.compile(
-    r"(?:(?:<<[^<>\n]{1,40}>>|\[[^\[\]\n]{1,40}\]|\([^()\n]{1,40}\)|\{[^{}\n]{1,40}\}|#\d{1,9}(?!\w)|@[\w-]{1,40}|[*_=~+|#-]+"
+    r"(?:(?:<<[^<>\n]{1,40}>>|\[[^\[\]\n]{1,40}\]|\([^()\n]{1,40}\)|\{[^{}\n]{1,40}\}|#\d{1,9}(?!\w)|@[\w-]{1,40}|[*_]+|[=~+|#-]+(?=\s)"
     r"|[^\x00-\x7f\w\s\u00ab\u00bb\u2018-\u201f\u3008-\u300f])[\s:]*)+"
 )
 """Signs and labels before the words of a sentence: `[Q3]`, `<<a:1>>`, `(billing):`, `#17`, `**`, an emoji."""
