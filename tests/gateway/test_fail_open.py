@@ -173,6 +173,7 @@ def test_an_odd_body_is_forwarded_as_it_came(odd: str, odd_place, caplog) -> Non
     assert "x-tenfold-bypass" not in answer.headers, "the next request is treated as any"
 
 
+@pytest.mark.costly(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", ["first", "middle", "last"])
 def test_items_of_unknown_types_survive_a_compaction(kind: str, place: str) -> None:

@@ -147,6 +147,7 @@ def test_another_name_for_this_machine_is_refused() -> None:
             assert answer.startswith(b"HTTP/1.1 200"), (host, answer)
 
 
+@pytest.mark.costly(3)
 @pytest.mark.parametrize(
     "target",
     [

@@ -271,6 +271,7 @@ def test_any_history_compacts_by_the_rules(log: Log, more: Log, window: int) -> 
     judge_compaction(made, window)
 
 
+@pytest.mark.costly(3)
 @pytest.mark.spec("threshold.23", "threshold.24", "threshold.W2")
 def test_recorded_sessions_slide(session: ParsedSession) -> None:
     require_sessions()
