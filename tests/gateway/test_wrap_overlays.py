@@ -243,6 +243,14 @@ def test_claude_and_aider_get_options_only_where_their_files_have_addresses(rout
         assert run.environ["OPENAI_BASE_URL"] == own, "its library prefers the variable"
 
 
+def test_aider_summarizes_nothing_itself_unless_it_is_told_when(routes: GatewayRoutes, home: Path) -> None:
+    """It counts for itself, whatever was really sent, and asks for a summary that it throws away after each edit."""
+    for run in overlay("aider", routes, home):
+        assert int(run.environ["AIDER_MAX_CHAT_HISTORY_TOKENS"]) > 10_000_000
+    for run in overlay("aider", routes, home, AIDER_MAX_CHAT_HISTORY_TOKENS="9000"):
+        assert run.environ["AIDER_MAX_CHAT_HISTORY_TOKENS"] == "9000"
+
+
 def test_a_configuration_that_cannot_be_read_is_named(routes: GatewayRoutes, home: Path) -> None:
     write(home / ".pi/agent/models.json", '{"providers": ')
     with pytest.raises(BadInput, match=r"models\.json cannot be read"):

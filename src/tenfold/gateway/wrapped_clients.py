@@ -184,12 +184,14 @@ CLIENTS: Sequence[WrappedClient] = (
     WrappedClient(
         names=("aider", "aider-chat"),
         files=("~/.aider.conf.yml", ".aider.conf.yml"),
-        places=("openai-api-base", "anthropic-api-base"),
+        places=("openai-api-base",),
         delivery="pairs",
         handle=("--{key}", "{value}"),
-        # Its options set other variables, and its library prefers these.
-        place_variables={"openai-api-base": "OPENAI_BASE_URL", "anthropic-api-base": "ANTHROPIC_BASE_URL"},
-        evidence="run through this command by hand (0.86.2, OpenAI), with its file and with OPENAI_API_BASE",
+        # It counts by itself, whatever was sent, and has its history summarized from 8,000 tokens on at the latest.
+        variables={"AIDER_MAX_CHAT_HISTORY_TOKENS": "1000000000"},
+        # Its option sets another variable, and its library prefers this one.
+        place_variables={"openai-api-base": "OPENAI_BASE_URL"},
+        evidence="run through this command by hand (0.86.2), with its file, OPENAI_API_BASE and ANTHROPIC_BASE_URL",
     ),
     WrappedClient(
         names=("llm",),
