@@ -113,6 +113,17 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(kind: str) -> None:
         ("gzip, br", b"x"),
         (", ".join(["gzip"] * 50), b"x"),
     ],
+    ids=[
+        "br",
+        "unknown",
+        "no gzip",
+        "cut gzip",
+        "no deflate",
+        "no zstd",
+        "cut zstd",
+        "known and unknown",
+        "fifty times",
+    ],
 )
 def test_what_cannot_be_unpacked_is_forwarded_with_the_reason(name: str, body: bytes) -> None:
     with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
