@@ -226,7 +226,9 @@ class Relay:
         headers = [(n, v) for n, v in incoming.raw_headers if n.decode("latin-1").lower() not in left_out]
         if is_call:  # the usage is read while it passes
             headers.append((b"accept-encoding", b"identity"))
-        extensions = {"timeout": self._client.timeout.as_dict()}
+        extensions: dict[str, Any] = {"timeout": self._client.timeout.as_dict()}
+        if url.isascii():  # what the client wrote, which httpx would write its own way
+            extensions["target"] = b"/" + url.encode().split(b"/", 3)[3]
         # Not by the client, which adds headers of its own.
         request = httpx.Request(incoming.method, url, headers=headers, content=body, extensions=extensions)
         try:
