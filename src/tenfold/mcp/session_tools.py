@@ -14,7 +14,7 @@ from tenfold.recall.expand import find_entry_id
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
-from tenfold.store.lookup import LAST, find_session
+from tenfold.store.lookup import LAST, find_session, list_heads
 from tenfold.text.terminal_safe import sanitize, to_one_line
 
 ANSWER_CAP = 4_000
@@ -110,7 +110,8 @@ class SessionTools:
 
     def _open_session(self, row: SessionRow) -> Session:
         policy = self._config.build_policy(choose_counter(row.info.model or None).counter)
-        return Session(SessionAddress(self._store, row.info.id, self._namespace), policy, model=row.info.model)
+        head = list_heads(self._store, row.info.id, namespace=self._namespace)[0]
+        return Session(SessionAddress(self._store, row.info.id, self._namespace, head), policy, model=row.info.model)
 
     def _open_recall(self, row: SessionRow | None) -> RecallTools:
         count = choose_counter((row.info.model if row is not None else "") or None).counter.count
