@@ -24,13 +24,15 @@ from msgspec import Struct
 from tests.shape.scan import ROOT
 
 VARIABLE = "TENFOLD_CLIENTS"
+_FOLDERS = {"claude": "claude-code"}
+"""The folders of clients whose program has another name."""
 _TIMEOUT = 120
 
 
 def find_program(name: str) -> Path:
     """The client's program. Skips the test if it is not installed."""
     folder = Path(os.environ.get(VARIABLE) or ROOT / ".clients")
-    program = folder / name / "node_modules" / ".bin" / name
+    program = folder / _FOLDERS.get(name, name) / "node_modules" / ".bin" / name
     if not program.exists():
         pytest.skip(f"{name} is not installed: `make clients` does that")
     return program
@@ -66,6 +68,12 @@ class RealClient(Struct, frozen=True):
     def environment(self) -> dict[str, str]:
         """The variables that the client is run with: its home, keys, and nothing of the user's."""
         own = {
+            "claude": {
+                "ANTHROPIC_API_KEY": "k",
+                "ANTHROPIC_BASE_URL": self.url,
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "DISABLE_AUTOUPDATER": "1",
+            },
             "codex": {"LOOPBACK_KEY": "k"},
             "pi": {"PI_OFFLINE": "1"},
             "gemini": {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": self.url},
@@ -84,6 +92,7 @@ class RealClient(Struct, frozen=True):
             self._resume_in_terminal(session, prompt, is_done)
             return
         resumed = {
+            "claude": [*_START["claude"], "--resume", session],
             "pi": ["--session", session, *_START["pi"]],
             "codex": ["exec", "resume", *_START["codex"][1:], session],
             "gemini": ["--resume", session, *_START["gemini"]],
@@ -121,6 +130,7 @@ class RealClient(Struct, frozen=True):
         """A call of the client's shell tool that prints some numbers."""
         command = f"seq {number} 400"
         named: dict[str, tuple[str, dict[str, Any]]] = {
+            "claude": ("Bash", {"command": command, "description": "Print numbers"}),
             "pi": ("bash", {"command": command}),
             "codex": ("exec_command", {"cmd": command}),
             "gemini": ("run_shell_command", {"command": command}),
@@ -167,6 +177,7 @@ class RealClient(Struct, frozen=True):
 
 
 _START: dict[str, Sequence[str]] = {
+    "claude": ["-p", "--allowedTools=Bash"],
     "pi": ["--provider", "loopback", "--model", "m", "-p"],
     "codex": ["exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"],
     "gemini": ["--yolo", "--skip-trust", "-m", "gemini-2.5-pro", "-p"],

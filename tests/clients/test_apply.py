@@ -170,6 +170,19 @@ def test_undo_drops_nothing_that_the_client_wrote_since(tenfold: Cli, home: Path
     assert kept.read_bytes() == gone_on
 
 
+def test_copied_answers_have_ids_of_their_own(tenfold: Cli, home: Path) -> None:
+    """Claude Code takes lines with one message id for one answer, and went on from the old ones."""
+    id_, path = place_example("claude-code", home)
+    before = {line["message"].get("id") for line in read_lines(path.read_bytes()) if "message" in line} - {None}
+    tenfold.run_ok("apply", id_, "--to", "10%")
+    copied = [
+        line["message"] for line in read_lines(path.read_bytes()) if "tenfoldApplied" in line and "message" in line
+    ]
+    ids = {message["id"] for message in copied if message["role"] == "assistant"}
+    assert ids
+    assert not ids & before
+
+
 def test_a_boundary_of_claude_code_hides_nothing_of_the_view(tenfold: Cli, home: Path) -> None:
     id_, path = place_example("claude-code", home)
     lines = read_lines(path.read_bytes())

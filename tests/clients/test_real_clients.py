@@ -13,7 +13,7 @@ from tests.cli.conftest import Cli
 from tests.clients.real_clients import RealClient
 from tests.llm.loopback import Got, Loopback, Served
 
-_CLIENTS = ("pi", "codex", "opencode", "gemini", "cline")
+_CLIENTS = ("claude", "pi", "codex", "opencode", "gemini", "cline")
 _STEPS = 12
 _LONG_RESULT = re.compile(r"397\\+n398\\+n399")
 """What every result of a call holds, however often its line ends are escaped."""
@@ -33,7 +33,8 @@ class _Conversation:
         number = len(self.requests)
         assert self.client is not None
         if number % _STEPS == 0:
-            return Served(text=f"Counted {number} times.", tokens=(190_000 if number == _STEPS else 5_000, 100))
+            tokens = (190_000 if number == _STEPS else 5_000, 100)
+            return Served(text=f"Counted {number} times.", tokens=tokens, call=(str(number), "", {}))
         return Served(finish="tool", text=f"step {number}", call=self.client.build_call(number), tokens=(5_000, 100))
 
 
@@ -90,7 +91,7 @@ def _get_history(got: Got) -> list[Any]:
 
 
 def _find_ids(history: list[Any]) -> set[str]:
-    return set(re.findall(r'"(?:call_id|tool_call_id|id)": "(call_\w+)"', json.dumps(history)))
+    return set(re.findall(r'"(?:call_id|tool_call_id|id)": "((?:call|toolu)_\w+)"', json.dumps(history)))
 
 
 def _find_unpaired(history: list[Any]) -> set[str]:
@@ -115,6 +116,9 @@ def _list_calls(history: list[Any]) -> list[tuple[str, str]]:
                 out.append(("call", id_))
             case {"type": "function_call_output" | "custom_tool_call_output", "call_id": str(id_)}:
                 out.append(("result", id_))
+            case {"role": "user" | "assistant", "content": list(blocks)} if any("tool_" in b["type"] for b in blocks):
+                out += [("call", block["id"]) for block in blocks if block["type"] == "tool_use"]
+                out += [("result", block["tool_use_id"]) for block in blocks if block["type"] == "tool_result"]
             case {"role": "tool", "tool_call_id": str(id_)}:
                 out.append(("result", id_))
             case {"tool_calls": list(calls)}:

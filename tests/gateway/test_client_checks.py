@@ -26,3 +26,28 @@ def test_whether_the_model_goes_round_in_circles(system: str, reason: str) -> No
     request = parse_request("/v1beta/models/gemini-2.5-pro:generateContent", body)
     assert request is not None
     assert find_side_reason({}, request) == reason
+
+
+ASKED = (
+    "Your task is to create a detailed summary of the conversation so far, paying close attention to what was asked."
+)
+ALONE = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n- Do NOT use Read or ANY other tool.\n\n"
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "1"}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (ASKED, "the client compacts"),
+        ([{"type": "text", "text": f"{ALONE}{ASKED}"}], "the client compacts"),
+        ([RESULT, {"type": "text", "text": f"{ALONE}{ASKED}"}], "the client compacts"),
+        ([RESULT | {"content": ASKED}], ""),
+        ([{"type": "text", "text": f"What does this mean: {ASKED}"}], ""),
+    ],
+)
+def test_claude_code_asks_for_a_summary_also_beside_results(content: object, reason: str) -> None:
+    tools = [{"name": "Read", "input_schema": {"type": "object"}}]
+    body = {"model": "m", "max_tokens": 1, "tools": tools, "messages": [{"role": "user", "content": content}]}
+    request = parse_request("/v1/messages", msgspec.json.encode(body))
+    assert request is not None
+    assert find_side_reason({}, request) == reason

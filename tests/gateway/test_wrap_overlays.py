@@ -240,6 +240,7 @@ def test_claude_and_aider_get_options_only_where_their_files_have_addresses(rout
         assert run.command == ("claude", "--settings", json.dumps({"env": {"ANTHROPIC_BASE_URL": own}}), "-c")
     for run in overlay("aider", routes, home):
         assert run.command == ("aider", "--openai-api-base", own)
+        assert run.environ["OPENAI_BASE_URL"] == own, "its library prefers the variable"
 
 
 def test_a_configuration_that_cannot_be_read_is_named(routes: GatewayRoutes, home: Path) -> None:

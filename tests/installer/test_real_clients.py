@@ -181,3 +181,25 @@ def test_codex_lists_the_server(home: Path) -> None:
     assert done.returncode == 0, done.stderr
     (server,) = json.loads(done.stdout)
     assert (server["name"], server["transport"]["command"]) == ("tenfold", sys.executable)
+
+
+def test_claude_code_loads_the_plugin(home: Path) -> None:
+    program = str(find_program("claude"))
+    assert run(["install", "claude-code"]) == 0
+    variables = {"ANTHROPIC_API_KEY": "k", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    plugin = home / ".claude" / "tenfold" / "plugin"
+    assert run_client([program, "plugin", "validate", str(plugin)], home, "", **variables).returncode == 0
+    listed = run_client([program, "mcp", "list"], home, "", **variables)
+    assert "plugin:tenfold:tenfold" in listed.stdout
+    assert "Connected" in listed.stdout, listed.stdout
+    with Loopback("Done.") as provider:
+        variables["ANTHROPIC_BASE_URL"] = provider.url
+        form = ["--output-format", "stream-json", "--verbose"]
+        told = run_client([program, "-p", *form, "What is there?"], home, "", **variables)
+        events = [json.loads(line) for line in told.stdout.splitlines()]
+        began = next(event for event in events if event.get("subtype") == "init")
+        assert {"tenfold:search", "tenfold:rules", "tenfold:status"} <= set(began["slash_commands"])
+        assert "tenfold" in [each["name"] for each in began["plugins"]]
+        assert told.returncode == 0
+    assert run(["install", "claude-code", "--uninstall"]) == 0
+    assert "tenfold" not in run_client([program, "mcp", "list"], home, "", **variables).stdout

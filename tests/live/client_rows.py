@@ -40,6 +40,12 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
+def _configure_claude_code(home: Path, url: str) -> dict[str, str]:
+    del home  # two variables are enough
+    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, **quiet}
+
+
 def _configure_pi(api: str) -> Callable[[Path, str], dict[str, str]]:
     def configure(home: Path, url: str) -> dict[str, str]:
         base = url if api == "anthropic-messages" else f"{url}/v1"
@@ -127,6 +133,19 @@ def _configure_llm(home: Path, url: str) -> dict[str, str]:
     return {}
 
 
+def _configure_kimi(api: str) -> Callable[[Path, str], dict[str, str]]:
+    def configure(home: Path, url: str) -> dict[str, str]:
+        base = url if api == "anthropic" else f"{url}/v1"
+        _write(
+            home / ".kimi-code/config.toml",
+            f'default_model = "m"\n[providers.{PROVIDER}]\ntype = "{api}"\nbase_url = "{base}"\napi_key = "{KEY}"\n'
+            f'[models.m]\nprovider = "{PROVIDER}"\nmodel = "m"\nmax_context_size = 200000\n',
+        )
+        return {"KIMI_DISABLE_TELEMETRY": "1"}
+
+    return configure
+
+
 def _configure_mini(home: Path, url: str) -> dict[str, str]:
     _write(home / ".config/mini-swe-agent/.env", "MSWEA_CONFIGURED=true\n")
     quiet = {
@@ -157,6 +176,12 @@ def _build_agent_row(name: str, place: str, version: str, *arguments: str, scrip
     return ClientRow(name, place, version, _configure_variables, command, command)
 
 
+def _build_kimi_row(name: str, api: str) -> ClientRow:
+    """Its own prompt and tools take 21,000 tokens."""
+    return ClientRow(name, "kimi", "2.1.0", _configure_kimi(api), ("kimi", "-p"), ("kimi", "-c", "-p"), window=32_000)
+
+
+_CLAUDE = ("claude", "--model", "claude-sonnet-4-5")
 _PI = ("pi", "--provider", PROVIDER, "--model", "m")
 _CODEX = ("--json", "--skip-git-repo-check")
 _GEMINI = ("gemini", "--yolo", "-m", "gemini-2.5-pro")
@@ -166,6 +191,14 @@ _CLINE = ("cline", "-P", "openai-compatible", "-m", "m")
 _MINI = ("mini", "-y", "-m", "openai/gpt-4o", "--exit-immediately", "-t")
 _END_OF_MINI = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 CLIENTS: Sequence[ClientRow] = (
+    ClientRow(
+        "Claude Code, Messages", "claude-code", "2.1.332", _configure_claude_code,
+        ("claude", "-p"), ("claude", "-c", "-p"), window=32_000,
+    ),
+    ClientRow(
+        "Claude Code with an older model, Messages", "claude-code", "2.1.332", _configure_claude_code,
+        (*_CLAUDE, "-p"), (*_CLAUDE, "-c", "-p"), window=32_000,
+    ),
     ClientRow("pi, Chat", "pi", "0.73.1", _configure_pi("openai-completions"), (*_PI, "-p"), (*_PI, "-c", "-p")),
     ClientRow("pi, Responses", "pi", "0.73.1", _configure_pi("openai-responses"), (*_PI, "-p"), (*_PI, "-c", "-p")),
     ClientRow("pi, Messages", "pi", "0.73.1", _configure_pi("anthropic-messages"), (*_PI, "-p"), (*_PI, "-c", "-p")),
@@ -200,6 +233,9 @@ CLIENTS: Sequence[ClientRow] = (
         "Continue, Messages", "continue", "1.5.47", _configure_continue("anthropic"),
         (*_CN, "-p"), (*_CN, "--resume", "-p"),
     ),
+    _build_kimi_row("kimi, Chat", "openai"),
+    _build_kimi_row("kimi, Responses", "openai_responses"),
+    _build_kimi_row("kimi, Messages", "anthropic"),
     ClientRow("llm, Chat", "llm", "0.36", _configure_llm, _LLM, (*_LLM, "-c")),
     ClientRow("mini-swe-agent, Chat", "mini", "2.4.6", _configure_mini, _MINI, end_command=_END_OF_MINI),
     _build_agent_row("OpenAI SDK, Chat", "", "", "chat", script="openai-sdk"),
@@ -213,4 +249,6 @@ CLIENTS: Sequence[ClientRow] = (
     _build_agent_row("OpenAI Agents, Responses", "openai-agents", "0.24.0"),
     _build_agent_row("google-adk, Chat", "google-adk", "2.13.0", "openai/gpt-4o"),
     _build_agent_row("google-adk, generateContent", "google-adk", "2.13.0", "gemini-2.5-flash"),
+    _build_agent_row("OpenHands SDK, Chat", "openhands", "1.58.0", "openai/gpt-4o"),
+    _build_agent_row("OpenHands SDK, Messages", "openhands", "1.58.0", "anthropic/claude-sonnet-4-5"),
 )  # fmt: skip

@@ -22,9 +22,10 @@ from tests.llm.provider_rules import Issued, find_refusal
 Json = dict[str, Any]
 WIRES = {"chat": "openai-chat", "responses": "openai-responses", "messages": "anthropic", "generate": "gemini"}
 BYTES_PER_TOKEN = 4
-READ_TOOLS = ("read", "read_file", "Read", "read_files", "view")
+READ_TOOLS = ("read", "read_file", "Read", "read_files", "view", "file_editor")
 SHELL_TOOLS = (
     "bash", "Bash", "shell", "exec_command", "shell_command", "run_shell_command", "run_commands", "execute_command",
+    "terminal",
 )  # fmt: skip
 LIST_TOOLS = ("ls", "List", "list", "list_directory", "glob", "find")
 NATIVE_SUMMARY = re.compile(

@@ -301,7 +301,7 @@ def _build_messages(served: Served, model: str) -> Json:
     ends = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use", "refusal": "refusal"}
     taken, given = served.tokens
     return {
-        "id": "msg_1",
+        "id": f"msg_{served.call[0]}",  # Claude Code joins answers of one id
         "type": "message",
         "role": "assistant",
         "model": model,

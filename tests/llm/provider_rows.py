@@ -37,6 +37,16 @@ ROWS: Mapping[str, Row] = {
         "an input message role.",
         "CherryHQ/cherry-studio#12316, Maol-1997/cursor-claude-connector#3",
     ),
+    "messages.system_first": Row(
+        "models since Opus 4.8 take system messages in the list, but not as the first",
+        "messages.{n}: use the top-level 'system' parameter for the initial system prompt",
+        "LeenHawk/gproxy#209",
+    ),
+    "messages.system_place": Row(
+        "a system message in the list stands between a user's message and an answer, or last",
+        "messages.{n}: role 'system' must precede an 'assistant' message or end the array",
+        "anthropics/claude-code#73821",
+    ),
     "messages.first": Row(
         "the conversation begins with a user's message (the API itself was since seen to take another)",
         'messages: first message must use the "user" role',

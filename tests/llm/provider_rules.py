@@ -128,14 +128,17 @@ _Turn = tuple[int, str, list[Json]]
 """The number of a turn's first message, its role, and its blocks."""
 _SAID = {"text", "thinking", "redacted_thinking", "tool_use"}
 _ASKED = {"text", "image", "document", "tool_result", "search_result"}
+_ORDERED = {"text", "tool_addition", "tool_removal"}
+_TAKES_SYSTEM = re.compile(r"claude-opus-(?:4-8|5)")
+"""Models that take system messages in the list (simonw/llm-anthropic#73). Others are asked in other words."""
 
 
 def _check_messages(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
     if not isinstance(body.get("max_tokens"), int):
         raise _Broken("messages.max_tokens")
-    messages = body.get("messages") or []
-    if not messages:
+    if not body.get("messages"):
         raise _Broken("messages.none")
+    messages = _take_out_system(body["messages"], str(body.get("model")))
     called: set[str] = set()
     turns: list[_Turn] = []
     for n, message in enumerate(messages):
@@ -161,6 +164,27 @@ def _check_messages(body: Json, issued: Issued, fits: Callable[[], None]) -> Non
     fits()
 
 
+def _take_out_system(messages: Sequence[Json], model: str) -> list[Json]:
+    """The messages without those of the system, each of which stands where the model takes it."""
+    if not _TAKES_SYSTEM.match(model):
+        return list(messages)
+    for n, message in enumerate(messages):
+        if message.get("role") != "system" or _is_directive(message):
+            continue
+        _check_blocks(n, "system", message.get("content"), set())
+        if not n:
+            raise _Broken("messages.system_first", n=n)
+        after = messages[n + 1].get("role") if n + 1 < len(messages) else "assistant"
+        if after != "assistant" or messages[n - 1].get("role") != "user":
+            raise _Broken("messages.system_place", n=n)
+    return [message for message in messages if message.get("role") != "system"]
+
+
+def _is_directive(message: Json) -> bool:
+    """Whether a system message holds settings and no words, as Claude Code sends it: it may stand anywhere."""
+    return message.get("content") == [] and "output_config" in message
+
+
 def _check_blocks(n: int, role: str, content: object, called: set[str]) -> list[Json]:
     """The blocks of a message, each of a kind that its role may have. Adds the ids of calls to `called`."""
     if not content:
@@ -170,7 +194,7 @@ def _check_blocks(n: int, role: str, content: object, called: set[str]) -> list[
     assert isinstance(content, list)
     for m, block in enumerate(content):
         kind = block.get("type")
-        if kind not in (_SAID if role == "assistant" else _ASKED):
+        if kind not in {"assistant": _SAID, "system": _ORDERED}.get(role, _ASKED):
             raise _Broken("messages.block", n=n, m=m, kind=kind)
         if kind == "text" and not block.get("text", "").strip():
             raise _Broken("messages.empty_text")

@@ -111,6 +111,13 @@ def repeat(*path: str | int, at: int | None = None) -> Break:
     return change
 
 
+def add_system(body: Json, at: int, model: str = "claude-opus-5-5", times: int = 1) -> Json:
+    """Adds a system message to the list of a request to Anthropic."""
+    body["model"] = model
+    body["messages"][at:at] = [{"role": "system", "content": "Be brief."}] * times
+    return body
+
+
 THOUGHTLESS = (
     {"role": "assistant", "content": [{"type": "tool_use", "id": "x", "name": "look", "input": {}}]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": ""}]},
@@ -123,6 +130,10 @@ BREAKS: tuple[tuple[str, Break], ...] = (
     ("messages.none", put("messages", value=[])),
     ("messages.role", put("messages", 0, "role", value="system")),
     ("messages.role", put("messages", 2, "role", value="tool")),
+    ("messages.role", lambda body: add_system(body, 1, "claude-opus-4-7")),
+    ("messages.system_first", lambda body: add_system(body, 0)),
+    ("messages.system_place", lambda body: add_system(body, 2)),
+    ("messages.system_place", lambda body: add_system(body, 1, times=2)),
     ("messages.first", remove("messages", 0)),
     ("messages.last", put("messages", value=[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])),
     ("messages.empty", put("messages", 0, "content", value="")),
@@ -249,6 +260,11 @@ def test_what_is_taken_although_it_looks_odd() -> None:
     assert find_refusal("messages", {"max_tokens": 1, "messages": old}, issued=issued) is None, (
         "old thinking may be left out"
     )
+    for at in (1, 3):
+        issued, asked = make_requests()
+        body = add_system(asked["messages"], at)
+        assert find_refusal("messages", body, issued=issued) is None, "newer models take system messages in the list"
+    issued, good = make_requests()
     later = [*good["generate"]["contents"], {"role": "model", "parts": [{"text": "Done."}]}]
     later.append({"role": "user", "parts": [{"text": "Thanks."}]})
     remove("contents", 1, "parts", 1, "thoughtSignature")({"contents": later})

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from tenfold.errors import RecordError
 from tenfold.meter.estimators import (
+    RECENT_REPORTS,
     Calibration,
     Estimator,
     correct_by_ratio,
@@ -66,7 +68,8 @@ def test_a_host_that_cut_its_list_itself_says_nothing_of_our_view() -> None:
     before = build_anchors((1_000, 2_000), (101_000, 102_000))
     cut = record_usage(before, Usage(15_000, model="m"), 102_000, BPE)
     again = record_usage(cut, Usage(16_000, model="m"), 103_000, BPE)
-    assert again.rows == (replace(cut.rows[0], low_reports=2),), "it counts them, and learns nothing else of them"
+    newest = (*cut.rows[0].recent_reports, (103_000, 16_000))
+    assert again.rows == (replace(cut.rows[0], recent_reports=newest),), "it learns nothing else of them"
     assert read_estimate(103_000, again) == Reading(104_000, "calibrated", 100_000, 1.0, 1_000, 103_000)
     ours = record_usage(expire_reports(again), Usage(9_000, model="m"), 8_000, BPE)
     assert read_estimate(8_000, ours).tokens == 9_000
@@ -207,6 +210,46 @@ def test_the_ratio_sets_apart_what_the_reports_hold_beside_the_estimate(
     reset = build_reading(100, expire_reports(anchors), Estimator("ratio", 2.0), model="m", window=None, counter=BPE)
     assert reset.tokens == hidden + 200
     assert (reset.floor, reset.slope) == (hidden, 2.0)
+
+
+BURST = [(1_000, 2_000), (1_100, 6_200), (300, 600), (400, 800)]
+"""At the second request, 4,000 tokens are hidden; a Block follows."""
+
+
+@pytest.mark.parametrize(
+    ("later", "hidden"), [(0, 4_000), (RECENT_REPORTS - 3, 4_000), (RECENT_REPORTS - 2, 0)], ids=["new", "old", "gone"]
+)
+def test_what_came_and_went_is_expected_again_for_so_many_reports(later: int, hidden: int) -> None:
+    """One step in five took 4,000 tokens more, and each of them overflowed the window."""
+    anchors = build_anchors(*BURST[:2])
+    anchors = expire_reports(anchors)
+    for sent, reported in [*BURST[2:], *[BURST[3]] * later]:
+        anchors = record_usage(anchors, Usage(reported, model="m"), sent, BPE)
+    reading = build_reading(500, anchors, Estimator("ratio", 2.0), model="m", window=8_000, counter=BPE)
+    assert (reading.tokens, reading.floor) == (hidden + 1_000, hidden)
+
+
+def test_what_fills_the_window_alone_is_not_expected_for_long() -> None:
+    """No compaction makes room for it, so the conversation is not held down for its sake."""
+    anchors = build_anchors((1_000, 2_000), (1_100, 11_200), (1_200, 2_400))
+    for sent, tokens in ((1_300, 11_600), (1_400, 11_800), (1_500, 12_000), (1_600, 3_200)):
+        reading = build_reading(sent, anchors, Estimator("ratio", 2.0), model="m", window=8_000, counter=BPE)
+        assert reading.tokens == tokens
+        anchors = record_usage(anchors, Usage(2 * sent, model="m"), sent, BPE)
+
+
+def test_what_is_hidden_from_some_day_on_is_measured_by_the_recent_reports() -> None:
+    """Beside the smallest request of all it looked like a steep correction, and a model was asked in vain."""
+    lasting = [(sent, 2 * sent + 10_000) for sent in range(2_100, 3_500, 100)]
+    anchors = build_anchors((60, 200), (1_000, 2_000), *lasting)
+    reading = build_reading(3_400, anchors, Estimator("ratio", 2.0), model="m", window=8_000, counter=BPE)
+    assert (reading.tokens, reading.floor, reading.slope) == (16_800, 10_000, 2.0)
+
+
+def test_a_snapshot_from_before_reports_were_kept_is_read() -> None:
+    row = ("m", BPE, 0, 0, 100, 300, 100, 300, True, False, 0, 3)
+    (read,) = decode_calibration(msgspec.msgpack.encode(((row,),))).rows
+    assert (read.last_reported, read.recent_reports) == (300, ())
 
 
 def test_a_report_that_leaves_out_most_of_the_request_is_not_believed() -> None:

@@ -52,8 +52,8 @@ TASKS = tuple(
 class TaskProvider(Provider):
     """Works `STEPS_OF_TASK` steps for each task, then says that the task is done.
 
-    Until `FAILING_STEPS` steps are made, each request for a summary is answered with the next of `FAULTS`. `good` is
-    how often a summary was asked for and given after that, `failed` how often one was refused before.
+    Until `FAILING_STEPS` steps are made and one has failed, each request for a summary is answered with the next of
+    `FAULTS`. `good` is how often a summary was asked for and given after that, `failed` how often one was refused.
     """
 
     def __init__(self, window: int) -> None:
@@ -66,8 +66,8 @@ class TaskProvider(Provider):
 
     @property
     def is_failing(self) -> bool:
-        """Whether the summary model fails at this moment."""
-        return self.done < FAILING_STEPS
+        """Whether the summary model fails at this moment: it does once at least, however late it is asked."""
+        return self.done < FAILING_STEPS or not self.failed
 
     def measure(self, got: Got) -> int:
         """How many tokens a request has: those of all its texts, and four for each object in it."""

@@ -314,8 +314,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.D3",),
         "a single unusual turn does not distort all subsequent turns",
-        "tenfold.meter.estimators.ModelCalibration.measure_hidden",
-        "reports that contradict each other count no more; until the next compaction the default factor does",
+        "tenfold.meter.estimators.ModelCalibration.find_highest_line",
+        "where one report contradicts the others, something hidden came and went: for twelve reports it is expected "
+        "again, and no correction is computed from it",
         "callable(it)",
     ),
     Row(

@@ -49,6 +49,16 @@ def come_and_go(period: int) -> Presence:
     return lambda step: float(step // period % 2)
 
 
+def come_and_go_later(period: int, share: float) -> Presence:
+    """What is hidden is there for this share of a period, at its end."""
+    return lambda step: float(step % period >= period * (1 - share))
+
+
+def stay_from(at: int) -> Presence:
+    """What is hidden is there from this step on."""
+    return lambda step: float(step >= at)
+
+
 def grow_evenly(steps: int) -> Presence:
     """What is hidden is all there after so many steps."""
     return lambda step: step / steps
@@ -112,6 +122,39 @@ def test_no_avoidable_overflow_no_loop_and_no_call_after_futility(name: str) -> 
     assert count_calls_after_futility(ran) == 0
     assert sum(1 for each in ran.attempts if each.status == "unsatisfiable") <= 1, "it is said once"
     assert len(ran.attempts) <= 3, "a fruitless try is remembered"
+
+
+BURSTS = {
+    **{f"hidden {s:.0%} from step {at}": (SMALL, s, stay_from(at)) for s in (0.7, 0.9, 1.2) for at in (23, 60)},
+    **{f"hidden {s:.0%} at the last of 5": (TOOLS, s, come_and_go_later(5, 0.2)) for s in (0.5, 0.7, 0.9)},
+    "hidden 90% at the last of 10": (TOOLS, 0.9, come_and_go_later(10, 0.1)),
+    **{f"hidden {s:.0%} for the last 10 of 20": (TOOLS, s, come_and_go_later(20, 0.5)) for s in (0.7, 0.9)},
+    "200k, hidden 90% at the last of 5": (
+        build_large_setup(TURNS, user=2_000, tools=build_tools(8_000)), 0.9, come_and_go_later(5, 0.2)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.spec("threshold.27", "threshold.W3", "threshold.D3")
+@pytest.mark.parametrize("name", BURSTS)
+def test_a_burst_overflows_at_most_once_and_a_lasting_one_is_said_once(name: str) -> None:
+    """The first comes unseen. With 90 % for 10 steps in 20, each of them overflowed, and with 90 % at one of 5."""
+    setup, share, presence = BURSTS[name]
+    ran = run(replace(hide(setup, share, presence), turns=80))
+    first = next(step for step in range(len(ran.reals)) if presence(step))
+    assert set(ran.overflows) <= {first}, "it had not been seen before"
+    assert all(later - earlier >= 3 for earlier, later in pairwise(ran.called_turns))
+    assert count_calls_after_futility(ran) == 0
+    assert sum(1 for each in ran.attempts if each.status == "unsatisfiable") <= 1, "it is said once"
+
+
+@pytest.mark.spec("threshold.D3", "threshold.27")
+def test_a_single_burst_costs_few_compactions() -> None:
+    """Half of the window was hidden once: until it is forgotten, the view is held to what fits beside it."""
+    plain = run(replace(SMALL, turns=80))
+    burst = run(replace(hide(SMALL, 0.5, lambda step: float(step == 23)), turns=80))
+    assert burst.overflows == ()
+    assert len(burst.called) <= len(plain.called) + 2
 
 
 def build_long_summary(characters: int) -> str:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.meter.counters import BytePairCounter
+from tenfold.meter.estimators import RECENT_REPORTS
 from tests.presets.simulator import SIMULATIONS, Host, build_small_setup, run
 
 
@@ -38,7 +39,7 @@ def test_a_quarter_of_the_characters_is_too_little_for_structured_content() -> N
 
 @pytest.mark.spec("threshold.D3", "threshold.6")
 def test_one_unusual_report_does_not_distort_those_after_it() -> None:
-    reports: list[float] = [1.2] * 6 + [9.0] + [1.2] * 4
+    reports: list[float] = [1.2] * 6 + [9.0] + [1.2] * RECENT_REPORTS
     setup = replace(build_small_setup(len(reports), user=600, ratio=1.0), window=100_000)
     host = Host(setup)
     slopes = []
@@ -51,4 +52,4 @@ def test_one_unusual_report_does_not_distort_those_after_it() -> None:
         slopes.append((reading.slope, reading.floor))
     assert max(slope for slope, _ in slopes) <= 5.0
     assert slopes[-1][1] == 0
-    assert slopes[-1][0] <= 2.0, "what is taken without a report, and no more"
+    assert slopes[-1][0] <= 2.0, "it is forgotten"

@@ -93,11 +93,21 @@ ORIGINAL = [
 ]
 
 
+DOCUMENTED: list[dict[str, Any]] = [
+    {"role": "user", "content": f"Previous conversation summary\n## Current State\n{RULE}\n## Next Steps\nGo on."},
+    {
+        "role": "user",
+        "content": "The conversation was compacted. The user's current request is: `Go on`. Continue working.",
+    },
+]
+"""The two messages as the document shows them."""
+
+
 @pytest.mark.spec("threshold.16", "threshold.20", "threshold.D6")
-@pytest.mark.parametrize("form", ["ours", "the original's"])
+@pytest.mark.parametrize("form", ["ours", "the original's", "the document's"])
 def test_a_summary_from_before_a_restart_is_not_what_the_user_says(form: str) -> None:
     """A host that keeps the compacted list, and no state: whose words the summary holds cannot be told any more."""
-    contents = ORIGINAL
+    contents = DOCUMENTED if form == "the document's" else ORIGINAL
     if form == "ours":
         request = {"messages": [{"role": "user", "content": RULE}, *make_talk(10)]}
         make_guard().plugin_config().before_model(Context("agent"), request)

@@ -19,9 +19,11 @@ from tenfold.record.message import (
     ToolResult,
     get_text,
 )
+from tenfold.view.rules import check_messages
 from tenfold.wire import WIRES
 
 WIRE = WIRES["anthropic"]
+ADDITION = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "f"}}
 
 
 def decode(*natives: object) -> list[Message]:
@@ -199,6 +201,49 @@ def test_leading_system_text_is_taken_apart_and_a_later_one_folded() -> None:
     again = WIRE.decode([item.raw for item in encoded.items])
     assert [(m.role, m.origin) for m in again] == [("user", "human"), ("user", "harness"), ("assistant", "model")]
     assert "new rule" in get_text(again[1])
+
+
+def test_system_messages_of_the_list_stand_where_newer_models_take_them() -> None:
+    natives = [
+        {"role": "user", "content": "first"},
+        {"role": "system", "content": [{"type": "text", "text": "one"}]},
+        {"role": "assistant", "content": "a"},
+        {"role": "user", "content": "second"},
+        {"role": "system", "content": [ADDITION]},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "third"},
+    ]
+    first, one, a, _, two, b, third = messages = decode(*natives)
+    untouched = WIRE.encode(messages)
+    assert [json.loads(item.raw) for item in untouched.items] == natives
+    assert untouched.adjustments == ()
+    summary = Message("user", (Text("what came before"),), "tenfold")
+    cases = (
+        ([first, one, summary, a, third], ["user", "user", "system", "assistant", "user"]),
+        ([one, summary, a, third], ["user", "system", "assistant", "user"]),
+        ([one, first, summary], ["user", "user", "system"]),
+    )
+    for visible, roles in cases:
+        encoded = WIRE.encode(visible)
+        sent = [json.loads(item.raw) for item in encoded.items]
+        assert [message["role"] for message in sent] == roles
+        assert natives[1] in sent
+        assert [each.kind for each in encoded.adjustments] == ["system_moved"]
+        assert check_messages(visible, "anthropic") == []
+    together = [json.loads(item.raw) for item in WIRE.encode([first, one, summary, two, b, third]).items]
+    assert [message["role"] for message in together] == ["user", "user", "system", "assistant", "user"]
+    assert together[2]["content"] == [{"type": "text", "text": "one"}, ADDITION]
+
+
+def test_a_system_message_of_settings_alone_stands_where_it_is() -> None:
+    natives = [
+        {"role": "user", "content": "first"},
+        {"role": "system", "content": [], "output_config": {"effort": "medium"}},
+        {"role": "user", "content": "second"},
+    ]
+    messages = decode(*natives)
+    assert [json.loads(item.raw) for item in WIRE.encode(messages).items] == natives
+    assert check_messages(messages, "anthropic", sending=True) == []
 
 
 def test_what_the_provider_refuses_is_left_out_by_name() -> None:

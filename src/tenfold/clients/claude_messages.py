@@ -74,7 +74,16 @@ def _copy_messages(copy: ViewCopy, session: str, model: str) -> Iterator[Json]:
             raw = render_line(SessionInfo(session, FORMAT, source_id=session), piece)
             lines = [json.loads(raw)] if raw else []
         for line in lines:
-            yield _with_size(line, copy.tokens, model)
+            yield _with_own_id(_with_size(line, copy.tokens, model), copy.mark)
+
+
+def _with_own_id(line: Json, mark: str) -> Json:
+    """Returns an answer with another id: Claude Code takes lines with one id for one answer, wherever they stand."""
+    message = line.get("message")
+    if not isinstance(message, dict) or not message.get("id"):
+        return line
+    own = uuid.uuid5(_NAMESPACE, f"{mark}/{message['id']}").hex[:24]
+    return line | {"message": message | {"id": f"msg_{own}"}}
 
 
 def _with_size(line: Json, tokens: int, model: str) -> Json:

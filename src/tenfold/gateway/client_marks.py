@@ -31,12 +31,14 @@ _SUMMARY_SYSTEM = re.compile(
     rb"|<state_snapshot>"  # qwen, gemini
 )
 """What the system prompt of a client's own summary holds."""
-_SUMMARY_MESSAGE = re.compile(
-    rb'"(?:You are about to run out of context\. Create a handoff summary'  # kimi
-    rb"|You are performing a CONTEXT CHECKPOINT COMPACTION"  # codex
-    rb"|Your task is to create a detailed summary of (?:the|this) conversation)"  # Claude Code, and what copied it
+_SUMMARY_TEXT = re.compile(
+    r"You are about to run out of context\. Create a handoff summary"  # kimi
+    r"|You are performing a CONTEXT CHECKPOINT COMPACTION"  # codex
+    r"|(?:CRITICAL: Respond with TEXT ONLY\. Do NOT call any tools\..{0,1000}?\n)?"  # Claude Code since 2.1
+    r"Your task is to create a detailed summary of (?:the|this) conversation",  # Claude Code, and what copied it
+    re.DOTALL,
 )
-"""How the last message of such a request begins."""
+"""How the last text of such a request begins. It may stand beside results in one message."""
 _CHECK = re.compile(rb"You are a (?:sophisticated AI )?diagnostic agent")
 """What the system prompt of gemini and qwen holds where they ask whether their model goes round in circles."""
 _TITLE = re.compile(rb"title generator|generate a (?:short|brief|concise) title", re.IGNORECASE)
@@ -69,13 +71,24 @@ def find_side_reason(headers: Mapping[str, str], request: ModelRequest) -> str:
         return "the client compacts"
     opening, last = b"".join(request.items[:1]), b"".join(request.items[-1:])
     system = request.get_raw(*_SYSTEM_FIELDS) + (opening if _SYSTEM_ROLE.search(opening) else b"")
-    is_result = b'"tool_result"' in last or b'"tool_call_id"' in last
-    if _SUMMARY_SYSTEM.search(system) or (not is_result and _SUMMARY_MESSAGE.search(last)):
+    if _SUMMARY_SYSTEM.search(system) or _SUMMARY_TEXT.match(_read_last_text(last)):
         return "the client compacts"
     if _CHECK.search(system):
         return "a check of the client"
     has_tools = bytes(request.fields.get("tools", b"[]")) not in (b"[]", b"null")
     return "a title" if not has_tools and _TITLE.search(system) else ""
+
+
+def _read_last_text(item: bytes) -> str:
+    """Returns the text at the end of a message in any of the forms, "" if it ends with something else."""
+    fields = splice.parse_object(item) or {}
+    if splice.get_text(fields, "role") not in ("user", ""):
+        return ""
+    text = splice.find_text(fields, "content")
+    if text is not None:
+        return text
+    blocks = splice.parse_array(fields.get("content") or fields.get("parts"))
+    return splice.get_text(splice.parse_object(blocks[-1]) or {}, "text") if blocks else ""
 
 
 _SYSTEM_FIELDS = ("system", "instructions", "systemInstruction", "system_instruction")

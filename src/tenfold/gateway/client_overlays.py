@@ -83,6 +83,8 @@ def overlay_client(
     if not changes:
         yield ClientRun((*command[:count], *arguments), {**environ, **variables})
         return
+    named = {".".join(map(str, at)): url for at, url in changes.items()}
+    variables |= {client.place_variables[place]: named[place] for place in named if place in client.place_variables}
     with tempfile.TemporaryDirectory(prefix="tenfold-wrap-", ignore_cleanup_errors=True) as temporary:
         place = Path(temporary)
         text = _write_document(source, document, changes) if client.delivery in _COPIES else ""

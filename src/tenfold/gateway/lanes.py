@@ -63,6 +63,7 @@ class Lane:
         self.items: list[bytes] = []
         self.synced_count = 0
         self.hidden: tuple[str | None, int] = (None, 0)
+        self.has_pinned_opening = False
         self._later: LaterWork[Any] | None = None
 
     @property
@@ -224,7 +225,8 @@ class LaneTable:
         return self._create_lane(family, messages, request, len({lane.id for lane in lanes}))
 
     def _create_lane(self, family: Family, messages: Sequence[Message], request: ModelRequest, number: int) -> Lane:
-        first = next((m for m in messages if m.role == "user"), None)
+        said = [m for m in messages if m.role == "user"]
+        first = next((m for m in said if m.origin == "human"), next(iter(said), None))
         title = " ".join(get_text(first).split())[:TITLE_LENGTH] if first is not None else ""
         id_ = f"{family.session_prefix}-{number}"
         info = SessionInfo(id_, title=title, model=request.model)

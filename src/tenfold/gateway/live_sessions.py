@@ -29,6 +29,7 @@ from tenfold.gateway.native_compaction import (
     has_compaction_token,
     remove_trigger,
 )
+from tenfold.gateway.opening_pins import pin_opening
 from tenfold.gateway.stored_responses import ResponseChains
 from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models
 from tenfold.llm.choose import AUTO
@@ -219,6 +220,8 @@ class LiveSessions:
             lane.session.before_model, before, window=window, wire=request.wire, recall="tool" if can_recall else "none"
         )
         try:
+            if not lane.has_pinned_opening:
+                await asyncio.to_thread(self._pin_opening, lane, request, before)
             after = await ask_session()
         except LostRace:  # another process has changed the session, as `tenfold undo` does
             await lane.session.refresh()
@@ -229,6 +232,13 @@ class LiveSessions:
             await asyncio.to_thread(lane.count_hidden)
         prepared = self._build_prepared(lane, request, before, after, outcome, can_recall=can_recall)
         return replace(prepared, tenant=tenant)
+
+    def _pin_opening(self, lane: Lane, request: ModelRequest, before: Mapping[str, Any]) -> None:
+        """Has a session learn of a request before it is compacted for the first time, and pins its opening."""
+        session, window = lane.session.session, self._find_window(request.model)
+        session.sync_request(before, window=window, recall="none", wire=request.wire)
+        pin_opening(session, window)
+        lane.has_pinned_opening = True
 
     def _build_prepared(
         self,

@@ -61,6 +61,7 @@ class WrappedClient(Struct, frozen=True, kw_only=True):
     "providers.*.baseUrl". `handle` is the variable or option that takes the configuration; of pairs it is how one
     option is written. `state` are folders that the client writes its sessions to. `login` says that a field of a file
     beside the configuration names another upstream. `variables` are set besides, unless they are set already.
+    `place_variables` name variables that take the address of a place as well, as its library reads them first.
     `evidence` says how it is known.
     """
 
@@ -75,6 +76,7 @@ class WrappedClient(Struct, frozen=True, kw_only=True):
     handle: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
     variables: Mapping[str, str] = {}
+    place_variables: Mapping[str, str] = {}
     login: tuple[str, str, str, str] | None = None
 
 
@@ -87,7 +89,7 @@ CLIENTS: Sequence[WrappedClient] = (
         places=("env.ANTHROPIC_BASE_URL",),
         delivery="text option",
         handle=("--settings",),
-        evidence="its documentation: ANTHROPIC_BASE_URL, and settings by option come before those of files; not run",
+        evidence=_RUN,
     ),
     WrappedClient(
         names=("codex", "@openai/codex"),
@@ -176,7 +178,7 @@ CLIENTS: Sequence[WrappedClient] = (
         delivery="folder",
         handle=("KIMI_CODE_HOME",),
         state=("sessions",),
-        evidence="KIMI_CODE_HOME and base_url are in its source (2.1.0); it needs Node 22 and was not run",
+        evidence=_RUN,
     ),
     WrappedClient(names=("gemini", "@google/gemini-cli"), evidence=f"{_RUN}, by GOOGLE_GEMINI_BASE_URL"),
     WrappedClient(
@@ -185,7 +187,9 @@ CLIENTS: Sequence[WrappedClient] = (
         places=("openai-api-base", "anthropic-api-base"),
         delivery="pairs",
         handle=("--{key}", "{value}"),
-        evidence="its documentation: options come before variables, and those before its file; not run",
+        # Its options set other variables, and its library prefers these.
+        place_variables={"openai-api-base": "OPENAI_BASE_URL", "anthropic-api-base": "ANTHROPIC_BASE_URL"},
+        evidence="run through this command by hand (0.86.2, OpenAI), with its file and with OPENAI_API_BASE",
     ),
     WrappedClient(
         names=("llm",),
@@ -203,7 +207,10 @@ CLIENTS: Sequence[WrappedClient] = (
         names=("mini", "mini-swe-agent"),
         evidence=f"{_RUN}, by OPENAI_BASE_URL, and by its option model_kwargs.api_base",
     ),
-    WrappedClient(names=("openhands", "openhands-ai"), evidence="LLM_BASE_URL, where it is set; not run"),
+    WrappedClient(
+        names=("openhands", "openhands-ai"),
+        evidence="run through this command by hand (1.16.0), by LLM_BASE_URL, where it is set",
+    ),
 )
 """Every client that is known by name. Others are told by `STANDARD_VARIABLES`."""
 _RUNNERS = frozenset({"npx", "bunx", "pnpx", "uvx", "pipx", "run", "dlx", "exec", "x", "tool"})

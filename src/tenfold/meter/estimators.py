@@ -24,8 +24,10 @@ HOST_CUT_SHARE = 0.8
 
 The two compactions in the recorded pi session went down to 0.15 of the size before. No other report there fell at all.
 """
-RECENT_REPORTS = 3
-"""Lower reports in a row for which the estimator `ratio` still expects one as high as before."""
+RECENT_REPORTS = 12
+"""How many reports of a model are kept, and so for how long the estimator `ratio` expects another one as high."""
+NEWEST_REPORTS = 4
+"""For how many of them it does so although the hidden part alone fills the window."""
 MIN_RATIO, MAX_RATIO = 1.0, 5.0
 MIN_LEVER = 200
 """Estimated tokens between two requests from which their reports tell what grows with the estimate, and what not."""
@@ -53,8 +55,9 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
     `smallest_estimate` and `reported_at_smallest` belong to the request with the smallest estimate. `last_estimate` and
     `last_reported` belong to the newest request; a reading builds on it as long as it is `fresh`. `diverged` means that
     the host shortened what it sent without telling us, so its reports describe another view than ours; or that what the
-    provider counts beside the view comes and goes. `low_reports` counts the reports since. `last_overhead` is our count
-    of what the newest request held besides the view.
+    provider counts beside the view comes and goes. `last_overhead` is our count of what the newest request held besides
+    the view. `recent_reports` are the newest ones: our count of all that was sent, and what was reported. `unused` is
+    in the place of a number that earlier versions wrote.
     """
 
     model: str
@@ -68,7 +71,8 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
     fresh: bool = False
     diverged: bool = False
     last_overhead: int = 0
-    low_reports: int = 0
+    unused: int = 0
+    recent_reports: tuple[tuple[int, int], ...] = ()
 
     def compute_slope(self, factor: float) -> float:
         """Returns the reported tokens per estimated token, from growth and clamped.
@@ -89,32 +93,61 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
         follows = self._measure_growth() >= MIN_SLOPE
         return follows and self.last_reported >= MIN_SLOPE * (self.last_estimate + self.last_overhead)
 
-    @property
-    def is_recent(self) -> bool:
-        """Whether the next request may take as much as the last report says, though some since were lower."""
-        return self.fresh or (self.diverged and self.low_reports <= RECENT_REPORTS)
-
     def measure_hidden(self, factor: float) -> int:
         """Measures how many tokens the reports hold beside all that we count, for the estimator `ratio`.
 
-        It is what the smallest request took beyond what the growth from it to the newest explains. Where the reports do
-        not follow that growth, or there is too little of it and they are more than the largest correction explains,
-        `factor` is taken for it. Reports that were contradicted for long say nothing.
+        It is what the smallest recent request took beyond what the growth from it to the newest explains. Where the
+        reports do not follow that growth, or there is too little of it and they are more than the largest correction
+        explains, `factor` is taken for it.
         """
-        if self.diverged and not self.is_recent:
-            return 0
-        lowest, last = self.smallest_estimate + self.last_overhead, self.last_estimate + self.last_overhead
+        lowest, reported = self._find_smallest()
+        last = self.last_estimate + self.last_overhead
         growth = self._measure_growth()
         slope = factor if growth < MIN_SLOPE else min(max(growth, MIN_RATIO), MAX_RATIO)
-        hidden = self.reported_at_smallest - slope * lowest if last - lowest >= MIN_LEVER else 0.0
+        hidden = reported - slope * lowest if last - lowest >= MIN_LEVER else 0.0
         if hidden < self.last_reported - MAX_RATIO * last:
             hidden = self.last_reported - factor * last
-        return int(hidden) if hidden > MIN_HIDDEN_SHARE * self.reported_at_smallest else 0
+        return int(hidden) if hidden > MIN_HIDDEN_SHARE * reported else 0
+
+    def find_highest_line(self, factor: float, window: int | None) -> tuple[float, float] | None:
+        """Finds on which line the highest of the recent reports lie where something hidden comes and goes.
+
+        Returns the tokens that are hidden, and the slope, which is that of the other reports (at most `factor` where
+        they are too close together to tell). None if one line can hold all reports. What fills the window alone is soon
+        left out, since no compaction makes room for it.
+        """
+        reports = self.recent_reports
+        high = [each for each in reports if any(_is_beyond(each, other) for other in reports)]
+        if not high:
+            return None
+        low = sorted(each for each in reports if each not in high)
+        (least, at_least), (most, at_most) = low[0], low[-1]
+        slope = (at_most - at_least) / (most - least) if most - least >= MIN_LEVER else factor
+        slope = min(max(slope, MIN_RATIO), MAX_RATIO)
+        newest = reports[-NEWEST_REPORTS:]
+        hidden = [(each, each[1] - slope * each[0]) for each in high]
+        found = [tokens for each, tokens in hidden if window is None or tokens < window or each in newest]
+        return (max(found), slope) if found else None
 
     def _measure_growth(self) -> float:
         """Returns the reported tokens per estimated one between the smallest and the newest request, 1.0 if too few."""
-        lever = self.last_estimate - self.smallest_estimate
-        return (self.last_reported - self.reported_at_smallest) / lever if lever >= MIN_LEVER else 1.0
+        lowest, reported = self._find_smallest()
+        lever = self.last_estimate + self.last_overhead - lowest
+        return (self.last_reported - reported) / lever if lever >= MIN_LEVER else 1.0
+
+    def _find_smallest(self) -> tuple[int, int]:
+        """Finds the smallest recent request, or that of all where the recent ones are too much alike to tell."""
+        last = self.last_estimate + self.last_overhead
+        lowest = min(self.recent_reports, default=(last, self.last_reported))
+        if last - lowest[0] >= MIN_LEVER:
+            return lowest
+        return self.smallest_estimate + self.last_overhead, self.reported_at_smallest
+
+
+def _is_beyond(report: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether even the largest correction of what was sent more does not explain a report, beside another one."""
+    (sent, reported), (other_sent, other_reported) = report, other
+    return other_reported + MAX_RATIO * max(0, sent - other_sent) < HOST_CUT_SHARE * reported
 
 
 class Calibration(Struct, frozen=True, array_like=True):
@@ -148,12 +181,11 @@ def record_usage(
     if status != "ok" or usage.prompt <= 0 or estimate < 0:
         return calibration
     old = calibration.find_model(usage.model, counter) or ModelCalibration(usage.model, counter)
-    if old.diverged:
-        is_low = usage.prompt < HOST_CUT_SHARE * old.last_reported
-        return _with_row(calibration, msgspec.structs.replace(old, low_reports=old.low_reports + 1 if is_low else 0))
     sent, last = estimate + usage.overhead, old.last_estimate + old.last_overhead
-    if old.fresh and sent >= last and usage.prompt < HOST_CUT_SHARE * old.last_reported:
-        return _with_row(calibration, msgspec.structs.replace(old, fresh=False, diverged=True, low_reports=1))
+    recent = (*old.recent_reports[1 - RECENT_REPORTS :], (sent, usage.prompt))
+    is_cut = old.fresh and sent >= last and usage.prompt < HOST_CUT_SHARE * old.last_reported
+    if old.diverged or is_cut:
+        return _with_row(calibration, msgspec.structs.replace(old, fresh=False, diverged=True, recent_reports=recent))
     grown_estimate, grown_reported = old.estimate_growth, old.reported_growth
     if old.fresh and estimate > old.last_estimate and usage.overhead == old.last_overhead:
         grown_estimate += estimate - old.last_estimate
@@ -170,6 +202,7 @@ def record_usage(
         usage.prompt,
         True,
         last_overhead=usage.overhead,
+        recent_reports=recent,
     )
     return _with_row(calibration, row)
 
@@ -186,9 +219,7 @@ def expire_reports(calibration: Calibration) -> Calibration:
     """
     if not any(row.fresh or row.diverged for row in calibration.rows):
         return calibration
-    return Calibration(
-        tuple(msgspec.structs.replace(row, fresh=False, diverged=False, low_reports=0) for row in calibration.rows)
-    )
+    return Calibration(tuple(msgspec.structs.replace(row, fresh=False, diverged=False) for row in calibration.rows))
 
 
 def get_factor(estimator: Estimator, model: str, counter: str) -> float:

@@ -19,7 +19,15 @@ from tenfold.meter.counters import (
     measure_messages,
     measure_with_media,
 )
-from tenfold.meter.estimators import MIN_GROWTH, Calibration, Estimator, ModelCalibration, correct_by_ratio, get_factor
+from tenfold.meter.estimators import (
+    MIN_GROWTH,
+    MIN_SLOPE,
+    Calibration,
+    Estimator,
+    ModelCalibration,
+    correct_by_ratio,
+    get_factor,
+)
 from tenfold.meter.media_counts import NO_MEDIA, MediaTokens
 from tenfold.record.token_reading import Evidence, Reading, ReadingSource
 from tenfold.view.fold import View
@@ -107,10 +115,15 @@ def _read_by_ratio(estimate: int, row: ModelCalibration | None, factor: float, w
     if row is None:
         return Reading(int(estimate * factor), "estimated", window, factor, 0, estimate)
     hidden, last = row.measure_hidden(factor), row.last_estimate + row.last_overhead
-    reported = row.last_reported if row.is_recent else 0
-    tokens, correction = correct_by_ratio(
-        reported, last if row.is_credible else 0, estimate, factor=factor, hidden=hidden
-    )
+    reported, is_credible = row.last_reported if row.fresh else 0, row.is_credible
+    if row.diverged and row.recent_reports:  # what is hidden comes and goes: the newest report is read as it is
+        last, reported = row.recent_reports[-1]
+        hidden, is_credible = 0, reported >= MIN_SLOPE * last
+    tokens, correction = correct_by_ratio(reported, last if is_credible else 0, estimate, factor=factor, hidden=hidden)
+    line = row.find_highest_line(factor, window)
+    if line is not None and (row.diverged or line[0] + line[1] * estimate > tokens):
+        hidden, correction = int(line[0]), line[1]
+        tokens = hidden + int(estimate * correction)
     if estimate < last:  # the request shrank (tools were removed), so the older count is no lower bound
         tokens = hidden + int(estimate * correction)
     return Reading(tokens, "reported" if row.fresh else "estimated", window, correction, hidden, estimate)

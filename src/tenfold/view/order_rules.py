@@ -276,8 +276,19 @@ class EmptyMessageRule:
             return
         last = len(request.messages) - 1
         for index, message in enumerate(request.messages):
-            if not message.parts and not (index == last and message.role == "assistant"):
+            may_be_empty = (index == last and message.role == "assistant") or _has_only_settings(
+                message, request.profile
+            )
+            if not message.parts and not may_be_empty:
                 yield index, f"this {message.role} message has no content; leave it out, or fill it"
+
+
+def _has_only_settings(message: Message, profile: Profile) -> bool:
+    """Whether a system message holds settings and no words. Anthropic takes such a one anywhere in the list."""
+    native = message.native
+    if native is None or native.format != profile.wire or profile.midlist_system != "before_assistant":
+        return False
+    return message.role == "system" and not message.parts and b'"output_config"' in native.body
 
 
 class AlternationRule:
@@ -310,7 +321,12 @@ class SystemPlacementRule:
             leading = leading and message.role == "system"
             after = request.messages[index + 1].role if index + 1 < len(request.messages) else "assistant"
             fits = request.profile.midlist_system == "before_assistant" and after == "assistant"
-            if message.role == "system" and not leading and not fits:
+            if (
+                message.role == "system"
+                and not leading
+                and not fits
+                and not _has_only_settings(message, request.profile)
+            ):
                 yield (
                     index,
                     "a system message stands in the middle of the list; send it as system prompt or user message",

@@ -226,6 +226,8 @@ def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
     if not collected.blocks:
         return []
     role = "assistant" if batch[0].message.role == "assistant" else "user"
+    if all(each.message.role == "system" and each.own_native is not None for each in batch):
+        role = "system"
     if len(collected.blocks) == 1 and not collected.natives:
         only_block = splice.parse_object(collected.blocks[0]) or {}
         if set(only_block) == {"type", "text"} and splice.parse_string(only_block["type"]) == "text":

@@ -51,6 +51,7 @@ AdjustmentKind = Literal[
     "compaction_dropped",
     "call_made",
     "system_folded",
+    "system_moved",
     "error_flag_in_text",
     "empty_text_dropped",
     "empty_message_dropped",
@@ -189,7 +190,7 @@ class Ledger:
             return self._is_source_foreign
         return not self.profile.is_own_format(message.native.format)
 
-    def leaves_out(self, message: Message, part: OpaquePart) -> bool:
+    def is_left_out(self, message: Message, part: OpaquePart) -> bool:
         """Whether a part is not sent, since only another provider can read it."""
         return part.bound_wire != self.profile.wire if part.bound_wire else self.is_foreign(message)
 
@@ -295,7 +296,7 @@ class OutgoingMessage:
 
     def render_opaque(self, part: OpaquePart) -> list[bytes]:
         """Returns the bytes of a part, none if it is another provider's and left out, which is recorded."""
-        if not self.ledger.leaves_out(self.message, part):
+        if not self.ledger.is_left_out(self.message, part):
             return [part.raw]
         if part.bound_wire:
             self.note("compaction_dropped", f"only {part.bound_wire} can read what it compacted into this part")

@@ -102,9 +102,10 @@ class ListEncoding:
         batches = batch_messages(
             messages,
             wire.name,
-            ledger.leaves_out,
+            ledger.is_left_out,
             join_results=wire.profile.results == "next_message",
             join_answers=not wire.profile.calls_after_answer,
+            move_system=wire.profile.midlist_system == "before_assistant",
         )
         for batch in batches:
             self._add_batch([messages[at] for at in batch.indices], tuple([start + at for at in batch.indices]), batch)
@@ -113,6 +114,8 @@ class ListEncoding:
     def _add_batch(self, messages: Sequence[Message], indices: tuple[int, ...], batch: EncodingBatch) -> None:
         profile, ledger, items = self._wire.profile, self.ledger, self._items
         first, index, exact = messages[0], indices[0], batch.exact
+        if first.role == "system" and any(index < at for item in items[-1:] for at in item.indices):
+            ledger.note("system_moved", index, "a system message is sent after the user messages that follow it")
         if exact is not None:
             for message in messages:
                 ledger.register_message(message)

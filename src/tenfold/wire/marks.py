@@ -116,6 +116,11 @@ HARNESS_PATTERNS: tuple[HarnessPattern, ...] = (
         "to repeat anything.]",
         "adk-utils-go: the continuation after a summary",
     ),
+    HarnessPattern(
+        "The conversation was compacted. The user's current request is: `",
+        "Continue working.",
+        "the same, in its document",
+    ),
     HarnessPattern(_SUMMARY_START, _SUMMARY_END, "Tenfold: a summary that no store vouches for"),
     HarnessPattern(STEP_PREFIX, "", "Tenfold: the line of a step"),
     HarnessPattern("[Summary] ", "", "Tenfold: the line of a step, preset blocks"),
@@ -128,6 +133,7 @@ SUMMARY_PATTERNS: tuple[HarnessPattern, ...] = (
     HarnessPattern(
         "[Previous conversation summary]", "[End of summary - conversation continues below]", "adk-utils-go"
     ),
+    HarnessPattern("Previous conversation summary", "", "the same, in its document"),
     HarnessPattern("This session is being continued from a previous conversation", "", "Claude Code"),
     HarnessPattern("Another language model started to solve this problem and produced a summary", "", "Codex"),
     HarnessPattern("The conversation history before this point was compacted into", "</summary>", "pi"),

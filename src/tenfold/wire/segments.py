@@ -205,17 +205,20 @@ def join_native_bytes(natives: Sequence[NativeBytes]) -> bytes:
 def batch_messages(
     messages: Sequence[Message],
     wire: str,
-    leaves_out: Callable[[Message, OpaquePart], bool],
+    is_left_out: Callable[[Message, OpaquePart], bool],
     *,
     join_results: bool,
     join_answers: bool,
+    move_system: bool = False,
 ) -> list[EncodingBatch]:
     """Groups the messages that make one native message each.
 
     With `join_results`, the results of a step are put into one message as soon as one of them was changed, for
     providers that want all results in the next message. With `join_answers`, the same is done with tool calls and the
-    answers around them, for providers that want a call right after a user message or a result. What `leaves_out` says
-    of a part is not sent, so it does not separate what stands around it.
+    answers around them, for providers that want a call right after a user message or a result. A part
+    that `is_left_out` is not sent, so it does not separate what stands around it. With `move_system`, a system message
+    of this wire comes after the user messages and results that follow it, for providers that take it only before an
+    answer or last. Those that then stand together make one message.
     """
     out: list[EncodingBatch] = []
     position = 0
@@ -239,8 +242,33 @@ def batch_messages(
         else:
             out.append(EncodingBatch(indices, exact))
         position = end
-    out = _join_answers(messages, out, leaves_out) if join_answers else out
-    return _join_results(messages, out, wire) if join_results else out
+    out = _join_answers(messages, out, is_left_out) if join_answers else out
+    out = _join_results(messages, out, wire) if join_results else out
+    return _move_system(messages, out, wire) if move_system else out
+
+
+def _move_system(messages: Sequence[Message], batches: list[EncodingBatch], wire: str) -> list[EncodingBatch]:
+    out: list[EncodingBatch] = []
+    moved: list[EncodingBatch] = []
+    for batch in [*batches, None]:
+        first = messages[batch.indices[0]] if batch is not None else None
+        if batch is not None and first is not None and _is_native_system(first, wire):
+            moved.append(batch)
+            continue
+        if moved and (first is None or first.role == "assistant"):
+            indices = tuple(index for each in moved for index in each.indices)
+            out.append(moved[0] if len(moved) == 1 else EncodingBatch(indices, None))
+            moved = []
+        if batch is not None:
+            out.append(batch)
+    return out
+
+
+def _is_native_system(message: Message, wire: str) -> bool:
+    """Whether a message is a system message with words. One with settings alone is taken anywhere."""
+    return bool(
+        message.role == "system" and message.parts and message.native is not None and message.native.format == wire
+    )
 
 
 def can_divide(messages: Sequence[Message], at: int) -> bool:
@@ -275,13 +303,13 @@ def is_same_native(before: Message, native: NativeBytes | None, wire: str) -> bo
 
 
 def _join_answers(
-    messages: Sequence[Message], batches: list[EncodingBatch], leaves_out: Callable[[Message, OpaquePart], bool]
+    messages: Sequence[Message], batches: list[EncodingBatch], is_left_out: Callable[[Message, OpaquePart], bool]
 ) -> list[EncodingBatch]:
     out: list[EncodingBatch] = []
     run: list[EncodingBatch] = []
     for batch in batches:
         first = messages[batch.indices[0]]
-        if first.role == "assistant" or (run and batch.exact is None and _is_blank(first, leaves_out)):
+        if first.role == "assistant" or (run and batch.exact is None and _is_blank(first, is_left_out)):
             run.append(batch)
         else:
             out.extend((*_join_run(messages, run), batch))
@@ -299,11 +327,11 @@ def _join_run(messages: Sequence[Message], run: list[EncodingBatch]) -> list[Enc
     return [EncodingBatch(indices, None), *(batch for batch in run if batch not in answers)]
 
 
-def _is_blank(message: Message, leaves_out: Callable[[Message, OpaquePart], bool]) -> bool:
+def _is_blank(message: Message, is_left_out: Callable[[Message, OpaquePart], bool]) -> bool:
     """Whether nothing is sent of a message, so that it does not separate those around it."""
     if message.role == "system":
         return not get_text(message).strip()
-    return all(leaves_out(message, p) if isinstance(p, OpaquePart) else p == Text("") for p in message.parts)
+    return all(is_left_out(message, p) if isinstance(p, OpaquePart) else p == Text("") for p in message.parts)
 
 
 def _join_results(messages: Sequence[Message], batches: list[EncodingBatch], wire: str) -> list[EncodingBatch]:
