@@ -73,7 +73,7 @@ def open_cli_store(path: str | None, *, create: bool = False, busy_seconds: floa
         store.close()
 
 
-def open_session(
+def open_session(  # noqa: PLR0913 - all but the first two have a usual value
     store: Store,
     row: SessionRow,
     *,

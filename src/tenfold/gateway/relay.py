@@ -67,7 +67,7 @@ class Relay:
         """Handles one request."""
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
-        record = RequestRecord(scope["method"], scope["path"])
+        record = RequestRecord(scope["method"], scope["path"], is_shadow=self._settings.shadow)
         tenant = digest_credentials(headers, scope["query_string"].decode("latin-1"))
         refusal = self._find_refusal(headers, tenant)
         if refusal is not None:
@@ -397,6 +397,7 @@ def _describe(record: RequestRecord) -> RawHeaders:
     out: RawHeaders = []
     if record.session:
         out.append((b"x-tenfold-session", record.session.encode()))
+    if record.tokens_before:  # they are not known yet where the request was sent on first
         out.append((b"x-tenfold-tokens", f"{record.tokens_before}->{record.tokens_after}".encode()))
     if record.bypass:
         out.append((b"x-tenfold-bypass", record.bypass.encode("latin-1", "replace")))
