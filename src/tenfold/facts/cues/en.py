@@ -18,7 +18,8 @@ CUES = InstructionCues(
     standing=(
         "always", "never", "from now on", "from here on", "going forward", "from today on", "whenever", "^every time",
         "^each time", "every time you", "each time you", "at all times", "under no circumstances", "at no point",
-        "in every case", "in any case", "as a rule", "by default", "without exception", "until i say", "until further notice",
+        "in every case", "in any case", "as a rule", "by default", "without exception", "until i say",
+        "until further notice",
         "unless i say", "unless i ask", "unless i tell", "in (?:general", "future)", "critical rule", "permanently",
         "hard rule", "one rule", "the rule is", "remember to", "if you encounter", "if you run into", "if you hit",
         "if in doubt", "when in doubt",
