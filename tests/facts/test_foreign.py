@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenfold.facts.demonstrations import strip_examples
+from tenfold.facts.instructions import extract_instructions
 from tenfold.record.message import Message
 from tests.summarize.making import get_fact_texts, get_facts, make_answer, make_call, make_result, make_run, make_user
 
@@ -103,3 +104,41 @@ def test_examples_that_do_not_end_are_the_users_words(line: str) -> None:
     """Looking for the end of each of them would take minutes."""
     text = line * 20_000 + "mend plum.py"
     assert strip_examples(text) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ("at the end of each step always run the tests.", "at the end of each step always run the tests."),
+        ("At least once a day: never merge without a review.", "At least once a day: never merge without a review."),
+        ("At no point touch the folder vendor/.", "At no point touch the folder vendor/."),
+        ("import only from the standard library. Never add a dependency.", "Never add a dependency."),
+        ("import statements always go at the top.", "import statements always go at the top."),
+        ("No. Always use tabs.", "Always use tabs."),
+        ("> can I use pip?\nNo. Never install packages.", "Never install packages."),
+        ("> Always use spaces.\nNever use spaces, I said.", "Never use spaces, I said."),
+    ],
+)
+def test_words_that_begin_like_a_log_or_code_are_the_user_s_own(words: str, rule: str) -> None:
+    rules = [fact.text for fact in extract_instructions(4, words, first=False) if fact.kind == "rule"]
+    assert any(text.endswith(rule) for text in rules), rules
+    assert not any("spaces." in text and "said" not in text for text in rules)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "at Object.<anonymous> (/srv/app.js:10:5) always retry",
+        "at run (/srv/app.js:10:5) never",
+        "at com.shop.Cart.add(Cart.java:12) must always hold",
+        "at async /srv/app.js:3:1 must never happen",
+        'import { always } from "never"',
+        "import java.util.List;",
+        "import os, never, always",
+        "import numpy as always",
+        'import "fmt"',
+    ],
+)
+def test_a_line_of_a_trace_or_of_code_sets_no_rule(line: str) -> None:
+    facts = extract_instructions(4, f"It fails with this:\n{line}\nCan you look?", first=False)
+    assert [fact.text for fact in facts if fact.kind == "rule"] == []

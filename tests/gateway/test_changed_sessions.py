@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
 
 from tenfold.cli.main import run
 from tenfold.store.location import open_store
+from tests.gateway.conversations import Talk
 from tests.gateway.serving import build_script, fill, serve_gateway
 from tests.llm.loopback import Loopback
 from tests.presets.hosts import HOSTS
@@ -32,4 +36,37 @@ def test_an_undo_by_command_is_heeded_by_the_next_request(tmp_path: Path) -> Non
         last = upstream.requests[-1]
     assert "tenfold-summary" not in last.prompt
     assert len(last.body["messages"]) > hidden
+    store.close()
+
+
+def test_an_undo_reaches_the_branch_on_which_the_client_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "store.db"
+    store = open_store(file)
+    with (
+        Loopback(script=build_script(tools_until=0)) as upstream,
+        serve_gateway(upstream.url, store=store, window=16_000, summary_model="none") as gateway,
+    ):
+        talk = Talk("chat")
+        talk.add_user("Look at all parts.")
+        talk.add_steps(3, 250)
+        talk.send(gateway.url)
+        other = talk.copy()
+        other.add_steps(1, 250)
+        other.send(gateway.url)
+        talk.add_user("No, look at these parts.")  # the client went back
+        while not any("tenfold-summary" in got.prompt for got in upstream.requests):
+            talk.add_steps(1, 250)
+            talk.send(gateway.url)
+        assert run(["undo", "last", "--store", str(file), "--branch", "fork-9"]) == 2
+        assert "there are: fork-1, main" in capsys.readouterr().err
+        assert run(["undo", "last", "--store", str(file)]) == 0
+        assert "on the branch fork-1 (the session has fork-1, main)" in capsys.readouterr().out
+        talk.add_steps(1, 250)
+        talk.send(gateway.url)
+        assert "tenfold-summary" not in upstream.requests[-1].prompt
+        assert run(["undo", "last", "--store", str(file), "--branch", "main"]) == 2, "nothing is compacted there"
+    assert run(["show", "last", "--store", str(file), "--all", "--json"]) == 0
+    assert "No, look at these parts." in json.dumps(json.loads(capsys.readouterr().out.splitlines()[-1]))
     store.close()

@@ -128,6 +128,7 @@ def test_upstreams_are_given_for_all_apis_or_for_one() -> None:
             "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent",
         ),
         ("http://h:1", "openai-chat", "/v1/chat/completions", "http://h:1/v1/chat/completions"),
+        ("https://h", "openai-chat", "/chat/completions", "https://h/chat/completions"),
         ("https://h/api/v1/", "openai-chat", "/v1/chat/completions", "https://h/api/v1/chat/completions"),
         ("https://h/api/v3", "openai-chat", "/chat/completions", "https://h/api/v3/chat/completions"),
     ],

@@ -45,7 +45,7 @@ def test_a_program_has_its_input_its_output_and_its_exit_code(tmp_path: Path) ->
     assert ran.returncode == 7, ran.stderr
     assert ran.stdout == "200 typed\n"
     line = ran.stderr.splitlines()[-1]
-    assert line.startswith("tenfold: 1 requests; 0 compactions; 0 of ")
+    assert line.startswith("tenfold: 1 request; 0 compactions; 0 of ")
     assert "inspect it: tenfold show gateway-" in line
     assert len(upstream.requests) == 1
     assert upstream.requests[0].headers["authorization"] == f"Bearer {SECRET}"
@@ -62,6 +62,15 @@ def test_the_log_is_a_file_without_secrets_and_the_session_can_be_shown(tmp_path
     shown = subprocess.run(command, env=build_environment(tmp_path), capture_output=True, text=True, check=False)
     assert shown.returncode == 0
     assert "go on" in shown.stdout
+
+
+def test_a_shadow_says_what_would_have_been(tmp_path: Path) -> None:
+    with Loopback(script=build_script()) as upstream:
+        ran = wrap(tmp_path, "--shadow", sys.executable, "-c", CALL, OPENAI_BASE_URL=f"{upstream.url}/v1")
+    line = ran.stderr.splitlines()[-1]
+    assert line.startswith("tenfold: shadow, nothing was changed; 1 request; 0 compactions; 0 of ")
+    assert " tokens would have been saved (0%)" in line
+    assert "; shadow, forwarded as it came, would have been; tokens " in (tmp_path / "wrap.log").read_text("utf-8")
 
 
 def test_options_of_the_program_are_its_own(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def test_a_path_is_only_a_name_that_no_entry_has(store: Store, name: str) -> Non
     tools = SessionTools(store)
     assert "no entry" in tools.read(name) or "needs the argument" in tools.read(name)
     assert "no entry" in tools.expand(name) or "needs the argument" in tools.expand(name)
+    assert "recall_" not in tools.read(name), "the tools have other names here"
     if name:
         with pytest.raises(NotFoundError):
             tools.report_status(name)

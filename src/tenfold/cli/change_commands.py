@@ -20,9 +20,10 @@ from tenfold.cli.store_access import (
 )
 from tenfold.config.settings import load_settings
 from tenfold.errors import NotFoundError, UsageError
-from tenfold.store.base import Store
+from tenfold.session import Session
+from tenfold.store.base import LocatedEntry, Store
 from tenfold.store.ids import get_current_time
-from tenfold.store.lookup import find_session
+from tenfold.store.lookup import find_session, list_heads
 from tenfold.text.terminal_safe import strip_controls
 
 EntryArgument = Annotated[
@@ -40,22 +41,37 @@ def register(app: typer.Typer) -> None:
 
 
 def undo(
-    session: SessionArgument, *, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False
+    session: SessionArgument,
+    *,
+    branch: Annotated[
+        str, typer.Option(metavar="NAME", help="The branch. Default: the one that was written to last.")
+    ] = "",
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
 ) -> None:
-    """Undoes the newest compaction: the model sees again what it saw before. Nothing is lost either way."""
+    """Undoes the newest compaction: the model sees again what it saw before. Nothing is lost either way.
+
+    A session in which the gateway saw the client go back and go on differently has branches, such as main and fork-1.
+    """
     with open_cli_store(store) as place:
         row = find_session(place, session, namespace=namespace)
-        opened_session = open_session(place, row, namespace=namespace, config=load_settings())
+        heads = list_heads(place, row.info.id, namespace=namespace)
+        if branch and branch not in heads:
+            raise NotFoundError(f"the session has no branch {branch!r}; there are: {', '.join(heads)}")
+        branch = branch or heads[0]
+        opened_session = open_session(place, row, namespace=namespace, config=load_settings(), head=branch)
         before = opened_session.take_reading()
         block = opened_session.undo()
         after = opened_session.take_reading()
     if json:
         sizes = {"tokens_before": before.estimate, "tokens_after": after.estimate}
-        record = {"session": row.info.id, "undone": block, **sizes}
+        record = {"session": row.info.id, "branch": branch, "undone": block, **sizes}
         print_json(msgspec.json.encode(record))
     else:
         sizes_text = f"{after.tokens:,} tokens again, instead of {before.tokens:,}"
-        show(f"undone: block {format_id(block)}; the view has {sizes_text}")
+        where = f" on the branch {branch} (the session has {', '.join(heads)})" if len(heads) > 1 else ""
+        show(f"undone: block {format_id(block)}{where}; the view has {sizes_text}")
 
 
 def pin(
@@ -75,7 +91,7 @@ def unpin(
 def _set_pin(entry: str, store: str | None, namespace: str, *, on: bool, json: bool) -> None:
     with open_cli_store(store) as place:
         location = place.locate(namespace, entry)
-        session = open_session(place, find_session(place, location.session, namespace=namespace), namespace=namespace)
+        session = _open_branch_with(place, location, namespace)
         if not on and location.position not in session.view.state.pins:
             raise UsageError(f"entry {location.entry.id} is not pinned; `tenfold show` marks those that are")
         id_ = session.pin(location.entry.id, on=on)
@@ -83,6 +99,16 @@ def _set_pin(entry: str, store: str | None, namespace: str, *, on: bool, json: b
         print_json(msgspec.json.encode({"session": location.session, "entry": id_, "pinned": on}))
     else:
         show(f"{'pinned' if on else 'unpinned'}: {format_id(id_)}")
+
+
+def _open_branch_with(store: Store, location: LocatedEntry, namespace: str) -> Session:
+    """Opens the branch with an entry that was written to last."""
+    row = find_session(store, location.session, namespace=namespace)
+    heads = list_heads(store, row.info.id, namespace=namespace)
+    opened = (open_session(store, row, namespace=namespace, head=head) for head in heads)
+    at, id_ = location.position, location.entry.id
+    holding = (each for each in opened if each.view.path.length > at and each.view.path.get_entry(at).id == id_)
+    return next(holding, None) or open_session(store, row, namespace=namespace)
 
 
 def purge(

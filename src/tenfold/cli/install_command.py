@@ -54,7 +54,8 @@ def install(
     if dry_run:
         for change in changes:
             show(sanitize(change.render()).rstrip("\n"))
-        show(f"{len(changes)} files would be changed" if changes else "nothing would be changed")
+        files = "1 file" if len(changes) == 1 else f"{len(changes)} files"
+        show(f"{files} would be changed" if changes else "nothing would be changed")
         return
     planned_changes.apply_changes(changes)
     if uninstall:

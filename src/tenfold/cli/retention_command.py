@@ -16,6 +16,7 @@ from tenfold.errors import UsageError
 from tenfold.store.base import MEMORY_LOCATION, Store
 from tenfold.store.ids import get_current_time
 from tenfold.store.location import get_default_location
+from tenfold.store.lookup import list_heads
 from tenfold.store.retention import ExpiredSession, RetentionRule, choose_expired, find_last_use, parse_age, parse_size
 from tenfold.text.terminal_safe import to_one_line
 
@@ -95,7 +96,8 @@ def _choose(
 
 
 def _has_pins(store: Store, expired: ExpiredSession, namespace: str) -> bool:
-    return bool(open_session(store, expired.row, namespace=namespace).view.state.pins)
+    heads = list_heads(store, expired.row.info.id, namespace=namespace)
+    return any(open_session(store, expired.row, namespace=namespace, head=head).view.state.pins for head in heads)
 
 
 def _show_expired(expired: list[ExpiredSession], *, dry_run: bool) -> None:

@@ -118,9 +118,9 @@ def _print_heading(row: SessionRow, session: Session, sizes: _SessionSizes, bloc
     info, counter = row.info, session.policy.counter.name
     in_view = sizes.reading.estimate
     share = f", {in_view / sizes.tokens:.1%}" if sizes.tokens else ""
-    model = f", model {to_one_line(info.model, 60)}" if info.model else ""
+    origin = (info.format, sanitize(info.file), f"model {to_one_line(info.model, 60)}" if info.model else "")
     show(f"session {info.id}", style="bold")
-    show(f"{info.format}, {sanitize(info.file)}{model}")
+    show(", ".join(filter(None, origin)))
     show(
         f"{sizes.messages:,} messages, {sizes.tokens:,} tokens by {counter}; the model sees "
         f"{sum(1 for _ in session.view.get_visible_messages()):,} messages, {in_view:,} tokens{share}"

@@ -17,6 +17,7 @@ from tenfold.meter.counters import choose_counter
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, Store
 from tenfold.store.location import get_default_location, open_store
+from tenfold.store.lookup import list_heads
 from tenfold.store.sqlite import BUSY_SECONDS
 
 NO_MODELS = SummaryModels()
@@ -72,7 +73,7 @@ def open_cli_store(path: str | None, *, create: bool = False, busy_seconds: floa
         store.close()
 
 
-def open_session(
+def open_session(  # noqa: PLR0913 - all but the first two have a usual value
     store: Store,
     row: SessionRow,
     *,
@@ -80,9 +81,11 @@ def open_session(
     config: Config = DEFAULT_CONFIG,
     policy: str = "",
     models: SummaryModels = NO_MODELS,
+    head: str = "",
 ) -> Session:
     """Opens a session with a policy that counts tokens for the session's model.
 
+    `head` is the branch, "" the one that was written to last: there the client is.
     `policy` names a policy of the settings in `config`, "" the configured one. Models named on the command line come
     before those of the settings.
     """
@@ -92,6 +95,7 @@ def open_session(
     models = models.resolve(session_policy.summary.models, agent_model, remedy)
     if models.summary_models:
         session_policy = replace(session_policy, summary=replace(session_policy.summary, models=models.summary_models))
-    place, archive = SessionAddress(store, row.info.id, namespace), config.load_archive(policy)
+    head = head or list_heads(store, row.info.id, namespace=namespace)[0]
+    place, archive = SessionAddress(store, row.info.id, namespace, head), config.load_archive(policy)
     answerer = models.answerer.with_extensions(config.load_extensions(policy))
     return Session(place, session_policy, model=agent_model, answerer=answerer, archive=archive)

@@ -94,25 +94,32 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
             overlay_client(command, routes, environ=os.environ, folder=Path.cwd()) as run,
         ):
             code = run_foreground((program, *run.command[1:]), run.environ)
-        print_note(describe_totals(routes.sum_totals(), log), style="")  # all requests have ended by now
+        print_note(
+            describe_totals(routes.sum_totals(), log, is_shadow=settings.shadow), style=""
+        )  # all requests have ended by now
     return code
 
 
-def describe_totals(totals: Totals, log: Path) -> str:
-    """Returns the line that is printed at the end."""
+def describe_totals(totals: Totals, log: Path, *, is_shadow: bool = False) -> str:
+    """Returns the line that is printed at the end. With `is_shadow` it says what would have been saved."""
     if not totals.requests:
         return f"tenfold: no request came through the gateway; its log: {log}"
-    parts = [f"{totals.requests} requests", f"{totals.compactions} compactions"]
+    parts = [_count(totals.requests, "request"), _count(totals.compactions, "compaction")]
+    would = "would have been " if is_shadow else ""
     saved = totals.tokens_before - totals.tokens_after
     share = round(100 * saved / totals.tokens_before) if totals.tokens_before else 0
-    parts.append(f"{saved:,} of {totals.tokens_before:,} tokens saved ({share}%)")
+    parts.append(f"{saved:,} of {totals.tokens_before:,} tokens {would}saved ({share}%)")
     if totals.dollars_saved:
-        parts.append(f"${totals.dollars_saved:.2f} saved")
+        parts.append(f"${totals.dollars_saved:.2f} {would}saved")
     if totals.bypasses:
         parts.append(f"{totals.bypasses} forwarded as they came, see {log}")
     main = max(totals.sessions, key=lambda id_: totals.sessions[id_], default="")
     parts.append(f"inspect it: tenfold show {main}" if main else f"nothing was stored, see {log}")
-    return f"tenfold: {'; '.join(parts)}"
+    return f"tenfold: {'shadow, nothing was changed; ' if is_shadow else ''}{'; '.join(parts)}"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def run_foreground(command: Sequence[str], environ: Any) -> int:  # noqa: ANN401 - any mapping of strings

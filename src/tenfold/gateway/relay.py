@@ -67,7 +67,7 @@ class Relay:
         """Handles one request."""
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
-        record = RequestRecord(scope["method"], scope["path"])
+        record = RequestRecord(scope["method"], scope["path"], is_shadow=self._settings.shadow)
         tenant = digest_credentials(headers, scope["query_string"].decode("latin-1"))
         refusal = self._find_refusal(headers, tenant)
         if refusal is not None:
@@ -226,7 +226,9 @@ class Relay:
         headers = [(n, v) for n, v in incoming.raw_headers if n.decode("latin-1").lower() not in left_out]
         if is_call:  # the usage is read while it passes
             headers.append((b"accept-encoding", b"identity"))
-        extensions = {"timeout": self._client.timeout.as_dict()}
+        extensions: dict[str, Any] = {"timeout": self._client.timeout.as_dict()}
+        if url.isascii():  # what the client wrote, which httpx would write its own way
+            extensions["target"] = b"/" + url.encode().split(b"/", 3)[3]
         # Not by the client, which adds headers of its own.
         request = httpx.Request(incoming.method, url, headers=headers, content=body, extensions=extensions)
         try:
@@ -395,6 +397,7 @@ def _describe(record: RequestRecord) -> RawHeaders:
     out: RawHeaders = []
     if record.session:
         out.append((b"x-tenfold-session", record.session.encode()))
+    if record.tokens_before:  # they are not known yet where the request was sent on first
         out.append((b"x-tenfold-tokens", f"{record.tokens_before}->{record.tokens_after}".encode()))
     if record.bypass:
         out.append((b"x-tenfold-bypass", record.bypass.encode("latin-1", "replace")))

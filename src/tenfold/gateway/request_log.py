@@ -21,6 +21,7 @@ class RequestRecord(Struct):
     provider counts as far as that is known. `dollars_saved` counts what was left out at the price of input that is read
     from a cache, the lowest there is. `own_seconds` is the time that the gateway itself took. `bypass` says why the
     request was forwarded as it came, although it is a call to a model. `is_cut` says that the response ended early.
+    With `is_shadow` nothing was changed, and the numbers are those that would have been.
     """
 
     method: str
@@ -39,6 +40,7 @@ class RequestRecord(Struct):
     bypass: str = ""
     recall_calls: int = 0
     is_cut: bool = False
+    is_shadow: bool = False
 
     def get_attributes(self) -> dict[str, str | int | float]:
         """Returns what a span of the request holds."""
@@ -62,6 +64,8 @@ class RequestRecord(Struct):
         parts = [what, f"status {self.status or '-'}"]
         if self.session:
             parts.append(f"session {self.session}")
+        if self.is_shadow:
+            parts.append("shadow, forwarded as it came, would have been")
         if self.tokens_before:
             parts.append(f"tokens {self.tokens_before} -> {self.tokens_after}")
         if self.dollars_saved:

@@ -40,6 +40,8 @@ class Upstreams(Struct, frozen=True):
     def build_url(self, wire: str, path: str, query: str = "") -> str:
         """Returns the address for a request's path, without what the client has before the version.
 
+        A missing version is added only at a provider's own address: elsewhere there may be none.
+
         Upstreams().build_url("openai-chat", "/my/prefix/v1/chat/completions")
         # https://api.openai.com/v1/chat/completions
         """
@@ -48,13 +50,18 @@ class Upstreams(Struct, frozen=True):
         rest = path[version.start() :] if version is not None else path
         if version is not None and base.endswith(f"/{version[1]}"):
             base = base[: -len(version[1]) - 1]
-        elif version is None and not urlsplit(base).path:  # a base with a path is all that stands before the rest
-            rest = f"/{'v1beta' if wire == 'gemini' else 'v1'}{rest}"
+        elif version is None and base in _OWN_VERSIONS and path.startswith(_RESOURCES):
+            rest = f"/{_OWN_VERSIONS[base]}{rest}"
         return f"{base}{rest}" + (f"?{query}" if query else "")
 
     def has_own_address(self, wire: str) -> bool:
         """Whether the provider's own address is used, so that its other models are there as well."""
         return self.get_base(wire) == Upstreams().get_base(wire)
+
+
+_OWN_VERSIONS = {Upstreams().anthropic: "v1", Upstreams().gemini: "v1beta"}
+_RESOURCES = ("/messages", "/models")
+"""What stands behind the version in the requests of clients that leave it to the address."""
 
 
 def parse_upstreams(values: Iterable[str]) -> dict[str, str]:

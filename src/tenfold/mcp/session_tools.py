@@ -14,7 +14,7 @@ from tenfold.recall.expand import find_entry_id
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
-from tenfold.store.lookup import LAST, find_session
+from tenfold.store.lookup import LAST, find_session, list_heads
 from tenfold.text.terminal_safe import sanitize, to_one_line
 
 ANSWER_CAP = 4_000
@@ -53,7 +53,7 @@ class SessionTools:
         """Reads one message exactly as it was, with `around` messages before and after it."""
         row = self._find_named(session)
         if row is not None:  # the line about the next part then names the id, which needs no session
-            entry = find_entry_id(self._store, self._namespace, row.info.id, entry)
+            entry = find_entry_id(self._store, self._namespace, row.info.id, entry, head=self._find_head(row))
         return self._open_recall(row).handle(READ, {"entry": entry, "around": around, "part": part})
 
     def expand(self, block: str, session: str = "", part: int = 1) -> str:
@@ -110,12 +110,19 @@ class SessionTools:
 
     def _open_session(self, row: SessionRow) -> Session:
         policy = self._config.build_policy(choose_counter(row.info.model or None).counter)
-        return Session(SessionAddress(self._store, row.info.id, self._namespace), policy, model=row.info.model)
+        place = SessionAddress(self._store, row.info.id, self._namespace, self._find_head(row))
+        return Session(place, policy, model=row.info.model)
+
+    def _find_head(self, row: SessionRow) -> str:
+        """Finds the branch that was written to last."""
+        return list_heads(self._store, row.info.id, namespace=self._namespace)[0]
 
     def _open_recall(self, row: SessionRow | None) -> RecallTools:
         count = choose_counter((row.info.model if row is not None else "") or None).counter.count
-        session = row.info.id if row is not None else ""
-        return RecallTools(self._store, self._namespace, session, count=count, cap=ANSWER_CAP, prefix="")
+        if row is None:
+            return RecallTools(self._store, self._namespace, "", count=count, cap=ANSWER_CAP, prefix="")
+        place, head = row.info.id, self._find_head(row)
+        return RecallTools(self._store, self._namespace, place, count=count, cap=ANSWER_CAP, prefix="", head=head)
 
     def _list_sessions(self) -> str:
         rows = self._store.list_sessions(self._namespace)

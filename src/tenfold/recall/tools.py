@@ -84,17 +84,17 @@ class RecallTools:
         name, arguments = replace_surrogates((name, dict(arguments)))  # a model may write half of an emoji
         if name not in _DESCRIPTIONS:
             return f"there is no tool {name!r}; there are {', '.join(_DESCRIPTIONS)}"
-        key = _DESCRIPTIONS[name][0]
+        key, shown_name = _DESCRIPTIONS[name][0], self._prefix + name.removeprefix("recall_")
         value = arguments.get(key)
         if name == READ and isinstance(value, int):
             value = str(value)
         if not isinstance(value, str) or not value.strip():
-            return f"{name} needs the argument {key!r}, a string"
+            return f"{shown_name} needs the argument {key!r}, a string"
         if name == SEARCH:
             return self.search(value) or f"nothing in this conversation holds {value!r}"
         around = arguments.get("around", 0)
         if not isinstance(around, int) or around < 0:
-            return f"{name}: 'around' is a number of messages, and not {around!r}"
+            return f"{shown_name}: 'around' is a number of messages, and not {around!r}"
         try:
             text = self._expand(value.strip(), min(around, sys.maxsize // 2))
         except NotFoundError as exc:
@@ -102,11 +102,10 @@ class RecallTools:
         parts = self._split_text(text)
         number = arguments.get("part", 1)
         if not isinstance(number, int) or not 1 <= number <= len(parts):
-            return f"{name}: 'part' is a number from 1 to {len(parts)}, and not {number!r}"
+            return f"{shown_name}: 'part' is a number from 1 to {len(parts)}, and not {number!r}"
         if len(parts) == 1:
             return parts[0]
         named = f'{key}="{value}"' + (f", around={around}" if around else "")
-        shown_name = self._prefix + name.removeprefix("recall_")
         more = f"; {shown_name}({named}, part={number + 1}) goes on" if number < len(parts) else ""
         return f"{parts[number - 1]}\n[part {number} of {len(parts)}{more}]"
 

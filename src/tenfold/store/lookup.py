@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenfold.errors import NotFoundError
-from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
+from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, SessionRow, Store
 
 LAST = "last"
 """Stands for the newest session."""
@@ -24,3 +24,9 @@ def find_session(store: Store, beginning: str, *, namespace: str = DEFAULT_NAMES
     raise NotFoundError(
         f"{what} an id that begins with {beginning!r}; `tenfold sessions` lists them, `last` is the newest"
     )
+
+
+def list_heads(store: Store, session: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
+    """Lists the branches of a session, the one that was written to last first. A session without entries has "main"."""
+    heads = store.read_heads(namespace, session)
+    return sorted(heads, key=lambda head: heads[head], reverse=True) or [MAIN]  # ids are in the order of time

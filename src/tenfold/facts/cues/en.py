@@ -9,6 +9,7 @@ CUES = InstructionCues(
         "the", "a", "an", "of", "to", "and", "in", "is", "it", "you", "i", "that", "for", "on", "with", "this", "as",
         "are", "be", "was", "have", "not", "but", "or", "at", "by", "from", "we", "they", "if", "my", "your", "our",
         "me", "has", "can", "will", "there", "so", "what", "when", "do", "did", "which", "one", "all", "would",
+        "no", "always", "never",
     ),
     lead=(
         "please", "and", "but", "so", "also", "just", "then", "again", "oh", "ok", "okay", "and please", "but please",
@@ -16,8 +17,9 @@ CUES = InstructionCues(
     ),
     standing=(
         "always", "never", "from now on", "from here on", "going forward", "from today on", "whenever", "^every time",
-        "^each time", "every time you", "each time you", "at all times", "under no circumstances", "in every case",
-        "in any case", "as a rule", "by default", "without exception", "until i say", "until further notice",
+        "^each time", "every time you", "each time you", "at all times", "under no circumstances", "at no point",
+        "in every case", "in any case", "as a rule", "by default", "without exception", "until i say",
+        "until further notice",
         "unless i say", "unless i ask", "unless i tell", "in (?:general", "future)", "critical rule", "permanently",
         "hard rule", "one rule", "the rule is", "remember to", "if you encounter", "if you run into", "if you hit",
         "if in doubt", "when in doubt",
