@@ -17,7 +17,7 @@ _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[^\s])|(?<=[\u3002\uff01\uff1f])|\n+")
 _LOG_LINE = re.compile(
     r"(?:at\s+(?:async\s+|new\s+)?(?:\S+\s+\(|\S*[.(/\\:<]\S)|File \"|\d{4}-\d\d-\d\d|\d\d:\d\d|\[|\$\s|>\s|\{|\}|<|//"
-    r"|/\*|\*/|#!|import\s+(?:static\s|[{(*\"']|(?:type\s+)?[\w.]+(?:\s*,.*|\s+as\s+.*|\s+from\s+[\"'{].*)?;?\s*$)"
+    r"|/\*|\*/|#!|import\s+(?:static\s|(?:type\s+)?[{(*\"']|(?:type\s+)?[\w.]+(?:\s*,.*|\s+as\s+.*|\s+from\s+[\"'{].*)?;?\s*$)"
     r"|from\s+\S+\s+import"
     r"|(?:const|let|var|def|class|function|return|export|public|private|if|for|while)\b.*[({;:=]\s*$"
     r"|[+-]{1,3}\s?(?:const|let|import|\}|\{)|\w+\([^)]*\);?$|.*;\s*$|[\w.]*(?:Error|Exception):|\"[^\"]+\"\s*:"
