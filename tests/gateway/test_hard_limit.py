@@ -17,7 +17,7 @@ from tests.gateway.conversations import KINDS, Talk, fill_words
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
 from tests.llm.loopback import Got, Loopback, Served
 
-pytestmark = pytest.mark.costly(3)
+pytestmark = pytest.mark.costly(5)
 
 Json = dict[str, Any]
 WINDOW = 16_000

@@ -28,7 +28,7 @@ from tests.gateway.conversations import (
 )
 from tests.gateway.serving import RawUpstream, serve_gateway
 
-pytestmark = pytest.mark.costly(2)
+pytestmark = pytest.mark.costly(3)
 
 Json = dict[str, Any]
 Headers = dict[str, str]
