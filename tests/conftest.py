@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tenfold.formats import ParsedSession
+from tenfold.store.base import Store
+from tenfold.store.location import open_store
 from tests import sessions
 from tests.thorough import is_taken
 
@@ -20,6 +23,14 @@ settings.load_profile("same")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell starts what runs in its background deaf to Ctrl-C, and so would be every command that a test interrupts."""
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    """An empty store in memory."""
+    opened = open_store(":memory:")
+    yield opened
+    opened.close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import httpx
 import pytest
 import zstandard
 
 from tenfold.store.base import Store
-from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, list_sessions, post, read_marks
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
 
@@ -41,13 +40,6 @@ PACKERS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "zstd of two frames": ("zstd", lambda data: zstandard.compress(data[:100]) + zstandard.compress(data[100:])),
     "one in the other": ("gzip, zstd", lambda data: zstandard.compress(gzip.compress(data))),
 }
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    opened = open_store(":memory:")
-    yield opened
-    opened.close()
 
 
 @pytest.mark.parametrize("packer", PACKERS)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
 from tenfold.store.base import Store
-from tenfold.store.location import open_store
 from tests.gateway.conversations import KINDS, Talk, fill_words
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
 from tests.llm.loopback import Got, Loopback, Served
@@ -22,13 +21,6 @@ pytestmark = pytest.mark.costly(5)
 Json = dict[str, Any]
 WINDOW = 16_000
 KEY = "sk-only-for-this-server-0123456789abcdef"
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    opened = open_store(":memory:")
-    yield opened
-    opened.close()
 
 
 GARBAGE = "I cannot help with that. " * 3

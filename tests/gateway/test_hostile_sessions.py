@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
-from tenfold.store.location import open_store
 from tests.gateway.conversations import KINDS, Talk, find_marks, read_stored
 from tests.gateway.serving import RawUpstream, serve_gateway
 
@@ -28,13 +27,6 @@ class Place:
         self.sent |= set(talk.marks)
         assert talk.send(self.url).status_code == 200
         return set(find_marks(self.upstream.requests[-1].body.decode()))
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    opened = open_store(":memory:")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +65,6 @@ class StatefulProvider:
 @pytest.fixture
 def provider() -> StatefulProvider:
     return StatefulProvider()
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    opened = open_store(":memory:")
-    yield opened
-    opened.close()
 
 
 class ChainedClient:

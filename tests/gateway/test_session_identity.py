@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,6 @@ pytestmark = pytest.mark.costly(3)
 Json = dict[str, Any]
 Headers = dict[str, str]
 WINDOW = 16_000
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    opened = open_store(":memory:")
-    yield opened
-    opened.close()
 
 
 def once(*talks: Talk) -> Counter[str]:

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from tenfold.cli.main import run
 from tenfold.gateway.application import Gateway
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.store.base import Store
-from tenfold.store.location import open_store
 from tests.clients.real_clients import find_program
 from tests.installer.serving import serve_application
 from tests.llm.loopback import Got, Loopback, Served
@@ -29,13 +28,6 @@ STEPS = 40
 WINDOW = 32_000
 LINE = " ".join(f"word{number}" for number in range(100))
 Json = dict[str, Any]
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    opened = open_store(":memory:")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

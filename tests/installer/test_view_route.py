@@ -17,7 +17,6 @@ import pytest
 from tenfold.gateway.application import Gateway
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.store.base import Store
-from tenfold.store.location import open_store
 from tenfold.wire import get_wire
 from tests.installer.serving import serve_application
 
@@ -34,13 +33,6 @@ def build_steps(count: int) -> list[Json]:
         out.append({"role": "assistant", "content": f"Step {number}.", "tool_calls": [call]})
         out.append({"role": "tool", "tool_call_id": f"c{number}", "content": f"part {number}: {WORDS}"})
     return out
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    opened = open_store(":memory:")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

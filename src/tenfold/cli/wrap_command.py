@@ -94,9 +94,8 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
             overlay_client(command, routes, environ=os.environ, folder=Path.cwd()) as run,
         ):
             code = run_foreground((program, *run.command[1:]), run.environ)
-        print_note(
-            describe_totals(routes.sum_totals(), log, is_shadow=settings.shadow), style=""
-        )  # all requests have ended by now
+        totals = routes.sum_totals()  # all requests have ended by now
+        print_note(describe_totals(totals, log, is_shadow=settings.shadow), style="")
     return code
 
 
