@@ -99,6 +99,10 @@ EXPLAINED = {
         "what people said before they tell of tools, each with 60 characters or more, and count what has no line. "
         "Refusals and plans are told in what the provider counts. Random words are a summary under no policy."
     ),
+    "unanswered-results": (
+        "Results that the model has not answered yet stay whole under `tenfold`, up to half of the limit or a quarter "
+        "of an explicit target. Where a plan needs no summary, the facts stand before them, under all policies."
+    ),
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""
 

@@ -23,8 +23,8 @@ from tenfold.engine.model_breaker import explain_early_call, explain_pause
 from tenfold.meter.counters import measure_messages
 from tenfold.meter.estimators import expire_reports
 from tenfold.meter.reading import Reading, build_plain_reading, build_reading
+from tenfold.plan import long_messages
 from tenfold.plan.draft import Draft, itemize_least, start_draft
-from tenfold.plan.long_messages import count_shortenable_tokens, shorten_newest_outputs, shorten_request
 from tenfold.plan.pipeline import Plan
 from tenfold.plan.recent_tail import count_entries_since
 from tenfold.plan.stages.cut import CutAtStage
@@ -141,12 +141,14 @@ def decide_case(
 def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     """Runs the policy's stages down to the target, or to the least size where that is larger."""
     call, target = case.call, case.decision.target
-    draft = shorten_request(case.draft, case.request_budget, call.recall)
+    draft = long_messages.shorten_request(case.draft, case.request_budget, call.recall)
+    if case.policy.can_shorten:
+        draft = long_messages.keep_unanswered_step(draft, case.unanswered_budget)
     goal = build_goal(draft, case.policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
     if case.token_factor is not None:
         goal = replace(goal, token_factor=case.token_factor)
-    if case.policy.can_shorten and case.decision.need == "hard":
-        draft = shorten_newest_outputs(draft, case.decision.limit, goal)
+    if case.policy.can_shorten and call.to is None:
+        draft = long_messages.shorten_unanswered_outputs(draft, case.unanswered_budget, goal)
     plan = fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
     return replace(plan, tokens_before=case.draft.tokens)  # what shortening the request saves counts as well
 
@@ -408,7 +410,7 @@ def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limit
     least = sum(itemize_least(draft).values())
     is_hard = call.demand == "overflow" or (limits is not None and reading.tokens > limits.hard)
     if policy.can_shorten or is_hard:
-        least -= count_shortenable_tokens(draft)
+        least -= long_messages.count_shortenable_tokens(draft)
     decision = decide(
         reading,
         with_immediate_trigger(limits, reading) if limits is not None and too_many else limits,
@@ -434,12 +436,15 @@ def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limit
 def find_limits(draft: Draft, measured: Measured) -> Limits | None:
     """Returns the limits that the decision is made by, None where the window is unknown.
 
-    The floor of the estimator `ratio` is only what no count sees. The parts known to be fixed come on top of it,
-    corrected like everything else.
+    A step that stays whole because it is not answered yet raises the target, up to four fifths of the trigger.
+    The floor of the estimator `ratio` is only what no count sees. The parts known to be fixed come on top of it.
     """
-    policy, call, reading = measured.policy, measured.call, measured.reading
+    policy, call, reading, limits = measured.policy, measured.call, measured.reading, measured.limits
+    step = reading.convert_part(long_messages.count_unanswered_tokens(draft)) if policy.can_shorten else 0
+    if limits is not None and 0 < step <= limits.hard // 2:
+        return replace(limits, target=max(limits.target, min(limits.target + step, limits.soft * 4 // 5)))
     if reading.window is None or policy.estimator.kind != "ratio":
-        return measured.limits
+        return limits
     parts = itemize_least(draft)
     floor = reading.floor + round(reading.slope * (parts.get("given apart", 0) + parts.get("system prompt", 0)))
     return policy.get_limits(reading.window, output_reserve=call.output_reserve, floor=floor)

@@ -99,6 +99,14 @@ class CompactionCase(Struct, frozen=True):
         others = sum(least.values()) - least.get(CURRENT_REQUEST, 0) - least["summary"]
         return min(int(self.decision.target * self.policy.shares.request), (self.decision.target - others) // 2)
 
+    @property
+    def unanswered_budget(self) -> int:
+        """The tokens that the newest step may take whole while it is not answered yet.
+
+        That is half of the limit. With an explicit target, which nothing may exceed, it is a quarter of the target.
+        """
+        return self.decision.limit // 2 if self.call.to is None else self.decision.target // 4
+
     def is_worth_a_block(self, plan: Plan) -> bool:
         """Whether a plan changes anything, and saves what a Block must save: above the hard limit, to get below it."""
         saved = plan.tokens_before - plan.tokens_after

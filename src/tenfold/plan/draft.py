@@ -276,6 +276,19 @@ def start_draft(
     return Draft(view, tuple(pieces), rest, floor, measure_visible, measure_messages, protected)
 
 
+def find_unanswered_step(draft: Draft) -> int | None:
+    """Returns the index of the newest step, None if an answer follows its results or nothing in it is a result.
+
+    Words of a user may follow: those that were typed while the tool ran.
+    """
+    for index in reversed(range(len(draft.pieces))):
+        shown = draft.pieces[index].get_visible_messages()
+        if any(s.message.role == "assistant" for s in shown):
+            is_step = all(s.is_original for s in shown) and any(s.message.role == "tool" for s in shown)
+            return index if is_step else None
+    return None
+
+
 def itemize_least(draft: Draft) -> dict[str, int]:
     """Returns what no compaction can go below, as items with their tokens.
 

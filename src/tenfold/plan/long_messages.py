@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tenfold.plan.draft import Draft, Goal, RecallMode
-from tenfold.plan.protected import CURRENT_REQUEST
+from tenfold.plan.draft import Draft, Goal, RecallMode, find_unanswered_step
+from tenfold.plan.protected import CURRENT_REQUEST, UNANSWERED_STEP
 from tenfold.plan.stages.outputs import TruncateOutputsStage
 from tenfold.plan.stubs import cut_request, render_hint_for
 from tenfold.record.entry import get_message
@@ -57,13 +57,33 @@ def shorten_request(draft: Draft, budget: int, recall: RecallMode) -> Draft:
     return draft
 
 
-def shorten_newest_outputs(draft: Draft, limit: int, goal: Goal) -> Draft:
-    """Returns the draft with head and tail in place of the newest step's outputs if these take a third of `limit`.
+def count_unanswered_tokens(draft: Draft) -> int:
+    """Counts the tokens of the newest step if no answer follows its results, else 0."""
+    index = find_unanswered_step(draft)
+    return 0 if index is None else draft.pieces[index].tokens
 
-    The model has not acted on them yet. Each says how much is left out and where to read it.
+
+def keep_unanswered_step(draft: Draft, most: int) -> Draft:
+    """Returns the draft in which no stage may change the newest step, if it has at most `most` tokens.
+
+    That holds while no answer follows its results: the model has just asked for them and has not seen them yet.
     """
-    index = max((i for i, piece in enumerate(draft.pieces) if piece.get_visible_messages()), default=-1)
-    if index < 0 or draft.pieces[index].tokens < limit // 3:
+    index = find_unanswered_step(draft)
+    if index is None or draft.pieces[index].tokens > most:
+        return draft
+    piece = draft.pieces[index]
+    keys = {s.key: UNANSWERED_STEP for s in piece.get_visible_messages()}
+    draft = replace(draft, protected=keys | draft.protected)
+    return draft.with_piece(index, replace(piece, protected_reason=piece.protected_reason or UNANSWERED_STEP))
+
+
+def shorten_unanswered_outputs(draft: Draft, most: int, goal: Goal) -> Draft:
+    """Returns the draft with head and tail in place of the outputs of such a step of more than `most` tokens.
+
+    Each says how much is left out and where to read it.
+    """
+    index = find_unanswered_step(draft)
+    if index is None or draft.pieces[index].tokens <= most:
         return draft
     budget = max(goal.target // _NEWEST_SHARE, _MIN_EXCERPT_TOKENS)
     newest = replace(draft, pieces=draft.pieces[index : index + 1])

@@ -13,7 +13,15 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, SizedItem, get_replacement_kind
+from tenfold.plan.draft import (
+    UNWRITTEN_SUMMARY,
+    Draft,
+    DraftPiece,
+    Goal,
+    SizedItem,
+    find_unanswered_step,
+    get_replacement_kind,
+)
 from tenfold.record.block import Substitute
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message
@@ -179,10 +187,14 @@ def _update_item(draft: Draft, sized: SizedItem, shorten: Callable[[Message], Me
 
 
 def with_facts(plan: Plan, budget: int) -> Plan:
-    """Returns the Plan with a budget for a facts section after its newest change. For Plans without a summary."""
+    """Returns the Plan with a budget for a facts section at its newest change. For Plans without a summary.
+
+    The section stands behind what changed, but before a step that is not answered yet: its results stay the last.
+    """
     index = max(i for i, p in enumerate(plan.draft.pieces) if p.is_changed)
-    piece = plan.draft.pieces[index]
-    items = [*piece.get_sized_items(), (Substitute(UNWRITTEN_SUMMARY), budget)]
+    piece, section = plan.draft.pieces[index], (Substitute(UNWRITTEN_SUMMARY), budget)
+    is_unanswered = index == find_unanswered_step(plan.draft)
+    items = [section, *piece.get_sized_items()] if is_unanswered else [*piece.get_sized_items(), section]
     piece = piece.with_items(items, piece.kind, f"{piece.reason}; with the facts of what was elided")
     draft = plan.draft.with_piece(index, piece)
     goal = replace(plan.goal, facts_budget=budget - plan.goal.summary_overhead)

@@ -11,6 +11,8 @@ from tenfold.wire.marks import is_system_prompt
 
 CURRENT_REQUEST = "current request"
 """The reason for protecting the current request."""
+UNANSWERED_STEP = "not answered yet"
+"""The reason for protecting the newest step while the model has not seen its results."""
 PROVIDER_COMPACTED = "compacted by the provider"
 """The reason for protecting a message in which a provider compacted the conversation itself."""
 
