@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _find_on_this_machine() -> list[FoundSession]:
-    return find_sessions(ClientFolders(os.environ, Path.home()))
+    return find_sessions(ClientFolders(os.environ, Path.home(), print_note))
 
 
 def find(
@@ -179,6 +179,8 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
             record = undo_applied(found, backups, force=force)
             _report(found, json=json, said=f"undone: {found.path} is what it was", undone=record.block)
             return ExitCode.OK
+        if found.refusal:
+            raise UsageError(found.refusal)
         models, config = parse_models(model or (), base_url), settings()
         arguments = CompactArguments(
             to, None, policy, config, models, "none", None, False, None, False, False, json, namespace
