@@ -59,7 +59,7 @@ def install(
         return
     planned_changes.apply_changes(changes)
     if uninstall:
-        planned_changes.remove_empty_folder(setup.folder)
+        planned_changes.remove_made_folders(setup, changes)
     for change in changes:
         kept = f", before: {change.path.name}{planned_changes.BACKUP_SUFFIX}" if change.backup else ""
         show(f"{'removed' if change.after is None else 'wrote'} {sanitize(str(change.path))}{kept}")
