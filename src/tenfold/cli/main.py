@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -33,6 +35,7 @@ from tenfold.cli import (
 from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
+_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 _EXIT_CODES = (
     "Exit codes: 0 the command succeeded, also if there was nothing to compact; 2 an argument is wrong; 3 a file "
     "cannot be read; 4 the store or the work failed; 130 you interrupted it."
@@ -65,6 +68,10 @@ for module in (
     eval_commands,
 ):
     module.register(app)
+for each in (app, *(group.typer_instance for group in app.registered_groups)):
+    for command in each.registered_commands if each is not None else ():
+        # Typer keeps the line ends of a docstring, whatever the width of the terminal.
+        command.help = _LINE_END.sub(" ", inspect.getdoc(command.callback) or "")
 
 # Releases of typer keep the base class of argument errors in different places, so it is found by its name.
 _ArgumentError: type[Exception] = next(
