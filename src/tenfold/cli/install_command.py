@@ -30,7 +30,8 @@ def register(app: typer.Typer) -> None:
 
 def install(
     client: Annotated[
-        Literal["claude-code", "codex", "opencode", "pi"], typer.Argument(metavar="CLIENT", help="The agent.")
+        Literal["claude-code", "codex", "opencode", "pi"],
+        typer.Argument(metavar="CLIENT", help="The agent: claude-code, codex, opencode or pi."),
     ],
     *,
     uninstall: Annotated[bool, typer.Option("--uninstall", help="Remove what was installed.")] = False,

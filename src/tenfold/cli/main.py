@@ -127,8 +127,10 @@ def run(arguments: list[str]) -> int:
         return _print_error(str(exc), ExitCode.BAD_INPUT)
     except (BrokenPipeError, SystemExit):  # typer turns a pipe closed by its reader into an exit
         return _ignore_closed_pipe()
-    except (TenfoldError, OSError) as exc:
+    except TenfoldError as exc:
         return _print_error(str(exc), ExitCode.FAILED)
+    except OSError as exc:
+        return _print_error(_explain_os_error(exc), ExitCode.FAILED)
     except _ArgumentError as exc:
         return _report_misuse(exc)
 
@@ -153,8 +155,17 @@ def _report_misuse(exc: BaseException) -> int:
     """
     sentence = exc.format_message() if isinstance(exc, typer.BadParameter) else str(getattr(exc, "message", exc))
     if sentence:
-        _print_error(f"{sentence.rstrip('.')}; see `tenfold --help` or `tenfold COMMAND --help`", ExitCode.USAGE)
+        said = " ".join(sentence.replace("Value error, ", "").split()).rstrip(".")
+        command = getattr(getattr(exc, "ctx", None), "command_path", "tenfold")
+        _print_error(f"{said}; see `{command} --help`", ExitCode.USAGE)
     return ExitCode.USAGE
+
+
+def _explain_os_error(exc: OSError) -> str:
+    """Says which file or folder the system refused, and why."""
+    if exc.filename is None:
+        return str(exc)
+    return f"{os.fsdecode(exc.filename)}: {exc.strerror or exc}; check the path, its permissions and the free space"
 
 
 def _print_error(text: str, code: int) -> int:

@@ -84,6 +84,8 @@ def read_file(path: str | Path, *, format: str | None = None, skip_damaged: bool
     """
     try:
         data = Path(path).read_bytes()
+    except IsADirectoryError as exc:
+        raise BadInput(f"{path} is a folder; name the session files in it") from exc
     except OSError as exc:
         raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
     return read_data(data, file=str(path), format=format, skip_damaged=skip_damaged)
