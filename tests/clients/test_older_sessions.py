@@ -173,6 +173,15 @@ def test_nothing_is_written_into_a_task_of_cline(tenfold: Cli, home: Path) -> No
     assert read_tree(home) == before
 
 
+def test_a_task_that_cline_goes_on_with_as_a_session_is_listed_once(tenfold: Cli, home: Path) -> None:
+    write_task(home / ".config/Code" / EXTENSION)
+    messages = [{"id": "m1", "role": "user", "content": [{"type": "text", "text": "Look at the quokka."}]}]
+    document = {"version": 1, "sessionId": TASK, "messages": messages}
+    path = write(home / ".cline/data/sessions" / TASK / f"{TASK}.messages.json", document)
+    (found,) = tenfold.run_ok("find", "--json").objects
+    assert (found["path"], found["resume"]) == (str(path), ["cline", "--id", TASK])
+
+
 def test_what_cannot_be_read_is_named_and_the_rest_is_listed(tenfold: Cli, home: Path) -> None:
     write_task(home / ".config/Code" / EXTENSION)
     database = home / ".local/share/opencode/opencode.db"

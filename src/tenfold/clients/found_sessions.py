@@ -86,9 +86,10 @@ def find_sessions(folders: ClientFolders) -> list[FoundSession]:
         *_find_files(folders, "codex", folders.find_codex(), _describe_codex),
         *_find_files(folders, "pi", folders.find_pi(), _describe_pi),
         *_find_files(folders, "gemini-cli", folders.find_gemini_cli(), _describe_gemini_cli),
-        *_find_files(folders, "cline", folders.find_cline(), _describe_cline),
-        *_find_files(folders, "cline", folders.find_cline_tasks(), _TaskDescriber()),
     ]
+    sessions = list(_find_files(folders, "cline", folders.find_cline(), _describe_cline))
+    tasks = _find_files(folders, "cline", folders.find_cline_tasks(), _TaskDescriber())
+    found += _join_older(sessions, tasks)
     rows: list[FoundSession] = []
     for database in folders.find_opencode():
         try:
@@ -97,10 +98,15 @@ def find_sessions(folders: ClientFolders) -> list[FoundSession]:
             folders.report_problem(f"{exc}: it is left out")
             continue
         rows += [FoundSession("opencode", r.id, database, r.updated * 1000, r.directory, r.title) for r in listed]
-    known = {row.id for row in rows}  # what a database has taken over stays in its file as well
     files = _find_files(folders, "opencode", folders.find_opencode_files(), _describe_opencode_file)
-    found += [*rows, *(each for each in files if each.id not in known)]
+    found += _join_older(rows, files)
     return sorted(found, key=lambda each: each.modified, reverse=True)
+
+
+def _join_older(present: list[FoundSession], older: Iterable[FoundSession]) -> list[FoundSession]:
+    """Adds a client's sessions of earlier versions, without those that it has taken over: their files stay."""
+    known = {each.id for each in present}
+    return [*present, *(each for each in older if each.id not in known)]
 
 
 def choose_session(found: Iterable[FoundSession], beginning: str) -> FoundSession:
