@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,15 @@ def test_a_bare_call_shows_the_help_and_versions_are_told(tmp_path: Path) -> Non
     assert bare.returncode == 2
     assert b"Usage: tenfold" in bare.stdout + bare.stderr
     assert run("--version").stdout.strip().startswith(b"tenfold 0.")
+
+
+def test_a_paragraph_of_help_is_wrapped_by_the_terminal_alone(tenfold: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Typer keeps the line ends of a docstring, which came between those of a narrower terminal."""
+    monkeypatch.setenv("COLUMNS", "400")
+    for command in (["wrap"], ["apply"], ["eval", "quality"]):
+        lines = [line.strip() for line in tenfold.run_ok(*command, "--help").out.splitlines()]
+        end = next(at for at, line in enumerate(lines) if "Arguments" in line)
+        assert not any(one and other for one, other in pairwise(lines[:end])), lines[:end]
 
 
 @pytest.mark.parametrize("command", [None, *sorted(c.name or "" for c in app.registered_commands)])

@@ -262,19 +262,24 @@ def test_opencode_database(tenfold: Cli, home: Path) -> None:
     assert list(sqlite3.connect(path).iterdump()) == before
 
 
+OPENCODE_TABLES = (
+    "CREATE TABLE session (id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT, title TEXT, version TEXT,"
+    " time_updated INTEGER, time_archived INTEGER);"
+    "CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER,"
+    " data TEXT);"
+    "CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER,"
+    " time_updated INTEGER, data TEXT);"
+)
+"""The tables and columns of opencode's database that are used."""
+
+
 def write_opencode(path: Path, *, steps: int) -> None:
     """A database as opencode 1.18 writes it, with the tables and columns that are used."""
     path.parent.mkdir(parents=True)
     with sqlite3.connect(path) as database:
-        database.executescript(
-            "CREATE TABLE session (id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT, title TEXT, version TEXT,"
-            " time_updated INTEGER, time_archived INTEGER);"
-            "CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER,"
-            " data TEXT);"
-            "CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER,"
-            " time_updated INTEGER, data TEXT);"
-            "INSERT INTO session VALUES ('ses_1', NULL, '/w', 'Counting', '1.18.33', 1795720797414, NULL);"
-        )
+        database.executescript(OPENCODE_TABLES)
+        about = ("ses_1", None, "/w", "Counting", "1.18.33", 1_795_720_797_414, None)
+        database.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?)", about)
         for number in range(steps + 1):
             time = 1_795_720_791_000 + number
             info: Json = {"role": "assistant", "time": {"created": time}, "modelID": "m", "providerID": "p"}

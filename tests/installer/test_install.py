@@ -88,6 +88,44 @@ def test_without_settings_it_makes_them_and_takes_them_away(client: str, home: P
     assert read_tree(home) == {}
 
 
+def list_folders(home: Path) -> set[str]:
+    return {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_dir()}
+
+
+@pytest.mark.parametrize("client", PLACES)
+@pytest.mark.parametrize("had_settings", [False, True])
+def test_folders_that_it_made_go_and_others_stay(client: str, home: Path, *, had_settings: bool) -> None:
+    if had_settings:
+        write_settings(home, client)
+    (home / ".config" / "empty").mkdir(parents=True)
+    before = list_folders(home)
+    assert run(["install", client]) == 0
+    assert list_folders(home) > before or (client, had_settings) == ("codex", True)
+    assert run(["install", client]) == 0
+    assert run(["install", client, "--uninstall"]) == 0
+    assert list_folders(home) == before
+
+
+@pytest.mark.parametrize("folder", [".pi/agent/extensions", ".config/opencode/plugin", ".claude/tenfold", ".codex"])
+def test_an_empty_folder_of_the_user_stays(folder: str, home: Path) -> None:
+    (home / folder).mkdir(parents=True)
+    before = list_folders(home)
+    for client in PLACES:
+        assert run(["install", client]) == 0
+    for client in PLACES:
+        assert run(["install", client, "--uninstall"]) == 0
+    assert list_folders(home) == before
+    assert read_tree(home) == {}
+
+
+def test_a_folder_that_it_made_stays_with_what_a_client_has_put_there(home: Path) -> None:
+    assert run(["install", "pi"]) == 0
+    (home / ".pi" / "agent" / "auth.json").write_text("{}", "utf-8")
+    assert run(["install", "pi", "--uninstall"]) == 0
+    assert read_tree(home) == {".pi/agent/auth.json": b"{}"}
+    assert list_folders(home) == {".pi", ".pi/agent"}
+
+
 @pytest.mark.parametrize("client", ["claude-code", "codex", "opencode"])
 def test_what_the_user_changes_after_the_installation_stays_when_it_is_removed(client: str, home: Path) -> None:
     path = write_settings(home, client)

@@ -33,6 +33,7 @@ from tenfold.record.message import Message, Text, Thinking, ToolCall, ToolResult
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES
+from tenfold.wire.fingerprint import fingerprint_message
 from tests.presets.making_blocks import (
     COUNTER,
     FILLER,
@@ -229,6 +230,53 @@ def test_what_a_loop_says_twice_is_appended_as_often_as_it_was_said() -> None:
     recorder.record(AgentStart("run-2"))
     recorder.record(AgentEnd("run-2", said))
     assert len(session.view.get_messages()) == 10, "a run that has ended and goes on says the same once more"
+
+
+@pytest.mark.spec("blocks.D13")
+@pytest.mark.parametrize("wire", ["", *sorted(WIRES)])
+@pytest.mark.parametrize("prompt", [[], [make_system_message("You are Ada.")]])
+def test_a_loop_that_ends_with_the_whole_history_appends_its_own_messages(wire: str, prompt: list[Message]) -> None:
+    """A host keeps one list, and gives all of it where the design has the messages of the loop."""
+    session = make_session([])
+    recorder = SessionRecorder(session)
+    first, second = make_failed_steps(), make_loop(2, start=1)
+    recorder.record(AgentStart("run-1"))
+    if wire:
+        send_encoded(session, wire, [*prompt, *first], "run-1")
+    recorder.record(AgentEnd("run-1", (*prompt, *first)))
+    before = session.view.get_messages()
+    recorder.record(AgentStart("run-2"))
+    if wire:
+        send_encoded(session, wire, [*prompt, *first, *second], "run-2")
+    recorder.record(AgentEnd("run-2", (*prompt, *first, *second, make_reply("Done."))))
+    said = [fingerprint_message(m.message) for m in get_loop_records(session)[1].messages]
+    assert said == [fingerprint_message(m) for m in (*second, make_reply("Done."))]
+    assert len(session.view.get_messages()) == len(before) + len(second) + 1
+
+
+@pytest.mark.spec("blocks.D13")
+def test_a_loop_that_ends_with_the_whole_view_appends_its_own_messages_alone() -> None:
+    session = make_session([])
+    recorder = SessionRecorder(session)
+    recorder.record(AgentStart("run-1"))
+    recorder.record(AgentEnd("run-1", tuple(make_loop(20, lines=60))))
+    assert session.compact(window=WINDOW * 2).status == "compacted"
+    sent, second = session.view.get_messages(), make_loop(2, start=30)
+    recorder.record(AgentStart("run-2"))
+    recorder.record(AgentEnd("run-2", (*sent, *second)))
+    assert session.view.get_messages() == [*sent, *second]
+
+
+@pytest.mark.spec("blocks.D13")
+def test_a_loop_that_says_what_an_earlier_one_said_is_appended_whole() -> None:
+    """As long as nothing tells them apart, a list is taken for the loop's own, so that nothing is lost."""
+    session = make_session([])
+    recorder = SessionRecorder(session)
+    said = (make_user_message("go"), make_reply("ok"))
+    for run in ("run-1", "run-2"):
+        recorder.record(AgentStart(run))
+        recorder.record(AgentEnd(run, said))
+    assert session.view.get_messages() == [*said, *said]
 
 
 @pytest.mark.spec("blocks.D14")

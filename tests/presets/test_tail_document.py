@@ -220,6 +220,10 @@ def test_an_unknown_event_and_a_wrong_signature_are_refused_at_registration() ->
         hooks.on(None)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=re.escape("no event is called ['settled']: did you mean 'settled'?")):
         hooks.on(["settled"])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"no event is called 'unknown'\. There are: agent_end, auto_"):
+        hooks.get_handlers("unknown")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=re.escape("no event is called ['settled']")):
+        hooks.get_handlers(["settled"])  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"takes \(event, ctx\) or \(event\), and takes_three"):
 
         @hooks.on("session_compact")
@@ -448,6 +452,18 @@ def test_a_stated_size_is_that_of_the_entry_in_event_and_result() -> None:
     face.compact(CompactOptions(on_complete=results.append))
     assert face.run_compaction_sync()
     assert [each.tokens_before for each in results] == [88]
+
+
+@pytest.mark.spec("tail.A38")
+@pytest.mark.parametrize("tokens", ["x", "77", 7.5, None, True, -1])
+def test_a_stated_size_that_is_no_count_is_refused(tokens: object) -> None:
+    """It became the session's own estimate, and nobody was told."""
+    manager = make_agent(make_exchanges(6), window=200_000).session_manager
+    start = next(e.id for e in manager.get_branch() if get_message(e) == make_user("Please do part 3."))
+    length = len(manager.get_branch())
+    with pytest.raises(UsageError, match=r"`tokens_before` is a number of tokens, 0 or more, and not "):
+        manager.append_compaction(summary="All done.", first_kept_entry_id=start, tokens_before=tokens)  # type: ignore[arg-type]
+    assert len(manager.get_branch()) == length
 
 
 @pytest.mark.spec("tail.A21", "tail.A12")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -47,7 +48,12 @@ _IdArgument = Annotated[
     ),
 ]
 _TargetOption = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Compact first: tokens (20000) or a share of the session (10%).")
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Compact first: tokens (20000) or a share of the session (10%). By default the view that an earlier "
+        "compaction left is written.",
+    ),
 ]
 _UndoForceOption = Annotated[
     bool, typer.Option("--force", help="With --undo: also if the client has gone on since; that is kept in a backup.")
@@ -61,8 +67,20 @@ def register(app: typer.Typer) -> None:
     app.command("apply", epilog="Example: tenfold apply 01a2194c --to 10%")(apply)
 
 
-def _find_on_this_machine() -> list[FoundSession]:
-    return find_sessions(ClientFolders(os.environ, Path.home()))
+def _find_on_this_machine(report_problem: Callable[[str], None]) -> list[FoundSession]:
+    return find_sessions(ClientFolders(os.environ, Path.home(), report_problem))
+
+
+@contextmanager
+def _find_with_reasons() -> Iterator[list[FoundSession]]:
+    """Finds the sessions. If none is the one that is sought, it is said which files could not be read."""
+    problems: list[str] = []
+    try:
+        yield _find_on_this_machine(problems.append)
+    except NotFoundError:
+        for problem in problems:
+            print_note(problem)
+        raise
 
 
 def find(
@@ -72,10 +90,11 @@ def find(
 ) -> None:
     """Finds the sessions of Claude Code, Codex, pi, gemini-cli, opencode and cline on this machine, newest first.
 
-    A star marks those of the current folder. `tenfold apply ID` compacts one of them where it lies.
+    A star marks those of the current folder. `tenfold apply ID` compacts one of them where it lies, and `tenfold import
+    ID` stores it, so that it can be searched.
     """
     here = Path.cwd()
-    found = [each for each in _find_on_this_machine() if not only_here or each.is_in(here)]
+    found = [each for each in _find_on_this_machine(print_note) if not only_here or each.is_in(here)]
     if json:
         for each in found:
             record = {"client": each.client, "id": each.id, "path": str(each.path), "modified": each.modified}
@@ -141,7 +160,9 @@ def _read_named(named: str, *, format: str | None, skip_damaged: bool) -> list[P
     path = Path(named)
     if path.exists() or "/" in named or "\\" in named or path.suffix:
         return read_file(path, format=format, skip_damaged=skip_damaged)
-    return _read_found(choose_session(_find_on_this_machine(), named), skip_damaged=skip_damaged)[1]
+    with _find_with_reasons() as found:
+        chosen = choose_session(found, named)
+    return _read_found(chosen, skip_damaged=skip_damaged)[1]
 
 
 def _read_found(found: FoundSession, *, skip_damaged: bool) -> tuple[bytes, list[ParsedSession]]:
@@ -166,8 +187,9 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
 ) -> int:
     """Writes a compacted session into the client it came from, so that the client goes on from there.
 
-    What the client has is kept: the view is added behind it in the client's own way, and a backup is made. Quit the
-    client before. The last line printed is the command that resumes the session.
+    What the client has is kept: the compacted conversation is added behind it in the client's own way, and a backup is
+    made. cline and old sessions of gemini-cli keep no other: there it takes the place of the messages until --undo.
+    Quit the client before. The last line printed is the command that resumes the session.
     """
     location = store or get_default_location()
     if location == MEMORY_LOCATION:
@@ -179,6 +201,8 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
             record = undo_applied(found, backups, force=force)
             _report(found, json=json, said=f"undone: {found.path} is what it was", undone=record.block)
             return ExitCode.OK
+        if found.refusal:
+            raise UsageError(found.refusal)
         models, config = parse_models(model or (), base_url), settings()
         arguments = CompactArguments(
             to, None, policy, config, models, "none", None, False, None, False, False, json, namespace
@@ -213,20 +237,20 @@ def _compact_first(run: CompactRun, session: Session) -> None:
 
 def _choose(store: Store, beginning: str, namespace: str) -> FoundSession:
     """Chooses a client's session by its own id, or by the id that it has in the store."""
-    found = _find_on_this_machine()
-    try:
-        return choose_session(found, beginning)
-    except NotFoundError as exc:
+    with _find_with_reasons() as found:
         try:
-            info = find_session(store, beginning, namespace=namespace).info
-        except NotFoundError:
-            raise exc from None
+            return choose_session(found, beginning)
+        except NotFoundError as exc:
+            try:
+                info = find_session(store, beginning, namespace=namespace).info
+            except NotFoundError:
+                raise exc from None
         own = [each for each in found if each.client == info.format and each.id == info.source_id]
         if not own:
             raise NotFoundError(
                 f"the session {info.id} came from {info.file or 'no file'}, and no client on this machine keeps it: "
                 "`tenfold export` writes it to a file"
-            ) from None
+            )
         return own[0]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tenfold.config.settings import Config
 from tenfold.errors import UsageError
 from tenfold.gateway.upstreams import parse_upstreams
+from tenfold.meter.counters import choose_counter
 
 if TYPE_CHECKING:
     from tenfold.gateway.gateway_settings import GatewaySettings
@@ -37,7 +38,7 @@ SummaryModelOption = Annotated[
     ),
 ]
 GatewayRecallOption = Annotated[
-    str | None,
+    Literal["inside", "none"] | None,
     typer.Option(
         metavar="WHERE", help="`inside` lets the model look up what is hidden, `none` does not. Default: inside."
     ),
@@ -70,7 +71,8 @@ def build_settings(  # noqa: PLR0913 - one parameter per flag
 ) -> GatewaySettings:
     """Builds the settings of a gateway from the flags that both commands have, and from those of one of them.
 
-    Flags that were not given are left to the environment and the settings file. Raises `UsageError` for a wrong one.
+    Flags that were not given are left to the environment and the settings file. Raises `UsageError` for a wrong one,
+    and for a policy that does not exist or cannot be built.
     """
     from tenfold.gateway.gateway_settings import load_gateway_settings  # noqa: PLC0415 - an optional extra
 
@@ -84,4 +86,6 @@ def build_settings(  # noqa: PLR0913 - one parameter per flag
         "namespace": namespace or None,
         **others,
     }
-    return load_gateway_settings(config, flags)
+    settings = load_gateway_settings(config, flags)
+    config.build_policy(choose_counter(None).counter, settings.policy)
+    return settings

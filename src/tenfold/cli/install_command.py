@@ -30,7 +30,8 @@ def register(app: typer.Typer) -> None:
 
 def install(
     client: Annotated[
-        Literal["claude-code", "codex", "opencode", "pi"], typer.Argument(metavar="CLIENT", help="The agent.")
+        Literal["claude-code", "codex", "opencode", "pi"],
+        typer.Argument(metavar="CLIENT", help="The agent: claude-code, codex, opencode or pi."),
     ],
     *,
     uninstall: Annotated[bool, typer.Option("--uninstall", help="Remove what was installed.")] = False,
@@ -59,7 +60,7 @@ def install(
         return
     planned_changes.apply_changes(changes)
     if uninstall:
-        planned_changes.remove_empty_folder(setup.folder)
+        planned_changes.remove_made_folders(setup, changes)
     for change in changes:
         kept = f", before: {change.path.name}{planned_changes.BACKUP_SUFFIX}" if change.backup else ""
         show(f"{'removed' if change.after is None else 'wrote'} {sanitize(str(change.path))}{kept}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -33,6 +35,7 @@ from tenfold.cli import (
 from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
+_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 _EXIT_CODES = (
     "Exit codes: 0 the command succeeded, also if there was nothing to compact; 2 an argument is wrong; 3 a file "
     "cannot be read; 4 the store or the work failed; 130 you interrupted it."
@@ -65,6 +68,10 @@ for module in (
     eval_commands,
 ):
     module.register(app)
+for each in (app, *(group.typer_instance for group in app.registered_groups)):
+    for command in each.registered_commands if each is not None else ():
+        # Typer keeps the line ends of a docstring, whatever the width of the terminal.
+        command.help = _LINE_END.sub(" ", inspect.getdoc(command.callback) or "")
 
 # Releases of typer keep the base class of argument errors in different places, so it is found by its name.
 _ArgumentError: type[Exception] = next(
@@ -120,8 +127,10 @@ def run(arguments: list[str]) -> int:
         return _print_error(str(exc), ExitCode.BAD_INPUT)
     except (BrokenPipeError, SystemExit):  # typer turns a pipe closed by its reader into an exit
         return _ignore_closed_pipe()
-    except (TenfoldError, OSError) as exc:
+    except TenfoldError as exc:
         return _print_error(str(exc), ExitCode.FAILED)
+    except OSError as exc:
+        return _print_error(_explain_os_error(exc), ExitCode.FAILED)
     except _ArgumentError as exc:
         return _report_misuse(exc)
 
@@ -146,8 +155,17 @@ def _report_misuse(exc: BaseException) -> int:
     """
     sentence = exc.format_message() if isinstance(exc, typer.BadParameter) else str(getattr(exc, "message", exc))
     if sentence:
-        _print_error(f"{sentence.rstrip('.')}; see `tenfold --help` or `tenfold COMMAND --help`", ExitCode.USAGE)
+        said = " ".join(sentence.replace("Value error, ", "").split()).rstrip(".")
+        command = getattr(getattr(exc, "ctx", None), "command_path", "tenfold")
+        _print_error(f"{said}; see `{command} --help`", ExitCode.USAGE)
     return ExitCode.USAGE
+
+
+def _explain_os_error(exc: OSError) -> str:
+    """Says which file or folder the system refused, and why."""
+    if exc.filename is None:
+        return str(exc)
+    return f"{os.fsdecode(exc.filename)}: {exc.strerror or exc}; check the path, its permissions and the free space"
 
 
 def _print_error(text: str, code: int) -> int:

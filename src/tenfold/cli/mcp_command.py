@@ -36,7 +36,8 @@ def mcp(
 ) -> None:
     """Serves the stored sessions to MCP clients: search, read, expand, rules, status and compact-preview.
 
-    Nothing can be changed through it, and no other tenant's sessions are seen.
+    A client starts it itself: `tenfold install CLIENT` writes that into its settings. Nothing can be changed through
+    it, and no other tenant's sessions are seen.
     """
     try:
         from tenfold.mcp.mcp_server import run_http, run_stdio  # noqa: PLC0415 - an extra
@@ -48,5 +49,4 @@ def mcp(
         if not http:
             run_stdio(tools)
             return
-        print_note(f"tenfold mcp: http://{host}:{port}/mcp")
-        run_http(tools, host=host, port=port, key=key)
+        run_http(tools, lambda url: print_note(f"tenfold mcp: {url}"), host=host, port=port, key=key)

@@ -56,8 +56,9 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
 ) -> int:
     """Runs a gateway: point an agent's base URL at it, and its requests stay within the model's window.
 
-    The agent needs no change, and its credentials go to the provider as they are. Requests that fit are forwarded as
-    they came. Set TENFOLD_GATEWAY_KEY to require a key, which every address but loopback needs.
+    The base URL is http://127.0.0.1:8787/v1, without /v1 where the agent adds that itself. The agent needs no change,
+    and its credentials go to the provider as they are. Requests that fit are forwarded as they came. Set
+    TENFOLD_GATEWAY_KEY to require a key, which every address but loopback needs.
     """
     with require_gateway():
         from tenfold.gateway import dry_run as dry_runs  # noqa: PLC0415 - an optional extra, and slow to load

@@ -66,6 +66,9 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
 ) -> int:
     """Runs an agent in the foreground, and keeps its requests within the model's window meanwhile.
 
+    The agents known by name are claude, codex, pi, opencode, cline, cn, qwen, kimi, gemini, aider, llm, mini and
+    openhands. Any other works if it reads OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL.
+
     A gateway is started on a free port, and the agent is told its address for this run only, by variables, options or a
     temporary copy of its configuration: what you have configured stays as it is, and an address of your own becomes the
     gateway's upstream. Options for this command come before the agent's name. Its exit code is the agent's.
@@ -75,7 +78,9 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
         from tenfold.gateway.gateway_routes import GatewayRoutes  # noqa: PLC0415 - the same
     program = shutil.which(command[0])
     if program is None:
-        raise UsageError(f"there is no program {command[0]!r}: give the command as you would type it in a shell")
+        raise UsageError(
+            f"there is no program {command[0]!r} that can be run: give the command as you would type it in a shell"
+        )
     config = load_settings()
     settings = build_settings(
         config,

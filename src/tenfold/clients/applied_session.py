@@ -20,6 +20,7 @@ from tenfold.clients.codex_items import add_to_codex
 from tenfold.clients.found_sessions import FoundSession
 from tenfold.clients.gemini_records import add_to_gemini_cli
 from tenfold.clients.opencode_database import read_opencode_session, write_opencode_session
+from tenfold.clients.opencode_files import read_opencode_files
 from tenfold.clients.opencode_messages import add_to_opencode
 from tenfold.clients.pi_entries import add_to_pi
 from tenfold.clients.view_copy import ViewCopy
@@ -51,16 +52,20 @@ class AppliedView(Struct, frozen=True):
 
 def read_found_session(found: FoundSession) -> bytes:
     """Reads a client's session whole: the file, or for opencode the document that its own export prints."""
-    if found.client == "opencode":
-        return read_opencode_session(found.path, found.id)
-    return found.path.read_bytes()
+    if found.client != "opencode":
+        return found.path.read_bytes()
+    is_file = found.path.suffix == ".json"
+    return read_opencode_files(found.path) if is_file else read_opencode_session(found.path, found.id)
 
 
 def apply_view(found: FoundSession, data: bytes, copy: ViewCopy, backups: Path) -> AppliedView:
     """Writes a view into a client's session and returns the record of it. `data` is the session as it was read.
 
-    Raises `UsageError` if the session has changed since, and `OSError` if it cannot be written; it is unchanged then.
+    Raises `UsageError` if the session has changed since or is only read, and `OSError` if it cannot be written; it is
+    unchanged then.
     """
+    if found.refusal:
+        raise UsageError(found.refusal)
     added = _ADDERS[found.client](data, copy)
     if read_found_session(found) != data:
         raise UsageError(f"{found.path} changed while it was read: quit {found.client} and run the command again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ from msgspec import Struct
 
 from tenfold.clients.client_folders import ClientFolders
 from tenfold.clients.opencode_database import list_opencode_sessions
-from tenfold.errors import NotFoundError
+from tenfold.errors import BadInput, NotFoundError
+from tenfold.formats.cline import TASK_FILE
 
 _HEAD_BYTES = 65_536
+_TASK_TEXT = re.compile(r"<task>\s*(.*?)\s*</task>", re.DOTALL)
+_TASK_FOLDER = re.compile(r"# Current Working Directory \((.+?)\) Files")
 _TITLE_LENGTH = 200
 Json = dict[str, Any]
 
@@ -21,8 +25,9 @@ Json = dict[str, Any]
 class FoundSession(Struct, frozen=True):
     """A session of a client on this machine.
 
-    `path` is the file that holds it, for opencode the database. `modified` is in microseconds UTC. `folder` is where
-    the session ran, "" if the file does not say, and `title` its title or first words.
+    `path` is the file that holds it, for opencode the database, before 1.2 the file that describes it. `modified` is in
+    microseconds UTC. `folder` is where the session ran, "" if the file does not say, and `title` its title or first
+    words.
     """
 
     client: str
@@ -34,8 +39,25 @@ class FoundSession(Struct, frozen=True):
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command that resumes the session, to be run in its folder."""
-        return (*_COMMANDS[self.client], self.id)
+        """The command that resumes the session, to be run in its folder. Empty if an editor does that."""
+        return () if self.path.name == TASK_FILE else (*_COMMANDS[self.client], self.id)
+
+    @property
+    def refusal(self) -> str:
+        """Why a view cannot be written into this session, and what to do instead. "" if it can."""
+        if self.path.name == TASK_FILE:
+            return (
+                f"{self.path} is a task of cline before it kept sessions: which of its messages cline leaves out is "
+                "kept elsewhere, by number, so nothing is written there. Open the task once in cline 4 or newer, which "
+                f"goes on with it as a session, and run `tenfold apply {self.id}` again"
+            )
+        if self.client == "opencode" and self.path.suffix == ".json":
+            return (
+                f"{self.path} is of opencode before 1.2, and only read. A newer opencode can take it over: run "
+                f"`tenfold import {self.id}`, `tenfold export` with the id that this prints and --out FILE, and "
+                f"`opencode import FILE`; `tenfold apply {self.id}` works then"
+            )
+        return ""
 
     def is_in(self, folder: Path) -> bool:
         """Returns whether the session ran in this folder."""
@@ -55,26 +77,44 @@ CLIENTS = tuple(_COMMANDS)
 
 
 def find_sessions(folders: ClientFolders) -> list[FoundSession]:
-    """Finds the sessions of all clients, the one changed last first. Files that say nothing are left out."""
+    """Finds the sessions of all clients, the one changed last first. Files that say nothing are left out.
+
+    So is what cannot be read, of which `folders.report_problem` is told.
+    """
     found = [
-        *_find_files("claude-code", folders.find_claude_code(), _describe_claude_code),
-        *_find_files("codex", folders.find_codex(), _describe_codex),
-        *_find_files("pi", folders.find_pi(), _describe_pi),
-        *_find_files("gemini-cli", folders.find_gemini_cli(), _describe_gemini_cli),
-        *_find_files("cline", folders.find_cline(), _describe_cline),
+        *_find_files(folders, "claude-code", folders.find_claude_code(), _describe_claude_code),
+        *_find_files(folders, "codex", folders.find_codex(), _describe_codex),
+        *_find_files(folders, "pi", folders.find_pi(), _describe_pi),
+        *_find_files(folders, "gemini-cli", folders.find_gemini_cli(), _describe_gemini_cli),
     ]
+    sessions = list(_find_files(folders, "cline", folders.find_cline(), _describe_cline))
+    tasks = _find_files(folders, "cline", folders.find_cline_tasks(), _TaskDescriber())
+    found += _join_older(sessions, tasks)
+    rows: list[FoundSession] = []
     for database in folders.find_opencode():
-        rows = list_opencode_sessions(database)
-        found += [FoundSession("opencode", r.id, database, r.updated * 1000, r.directory, r.title) for r in rows]
+        try:
+            listed = list_opencode_sessions(database)
+        except BadInput as exc:
+            folders.report_problem(f"{exc}: it is left out")
+            continue
+        rows += [FoundSession("opencode", r.id, database, r.updated * 1000, r.directory, r.title) for r in listed]
+    files = _find_files(folders, "opencode", folders.find_opencode_files(), _describe_opencode_file)
+    found += _join_older(rows, files)
     return sorted(found, key=lambda each: each.modified, reverse=True)
 
 
+def _join_older(present: list[FoundSession], older: Iterable[FoundSession]) -> list[FoundSession]:
+    """Adds a client's sessions of earlier versions, without those that it has taken over: their files stay."""
+    known = {each.id for each in present}
+    return [*present, *(each for each in older if each.id not in known)]
+
+
 def choose_session(found: Iterable[FoundSession], beginning: str) -> FoundSession:
-    """Chooses the session whose id begins with `beginning`. Raises `NotFoundError` if none or several do.
+    """Chooses the session whose id begins with `beginning`. Raises `NotFoundError` if it is "", or none or several do.
 
     gemini-cli goes on in another file with the same id: the one that `found` lists first, changed last, is meant.
     """
-    matches = [each for each in found if each.id.startswith(beginning)]
+    matches = [each for each in found if beginning and each.id.startswith(beginning)]
     if matches and len({(each.client, each.id) for each in matches}) == 1:
         return matches[0]
     what = "no session of a client has" if not matches else f"{len(matches)} sessions of clients have"
@@ -82,26 +122,32 @@ def choose_session(found: Iterable[FoundSession], beginning: str) -> FoundSessio
 
 
 class _Described(Struct, frozen=True):
-    """What the beginning of a file says about its session."""
+    """What the beginning of a file says about its session. `modified` is 0 where the file's own time tells."""
 
     id: str
     folder: str = ""
     title: str = ""
+    modified: int = 0
 
 
 Describe = Callable[[Path, list[Json]], _Described | None]
 
 
-def _find_files(client: str, paths: Iterable[Path], describe: Describe) -> Iterator[FoundSession]:
+def _find_files(
+    folders: ClientFolders, client: str, paths: Iterable[Path], describe: Describe
+) -> Iterator[FoundSession]:
     for path in paths:
         try:
             modified = path.stat().st_mtime_ns // 1000
             described = describe(path, _read_head(path))
-        except OSError:  # removed meanwhile, or not ours to read
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        except OSError as exc:
+            folders.report_problem(f"{path} is left out ({exc.strerror or exc}): check its permissions")
             continue
         if described is not None and described.id:
             title = " ".join(described.title.split())[:_TITLE_LENGTH]
-            yield FoundSession(client, described.id, path, modified, described.folder, title)
+            yield FoundSession(client, described.id, path, described.modified or modified, described.folder, title)
 
 
 def _read_head(path: Path) -> list[Json]:
@@ -176,3 +222,50 @@ def _describe_cline(path: Path, lines: list[Json]) -> _Described | None:  # noqa
     metadata = about.get("metadata")
     title = metadata.get("title") if isinstance(metadata, dict) else None
     return _Described(id_, str(about.get("cwd") or ""), str(title or about.get("prompt") or ""))
+
+
+class _TaskDescriber:
+    """Describes tasks of cline: by the history that lies beside all of them, else by the first message of each."""
+
+    def __init__(self) -> None:
+        self._histories: dict[Path, dict[str, Json]] = {}
+
+    def __call__(self, path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG002 - they are one long line
+        folder, id_ = path.parents[2], path.parent.name
+        if folder not in self._histories:
+            self._histories[folder] = _read_task_history(folder / "state" / "taskHistory.json")
+        about = self._histories[folder].get(id_, {})
+        text = _read_first_text(path)
+        task, place = _TASK_TEXT.search(text), _TASK_FOLDER.search(text)
+        return _Described(
+            id_,
+            str(about.get("cwdOnTaskInitialization") or (place[1] if place else "")),
+            str(about.get("task") or (task[1] if task else text)),
+        )
+
+
+def _read_task_history(path: Path) -> dict[str, Json]:
+    listed = _parse_or_none(path.read_bytes()) if path.is_file() else None
+    items = listed if isinstance(listed, list) else []
+    return {str(item.get("id")): item for item in items if isinstance(item, dict)}
+
+
+def _read_first_text(path: Path) -> str:
+    """Reads the text of the first message of an array, "" if that is longer than a head."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES).decode(errors="replace").lstrip("\ufeff \t\r\n[")
+    try:
+        first, _ = json.JSONDecoder().raw_decode(head)
+    except (ValueError, RecursionError):
+        return ""
+    return _get_text(first.get("content")) if isinstance(first, dict) else ""
+
+
+def _describe_opencode_file(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - it is one object
+    about = _parse_or_none(path.read_bytes())
+    time = about.get("time") if isinstance(about, dict) else None
+    if not isinstance(about, dict) or about.get("parentID") or (isinstance(time, dict) and time.get("archived")):
+        return None
+    updated = time.get("updated") if isinstance(time, dict) else None
+    modified = updated * 1000 if isinstance(updated, int) else 0
+    return _Described(path.stem, str(about.get("directory") or ""), str(about.get("title") or ""), modified)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tenfold.errors import BadInput, UnknownFormat
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.claude_code import ClaudeCode
+from tenfold.formats.cline import Cline
 from tenfold.formats.codex import Codex
 from tenfold.formats.file_shape import FileShape, inspect_shape
 from tenfold.formats.gemini_cli import GeminiCli
@@ -24,14 +25,6 @@ from tenfold.formats.swe_agent import SweAgent
 from tenfold.formats.tau2 import Tau2
 from tenfold.store.base import SessionInfo
 from tenfold.wire import WIRES, detect_wire
-
-
-def _is_cline(shape: FileShape) -> bool:
-    return (
-        isinstance(shape.members.get("messages"), list)
-        and "sessionId" in shape.members
-        and "projectHash" not in shape.members
-    )
 
 
 def _is_request_log(shape: FileShape) -> bool:
@@ -69,7 +62,7 @@ _ALL_FORMATS: tuple[SessionFormat, ...] = (
     MessageListFormat("openhands-requests", "openai-chat", _is_request_log),
     GeminiCli(),
     Opencode(),
-    MessageListFormat("cline", "anthropic", _is_cline),
+    Cline(),
     *map(_PlainListFormat, WIRES),
 )
 FORMATS: dict[str, SessionFormat] = {reader.name: reader for reader in _ALL_FORMATS}
@@ -91,6 +84,8 @@ def read_file(path: str | Path, *, format: str | None = None, skip_damaged: bool
     """
     try:
         data = Path(path).read_bytes()
+    except IsADirectoryError as exc:
+        raise BadInput(f"{path} is a folder; name the session files in it") from exc
     except OSError as exc:
         raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
     return read_data(data, file=str(path), format=format, skip_damaged=skip_damaged)

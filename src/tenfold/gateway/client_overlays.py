@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ import yaml
 from msgspec import Struct
 
 from tenfold.errors import BadInput
+from tenfold.gateway.lent_folders import ensure_folders
 from tenfold.gateway.wrapped_clients import (
     OTHER_VARIABLES,
     STANDARD_VARIABLES,
@@ -85,13 +86,15 @@ def overlay_client(
         return
     named = {".".join(map(str, at)): url for at, url in changes.items()}
     variables |= {client.place_variables[place]: named[place] for place in named if place in client.place_variables}
-    with tempfile.TemporaryDirectory(prefix="tenfold-wrap-", ignore_cleanup_errors=True) as temporary:
+    own_folder = tempfile.TemporaryDirectory(prefix="tenfold-wrap-", ignore_cleanup_errors=True)
+    with ExitStack() as lent, own_folder as temporary:
         place = Path(temporary)
         text = _write_document(source, document, changes) if client.delivery in _COPIES else ""
         options: tuple[str, ...] = ()
         match client.delivery:
             case "folder":
-                _link_folder(source.folder, place, source.path.name, client.state)
+                lent.enter_context(ensure_folders([source.folder / name for name in client.state]))
+                _link_folder(source.folder, place, source.path.name)
                 _write_private(place / source.path.name, text)
                 variables[client.handle[0]] = temporary
             case "file variable":
@@ -307,10 +310,8 @@ def _write_private(path: Path, text: str) -> str:
     return str(path)
 
 
-def _link_folder(own: Path, place: Path, without: str, state: Sequence[str]) -> None:
-    """Fills a folder with links to what is in the client's own. The folders for its sessions are made there first."""
-    for name in state:
-        (own / name).mkdir(parents=True, exist_ok=True)
+def _link_folder(own: Path, place: Path, without: str) -> None:
+    """Fills a folder with links to what is in the client's own."""
     for entry in sorted(own.iterdir()) if own.is_dir() else ():
         if entry.name != without:
             (place / entry.name).symlink_to(entry, target_is_directory=entry.is_dir())

@@ -17,6 +17,9 @@ from msgspec import Struct
 from tenfold.errors import BadInput, UsageError
 
 BACKUP_SUFFIX = ".before-tenfold"
+FOLDER_MARK = ".made-by-tenfold"
+"""The file in a folder that an installation made. Without it, a folder was there before, and stays."""
+_FOLDER_NOTE = "`tenfold install` made this folder, and its --uninstall removes it if nothing else is in it.\n"
 TextEdit = Callable[[str], str]
 """Returns the text of a settings file with a change. "" is a file that does not exist."""
 
@@ -38,7 +41,7 @@ class OwnFile(Struct, frozen=True):
 
 
 class ClientSetup(Struct, frozen=True):
-    """What an installation into one client consists of. `folder` is Tenfold's own and is removed with the files."""
+    """What an installation into one client consists of. In `folder`, every folder is Tenfold's own."""
 
     client: str
     edits: tuple[SettingsEdit, ...] = ()
@@ -81,7 +84,9 @@ def plan_install(setup: ClientSetup) -> list[FileChange]:
         after = _apply_edit(edit, edit.add, before)
         if after != (before or ""):
             changes.append(FileChange(edit.path.resolve(), before, after, backup=before is not None))
-    return changes
+    missing = {folder for change in changes for folder in change.path.parents if not folder.exists()}
+    made = sorted(folder for folder in missing if setup.folder is None or setup.folder not in folder.parents)
+    return [*(FileChange(folder / FOLDER_MARK, None, _FOLDER_NOTE) for folder in made), *changes]
 
 
 def plan_removal(setup: ClientSetup) -> list[FileChange]:
@@ -109,6 +114,9 @@ def plan_removal(setup: ClientSetup) -> list[FileChange]:
         before = _read_text(file.path)
         if before is not None and file.mark in before:
             changes.append(FileChange(file.path, before, None))
+    paths = [*(file.path for file in setup.files), *(edit.path.resolve() for edit in setup.edits)]
+    marks = (folder / FOLDER_MARK for folder in sorted({p for path in paths for p in path.parents}, reverse=True))
+    changes.extend(FileChange(mark, _read_text(mark), None) for mark in marks if mark.is_file())
     return changes
 
 
@@ -124,15 +132,13 @@ def apply_changes(changes: Sequence[FileChange]) -> None:
         _write_text(change.path, change.after, like=change.path)
 
 
-def remove_empty_folder(folder: Path | None) -> None:
-    """Removes a folder and those in it that hold no file."""
-    if folder is None or not folder.is_dir():
-        return
-    for inner in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
-        with suppress(OSError):  # something of the user is in it
-            inner.rmdir()
-    with suppress(OSError):
-        folder.rmdir()
+def remove_made_folders(setup: ClientSetup, changes: Sequence[FileChange]) -> None:
+    """Removes the folders of an installation that hold nothing any more, after the changes of its removal are made."""
+    inner = sorted(path for path in setup.folder.rglob("*") if path.is_dir()) if setup.folder is not None else []
+    marked = [change.path.parent for change in changes if change.path.name == FOLDER_MARK]
+    for folder in (*reversed(inner), *marked):
+        with suppress(OSError):  # something of the user or of the client is in it
+            folder.rmdir()
 
 
 def _is_state_before(edit: SettingsEdit, saved: str, now: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from hmac import compare_digest
 
@@ -99,10 +100,30 @@ def build_http_application(tools: SessionTools, *, host: str = "127.0.0.1", key:
     return _BearerCheck(application, key) if key else application
 
 
-def run_http(tools: SessionTools, *, host: str = "127.0.0.1", port: int = 8788, key: str = "") -> None:
-    """Serves over HTTP until it is interrupted. Raises `UsageError` for another host than loopback without a key."""
+def run_http(
+    tools: SessionTools, announce: Callable[[str], None], *, host: str = "127.0.0.1", port: int = 8788, key: str = ""
+) -> None:
+    """Serves over HTTP until it is interrupted. `announce` is told the address once the port is taken.
+
+    Raises `UsageError` for another host than loopback without a key, and `TenfoldError` if the port cannot be taken.
+    """
     application = build_http_application(tools, host=host, key=key)
-    uvicorn.run(application, host=host, port=port, log_level="warning", ws="none")
+    config = uvicorn.Config(application, log_level="warning", ws="none")
+    with _bind(host, port) as bound:
+        announce(f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp")
+        uvicorn.Server(config).run(sockets=[bound])
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+        bound.listen()
+    except OSError as exc:
+        bound.close()
+        raise TenfoldError(f"{host}:{port} cannot be used ({exc.strerror}): give another --port") from exc
+    return bound
 
 
 class _BearerCheck:

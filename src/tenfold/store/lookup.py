@@ -12,10 +12,10 @@ LAST = "last"
 def find_session(store: Store, beginning: str, *, namespace: str = DEFAULT_NAMESPACE) -> SessionRow:
     """Finds the session whose id begins with `beginning`, or the newest for "last".
 
-    Raises `NotFoundError` if none or several match, with a hint where to look.
+    Raises `NotFoundError` if none or several match, or if it is "", with a hint where to look.
     """
     rows = store.list_sessions(namespace)
-    matches = rows[:1] if beginning == LAST else [r for r in rows if r.info.id.startswith(beginning)]
+    matches = rows[:1] if beginning == LAST else [r for r in rows if beginning and r.info.id.startswith(beginning)]
     if len(matches) == 1:
         return matches[0]
     if not rows:

@@ -54,7 +54,7 @@ class AgentStart(Struct, frozen=True, tag="agent_start"):
 
 
 class AgentEnd(Struct, frozen=True, tag="agent_end"):
-    """A loop ended, with its own messages and none of earlier loops. `status` says whether it came to its end."""
+    """A loop ended, with its own messages or all up to them. `status` says whether it came to its end."""
 
     loop_id: str
     messages: tuple[Message, ...] = ()

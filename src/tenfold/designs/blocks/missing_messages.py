@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from itertools import pairwise, takewhile
+from itertools import dropwhile, pairwise, takewhile
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +16,7 @@ from msgspec import Struct
 from tenfold.record.message import Message
 from tenfold.wire import WIRES, DecodedHistory
 from tenfold.wire.fingerprint import fingerprint_message
+from tenfold.wire.marks import is_system_prompt
 
 
 class _SentGroup(Struct, frozen=True):
@@ -44,7 +45,7 @@ def find_missing_messages(
         if known[key] < 0 and key not in shown:
             missing.append(at)
     known = +known
-    wire = next((m.native.format for m in reversed(logged) if m.native is not None and m.native.format in WIRES), "")
+    wire = _find_wire(logged)
     for group in _encode_groups(messages, wire) if wire and missing else []:
         found = Counter(keys[at] for at in group.indices.difference(missing))
         wanted = Counter(fingerprint_message(clean(message)) for message in group.received) - found
@@ -52,6 +53,50 @@ def find_missing_messages(
             known -= wanted
             missing = [at for at in missing if at not in group.indices]
     return [messages[at] for at in missing]
+
+
+def drop_earlier_messages(
+    messages: Sequence[Message],
+    logged: Sequence[Message],
+    histories: Sequence[Sequence[Message]],
+    clean: Callable[[Message], Message],
+) -> list[Message]:
+    """Returns a loop's messages without those of earlier loops, where a host gives its whole history as the loop's.
+
+    `histories` are forms of what the session had before the loop: as it is in the log, and as the view shows it. One
+    has to stand at the beginning, whole, with something behind it. Messages that begin as the `logged` ones of the loop
+    are its own, whatever an earlier loop has said. A system prompt at the beginning stays.
+    """
+    prompts = list(takewhile(is_system_prompt, messages))
+    rest = messages[len(prompts) :]
+    if _count_opening(rest, logged, clean):
+        return [*messages]
+    for history in histories:
+        count = _count_opening(rest, history, clean)
+        if 0 < count < len(rest):
+            return [*prompts, *rest[count:]]
+    return [*messages]
+
+
+def _count_opening(messages: Sequence[Message], known: Sequence[Message], clean: Callable[[Message], Message]) -> int:
+    """Counts the messages at the beginning that are the known ones, as they are or as a wire writes them. 0 if none."""
+    wanted = [fingerprint_message(message) for message in dropwhile(is_system_prompt, known)]
+    wire = _find_wire(known)
+    each_alone = [_SentGroup(frozenset([at]), [message]) for at, message in enumerate(messages)]
+    for groups in (each_alone, _encode_groups(messages, wire) if wire else []):
+        found: list[bytes] = []
+        for count, group in enumerate(groups, 1):
+            found += (fingerprint_message(clean(message)) for message in group.received)
+            if found == wanted and found:
+                return sum(len(each.indices) for each in groups[:count])
+            if found != wanted[: len(found)]:
+                break
+    return 0
+
+
+def _find_wire(logged: Sequence[Message]) -> str:
+    """Finds the wire of the newest request that brought some of the messages, "" if none did."""
+    return next((m.native.format for m in reversed(logged) if m.native is not None and m.native.format in WIRES), "")
 
 
 def _encode_groups(messages: Sequence[Message], wire: str) -> list[_SentGroup]:

@@ -21,7 +21,7 @@ from tenfold.designs.blocks.loop_events import (
     MessageDelta,
     get_current_loop_id,
 )
-from tenfold.designs.blocks.missing_messages import find_missing_messages
+from tenfold.designs.blocks.missing_messages import drop_earlier_messages, find_missing_messages
 from tenfold.designs.blocks.orchestration import find_loops, get_loop_records
 from tenfold.designs.blocks.turn_records import LoopRecord
 from tenfold.errors import LostRace
@@ -137,7 +137,7 @@ class SessionRecorder:
         """Appends those of a loop's messages that neither a request, a list nor the host has appended.
 
         What a Block shows in place of messages is none of them: a host that is sent the view has it in its list. Nor is
-        the system prompt with which the view begins.
+        the system prompt with which the view begins, nor what the session had before the loop, if all of it is given.
         """
         session = self._session
         is_redacted = session.address.store.redact_at_rest
@@ -148,22 +148,33 @@ class SessionRecorder:
         def clean(message: Message) -> Message:
             return redact_message(replace_surrogates(message)) if is_redacted else replace_surrogates(message)
 
-        session.append(*find_missing_messages(messages, [*self._find_messages(loop)], shown, clean), run=loop)
+        earlier, own = self._find_messages(loop)
+        logged = list(own.values())
+        seen = [s.message for s in takewhile(lambda shown: shown.original_position not in own, visible)]
+        messages = drop_earlier_messages(messages, logged, [earlier, seen], clean)
+        session.append(*find_missing_messages(messages, logged, shown, clean), run=loop)
 
-    def _find_messages(self, loop: str) -> Iterator[Message]:
-        """Finds a loop's messages on the path: those of its run, and those without one that came after its start.
+    def _find_messages(self, loop: str) -> tuple[list[Message], dict[int, Message]]:
+        """Finds the messages on the path that were there before a loop, and by position those of the loop itself.
 
-        Where the run has ended before and goes on, those before that end are left out.
+        Its own are those of its run, and those without one that came after its start. Where the run has ended before
+        and goes on, those before that end are left out.
         """
         own = [(p, e) for p, e in self._read_events() if e.loop_id == loop]
         start = max((p for p, e in own if isinstance(e, AgentStart) and e.kind == "run"), default=0)
         end = max((p for p, e in own if isinstance(e, AgentEnd) and e.kind == "run"), default=-1)
         path = self._session.view.path
+        earlier: list[Message] = []
+        found: dict[int, Message] = {}
         for position, entry in enumerate(path.get_entries(0, path.length - 1) if path.length else ()):
             message = get_message(entry)
-            is_own = entry.run == loop and position > end
-            if message is not None and (is_own or (not entry.run and position > start)):
-                yield message
+            if message is None:
+                continue
+            if (entry.run == loop and position > end) or (not entry.run and position > start):
+                found[position] = message
+            elif position < start:
+                earlier.append(message)
+        return earlier, found
 
     def _write(self, write: Callable[[], object]) -> None:
         """Writes to the log, again where another writer was first. Raises `LostRace` after five tries."""

@@ -75,8 +75,7 @@ class TailHooks:
         A handler is a function or a coroutine function of `(event, ctx)` or of `(event)`. Raises `UsageError` for an
         event that does not exist, and for a function that takes other arguments.
         """
-        if name not in EVENT_NAMES:  # a list, say, cannot be looked up in a dict
-            raise UsageError(f"no event is called {name!r}{suggest_nearest(str(name), EVENT_NAMES)}")
+        _check_event_name(name)
 
         def register(function: HandlerT) -> HandlerT:
             self._handlers[name].append(Handler(function, _has_context_argument(name, function)))
@@ -85,7 +84,8 @@ class TailHooks:
         return register
 
     def get_handlers(self, name: EventName) -> tuple[Handler, ...]:
-        """Returns the handlers of an event, in order."""
+        """Returns the handlers of an event, in order. Raises `UsageError` for an event that does not exist."""
+        _check_event_name(name)
         return tuple(self._handlers[name])
 
     def attach(
@@ -99,6 +99,11 @@ class TailHooks:
         binding = HookBinding(self, session, session if ctx is None else ctx, has_queue)
         session.use_answerer(session.answerer.with_extensions([binding.extension]))
         return binding
+
+
+def _check_event_name(name: object) -> None:
+    if name not in EVENT_NAMES:  # a list, say, cannot be looked up in a dict
+        raise UsageError(f"no event is called {name!r}{suggest_nearest(str(name), EVENT_NAMES)}")
 
 
 def _has_context_argument(name: str, function: Callable[..., object]) -> bool:

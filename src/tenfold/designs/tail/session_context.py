@@ -92,8 +92,8 @@ class SessionContext(Struct, frozen=True):
 def build_supplied_answer(session: Session, result: CompactionResult, *, from_hook: bool = True) -> Answer:
     """Builds the answer of a before-hook that supplies a compaction. Raises `NotFoundError` for an unknown first entry.
 
-    Raises `UsageError` for a summary that is no text, and for details that are no lists of files. Later summaries list
-    the files of its details, and those that are known of the covered range.
+    Raises `UsageError` for a summary that is no text, a size that is no number of tokens, and details that are no lists
+    of files. Later summaries list the files of its details, and those that are known of the covered range.
     """
     path = session.view.path
     starts = [unit.first for unit in session.view.units]
@@ -106,6 +106,10 @@ def build_supplied_answer(session: Session, result: CompactionResult, *, from_ho
         )
     if not isinstance(result.summary, str):
         raise UsageError(f"`summary` is a text, and not a {type(result.summary).__name__}")
+    tokens: object = result.tokens_before
+    if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
+        given = f"{tokens}" if type(tokens) is int else f"{tokens!r} of type {type(tokens).__name__}"
+        raise UsageError(f"`tokens_before` is a number of tokens, 0 or more, and not {given}")
     details = read_details(result.details)
     supplied = SuppliedCompaction(
         result.retained_from_id, result.tokens_before, details.read_files, details.modified_files, from_hook
@@ -201,8 +205,8 @@ class SessionManager:
 
         The Block becomes the new leaf. It must cover whole steps and be smaller than what it replaces; otherwise
         nothing is appended and the Outcome says why. Raises `NotFoundError` unless the id begins a message or a step in
-        view, and `UsageError` for a summary that is no text or details that are no lists of files. Hooks are not asked;
-        listeners are told.
+        view, and `UsageError` for a summary that is no text, a `tokens_before` that is no number of tokens, or details
+        that are no lists of files. Hooks are not asked; listeners are told.
         """
         session = self.session
         stated = CompactionResult(summary, first_kept_entry_id, tokens_before, read_details(details))
