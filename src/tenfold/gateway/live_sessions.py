@@ -20,6 +20,7 @@ from tenfold.gateway.client_marks import digest_credentials, find_client_session
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.lanes import Family, Lane, LaneTable, find_opening
 from tenfold.gateway.later_work import LaterWork
+from tenfold.gateway.learned_windows import LearnedWindows
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.gateway.moving_listings import SetAside, set_listings_aside
 from tenfold.gateway.native_compaction import (
@@ -88,7 +89,7 @@ class LiveSessions:
     def __init__(self, settings: GatewaySettings, store: Store, config: Config, client: httpx.AsyncClient) -> None:
         """To be made on the event loop of the gateway."""
         self._settings, self._config, self._client, self._store = settings, config, client, store
-        self.chains = ResponseChains()
+        self.chains, self._windows = ResponseChains(), LearnedWindows()
         self._base_policies: dict[str, Policy] = {}
         self._policies: dict[tuple[str, bool], Policy] = {}
         self._archive = config.load_archive(settings.policy)
@@ -113,7 +114,7 @@ class LiveSessions:
         if not _has_answer(whole):
             return PreparedRequest(request, request, tenant, note="a first message")
         lane = await self._open_lane(Family(tenant, request.wire, _find_key(headers, whole)), whole, call)
-        if triggered is not None or not (self._settings.shadow or self._can_forward(lane, whole)):
+        if triggered is not None or not (self._settings.shadow or self._can_forward(lane, whole, tenant)):
             await lane.finish_later_work()
             if triggered is not None:
                 return await self._answer_trigger(lane, request, whole, tenant)
@@ -148,7 +149,7 @@ class LiveSessions:
         lane = self.lanes.find_known_lane(family, request)
         if lane is None:
             lane = await asyncio.to_thread(self.lanes.find_lane, family, request)
-        self._use_call(lane, call)
+        self._use_call(lane, replace(call, window=self._find_window(family.tenant, request)))
         return lane
 
     async def _answer_trigger(
@@ -157,7 +158,7 @@ class LiveSessions:
         """Compacts because the client asks its provider to, and returns the answer in the provider's place."""
         prepared = await self._compact_lane(lane, whole, tenant)
         session, outcome = lane.session.session, None
-        if (window := self._find_window(request.model)) is not None:
+        if (window := self._find_window(tenant, request)) is not None:
             outcome = await lane.session.compact(replace(session.build_call(window=window), demand="manual"))
         if outcome is None or outcome.status == "nothing":  # the client's limit is lower: it would ask again at once
             call = session.build_call(to=max(1, int(OVERFLOW_SHARE * session.take_reading().tokens)))
@@ -172,13 +173,13 @@ class LiveSessions:
         if prepared.original.wire == "openai-responses":
             self.chains.keep(prepared.tenant, prepared.original, response)
 
-    def _can_forward(self, lane: Lane, request: ModelRequest) -> bool:
+    def _can_forward(self, lane: Lane, request: ModelRequest, tenant: str) -> bool:
         """Whether a request needs nothing for certain, so that its session may learn of it while it is answered.
 
         That is where nothing is hidden, and what is new takes less than half of what is left of the window even if
         each byte is a token. A session that was opened for this request knows nothing yet.
         """
-        session, window = lane.session.session, self._find_window(request.model)
+        session, window = lane.session.session, self._find_window(tenant, request)
         count = lane.synced_count
         is_readable = count or session.leaf is None
         if window is None or not is_readable or session.find_newest_block_id() is not None:
@@ -187,15 +188,20 @@ class LiveSessions:
         new = sum(map(len, request.items[count:])) if count else len(request.body)
         return reading.tokens + int(new * reading.slope) < FORWARD_SHARE * window
 
-    async def prepare_again(self, prepared: PreparedRequest) -> PreparedRequest | None:
-        """Compacts a request that the provider refused as too long. None if that does not make it shorter."""
-        lane = prepared.lane
+    async def prepare_again(self, prepared: PreparedRequest, limit: int | None) -> PreparedRequest | None:
+        """Compacts a request that the provider refused as too long. None if that does not make it shorter.
+
+        `limit` is how many tokens the provider said that it takes, None if it did not. It is the window from now on.
+        """
+        lane, asked = prepared.lane, prepared.original
+        if limit is not None:
+            self._windows.keep(prepared.tenant, asked.wire, asked.model, limit)
         if lane is None or self._settings.shadow:
             return None
         if prepared.pending is not None:  # what is compacted has to be known
             await prepared.pending.start()
         session = lane.session.session
-        call = replace(session.build_call(window=self._find_window(prepared.original.model)), demand="overflow")
+        call = replace(session.build_call(window=self._find_window(prepared.tenant, asked)), demand="overflow")
         if call.window is None:
             call = replace(
                 session.build_call(to=int(OVERFLOW_SHARE * session.take_reading().tokens)), demand="overflow"
@@ -203,14 +209,14 @@ class LiveSessions:
         outcome = await lane.session.compact(call)
         if outcome.status != "compacted":
             return None
-        whole = prepared.whole or prepared.original
+        whole = prepared.whole or asked
         again = await self._compact_lane(lane, whole, prepared.tenant, prepared.aside)
-        return replace(self._keep_form(again, prepared.original, whole, prepared.aside), compaction=outcome.status)
+        return replace(self._keep_form(again, asked, whole, prepared.aside), compaction=outcome.status)
 
     async def _compact_lane(
         self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None = None
     ) -> PreparedRequest:
-        window = self._find_window(request.model)
+        window = self._find_window(tenant, request)
         before = request.build_mapping()
         if aside is not None:  # it takes its part of the window, as the tools do
             before["tools"] = before.get("tools", "") + aside.text
@@ -221,7 +227,7 @@ class LiveSessions:
         )
         try:
             if not lane.has_pinned_opening:
-                await asyncio.to_thread(self._pin_opening, lane, request, before)
+                await asyncio.to_thread(self._pin_opening, lane, request, before, window)
             after = await ask_session()
         except LostRace:  # another process has changed the session, as `tenfold undo` does
             await lane.session.refresh()
@@ -231,11 +237,12 @@ class LiveSessions:
         if session.find_newest_block_id() != lane.hidden[0]:
             await asyncio.to_thread(lane.count_hidden)
         prepared = self._build_prepared(lane, request, before, after, outcome, can_recall=can_recall)
-        return replace(prepared, tenant=tenant)
+        note = "" if window else f"the window of {request.model} is unknown: set --window"
+        return replace(prepared, tenant=tenant, note=note)
 
-    def _pin_opening(self, lane: Lane, request: ModelRequest, before: Mapping[str, Any]) -> None:
+    def _pin_opening(self, lane: Lane, request: ModelRequest, before: Mapping[str, Any], window: int | None) -> None:
         """Has a session learn of a request before it is compacted for the first time, and pins its opening."""
-        session, window = lane.session.session, self._find_window(request.model)
+        session = lane.session.session
         session.sync_request(before, window=window, recall="none", wire=request.wire)
         pin_opening(session, window)
         lane.has_pinned_opening = True
@@ -270,7 +277,6 @@ class LiveSessions:
             tokens_after=reading.tokens,
             dollars_saved=hidden * rates.cached / 1e6 if rates is not None else 0.0,
             compaction=outcome.status if outcome is not None and outcome.status != "nothing" else "",
-            note="" if self._find_window(request.model) else f"the window of {request.model} is unknown: set --window",
             has_recall=has_recall,
         )
 
@@ -290,8 +296,9 @@ class LiveSessions:
             head=address.head,
         )
 
-    def _find_window(self, model: str) -> int | None:
-        return self._settings.window or find_window(model)
+    def _find_window(self, tenant: str, request: ModelRequest) -> int | None:
+        known = self._settings.window or find_window(request.model)
+        return self._windows.find(tenant, request.wire, request.model, known)
 
     # -- sessions ------------------------------------------------------------------------------------------------------
 
@@ -306,7 +313,6 @@ class LiveSessions:
         session, choice = lane.session.session, self._settings.summary_model
         if self._settings.shadow or choice == "none":
             return
-        call = replace(call, window=self._find_window(call.model))
         writer = session.answerer.model
         if isinstance(writer, UpstreamModel):
             writer.use_call(call)

@@ -34,7 +34,7 @@ from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.gateway.upstream_model import UpstreamCall
 from tenfold.gateway.upstreams import choose_likely_wire
 from tenfold.gateway.usage_reader import UsageReader
-from tenfold.llm.overflow import is_overflow
+from tenfold.llm.overflow import find_named_limit, is_overflow
 
 _HOP_HEADERS = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
@@ -204,7 +204,7 @@ class Relay:
         if not is_overflow(text, status=response.status_code):
             return response, prepared
         try:
-            again = await self._sessions.prepare_again(prepared)
+            again = await self._sessions.prepare_again(prepared, find_named_limit(text, status=response.status_code))
         except Exception as exc:  # noqa: BLE001 - the client gets the provider's own answer then
             LOG.warning("a fault of the gateway; the provider's error is passed on", exc_info=exc)
             record.bypass = f"a fault of the gateway: {type(exc).__name__}"
