@@ -32,7 +32,7 @@ from tenfold.gateway.native_compaction import (
 )
 from tenfold.gateway.opening_pins import pin_opening
 from tenfold.gateway.stored_responses import ResponseChains
-from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models
+from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models, limit_summary_input
 from tenfold.llm.choose import AUTO
 from tenfold.llm.prices import find_rates
 from tenfold.meter.counters import choose_counter
@@ -91,7 +91,7 @@ class LiveSessions:
         self._settings, self._config, self._client, self._store = settings, config, client, store
         self.chains, self._windows = ResponseChains(), LearnedWindows()
         self._base_policies: dict[str, Policy] = {}
-        self._policies: dict[tuple[str, bool], Policy] = {}
+        self._policies: dict[tuple[str, bool, int | None], Policy] = {}
         self._archive = config.load_archive(settings.policy)
         self.lanes = LaneTable(store, self._open_session, namespace=settings.namespace, limit=settings.max_sessions)
 
@@ -318,11 +318,13 @@ class LiveSessions:
             writer.use_call(call)
         else:
             session.use_answerer(replace(session.answerer, model=UpstreamModel(self._client, call)))
-        key = (call.qualified_model, call.is_own_address)
+        key = (call.qualified_model, call.is_own_address, call.window)
         if key not in self._policies:
             base = self._build_base_policy(call.model)
             models = choose_summary_models((choice,) if choice != AUTO else base.summary.models or (AUTO,), call)
-            self._policies[key] = replace(base, summary=replace(base.summary, models=models))
+            summary = replace(base.summary, models=models)
+            summary = replace(summary, input_tokens=limit_summary_input(summary, call, base.counter.name))
+            self._policies[key] = replace(base, summary=summary)
         session.use_policy(self._policies[key])
 
     def _build_base_policy(self, model: str) -> Policy:
