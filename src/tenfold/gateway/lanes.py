@@ -7,6 +7,7 @@ of the same session. Anything else is a new session.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import threading
 from collections import OrderedDict
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from tenfold.errors import NotFoundError
+from tenfold.errors import LostRace, NotFoundError
 from tenfold.gateway.later_work import LaterWork
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.recall.expand import open_path
@@ -112,6 +113,22 @@ class Lane:
         request.items[: len(self.items)] = [old if old == new else new for old, new in known]
         self.items = request.items
         return self
+
+    async def run_on_newest(self, request: ModelRequest, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Does the work of a request on its session as the store has it now: `tenfold undo` may have changed it."""
+        if self.synced_count == len(request.items):  # nothing will be appended, which is how a change is noticed
+            await asyncio.to_thread(self._refresh_moved)
+        try:
+            return await work()
+        except LostRace:
+            await self.session.refresh()
+            return await work()
+
+    def _refresh_moved(self) -> None:
+        session = self.session.session
+        address = session.address
+        if address.store.read_heads(address.namespace, address.session).get(address.head) != session.leaf:
+            session.refresh()
 
     def note_synced(self, request: ModelRequest) -> None:
         """Notes that the session knows of all items of a request."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.settings import Config
-from tenfold.errors import LostRace, NotFoundError
+from tenfold.errors import NotFoundError
 from tenfold.gateway.cache_marks import mark_compacted_prefix
 from tenfold.gateway.client_marks import digest_credentials, find_client_session, find_side_reason
 from tenfold.gateway.gateway_settings import GatewaySettings
@@ -37,6 +37,7 @@ from tenfold.llm.choose import AUTO
 from tenfold.llm.prices import find_rates
 from tenfold.meter.counters import choose_counter
 from tenfold.meter.windows import find_window
+from tenfold.plan.draft import RecallMode
 from tenfold.recall.expand import open_path
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.record.ask import Outcome
@@ -222,16 +223,14 @@ class LiveSessions:
             before["tools"] = before.get("tools", "") + aside.text
         session = lane.session.session
         earlier, can_recall = session.outcome, self._can_recall(request)
-        ask_session = partial(
-            lane.session.before_model, before, window=window, wire=request.wire, recall="tool" if can_recall else "none"
-        )
-        try:
+
+        async def ask_session() -> dict[str, Any]:
             if not lane.has_pinned_opening:
                 await asyncio.to_thread(self._pin_opening, lane, request, before, window)
-            after = await ask_session()
-        except LostRace:  # another process has changed the session, as `tenfold undo` does
-            await lane.session.refresh()
-            after = await ask_session()
+            recall: RecallMode = "tool" if can_recall else "none"
+            return await lane.session.before_model(before, window=window, wire=request.wire, recall=recall)
+
+        after = await lane.run_on_newest(request, ask_session)
         lane.note_synced(request)
         outcome = session.outcome if session.outcome is not earlier else None
         if session.find_newest_block_id() != lane.hidden[0]:

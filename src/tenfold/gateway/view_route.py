@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -127,7 +128,8 @@ def parse_question(body: bytes) -> ViewQuestion:
 
 async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> dict[str, Any]:
     before = asked.build_mapping()
-    after = await lane.session.before_model(before, window=window, wire=asked.wire, recall="none")
+    ask_session = partial(lane.session.before_model, before, window=window, wire=asked.wire, recall="none")
+    after = await lane.run_on_newest(asked, ask_session)
     lane.note_synced(asked)
     sent = asked.with_mapping(before, after)
     session = lane.session.session
