@@ -48,5 +48,4 @@ def mcp(
         if not http:
             run_stdio(tools)
             return
-        print_note(f"tenfold mcp: http://{host}:{port}/mcp")
-        run_http(tools, host=host, port=port, key=key)
+        run_http(tools, lambda url: print_note(f"tenfold mcp: {url}"), host=host, port=port, key=key)

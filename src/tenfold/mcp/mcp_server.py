@@ -99,9 +99,15 @@ def build_http_application(tools: SessionTools, *, host: str = "127.0.0.1", key:
     return _BearerCheck(application, key) if key else application
 
 
-def run_http(tools: SessionTools, *, host: str = "127.0.0.1", port: int = 8788, key: str = "") -> None:
-    """Serves over HTTP until it is interrupted. Raises `UsageError` for another host than loopback without a key."""
+def run_http(
+    tools: SessionTools, announce: Callable[[str], None], *, host: str = "127.0.0.1", port: int = 8788, key: str = ""
+) -> None:
+    """Serves over HTTP until it is interrupted. `announce` is told the address before it begins.
+
+    Raises `UsageError` for another host than loopback without a key; nothing is announced then.
+    """
     application = build_http_application(tools, host=host, key=key)
+    announce(f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp")
     uvicorn.run(application, host=host, port=port, log_level="warning", ws="none")
 
 
