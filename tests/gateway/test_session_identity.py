@@ -527,29 +527,3 @@ def test_a_restarted_gateway_goes_on_with_the_view(kind: str, tmp_path: Path) ->
     assert 1 <= blocks == changes, "the view changes with a Block and at no other time"
     assert store.verify(DEFAULT_NAMESPACE) == []
     store.close()
-
-
-def test_messages_that_move_each_time_stay_within_the_window(store: Store) -> None:
-    """Aider puts the listing of files behind the history at every turn: no list begins as the one before."""
-    talk = Talk("chat")
-    listing: Json = {"role": "user", "content": "Here are the files: " + "src/x.py def f(): pass; " * 100}
-    agreed: Json = {"role": "assistant", "content": "Ok."}
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
-        for number in range(40):
-            talk.add_user("word " * 200)
-            moved = talk.copy()
-            listing["content"] += f"src/new{number}.py "
-            moved.items[-1:-1] = [dict(listing), agreed]
-            sent = moved.send(gateway.url)
-            assert sent.status_code == 200
-            body = json.loads(upstream.requests[-1].body)
-            assert len(upstream.requests[-1].body) < WINDOW * 5
-            assert body["messages"][-1] == moved.items[-1]
-            talk.add_answer("word " * 200)
-    counts = sum(read_stored(store).values(), Counter())
-    asked = {mark for mark in talk.marks if mark in counts}
-    assert len(asked) >= len(talk.marks) - 1, "all but the last answer, which was never sent"
-    assert max(counts.values()) <= 3
