@@ -134,8 +134,11 @@ class LiveSessions:
 
     async def _unfold(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
         """Returns a request with everything that it only refers to. None if that is not known."""
-        if request.has_server_state():
-            return self.chains.expand(tenant, request)
+        whole = self.chains.expand(tenant, request) if request.has_server_state() else request
+        if whole is not None and request.wire == "openai-responses":
+            whole = self.chains.expand_references(tenant, whole)
+        if whole is not request:
+            return whole
         if has_compaction_token(request):
             return await asyncio.to_thread(expand_tokens, tenant, request, self._read_view)
         return request
