@@ -9,8 +9,8 @@ import pytest
 
 from tenfold.cli.main import run
 from tenfold.store.location import open_store
-from tests.gateway.conversations import Talk
-from tests.gateway.serving import build_script, fill, serve_gateway
+from tests.gateway.conversations import KINDS, Talk
+from tests.gateway.serving import RawUpstream, build_script, fill, serve_gateway
 from tests.llm.loopback import Loopback
 from tests.presets.hosts import HOSTS
 
@@ -36,6 +36,30 @@ def test_an_undo_by_command_is_heeded_by_the_next_request(tmp_path: Path) -> Non
         last = upstream.requests[-1]
     assert "tenfold-summary" not in last.prompt
     assert len(last.body["messages"]) > hidden
+    store.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_request_that_is_sent_again_gets_what_an_undo_restored(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    store = open_store(file)
+    talk = Talk(kind)
+    with (
+        RawUpstream() as upstream,
+        serve_gateway(upstream.url, store=store, window=16_000, summary_model="none") as gateway,
+    ):
+        talk.add_user("Look at all parts.")
+        while not any(b"tenfold-summary" in got.body for got in upstream.requests):
+            talk.add_steps(1, 100)
+            talk.send(gateway.url)
+        for _ in range(2):
+            assert b"tenfold-summary" in upstream.requests[-1].body
+            talk.send(gateway.url)
+        assert run(["undo", "last", "--store", str(file)]) == 0
+        for _ in range(2):
+            talk.send(gateway.url)
+            assert upstream.requests[-1].body == talk.build_body(), "as it came: nothing is hidden"
+    assert store.verify("default") == []
     store.close()
 
 

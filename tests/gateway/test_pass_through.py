@@ -60,6 +60,16 @@ def test_every_other_path_and_method_passes(method: str, path: str, expected: st
     assert (answer.headers["content-type"], answer.headers["x-request-id"]) == ("application/x-odd", "r-1")
 
 
+def test_the_names_of_a_responses_headers_keep_their_letters() -> None:
+    named = ((b"Content-Type", b"application/json"), (b"X-Request-ID", b"r-1"), (b"x-Odd_name", b"1"))
+    with RawUpstream(RawAnswer(headers=named)) as upstream, serve_gateway(upstream.url) as gateway:
+        answers = [
+            httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY),
+            httpx.get(f"{gateway.url}/v1/models"),
+        ]
+    assert all(set(named) <= set(answer.headers.raw) for answer in answers)
+
+
 def test_an_error_of_the_provider_comes_back_as_it_is() -> None:
     error = b'{"error":{"message":"Rate limit reached","type":"tokens","code":"rate_limit_exceeded"}}'
     reply = RawAnswer((error,), 429, ((b"content-type", b"application/json"), (b"retry-after", b"7")))

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from tenfold.gateway.model_request import ModelRequest, parse_request
 from tenfold.gateway.stored_responses import ResponseChains
@@ -347,3 +348,95 @@ def test_a_token_that_is_none_goes_to_the_provider(change: str, store: Store) ->
         talk.add_step()
         assert talk.send(gateway.url).status_code == 200
         assert upstream.requests[-1].body == talk.build_body()
+
+
+class ReferringProvider(StatefulProvider):
+    """A provider that knows the items of its answers by their ids, and refuses a reference to any other."""
+
+    def answer(self, request: RawRequest) -> RawAnswer:
+        """Reads the list with the items themselves, as the model would see it."""
+        body = json.loads(request.body)
+        known = {item["id"]: item for whole in self.held.values() for item in whole if "id" in item}
+        given = [known.get(item["id"]) if item.get("type") == "item_reference" else item for item in body["input"]]
+        if None in given:
+            return RawAnswer((b'{"error":{"message":"Item with id not found.","type":"invalid_request"}}',), 404)
+        return super().answer(replace(request, body=json.dumps({**body, "input": given}).encode()))
+
+
+class ReferringClient:
+    """A client that sends its whole list, with references in place of what the model answered, as the AI SDK does."""
+
+    def __init__(self) -> None:
+        question = "<<r:0>> Look at all parts of the program. Never touch config/secret.toml."
+        self.items: list[Json] = [{"role": "user", "content": question}]
+        self.body = b""
+
+    def send(self, url: str, words: int = 300, **extra: object) -> httpx.Response:
+        """The whole list. Then the answer is added, and the result of its call."""
+        self.body = json.dumps({"model": "gpt-5-mini", "tools": TOOLS, "input": self.items, **extra}).encode()
+        sent = post(url, "responses", self.body)
+        if sent.status_code == 200:
+            (call,) = sent.json()["output"]
+            text = f"<<r:{len(self.items)}>> {fill_words(call['id'], words)}"
+            self.items.append({"type": "item_reference", "id": call["id"]})
+            self.items.append({"type": "function_call_output", "call_id": call["call_id"], "output": text})
+        return sent
+
+
+def test_a_list_with_references_to_answers_is_compacted(store: Store) -> None:
+    client, provider = ReferringClient(), ReferringProvider()
+    with (
+        RawUpstream(provider.answer) as upstream,
+        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
+    ):
+        for number in range(45):
+            assert client.send(gateway.url).status_code == 200
+            if number < 4:
+                assert upstream.requests[-1].body == client.body, "what fits goes as it came"
+        assert gateway.gateway.log.totals.compactions >= 2
+    assert max(len(json.dumps(whole)) for whole in provider.seen) < WINDOW * 5
+    for whole in provider.seen:
+        calls = Counter(item["call_id"] for item in whole if item.get("type") == "function_call")
+        assert calls == Counter(item["call_id"] for item in whole if item.get("type") == "function_call_output")
+        assert max(find_marks(json.dumps(whole)).values()) == 1
+    (marks,) = read_stored(store).values()
+    assert set(marks.values()) == {1}
+    assert len(marks) == 45
+    assert store.verify(DEFAULT_NAMESPACE) == []
+
+
+def test_references_that_are_not_known_are_the_providers(store: Store) -> None:
+    client, provider = ReferringClient(), ReferringProvider()
+    with RawUpstream(provider.answer) as upstream:
+        for _ in range(2):
+            with serve_gateway(upstream.url, store=store, window=WINDOW) as gateway:
+                sent = [client.send(gateway.url, 20) for _ in range(3)]
+                assert upstream.requests[-1].body == client.body
+        assert "not known here" in sent[-1].headers["x-tenfold-bypass"]
+        with serve_gateway(upstream.url, store=store, window=WINDOW) as gateway:
+            first = ReferringClient()
+            first.send(gateway.url)
+            foreign = httpx.post(
+                f"{gateway.url}/v1/responses",
+                content=json.dumps({"model": "m", "input": first.items}).encode(),
+                headers={"authorization": "Bearer sk-two"},
+            )
+        assert "not known here" in foreign.headers["x-tenfold-bypass"], "another user's are none of his"
+
+
+def test_references_go_with_the_response_that_they_are_of() -> None:
+    chains = ResponseChains(limit=2)
+    request = parse_request("/v1/responses", b'{"model":"m","input":"Look."}')
+    assert request is not None
+
+    def can_expand(item: str) -> bool:
+        asked = parse_request("/v1/responses", json.dumps({"input": [{"type": "item_reference", "id": item}]}).encode())
+        assert asked is not None
+        return chains.expand_references("t", asked) is not None
+
+    for response, item in (("r1", "a"), ("r2", "b"), ("r3", "a"), ("r4", "c"), ("r4", "d")):
+        chains.keep("t", request, {"id": response, "output": [{"type": "message", "id": item}]})
+    assert [can_expand(item) for item in "bcda"] == [False, False, True, True]
+    chains.keep("t", request, {"id": "r5", "output": ["no item"]})
+    chains.keep("t", request, {"id": "r5", "output": [{"type": "message"}]})
+    assert [can_expand(item) for item in "ad"] == [True, False], "what was used last stays"

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tenfold.record.block import Block
-from tenfold.store.base import DEFAULT_NAMESPACE, Store
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import (
     KINDS,
@@ -529,27 +529,64 @@ def test_a_restarted_gateway_goes_on_with_the_view(kind: str, tmp_path: Path) ->
     store.close()
 
 
-def test_messages_that_move_each_time_stay_within_the_window(store: Store) -> None:
-    """Aider puts the listing of files behind the history at every turn: no list begins as the one before."""
-    talk = Talk("chat")
-    listing: Json = {"role": "user", "content": "Here are the files: " + "src/x.py def f(): pass; " * 100}
-    agreed: Json = {"role": "assistant", "content": "Ok."}
+def test_the_sessions_of_one_id_are_bounded_in_memory_too(store: Store) -> None:
+    """A client that drops its oldest messages makes one at each request, and sub-agents share their session's id."""
+    talk = Talk("messages")
+    talk.headers["x-session-id"] = "ses_1"
+    other = talk.copy()
+    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, max_sessions=4) as gateway:
+        for _ in range(12):
+            talk.add_user()
+            talk.add_answer()
+            talk.items = talk.items[-4:]
+            assert "x-tenfold-bypass" not in talk.send(gateway.url).headers
+            assert upstream.requests[-1].body == talk.build_body()
+        sizes = [line for line in httpx.get(f"{gateway.url}/metrics").text.splitlines() if "gateway_sessions " in line]
+        assert sizes[-1] == "tenfold_gateway_sessions 4.0"
+    count = len(list_sessions(store))
+    assert count > 8
+    other.tag = "b"
+    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, max_sessions=4) as gateway:
+        other.add_user()
+        other.add_answer()
+        other.add_user()
+        assert other.send(gateway.url).headers["x-tenfold-session"].endswith(f"-{count}"), "none is taken twice"
+    assert all(max(marks.values()) == 1 for marks in read_stored(store).values())
+    assert store.verify(DEFAULT_NAMESPACE) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_conversations_of_one_id_than_are_kept_in_memory_go_on(kind: str, store: Store) -> None:
+    talks = [Talk(kind, tag) for tag in "abcd"]
     with (
         RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
+        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none", max_sessions=2) as gateway,
     ):
-        for number in range(40):
-            talk.add_user("word " * 200)
-            moved = talk.copy()
-            listing["content"] += f"src/new{number}.py "
-            moved.items[-1:-1] = [dict(listing), agreed]
-            sent = moved.send(gateway.url)
-            assert sent.status_code == 200
-            body = json.loads(upstream.requests[-1].body)
-            assert len(upstream.requests[-1].body) < WINDOW * 5
-            assert body["messages"][-1] == moved.items[-1]
-            talk.add_answer("word " * 200)
-    counts = sum(read_stored(store).values(), Counter())
-    asked = {mark for mark in talk.marks if mark in counts}
-    assert len(asked) >= len(talk.marks) - 1, "all but the last answer, which was never sent"
-    assert max(counts.values()) <= 3
+        for number in range(14):
+            for talk in talks:
+                talk.headers["x-session-id"] = "ses_1"
+                if not number:
+                    talk.add_user()
+                talk.add_step(600)
+                talk.send(gateway.url)
+                assert {mark[0] for mark in find_marks(upstream.requests[-1].body.decode())} == {talk.tag}
+        assert len(upstream.requests[-1].body) < len(talks[-1].build_body())
+    assert len(list_sessions(store)) == len(talks)
+    assert sum(read_stored(store).values(), Counter()) == once(*talks)
+    assert store.verify(DEFAULT_NAMESPACE) == []
+
+
+def test_a_thousand_conversations_that_begin_alike_are_not_mixed_up(store: Store) -> None:
+    first, other = Talk("chat"), Talk("chat")
+    with RawUpstream() as upstream:
+        for number, talk in ((0, first), (1_003, other)):
+            with serve_gateway(upstream.url, store=store) as gateway:
+                talk.add_user()
+                talk.tag = f"t{number}"
+                talk.add_answer()
+                talk.add_user()
+                session = talk.send(gateway.url).headers["x-tenfold-session"]
+                assert session.rpartition("-")[2] == str(number)
+            for more in range(1, 1_003):
+                store.create(DEFAULT_NAMESPACE, SessionInfo(f"{session.rpartition('-')[0]}-{more}"))
+    assert sorted(map(str, read_stored(store).values())) == sorted(map(str, (once(first), once(other))))

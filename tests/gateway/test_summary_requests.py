@@ -1,4 +1,4 @@
-"""A request for a summary asks for no more than its prompt leaves of the window."""
+"""A request for a summary asks for no more than its prompt leaves of the window, and its prompt fits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import pytest
 
 from tenfold.gateway.upstream_model import UpstreamCall, build_summary_request
 from tenfold.record.ask import SummaryAsk
+from tenfold.store.base import Store
+from tests.gateway.conversations import KINDS, Talk
+from tests.gateway.serving import serve_gateway
+from tests.llm.loopback import Got, Loopback, Served
 
 FIELDS = {"openai-chat": "max_tokens", "anthropic": "max_tokens", "openai-responses": "max_output_tokens"}
 
@@ -21,3 +25,35 @@ def test_the_room_to_think_is_what_the_prompt_leaves(wire: str, field: str, prom
     assert prompt // 4 + limit < 16_000
     free = msgspec.json.decode(build_summary_request(msgspec.structs.replace(call, window=None), ask, "m"))[field]
     assert free == 2_500 + 4_096, "where the window is not known, it is as before"
+
+
+SUMMARY = "## Goal\nTo look at the parts of the program.\n\n## Done\nThe parts were looked at one by one."
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("model", ["unheard-of-model", ""])
+@pytest.mark.parametrize("share", [3.6, 2.4])
+def test_a_summary_of_a_large_new_session_fits_however_the_provider_counts(
+    kind: str, model: str, share: float, store: Store
+) -> None:
+    """The provider has reported nothing yet: its tokens may be shorter than ours."""
+    window = 16_000
+
+    def answer(got: Got) -> Served:
+        size = int(got.size / share)
+        if size > window:
+            return Served(status=400, error=f"prompt is too long: {size} tokens > {window} maximum")
+        return Served(text="ok" if got.body.get("tools") else SUMMARY, tokens=(size, 40))
+
+    talk = Talk(kind)
+    talk.extra = {"model": model} if model and kind != "generate" else {}
+    talk.add_user("Look at all parts. Never touch config/secret.toml.")
+    talk.add_steps(70, 300)
+    with Loopback(script=answer) as upstream, serve_gateway(upstream.url, store=store, window=window) as gateway:
+        assert talk.send(gateway.url).status_code == 200
+        asked = [got for got in upstream.requests if not got.body.get("tools")]
+        refused = [got for got in asked if int(got.size / share) > window]
+        last = upstream.requests[-1].prompt
+    assert "The parts were looked at one by one" in last, "a model wrote it"
+    is_beyond_bounds = share < 3 and not model and kind in ("chat", "responses")  # no model of OpenAI's counts so
+    assert len(refused) <= (len(asked) // 2 if is_beyond_bounds else 0)

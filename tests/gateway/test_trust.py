@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,7 +17,7 @@ import pytest
 
 from tenfold.errors import UsageError
 from tenfold.gateway.gateway_settings import GatewaySettings
-from tests.gateway.conversations import Talk, post
+from tests.gateway.conversations import PATHS, Talk, post
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
 
 BODY = b'{"model":"gpt-4o","messages":[{"role":"user","content":"hello"}]}'
@@ -61,6 +63,44 @@ def test_a_body_that_is_too_large_is_refused_and_costs_no_memory() -> None:
             assert "10,000" in answer.json()["error"]["message"]
         assert len(upstream.requests) == 1
         assert "running_requests 0.0" in httpx.get(f"{gateway.url}/metrics").text
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tenfold/view"])
+def test_a_body_that_does_not_come_holds_no_place(path: str) -> None:
+    """Else a few connections that say nothing would keep everyone else out."""
+    with RawUpstream() as upstream, serve_gateway(upstream.url, timeout=1, max_requests=1) as gateway:
+        begun = build_raw(path, more="content-type: application/json\r\n")[:-10]
+        with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])), timeout=20) as connection:
+            connection.sendall(begun)
+            answer = connection.recv(65_536)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert httpx.post(f"{gateway.url}/v1/chat/completions", content=BODY).status_code == 200
+        assert len(upstream.requests) == 1
+
+
+def test_a_huge_answer_passes_without_being_kept() -> None:
+    """Answers are read for their usage. One that no model gives only passes."""
+    chunk, count = b"x" * 1_000_000, 400
+    talk = Talk("chat")
+    talk.add_user()
+    talk.add_step()
+    with (
+        RawUpstream(RawAnswer([chunk] * count)) as upstream,
+        serve_gateway(upstream.url, window=16_000) as gateway,
+        httpx.stream("POST", f"{gateway.url}{PATHS['chat']}", content=talk.build_body()) as answer,
+    ):
+        before = read_resident_size()
+        size, most = 0, 0
+        for part in answer.iter_raw():
+            size += len(part)
+            most = max(most, read_resident_size() - before)
+    assert size == count * len(chunk)
+    assert most < size / 2
+
+
+def read_resident_size() -> int:
+    """The bytes of memory that this process takes now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 @pytest.mark.parametrize(

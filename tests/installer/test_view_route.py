@@ -9,14 +9,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tenfold.cli.main import run
 from tenfold.gateway.application import Gateway
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.store.base import Store
+from tenfold.store.location import open_store
 from tenfold.wire import get_wire
 from tests.installer.serving import serve_application
 
@@ -80,6 +83,19 @@ def test_a_long_one_is_compacted_at_times_and_else_what_was_sent_stays(
     totals = gateway.log.totals
     assert (totals.requests, totals.compactions) == (24, 23 - kept)
     assert totals.tokens_before > totals.tokens_after
+
+
+def test_an_undo_by_command_is_heeded_by_the_next_question(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    place = open_store(file)
+    with serve_application(Gateway(GatewaySettings(), place).application) as address:
+        count = 1
+        while ask(f"{address}/tenfold/view", build_steps(count))["messages"] == build_steps(count):
+            count += 1
+        assert run(["undo", "last", "--store", str(file)]) == 0
+        for steps in (build_steps(count), [*build_steps(count), {"role": "user", "content": "Go on."}]):
+            assert ask(f"{address}/tenfold/view", steps)["messages"] == steps
+    place.close()
 
 
 def test_two_sessions_are_kept_apart_and_one_without_an_id_is_found_by_its_opening(url: str, store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.llm.overflow import ERROR_PATTERNS, ErrorPattern, is_overflow
+from tenfold.llm.overflow import ERROR_PATTERNS, ErrorPattern, find_named_limit, is_overflow
 
 LOOK_ALIKES: tuple[str, ...] = (
     "API Error (429 prompt is too long for now, please wait)",
@@ -264,3 +264,38 @@ def test_words_without_a_phrase_of_the_table_are_no_overflow(words: list[str]) -
 @given(st.text(st.characters(exclude_categories=("L", "N", "Cs")), max_size=60), st.sampled_from(OVERFLOWS))
 def test_what_stands_around_a_text_changes_nothing(noise: str, text: str) -> None:
     assert is_overflow(f"{noise} {text} {noise}")
+
+
+NAMED_LIMITS = (
+    200_000, 204_648, None, None, None, None, None, None, 128_000, 8_192, 131_072, 262_144, 131_072, 16_384, 4_096,
+    202_752, 40_960, 59_862, 272_000, None, 1_048_576, None, 40_000, None, None, 131_072, 32_768, None, 8_192, None,
+    None, None, None, 131_072, 8_192, 1_800, 4_096, 7_866, 8_192, 128_000, None, None, 8_000, None, 262_144, None, None,
+    None, 202_752, 983_616, 202_752, 32_767, 1_512, 1_024, 2_048, None,
+)  # fmt: skip
+"""The limit that each of `OVERFLOWS` names. Numbers of bytes and characters are none."""
+
+
+@pytest.mark.parametrize(("text", "limit"), list(zip(OVERFLOWS, NAMED_LIMITS, strict=True)))
+def test_the_limit_that_an_overflow_names_is_read(text: str, limit: int | None) -> None:
+    assert find_named_limit(text, status=400) == limit
+    assert find_named_limit(f"litellm.BadRequestError: {text}".upper()) == limit, "in another wrapping"
+    assert find_named_limit(text, status=429) is None
+
+
+@pytest.mark.parametrize("text", LOOK_ALIKES)
+def test_what_only_looks_like_an_overflow_names_no_limit(text: str) -> None:
+    assert find_named_limit(text, status=400) is None
+    assert find_named_limit(f"{text} (prompt is too long: 3000 tokens > 2000 maximum)") is None
+
+
+@pytest.mark.parametrize(("number", "limit"), [
+    ("0", None), ("999", None), ("1000", 1_000), ("100,000,000", 100_000_000), ("100000001", None), ("9" * 30, None),
+])  # fmt: skip
+def test_a_number_that_can_be_no_window_is_none(number: str, limit: int | None) -> None:
+    assert find_named_limit(f"prompt is too long: 5 tokens > {number} maximum") == limit
+    assert is_overflow(f"prompt is too long: 5 tokens > {number} maximum")
+
+
+def test_of_several_limits_the_least_counts() -> None:
+    text = "prompt is too long: 9 tokens > 8000 maximum; This model's maximum context length is 4096 tokens."
+    assert find_named_limit(text) == 4_096

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
+from tenfold.cli.main import run as run_command
 from tenfold.errors import UsageError
 from tenfold.mcp.mcp_server import build_http_application
 from tenfold.mcp.session_tools import SessionTools
@@ -92,3 +95,31 @@ def test_another_host_needs_a_key() -> None:
     tools = SessionTools(open_store(":memory:"))
     with pytest.raises(UsageError, match=r"0\.0\.0\.0 can be reached by others"):
         build_http_application(tools, host="0.0.0.0")  # noqa: S104 - that it is refused is the point
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104 - it is refused
+def test_a_host_without_a_key_is_refused_before_an_address_is_told(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("TENFOLD_MCP_KEY", raising=False)
+    assert run_command(["mcp", "--http", "--host", host, "--store", str(tmp_path / "store.db")]) == 2
+    told = capsys.readouterr()
+    assert "can be reached by others" in told.err
+    assert "http://" not in told.out + told.err
+
+
+def test_the_address_is_told_when_it_begins(store_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "tenfold", "mcp", "--http", "--port", str(port), "--store", str(store_path)]
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PYTHONPATH": str(ROOT / "src"), "HOME": str(store_path.parent)},
+    ) as server:
+        assert server.stderr is not None
+        try:
+            assert server.stderr.readline() == f"tenfold mcp: http://127.0.0.1:{port}/mcp\n"
+        finally:
+            server.terminate()

@@ -34,8 +34,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     request's own, and "none" is no model at all. With `recall` "inside" the model can look up what is hidden. With
     `shadow` every request is forwarded as it came, and what would have been done is recorded. `key`, if any, must come
     with each request. `namespace` is the tenant of the store. `max_body` is in bytes, `timeout` in seconds without a
-    byte from the upstream. More than `max_requests` at a time are refused with 503, more than `max_tenant_requests`
-    with the same credentials with 429. `max_sessions` are kept in memory.
+    byte from the upstream, or of a request's body from the client. More than `max_requests` at a time are refused with
+    503, more than `max_tenant_requests` with the same credentials with 429. `max_sessions` are kept in memory.
     """
 
     host: str = "127.0.0.1"

@@ -27,6 +27,10 @@ class ClientGone(Exception):
     """The client closed its connection before it had its response."""
 
 
+class BodyTooSlow(Exception):
+    """No byte of a body came for as long as the gateway waits."""
+
+
 class IncomingRequest(Struct, frozen=True):
     """A request as it came in. `body` are the bytes that came, and `plain` what they say: None if nobody can tell."""
 
@@ -44,12 +48,19 @@ class IncomingRequest(Struct, frozen=True):
         return self.headers.get(ENCODING_HEADER, "")
 
 
-async def read_body(receive: Receive, limit: int) -> bytes:
-    """Reads the body of a request. Raises `BodyTooLarge` above `limit` bytes, `ClientGone` if the client leaves."""
+async def read_body(receive: Receive, limit: int, seconds: float) -> bytes:
+    """Reads the body of a request.
+
+    Raises `BodyTooLarge` above `limit` bytes, `BodyTooSlow` after so many seconds without a byte, and `ClientGone` if
+    the client leaves.
+    """
     chunks: list[bytes] = []
     size = 0
     while True:
-        message: AsgiMessage = await receive()
+        try:
+            message: AsgiMessage = await asyncio.wait_for(receive(), seconds)
+        except TimeoutError as exc:
+            raise BodyTooSlow from exc
         if message["type"] == "http.disconnect":
             raise ClientGone
         chunk: bytes = message.get("body", b"")

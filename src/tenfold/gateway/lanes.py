@@ -7,6 +7,7 @@ of the same session. Anything else is a new session.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import threading
 from collections import OrderedDict
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from tenfold.errors import NotFoundError
+from tenfold.errors import LostRace, NotFoundError
 from tenfold.gateway.later_work import LaterWork
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.recall.expand import open_path
@@ -113,6 +114,22 @@ class Lane:
         self.items = request.items
         return self
 
+    async def run_on_newest(self, request: ModelRequest, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Does the work of a request on its session as the store has it now: `tenfold undo` may have changed it."""
+        if self.synced_count == len(request.items):  # nothing will be appended, which is how a change is noticed
+            await asyncio.to_thread(self._refresh_moved)
+        try:
+            return await work()
+        except LostRace:
+            await self.session.refresh()
+            return await work()
+
+    def _refresh_moved(self) -> None:
+        session = self.session.session
+        address = session.address
+        if address.store.read_heads(address.namespace, address.session).get(address.head) != session.leaf:
+            session.refresh()
+
     def note_synced(self, request: ModelRequest) -> None:
         """Notes that the session knows of all items of a request."""
         self.synced_count = len(request.items)
@@ -153,6 +170,8 @@ class LaneTable:
         """`open_session` opens sessions with their policy and what writes their summaries."""
         self._store, self._open_session, self._namespace, self._limit = store, open_session, namespace, limit
         self._families: OrderedDict[Family, list[Lane]] = OrderedDict()
+        self._counts: dict[Family, int] = {}
+        self._closed: dict[Family, dict[tuple[int, bytes], SessionAddress]] = {}
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -187,9 +206,10 @@ class LaneTable:
             lanes = self._load_family(family, request.model)
             lane = next((each for each in lanes if each.is_continued_by(request)), None)
             if lane is None:
-                lane = self._match_lane(family, lanes, request)
+                lane = self._match_lane(family, [*lanes, *self._open_closed(family, request)], request)
             if lanes[:1] != [lane]:
                 lanes[:] = [lane, *(each for each in lanes if each is not lane)]
+                self._close_lanes(family, lanes)
             return lane.use_request(request)
 
     def _load_family(self, family: Family, model: str) -> list[Lane]:
@@ -197,20 +217,39 @@ class LaneTable:
         if lanes is None:
             lanes = self._families[family] = self._read_lanes(family, model)
             while len(self) > self._limit and len(self._families) > 1:
-                self._families.popitem(last=False)
+                gone, _ = self._families.popitem(last=False)
+                del self._counts[gone], self._closed[gone]
         self._families.move_to_end(family)
         return lanes
 
     def _read_lanes(self, family: Family, model: str) -> list[Lane]:
-        """Reads the lanes of a family that an earlier process has left in the store."""
-        lanes: list[Lane] = []
+        """Counts the sessions of a family that an earlier process has left in the store, and reads the newest lanes."""
+        found: list[SessionAddress] = []
+        self._counts[family], self._closed[family] = 0, {}
         with suppress(NotFoundError):
-            for number in range(1_000):
-                id_ = f"{family.session_prefix}-{number}"
-                for head in self._store.read_heads(self._namespace, id_):
-                    session = self._open_session(SessionAddress(self._store, id_, self._namespace, head), model, None)
-                    lanes.append(Lane(session))
-        return lanes[::-1]
+            while True:
+                id_ = f"{family.session_prefix}-{self._counts[family]}"
+                heads = self._store.read_heads(self._namespace, id_)
+                found += [SessionAddress(self._store, id_, self._namespace, head) for head in heads]
+                self._counts[family] += 1
+        return [Lane(self._open_session(address, model, None)) for address in found[: -self._limit - 1 : -1]]
+
+    def _close_lanes(self, family: Family, lanes: list[Lane]) -> None:
+        """Keeps the most recently used lanes of a family in memory, and of the others how their last lists ended."""
+        for lane in lanes[self._limit :]:
+            if lane.items:
+                end = b"".join(_fingerprint_item(family.wire, lane.items[-1]))
+                self._closed[family][len(lane.items), end] = lane.session.session.address
+        del lanes[self._limit :]
+
+    def _open_closed(self, family: Family, request: ModelRequest) -> list[Lane]:
+        """Opens the lane of a family again that is not in memory any more, and that a request seems to go on from."""
+        closed, items = self._closed[family], request.items
+        for count in sorted({count for count, _ in closed if count <= len(items)}, reverse=True):
+            end = b"".join(_fingerprint_item(family.wire, items[count - 1]))
+            if (address := closed.pop((count, end), None)) is not None:
+                return [Lane(self._open_session(address, request.model, None))]
+        return []
 
     def _match_lane(self, family: Family, lanes: list[Lane], request: ModelRequest) -> Lane:
         items = request.items if lanes else request.items[:OPENING_ITEMS]
@@ -222,15 +261,17 @@ class LaneTable:
         count, _, best = max(known, key=lambda each: each[0], default=(0, False, None))
         if best is not None and any(message.role == "assistant" for message in messages[:count]):
             return self._fork_lane(best, request.model)
-        return self._create_lane(family, messages, request, len({lane.id for lane in lanes}))
+        return self._create_lane(family, messages, request)
 
-    def _create_lane(self, family: Family, messages: Sequence[Message], request: ModelRequest, number: int) -> Lane:
+    def _create_lane(self, family: Family, messages: Sequence[Message], request: ModelRequest) -> Lane:
         said = [m for m in messages if m.role == "user"]
         first = next((m for m in said if m.origin == "human"), next(iter(said), None))
         title = " ".join(get_text(first).split())[:TITLE_LENGTH] if first is not None else ""
-        id_ = f"{family.session_prefix}-{number}"
+        id_ = f"{family.session_prefix}-{self._counts[family]}"
         info = SessionInfo(id_, title=title, model=request.model)
-        return Lane(self._open_session(SessionAddress(self._store, id_, self._namespace), request.model, info))
+        lane = Lane(self._open_session(SessionAddress(self._store, id_, self._namespace), request.model, info))
+        self._counts[family] += 1
+        return lane
 
     def _fork_lane(self, lane: Lane, model: str) -> Lane:
         """Opens a head that branches off from the lane's. Syncing it finds where."""

@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.config.settings import Config
-from tenfold.errors import LostRace, NotFoundError
+from tenfold.errors import NotFoundError
 from tenfold.gateway.cache_marks import mark_compacted_prefix
 from tenfold.gateway.client_marks import digest_credentials, find_client_session, find_side_reason
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.lanes import Family, Lane, LaneTable, find_opening
 from tenfold.gateway.later_work import LaterWork
+from tenfold.gateway.learned_windows import LearnedWindows
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.gateway.moving_listings import SetAside, set_listings_aside
 from tenfold.gateway.native_compaction import (
@@ -31,11 +32,12 @@ from tenfold.gateway.native_compaction import (
 )
 from tenfold.gateway.opening_pins import pin_opening
 from tenfold.gateway.stored_responses import ResponseChains
-from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models
+from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models, limit_summary_input
 from tenfold.llm.choose import AUTO
 from tenfold.llm.prices import find_rates
 from tenfold.meter.counters import choose_counter
 from tenfold.meter.windows import find_window
+from tenfold.plan.draft import RecallMode
 from tenfold.recall.expand import open_path
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.record.ask import Outcome
@@ -88,9 +90,9 @@ class LiveSessions:
     def __init__(self, settings: GatewaySettings, store: Store, config: Config, client: httpx.AsyncClient) -> None:
         """To be made on the event loop of the gateway."""
         self._settings, self._config, self._client, self._store = settings, config, client, store
-        self.chains = ResponseChains()
+        self.chains, self._windows = ResponseChains(), LearnedWindows()
         self._base_policies: dict[str, Policy] = {}
-        self._policies: dict[tuple[str, bool], Policy] = {}
+        self._policies: dict[tuple[str, bool, int | None], Policy] = {}
         self._archive = config.load_archive(settings.policy)
         self.lanes = LaneTable(store, self._open_session, namespace=settings.namespace, limit=settings.max_sessions)
 
@@ -113,7 +115,7 @@ class LiveSessions:
         if not _has_answer(whole):
             return PreparedRequest(request, request, tenant, note="a first message")
         lane = await self._open_lane(Family(tenant, request.wire, _find_key(headers, whole)), whole, call)
-        if triggered is not None or not (self._settings.shadow or self._can_forward(lane, whole)):
+        if triggered is not None or not (self._settings.shadow or self._can_forward(lane, whole, tenant)):
             await lane.finish_later_work()
             if triggered is not None:
                 return await self._answer_trigger(lane, request, whole, tenant)
@@ -132,8 +134,11 @@ class LiveSessions:
 
     async def _unfold(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
         """Returns a request with everything that it only refers to. None if that is not known."""
-        if request.has_server_state():
-            return self.chains.expand(tenant, request)
+        whole = self.chains.expand(tenant, request) if request.has_server_state() else request
+        if whole is not None and request.wire == "openai-responses":
+            whole = self.chains.expand_references(tenant, whole)
+        if whole is not request:
+            return whole
         if has_compaction_token(request):
             return await asyncio.to_thread(expand_tokens, tenant, request, self._read_view)
         return request
@@ -148,7 +153,7 @@ class LiveSessions:
         lane = self.lanes.find_known_lane(family, request)
         if lane is None:
             lane = await asyncio.to_thread(self.lanes.find_lane, family, request)
-        self._use_call(lane, call)
+        self._use_call(lane, replace(call, window=self._find_window(family.tenant, request)))
         return lane
 
     async def _answer_trigger(
@@ -157,7 +162,7 @@ class LiveSessions:
         """Compacts because the client asks its provider to, and returns the answer in the provider's place."""
         prepared = await self._compact_lane(lane, whole, tenant)
         session, outcome = lane.session.session, None
-        if (window := self._find_window(request.model)) is not None:
+        if (window := self._find_window(tenant, request)) is not None:
             outcome = await lane.session.compact(replace(session.build_call(window=window), demand="manual"))
         if outcome is None or outcome.status == "nothing":  # the client's limit is lower: it would ask again at once
             call = session.build_call(to=max(1, int(OVERFLOW_SHARE * session.take_reading().tokens)))
@@ -172,13 +177,13 @@ class LiveSessions:
         if prepared.original.wire == "openai-responses":
             self.chains.keep(prepared.tenant, prepared.original, response)
 
-    def _can_forward(self, lane: Lane, request: ModelRequest) -> bool:
+    def _can_forward(self, lane: Lane, request: ModelRequest, tenant: str) -> bool:
         """Whether a request needs nothing for certain, so that its session may learn of it while it is answered.
 
         That is where nothing is hidden, and what is new takes less than half of what is left of the window even if
         each byte is a token. A session that was opened for this request knows nothing yet.
         """
-        session, window = lane.session.session, self._find_window(request.model)
+        session, window = lane.session.session, self._find_window(tenant, request)
         count = lane.synced_count
         is_readable = count or session.leaf is None
         if window is None or not is_readable or session.find_newest_block_id() is not None:
@@ -187,15 +192,20 @@ class LiveSessions:
         new = sum(map(len, request.items[count:])) if count else len(request.body)
         return reading.tokens + int(new * reading.slope) < FORWARD_SHARE * window
 
-    async def prepare_again(self, prepared: PreparedRequest) -> PreparedRequest | None:
-        """Compacts a request that the provider refused as too long. None if that does not make it shorter."""
-        lane = prepared.lane
+    async def prepare_again(self, prepared: PreparedRequest, limit: int | None) -> PreparedRequest | None:
+        """Compacts a request that the provider refused as too long. None if that does not make it shorter.
+
+        `limit` is how many tokens the provider said that it takes, None if it did not. It is the window from now on.
+        """
+        lane, asked = prepared.lane, prepared.original
+        if limit is not None:
+            self._windows.keep(prepared.tenant, asked.wire, asked.model, limit)
         if lane is None or self._settings.shadow:
             return None
         if prepared.pending is not None:  # what is compacted has to be known
             await prepared.pending.start()
         session = lane.session.session
-        call = replace(session.build_call(window=self._find_window(prepared.original.model)), demand="overflow")
+        call = replace(session.build_call(window=self._find_window(prepared.tenant, asked)), demand="overflow")
         if call.window is None:
             call = replace(
                 session.build_call(to=int(OVERFLOW_SHARE * session.take_reading().tokens)), demand="overflow"
@@ -203,39 +213,38 @@ class LiveSessions:
         outcome = await lane.session.compact(call)
         if outcome.status != "compacted":
             return None
-        whole = prepared.whole or prepared.original
+        whole = prepared.whole or asked
         again = await self._compact_lane(lane, whole, prepared.tenant, prepared.aside)
-        return replace(self._keep_form(again, prepared.original, whole, prepared.aside), compaction=outcome.status)
+        return replace(self._keep_form(again, asked, whole, prepared.aside), compaction=outcome.status)
 
     async def _compact_lane(
         self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None = None
     ) -> PreparedRequest:
-        window = self._find_window(request.model)
+        window = self._find_window(tenant, request)
         before = request.build_mapping()
         if aside is not None:  # it takes its part of the window, as the tools do
             before["tools"] = before.get("tools", "") + aside.text
         session = lane.session.session
         earlier, can_recall = session.outcome, self._can_recall(request)
-        ask_session = partial(
-            lane.session.before_model, before, window=window, wire=request.wire, recall="tool" if can_recall else "none"
-        )
-        try:
+
+        async def ask_session() -> dict[str, Any]:
             if not lane.has_pinned_opening:
-                await asyncio.to_thread(self._pin_opening, lane, request, before)
-            after = await ask_session()
-        except LostRace:  # another process has changed the session, as `tenfold undo` does
-            await lane.session.refresh()
-            after = await ask_session()
+                await asyncio.to_thread(self._pin_opening, lane, request, before, window)
+            recall: RecallMode = "tool" if can_recall else "none"
+            return await lane.session.before_model(before, window=window, wire=request.wire, recall=recall)
+
+        after = await lane.run_on_newest(request, ask_session)
         lane.note_synced(request)
         outcome = session.outcome if session.outcome is not earlier else None
         if session.find_newest_block_id() != lane.hidden[0]:
             await asyncio.to_thread(lane.count_hidden)
         prepared = self._build_prepared(lane, request, before, after, outcome, can_recall=can_recall)
-        return replace(prepared, tenant=tenant)
+        note = "" if window else f"the window of {request.model} is unknown: set --window"
+        return replace(prepared, tenant=tenant, note=note)
 
-    def _pin_opening(self, lane: Lane, request: ModelRequest, before: Mapping[str, Any]) -> None:
+    def _pin_opening(self, lane: Lane, request: ModelRequest, before: Mapping[str, Any], window: int | None) -> None:
         """Has a session learn of a request before it is compacted for the first time, and pins its opening."""
-        session, window = lane.session.session, self._find_window(request.model)
+        session = lane.session.session
         session.sync_request(before, window=window, recall="none", wire=request.wire)
         pin_opening(session, window)
         lane.has_pinned_opening = True
@@ -270,7 +279,6 @@ class LiveSessions:
             tokens_after=reading.tokens,
             dollars_saved=hidden * rates.cached / 1e6 if rates is not None else 0.0,
             compaction=outcome.status if outcome is not None and outcome.status != "nothing" else "",
-            note="" if self._find_window(request.model) else f"the window of {request.model} is unknown: set --window",
             has_recall=has_recall,
         )
 
@@ -290,8 +298,9 @@ class LiveSessions:
             head=address.head,
         )
 
-    def _find_window(self, model: str) -> int | None:
-        return self._settings.window or find_window(model)
+    def _find_window(self, tenant: str, request: ModelRequest) -> int | None:
+        known = self._settings.window or find_window(request.model)
+        return self._windows.find(tenant, request.wire, request.model, known)
 
     # -- sessions ------------------------------------------------------------------------------------------------------
 
@@ -306,17 +315,18 @@ class LiveSessions:
         session, choice = lane.session.session, self._settings.summary_model
         if self._settings.shadow or choice == "none":
             return
-        call = replace(call, window=self._find_window(call.model))
         writer = session.answerer.model
         if isinstance(writer, UpstreamModel):
             writer.use_call(call)
         else:
             session.use_answerer(replace(session.answerer, model=UpstreamModel(self._client, call)))
-        key = (call.qualified_model, call.is_own_address)
+        key = (call.qualified_model, call.is_own_address, call.window)
         if key not in self._policies:
             base = self._build_base_policy(call.model)
             models = choose_summary_models((choice,) if choice != AUTO else base.summary.models or (AUTO,), call)
-            self._policies[key] = replace(base, summary=replace(base.summary, models=models))
+            summary = replace(base.summary, models=models)
+            summary = replace(summary, input_tokens=limit_summary_input(summary, call, base.counter.name))
+            self._policies[key] = replace(base, summary=summary)
         session.use_policy(self._policies[key])
 
     def _build_base_policy(self, model: str) -> Policy:

@@ -20,6 +20,7 @@ from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.incoming_request import (
     ENCODING_HEADER,
     BodyTooLarge,
+    BodyTooSlow,
     ClientGone,
     IncomingRequest,
     RawHeaders,
@@ -34,7 +35,7 @@ from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.gateway.upstream_model import UpstreamCall
 from tenfold.gateway.upstreams import choose_likely_wire
 from tenfold.gateway.usage_reader import UsageReader
-from tenfold.llm.overflow import is_overflow
+from tenfold.llm.overflow import find_named_limit, is_overflow
 
 _HOP_HEADERS = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
@@ -87,6 +88,8 @@ class Relay:
         except BodyTooLarge:
             text = f"the body is larger than `max_body` of the gateway, {self._settings.max_body:,} bytes"
             await self._refuse(send, record, 413, text)
+        except BodyTooSlow:
+            await self._refuse(send, record, 408, f"no byte of the body came for {self._settings.timeout:g} seconds")
         except ClientGone:
             record.note = "the client closed the connection"
             self._log.add(record)
@@ -94,7 +97,7 @@ class Relay:
     async def _read_request(
         self, scope: Scope, path: str, headers: Mapping[str, str], receive: Receive
     ) -> IncomingRequest:
-        body = await read_body(receive, self._settings.max_body)
+        body = await read_body(receive, self._settings.max_body, self._settings.timeout)
         plain: bytes | None = body
         if ENCODING_HEADER in headers and scope["method"] == "POST" and find_wire(path):
             plain = await unpack_body(body, headers[ENCODING_HEADER], self._settings.max_body)
@@ -204,7 +207,7 @@ class Relay:
         if not is_overflow(text, status=response.status_code):
             return response, prepared
         try:
-            again = await self._sessions.prepare_again(prepared)
+            again = await self._sessions.prepare_again(prepared, find_named_limit(text, status=response.status_code))
         except Exception as exc:  # noqa: BLE001 - the client gets the provider's own answer then
             LOG.warning("a fault of the gateway; the provider's error is passed on", exc_info=exc)
             record.bypass = f"a fault of the gateway: {type(exc).__name__}"

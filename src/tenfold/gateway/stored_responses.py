@@ -3,7 +3,7 @@
 Clients of OpenAI's Responses may send only what is new and name the response before it. A chain is what such a name
 stands for: the items of that request, and the answer. Chains are kept in memory, the most recently used ones up to a
 number of responses and of bytes. One that is not known, as after a restart, stays with the provider: the request is
-forwarded as it came.
+forwarded as it came. They may also send their whole list with an `item_reference` in place of each item of an answer.
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ MAX_CHAINS = 4_096
 MAX_CHAIN_BYTES = 256 * 1024 * 1024
 """Bytes of all items that are remembered."""
 _Key = tuple[str, str]
-"""A tenant and the id of a response."""
+"""A tenant and the id of a response or of an item."""
+_REFERENCE = b'"item_reference"'
 
 
 class _Link(Struct, frozen=True):
-    """The items of one request and of its answer, after those of the response named `previous`."""
+    """The items of one request and of its answer, after those of the response named `previous`.
+
+    `named` are the ids of those of the answer.
+    """
 
     previous: _Key | None
     items: tuple[bytes, ...]
+    named: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -47,6 +52,7 @@ class ResponseChains:
     def __init__(self, limit: int = MAX_CHAINS, *, max_bytes: int = MAX_CHAIN_BYTES) -> None:
         """Keeps `limit` responses and `max_bytes` at most. What was used least recently goes first."""
         self._links: OrderedDict[_Key, _Link] = OrderedDict()
+        self._items: dict[_Key, tuple[_Key, bytes]] = {}
         self._limit, self._max_bytes = limit, max_bytes
         self.size = self.forgotten = 0
 
@@ -58,6 +64,23 @@ class ResponseChains:
         items = [item for link in reversed(links) for item in link.items]
         return request.with_fields(**{FIELD: None}).with_items([*items, *request.items])
 
+    def expand_references(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
+        """Returns a request with the items themselves in place of references to them. None if one is not known."""
+        if _REFERENCE not in request.body:
+            return request
+        items: list[bytes] = []
+        for item in request.items:
+            fields = (splice.parse_object(item) if _REFERENCE in item else None) or {}
+            if splice.get_text(fields, "type") != "item_reference":
+                items.append(item)
+                continue
+            found = self._items.get((tenant, splice.get_text(fields, "id")))
+            if found is None:
+                return None
+            self._links.move_to_end(found[0])
+            items.append(found[1])
+        return request.with_items(items)
+
     def keep(self, tenant: str, request: ModelRequest, response: Mapping[str, Any]) -> None:
         """Remembers the response to a request as the client sent it, if the provider stores it."""
         id_, output = response.get("id"), response.get("output")
@@ -67,9 +90,12 @@ class ResponseChains:
         is_first = not request.has_server_state()
         if not is_first and not self._use_chain(previous):
             return  # what came before is not known
-        answer = (msgspec.json.encode(item) for item in output)
+        answer = [msgspec.json.encode(item) for item in output]
+        named = {str(item["id"]): raw for item, raw in zip(output, answer, strict=True) if _has_id(item)}
         self._forget((tenant, id_))
-        link = self._links[tenant, id_] = _Link(None if is_first else previous, (*request.items, *answer))
+        first = None if is_first else previous
+        link = self._links[tenant, id_] = _Link(first, (*request.items, *answer), tuple(named))
+        self._items |= {(tenant, name): ((tenant, id_), raw) for name, raw in named.items()}
         self.size += link.size
         while len(self._links) > self._limit or self.size > self._max_bytes:
             self._forget(next(iter(self._links)))
@@ -90,4 +116,13 @@ class ResponseChains:
 
     def _forget(self, key: _Key) -> None:
         link = self._links.pop(key, None)
-        self.size -= link.size if link is not None else 0
+        if link is None:
+            return
+        self.size -= link.size
+        for name in link.named:
+            if self._items.get((key[0], name), ((), b""))[0] == key:  # else a later response has an item of that name
+                del self._items[key[0], name]
+
+
+def _has_id(item: object) -> bool:
+    return isinstance(item, dict) and "id" in item

@@ -13,10 +13,13 @@ from msgspec import Struct
 
 from tenfold.llm.choose import AUTO, choose_writers
 from tenfold.llm.prices import find_rates
+from tenfold.meter.counters import CHARACTERS_BOUNDS, find_family, get_family_factor
+from tenfold.meter.windows import find_window
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import ModelCost
 from tenfold.record.message import Message, Text, get_text
 from tenfold.session.requests import read_usage
+from tenfold.summarize.ladder import SummarySettings
 from tenfold.text.redaction import redact
 from tenfold.wire import get_wire
 
@@ -78,6 +81,22 @@ def choose_summary_models(choice: Sequence[str], call: UpstreamCall) -> tuple[st
         names += chosen if name == AUTO else [name if ":" in name else f"{provider}:{name}"]
     own = (name for name in names if name.startswith(f"{provider}:"))
     return tuple(dict.fromkeys((*own, call.qualified_model)))
+
+
+def limit_summary_input(settings: SummarySettings, call: UpstreamCall, counter: str) -> int:
+    """Returns the most tokens, as `counter` counts them, that a request for a summary may have for all its models.
+
+    They fit the windows however far the count is off, since nothing may have been reported yet. The window of the
+    request's own model is the gateway's. 0 where that one is not known: the settings decide then.
+    """
+    limits = [settings.input_tokens] if settings.input_tokens else []
+    for name in settings.models if call.window else ():
+        window = call.window if name == call.qualified_model else find_window(name)
+        if window:
+            bounds = CHARACTERS_BOUNDS if counter == "chars4" else find_family(name).bounds
+            most = get_family_factor(name, counter) * (1 + bounds.above)
+            limits.append(int(window * min(settings.input_share, 1 / most)))
+    return min(limits, default=0)
 
 
 class UpstreamModel:

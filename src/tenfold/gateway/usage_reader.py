@@ -20,6 +20,7 @@ _ENDS = (
 )
 """What the last events of a stream hold, by API."""
 MAX_LINE = 32 * 1024 * 1024
+"""Bytes of a line of a stream, or of a whole response, that are kept to be read. Anything larger only passes."""
 
 
 class UsageReader:
@@ -28,13 +29,17 @@ class UsageReader:
     def __init__(self, *, is_stream: bool) -> None:
         self._is_stream, self._rest, self._chunks = is_stream, b"", list[bytes]()
         self._report: dict[str, Any] = {}
+        self._size = 0
         self.is_complete = not is_stream
         self.response: dict[str, Any] = {}
 
     def feed(self, chunk: bytes) -> None:
         """Takes the next bytes."""
         if not self._is_stream:
+            self._size += len(chunk)
             self._chunks.append(chunk)
+            if self._size > MAX_LINE:
+                self._chunks.clear()
             return
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         if len(self._rest) > MAX_LINE:

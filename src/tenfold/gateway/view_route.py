@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +17,8 @@ from starlette.responses import Response
 
 from tenfold.errors import BadInput, TenfoldError, UsageError
 from tenfold.gateway.client_marks import digest_credentials
-from tenfold.gateway.incoming_request import ENCODING_HEADER, BodyTooLarge, read_body, unpack_body
+from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.incoming_request import ENCODING_HEADER, BodyTooLarge, BodyTooSlow, read_body, unpack_body
 from tenfold.gateway.lanes import Family, Lane, find_opening
 from tenfold.gateway.live_sessions import LiveSessions
 from tenfold.gateway.model_request import ModelRequest
@@ -54,12 +56,13 @@ async def answer_view(request: Request) -> Response:
 
     Messages that stay are returned as they came. `changed` holds other fields of the request that are to be replaced.
     The tokens are those of the request as the provider counts, with nothing hidden and as it is now. Summaries are
-    written by code, since no credentials for a model come with the request. 400 for a body that is wrong, 413 for one
-    that is too large, 415 for one that is not sent as JSON or cannot be unpacked, 429 and 503 with `retry-after` where
-    too many requests are running, 500 for a fault of the gateway: whoever asks then sends what it has.
+    written by code, since no credentials for a model come with the request. 400 for a body that is wrong, 408 for one
+    that does not come, 413 for one that is too large, 415 for one that is not sent as JSON or cannot be unpacked, 429
+    and 503 with `retry-after` where too many requests are running, 500 for a fault of the gateway: whoever asks then
+    sends what it has.
     """
     sessions: LiveSessions = request.app.state.sessions
-    limit: int = request.app.state.settings.max_body
+    settings: GatewaySettings = request.app.state.settings
     if "json" not in request.headers.get("content-type", ""):  # so that no page of a browser can send one unasked
         return _refuse(415, "the body is JSON: send it with the header content-type: application/json")
     headers = {name.lower(): value for name, value in request.headers.items()}
@@ -69,12 +72,13 @@ async def answer_view(request: Request) -> Response:
     if refusal is not None:
         return _refuse(*refusal)
     with limits.hold(tenant):
-        return await _answer(request, sessions, tenant, limit)
+        return await _answer(request, sessions, tenant, settings)
 
 
-async def _answer(request: Request, sessions: LiveSessions, tenant: str, limit: int) -> Response:
+async def _answer(request: Request, sessions: LiveSessions, tenant: str, settings: GatewaySettings) -> Response:
+    limit = settings.max_body
     try:
-        body = await read_body(request.receive, limit)
+        body = await read_body(request.receive, limit, settings.timeout)
         plain = await unpack_body(body, request.headers.get(ENCODING_HEADER, ""), limit)
         if plain is None:
             return _refuse(415, f"the body cannot be unpacked: send it without {ENCODING_HEADER}, or as gzip or zstd")
@@ -82,7 +86,7 @@ async def _answer(request: Request, sessions: LiveSessions, tenant: str, limit: 
         asked = question.request
         key = f"view {question.session or find_opening(asked)}"
         lane = await asyncio.to_thread(sessions.lanes.find_lane, Family(tenant, asked.wire, key), asked)
-        window = question.window or request.app.state.settings.window
+        window = question.window or settings.window
         if question.usage is not None:
             await lane.session.after_model(question.usage)
         earlier = lane.session.session.outcome
@@ -95,6 +99,8 @@ async def _answer(request: Request, sessions: LiveSessions, tenant: str, limit: 
         return _refuse(
             413, f"the body is larger than the {limit:,} bytes that this gateway takes: `max_body` in [tenfold.gateway]"
         )
+    except BodyTooSlow:
+        return _refuse(408, f"no byte of the body came for {settings.timeout:g} seconds")
     except (UsageError, BadInput) as exc:
         return _refuse(400, str(exc))
     except Exception as exc:  # noqa: BLE001 - the client goes on with what it has, and is told why
@@ -127,7 +133,8 @@ def parse_question(body: bytes) -> ViewQuestion:
 
 async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> dict[str, Any]:
     before = asked.build_mapping()
-    after = await lane.session.before_model(before, window=window, wire=asked.wire, recall="none")
+    ask_session = partial(lane.session.before_model, before, window=window, wire=asked.wire, recall="none")
+    after = await lane.run_on_newest(asked, ask_session)
     lane.note_synced(asked)
     sent = asked.with_mapping(before, after)
     session = lane.session.session

@@ -2,7 +2,8 @@
 
 Each row holds a text as a provider sends it, and where it was seen. Similar texts with another meaning come first, and
 they win. An error about the number of bytes (413) counts as an overflow, because only a shorter request helps there
-too. A limit of tokens per minute does not count, because it belongs to the account and not to the model.
+too. A limit of tokens per minute does not count, because it belongs to the account and not to the model. Many texts
+name the limit, and `find_named_limit` reads it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import re
 from msgspec import Struct
 
 _NUMBER = r"\d[\d,]{0,15}"
+_LIMIT = rf"(?P<limit>{_NUMBER})"
+MIN_LIMIT, MAX_LIMIT = 1_000, 100_000_000
+"""Between which numbers of tokens a named limit may be a window. Anything else is no window of a model."""
 _STATUS = r"(?:^\W*|(?:http|error|code|status)\W{0,5})"
 
 
@@ -28,8 +32,9 @@ class ErrorPattern(Struct, frozen=True):
 
 
 def _build_pattern(provider: str, pattern: str, evidence: str, *, is_overflow: bool = True) -> ErrorPattern:
-    """Builds a row. `<n>` stands for a number."""
-    return ErrorPattern(provider, re.compile(pattern.replace("<n>", _NUMBER), re.IGNORECASE), evidence, is_overflow)
+    """Builds a row. `<n>` stands for a number, and `<limit>` for the most tokens that a request may have."""
+    text = pattern.replace("<n>", _NUMBER).replace("<limit>", _LIMIT)
+    return ErrorPattern(provider, re.compile(text, re.IGNORECASE), evidence, is_overflow)
 
 
 def _build_other(provider: str, pattern: str, evidence: str) -> ErrorPattern:
@@ -55,8 +60,8 @@ ERROR_PATTERNS: tuple[ErrorPattern, ...] = (
     _build_other("gateways", r"\b400\b.{0,20}\(no body\)", "earendil-works/pi#9482"),
     _build_other("OpenAI", r"call_id\W{1,3}string too long", "AnswerDotAI/fastllm#45"),
     # All rows from here on are overflows.
-    _build_pattern("Anthropic", r"prompt is too long", "anthropics/claude-code#12186"),
-    _build_pattern("Anthropic", r"exceed context limit", "continuedev/continue#6080"),
+    _build_pattern("Anthropic", r"prompt is too long(?:: <n> tokens > <limit>)?", "anthropics/claude-code#12186"),
+    _build_pattern("Anthropic", r"exceed context limit(?:: <n> \+ <n> > <limit>)?", "continuedev/continue#6080"),
     _build_pattern(
         "Anthropic", r"request_too_large|request exceeds the maximum size", "anthropics/anthropic-sdk-python#938"
     ),
@@ -68,7 +73,7 @@ ERROR_PATTERNS: tuple[ErrorPattern, ...] = (
         r"exceed(?:s|ed)? (?:the |this model.?s )?(?:maximum )?context (?:window|length|size)",
         "VectorlyApp/bluebox#66",
     ),
-    _build_pattern("OpenAI, others", r"maximum context length", "ddalcu/mlx-serve#66"),
+    _build_pattern("OpenAI, others", r"maximum context length(?:(?: is| of|:) <limit>)?", "ddalcu/mlx-serve#66"),
     _build_pattern("OpenAI Chat", r"your messages resulted in <n> tokens", "AsyncFuncAI/deepwiki-open#144"),
     _build_pattern(
         "Azure, DeepSeek",
@@ -84,9 +89,11 @@ ERROR_PATTERNS: tuple[ErrorPattern, ...] = (
     _build_pattern(
         "vLLM", r"context length is <n> tokens\W+however,? you requested <n> tokens\.", "THUDM/LongBench#104"
     ),
-    _build_pattern("vLLM", r"length <n>\) is longer than the maximum model length of <n>", "xorbitsai/inference#3785"),
     _build_pattern(
-        "vLLM", r"length <n>\) is too long to fit into the model \(context length <n>", "vllm-project/vllm#12165"
+        "vLLM", r"length <n>\) is longer than the maximum model length of <limit>", "xorbitsai/inference#3785"
+    ),
+    _build_pattern(
+        "vLLM", r"length <n>\) is too long to fit into the model \(context length <limit>", "vllm-project/vllm#12165"
     ),
     _build_pattern(
         "SGLang",
@@ -94,64 +101,78 @@ ERROR_PATTERNS: tuple[ErrorPattern, ...] = (
         "anomalyco/opencode#25230",
     ),
     _build_pattern(
-        "SGLang", r"\(<n> tokens\) is longer than the model.{1,3} context length \(<n>", "QwenLM/Qwen3#1321"
+        "SGLang", r"\(<n> tokens\) is longer than the model.{1,3} context length \(<limit>", "QwenLM/Qwen3#1321"
     ),
     _build_pattern(
-        "SGLang", r"length \(<n> tokens\) exceeds the maximum allowed length \(<n>", "sgl-project/sglang#4048"
+        "SGLang", r"length \(<n> tokens\) exceeds the maximum allowed length \(<limit>", "sgl-project/sglang#4048"
     ),
-    _build_pattern("OpenAI, Azure", r"input tokens exceed the configured limit of <n> tokens", "cline/cline#5474"),
+    _build_pattern("OpenAI, Azure", r"input tokens exceed the configured limit of <limit> tokens", "cline/cline#5474"),
     _build_pattern(
         "OpenAI", r"(?:content|input)\W{1,3}string too long", "VectorlyApp/bluebox#31, gptscript-ai/clio#41"
     ),
     _build_pattern(
         "Google",
-        r"input token count(?: \(<n>\))? exceeds the maximum number of tokens allowed",
+        r"input token count(?: \(<n>\))? exceeds the maximum number of tokens allowed(?: \(<limit>\))?",
         "google-gemini/gemini-cli#6678",
     ),
     _build_pattern("Groq", r"reduce the length of the (?:messages|prompt|input)", "letta-ai/letta#1963"),
-    _build_pattern("Cerebras", r"current length is <n> while limit is <n>", "cline/cline#5140"),
+    _build_pattern("Cerebras", r"current length is <n> while limit is <limit>", "cline/cline#5140"),
     _build_pattern("Cerebras", _STATUS + r"413\b", "openclaw/openclaw#119596"),
     _build_pattern("proxies", r"(?:request entity|payload|content) too large", "anomalyco/opencode#14064"),
-    _build_pattern("xAI", r"maximum prompt length is <n>", "cline/cline#3120"),
+    _build_pattern("xAI", r"maximum prompt length is <limit>", "cline/cline#3120"),
     _build_pattern(
         "Mistral",
-        r"prompt contains <n> tokens.{0,40}too large for model with <n> maximum context length",
+        r"prompt contains <n> tokens.{0,40}too large for model with <limit> maximum context length",
         "Portkey error library: context length exceeded error 13710000",
     ),
     _build_pattern("Bedrock", r"input is too long", "aws-samples/bedrock-chat#95"),
-    _build_pattern("Bedrock", r"too many input tokens", "pkdone/paul-genai-test-tools-ts"),
+    _build_pattern(
+        "Bedrock", r"too many input tokens(?:\. max input tokens: <limit>)?", "pkdone/paul-genai-test-tools-ts"
+    ),
     _build_pattern("Bedrock", r"expected maxLength: <n>, actual: <n>", "ryanadoty/Amazon-Bedrock-Amazon-RDS-POC#9"),
     _build_pattern("Bedrock", r"too many total text bytes", "open-webui/open-webui#11620"),
     _build_pattern("Ollama", r"prompt too long; exceeded max context length", "earendil-works/pi#2626"),
     _build_pattern("Ollama", r"input length exceeds the context length", "nano-step/nano-brain#208"),
-    _build_pattern("llama.cpp", r"exceeds the available context size", "langchain-ai/openwiki#648"),
-    _build_pattern("llama.cpp", r"exceed_context_size_error", "ggml-org/llama.cpp#15780"),
     _build_pattern(
-        "llama-cpp-python", r"tokens(?: \(<n>\))? exceed context window of <n>", "run-llama/llama_index#8046"
+        "llama.cpp", r"exceeds the available context size(?: \(<limit> tokens\))?", "langchain-ai/openwiki#648"
     ),
-    _build_pattern("LM Studio", r"greater than the context length", "Gitlawb/openclaude#353"),
+    _build_pattern(
+        "llama.cpp", r"exceed_context_size_error(?:.{0,80}\bn_ctx\W{1,4}<limit>)?", "ggml-org/llama.cpp#15780"
+    ),
+    _build_pattern(
+        "llama-cpp-python", r"tokens(?: \(<n>\))? exceed context window of <limit>", "run-llama/llama_index#8046"
+    ),
+    _build_pattern(
+        "LM Studio", r"greater than the context length(?: \(n_keep: <n>\s?>= n_ctx: <limit>)?", "Gitlawb/openclaude#353"
+    ),
     _build_pattern(
         "LM Studio",
-        r"keep the first <n> tokens when context the overflows.{0,60}context length of only <n> tokens",
+        r"keep the first <n> tokens when context the overflows.{0,60}context length of only <limit> tokens",
         "lmstudio-ai/lmstudio-bug-tracker#546",
     ),
-    _build_pattern("DS4", r"prompt tokens \(<n>\) exceeds context size \(<n>\)", "antirez/ds4#150"),
-    _build_pattern("Copilot", r"prompt token count of <n> exceeds the limit of <n>", "microsoft/vscode#289219"),
+    _build_pattern("DS4", r"prompt tokens \(<n>\) exceeds context size \(<limit>\)", "antirez/ds4#150"),
+    _build_pattern("Copilot", r"prompt token count of <n> exceeds the limit of <limit>", "microsoft/vscode#289219"),
     _build_pattern("Copilot", r"token[_ ]limit[_ ]exceeded", "microsoft/copilot-intellij-feedback#1289"),
     _build_pattern("GitHub Models", r"tokens_limit_reached", "eslint/tsc-meetings#593"),
-    _build_pattern("GitHub Models", r"request body too large", "cline/cline#2115"),
+    _build_pattern("GitHub Models", r"request body too large(?:.{0,80}max size: <limit> tokens)?", "cline/cline#2115"),
     _build_pattern("MiniMax", r"context window exceeds limit", "MiniMax-AI/MiniMax-M2#119"),
-    _build_pattern("Kimi", r"exceeded model token limit", "MoonshotAI/kimi-cli#2011"),
+    _build_pattern("Kimi", r"exceeded model token limit(?:: <limit>)?", "MoonshotAI/kimi-cli#2011"),
     _build_pattern("z.ai", r"tokens in request more than max tokens allowed", "anomalyco/opencode#27629"),
     _build_pattern("z.ai", r"prompt exceeds max length", "zeroclaw-labs/zeroclaw#4124"),
     _build_pattern("Ark", r"tokens of image and text exceed max message tokens", "sipeed/picoclaw#183"),
-    _build_pattern("Ark", r"input length <n> exceeds the maximum length <n>", "langgenius/dify#32221"),
-    _build_pattern("DashScope", r"range of input length should be \[1, <n>\]", "QwenLM/qwen-code#98"),
-    _build_pattern("SiliconFlow", r"\(<n>\) ha(?:s|ve) exceeded max_prompt_tokens \(<n>\)", "leookun/cursor-byok#129"),
-    _build_pattern("Fireworks", r"prompt is too long: <n>, model maximum context length: <n>", "fw-ai/cookbook#134"),
-    _build_pattern("TGI", r"must be <= <n>\. given: <n> .?inputs", "huggingface/text-generation-inference#628"),
-    _build_pattern("TGI", r"must have less than <n> tokens\. given: <n>", "huggingface/text-generation-inference#695"),
-    _build_pattern("Cohere", r"too many tokens", "cohere-ai/sandbox-topically#4"),
+    _build_pattern("Ark", r"input length <n> exceeds the maximum length <limit>", "langgenius/dify#32221"),
+    _build_pattern("DashScope", r"range of input length should be \[1, <limit>\]", "QwenLM/qwen-code#98"),
+    _build_pattern(
+        "SiliconFlow", r"\(<n>\) ha(?:s|ve) exceeded max_prompt_tokens \(<limit>\)", "leookun/cursor-byok#129"
+    ),
+    _build_pattern(
+        "Fireworks", r"prompt is too long: <n>, model maximum context length: <limit>", "fw-ai/cookbook#134"
+    ),
+    _build_pattern("TGI", r"must be <= <limit>\. given: <n> .?inputs", "huggingface/text-generation-inference#628"),
+    _build_pattern(
+        "TGI", r"must have less than <limit> tokens\. given: <n>", "huggingface/text-generation-inference#695"
+    ),
+    _build_pattern("Cohere", r"too many tokens(?:.{0,80}cannot exceed <limit>)?", "cohere-ai/sandbox-topically#4"),
     _build_pattern("LiteLLM", r"context ?window ?exceeded", "entropy-research/Devon#88"),
 )
 """All known texts. Several rows may match the same error."""
@@ -168,3 +189,22 @@ def is_overflow(error: str, *, status: int | None = None) -> bool:
     if status == 429 or any(row.pattern.search(text) for row in ERROR_PATTERNS if not row.is_overflow):
         return False
     return status == 413 or any(row.pattern.search(text) for row in ERROR_PATTERNS if row.is_overflow)
+
+
+def find_named_limit(error: str, *, status: int | None = None) -> int | None:
+    """Finds the most tokens that a request may have by an overflow error: the window of the model, or its input.
+
+    None for any other error, such as one about tokens per minute, for one that names no such number, or only numbers
+    that cannot be a window. If several are named, the least counts. Takes what `is_overflow` takes.
+
+    find_named_limit("prompt is too long: 218849 tokens > 200000 maximum")  # 200000
+    """
+    if not is_overflow(error, status=status):
+        return None
+    text = " ".join(error.split())
+    found = (match["limit"] for row in _LIMIT_PATTERNS for match in row.pattern.finditer(text))
+    limits = (int(number.replace(",", "")) for number in found if number)
+    return min((limit for limit in limits if MIN_LIMIT <= limit <= MAX_LIMIT), default=None)
+
+
+_LIMIT_PATTERNS = tuple(row for row in ERROR_PATTERNS if "limit" in row.pattern.groupindex)
