@@ -20,6 +20,7 @@ from msgspec import Struct
 from tenfold.errors import NotFoundError
 from tenfold.gateway.later_work import LaterWork
 from tenfold.gateway.model_request import ModelRequest
+from tenfold.gateway.sent_views import SentView
 from tenfold.recall.expand import open_path
 from tenfold.record.message import Message, get_text
 from tenfold.session import AsyncSession, Session, SessionAddress
@@ -64,6 +65,7 @@ class Lane:
         self.synced_count = 0
         self.hidden: tuple[str | None, int] = (None, 0)
         self.has_pinned_opening = False
+        self.sent_view: SentView | None = None
         self._later: LaterWork[Any] | None = None
 
     @property
@@ -97,6 +99,11 @@ class Lane:
 
         later = self._later = LaterWork(run, self._later)
         return later
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no work on the session waits or is being done."""
+        return self._later is None
 
     async def finish_later_work(self) -> None:
         """Waits until the session knows of the requests that were sent on before it was looked at."""

@@ -30,6 +30,7 @@ from tenfold.gateway.native_compaction import (
     remove_trigger,
 )
 from tenfold.gateway.opening_pins import pin_opening
+from tenfold.gateway.sent_views import SentView
 from tenfold.gateway.stored_responses import ResponseChains
 from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models
 from tenfold.llm.choose import AUTO
@@ -113,13 +114,16 @@ class LiveSessions:
         if not _has_answer(whole):
             return PreparedRequest(request, request, tenant, note="a first message")
         lane = await self._open_lane(Family(tenant, request.wire, _find_key(headers, whole)), whole, call)
-        if triggered is not None or not (self._settings.shadow or self._can_forward(lane, whole)):
+        sent = self._find_forwarded(lane, whole, aside) if triggered is None else None
+        if sent is None:
             await lane.finish_later_work()
             if triggered is not None:
                 return await self._answer_trigger(lane, request, whole, tenant)
             return self._keep_form(await self._compact_lane(lane, whole, tenant, aside), request, whole, aside)
+        has_recall = sent is not whole and lane.sent_view is not None and lane.sent_view.has_recall
         pending = lane.add_later_work(partial(self._compact_lane, lane, whole, tenant, aside))
-        return self._keep_form(PreparedRequest(whole, whole, tenant, lane, pending=pending), request, whole, aside)
+        prepared = PreparedRequest(whole, sent, tenant, lane, has_recall=has_recall, pending=pending)
+        return self._keep_form(prepared, request, whole, aside)
 
     def _keep_form(
         self, prepared: PreparedRequest, request: ModelRequest, whole: ModelRequest, aside: SetAside | None
@@ -172,6 +176,28 @@ class LiveSessions:
         if prepared.original.wire == "openai-responses":
             self.chains.keep(prepared.tenant, prepared.original, response)
 
+    def _find_forwarded(self, lane: Lane, request: ModelRequest, aside: SetAside | None) -> ModelRequest | None:
+        """Finds what to send of a request before its session is looked at. None if the session has to say it."""
+        if self._settings.shadow or self._can_forward(lane, request):
+            return request
+        return self._continue_view(lane, request) if aside is None else None
+
+    def _continue_view(self, lane: Lane, request: ModelRequest) -> ModelRequest | None:
+        """Continues what was sent for the last request of a session with hidden parts. None if that is not certain.
+
+        It is where the session would not compact, and neither this process nor another has changed it.
+        """
+        last, session = lane.sent_view, lane.session.session
+        if last is None or not lane.is_idle or session.compactor.lock.is_held:
+            return None
+        sent = last.extend(request)
+        if sent is None or not session.can_append(
+            request.items[len(last.items) :], window=self._find_window(request.model)
+        ):
+            return None
+        heads = self._store.read_heads(self._settings.namespace, lane.id)
+        return sent if heads.get(session.address.head) == session.leaf else None
+
     def _can_forward(self, lane: Lane, request: ModelRequest) -> bool:
         """Whether a request needs nothing for certain, so that its session may learn of it while it is answered.
 
@@ -214,7 +240,7 @@ class LiveSessions:
         before = request.build_mapping()
         if aside is not None:  # it takes its part of the window, as the tools do
             before["tools"] = before.get("tools", "") + aside.text
-        session = lane.session.session
+        session, lane.sent_view = lane.session.session, None
         earlier, can_recall = session.outcome, self._can_recall(request)
         ask_session = partial(
             lane.session.before_model, before, window=window, wire=request.wire, recall="tool" if can_recall else "none"
@@ -257,10 +283,12 @@ class LiveSessions:
         hidden = int(lane.count_hidden() * reading.slope)
         has_recall = False
         if sent is not request:
+            shown = sent.items
             sent = mark_compacted_prefix(sent, request.items)
             has_recall = can_recall
             if has_recall:
                 sent = sent.with_tools(self.open_recall(lane).build_schemas(request.wire))
+            lane.sent_view = SentView.build(request, shown, sent, has_recall=has_recall)
         rates = find_rates(request.model) if hidden else None
         return PreparedRequest(
             request,
