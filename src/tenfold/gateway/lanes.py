@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from tenfold.errors import NotFoundError
+from tenfold.gateway.cache_marks import fingerprint_item
 from tenfold.gateway.later_work import LaterWork
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.gateway.sent_views import SentView
@@ -55,7 +56,8 @@ class Family(Struct, frozen=True):
 class Lane:
     """One line of a conversation: its session, and the items of the last request.
 
-    The session knows of `synced_count` of these items, and of the others once the work on it is done.
+    The session knows of `synced_count` of these items, and of the others once the work on it is done. `sent_view` is
+    what was sent for the last request that it was asked for, None if that was the request itself.
     """
 
     def __init__(self, session: Session) -> None:
@@ -83,8 +85,7 @@ class Lane:
             return True
         changed = [at for at, (new, old) in enumerate(zip(head, self.items, strict=True)) if new != old]
         return len(changed) <= MAX_CHANGED_ITEMS and all(
-            _fingerprint_item(request.wire, head[at]) == _fingerprint_item(request.wire, self.items[at])
-            for at in changed
+            fingerprint_item(request.wire, head[at]) == fingerprint_item(request.wire, self.items[at]) for at in changed
         )
 
     def add_later_work(self, work: Callable[[], Coroutine[Any, Any, T]]) -> LaterWork[T]:
@@ -134,10 +135,6 @@ class Lane:
             shown = sum(session.get_message_sizes().values())
             self.hidden = (block, max(0, session.count_uncompacted() - shown))
         return self.hidden[1]
-
-
-def _fingerprint_item(wire: str, item: bytes) -> list[bytes]:
-    return [fingerprint_message(message) for message in get_wire(wire).decode([item])]
 
 
 def find_opening(request: ModelRequest) -> str:

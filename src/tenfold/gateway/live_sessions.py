@@ -190,10 +190,8 @@ class LiveSessions:
         last, session = lane.sent_view, lane.session.session
         if last is None or not lane.is_idle or session.compactor.lock.is_held:
             return None
-        sent = last.extend(request)
-        if sent is None or not session.can_append(
-            request.items[len(last.items) :], window=self._find_window(request.model)
-        ):
+        sent = last.extend(request, session)
+        if sent is None:
             return None
         heads = self._store.read_heads(self._settings.namespace, lane.id)
         return sent if heads.get(session.address.head) == session.leaf else None
@@ -283,12 +281,11 @@ class LiveSessions:
         hidden = int(lane.count_hidden() * reading.slope)
         has_recall = False
         if sent is not request:
-            shown = sent.items
             sent = mark_compacted_prefix(sent, request.items)
             has_recall = can_recall
             if has_recall:
                 sent = sent.with_tools(self.open_recall(lane).build_schemas(request.wire))
-            lane.sent_view = SentView.build(request, shown, sent, has_recall=has_recall)
+            lane.sent_view = SentView.build(request, after[request.list_field], sent, has_recall=has_recall)
         rates = find_rates(request.model) if hidden else None
         return PreparedRequest(
             request,

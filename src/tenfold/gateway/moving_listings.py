@@ -73,7 +73,7 @@ class SetAside(Struct, frozen=True):
 
 def set_listings_aside(request: ModelRequest) -> tuple[ModelRequest, SetAside | None]:
     """Returns a request without what moves, and what was taken out. The request itself and None if there is nothing."""
-    if request.wire not in _WIRES:
+    if request.wire not in _WIRES or not request.items:
         return request, None
     items = list(request.items)
     rules, cut, uncut = _find_rules(request), b"", b""

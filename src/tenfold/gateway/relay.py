@@ -286,7 +286,7 @@ class Relay:
             headers = [(n, v) for n, v in upstream.headers.raw if n.decode("latin-1").lower() not in left_out]
             return headers + ([] if length is None else [(b"content-length", b"%d" % length)]) + _describe(record)
 
-        loop = RecallLoop(self._sessions.open_recall(prepared.lane), prepared.original, prepared.sent, ask, record)
+        loop = RecallLoop(self._sessions.open_recall(prepared.lane), prepared, ask, record)
         try:
             await _run_for_client(loop.run(response, ClientAnswer(send, build_headers)), receive)
         except ClientGone:
@@ -294,7 +294,7 @@ class Relay:
         if loop.response:
             self._sessions.keep_response(prepared, loop.response)
         if prepared.pending is not None:
-            await asyncio.wait({prepared.pending.start()})
+            await prepared.pending.finish()
         if loop.usage:
             await prepared.lane.session.after_model(loop.usage)
         return loop.has_fault

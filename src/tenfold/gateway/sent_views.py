@@ -10,12 +10,13 @@ from collections.abc import Mapping
 
 from msgspec import Raw, Struct
 
-from tenfold.gateway.cache_marks import mark_compacted_prefix
+from tenfold.gateway.cache_marks import fingerprint_item, mark_compacted_prefix
 from tenfold.gateway.model_request import ModelRequest
+from tenfold.session import Session
 
 
 class SentView(Struct, frozen=True):
-    """The items of a request, and what was sent for them: the items, without the mark of a compaction, and the fields.
+    """The items of a request, and what was sent for them: `shown`, as the session gave it, and the fields.
 
     `fields` are only those that were changed, and `digest` is that of all fields but the list. `has_recall` says that
     the recall tools are among them.
@@ -37,19 +38,29 @@ class SentView(Struct, frozen=True):
         }
         return cls(request.items, shown, changed, request.digest_fields(), has_recall)
 
-    def extend(self, request: ModelRequest) -> ModelRequest | None:
-        """Returns what to send for a request that goes on from this one, None if that cannot be known.
+    def extend(self, request: ModelRequest, session: Session) -> ModelRequest | None:
+        """Returns what to send for a request that goes on from this one, None if only its session can tell.
 
         A few of the last items may be written otherwise, as where cache marks moved, if all from there on were sent as
         they came.
         """
-        count = start = len(self.items)
+        count = len(self.items)
         if len(request.items) <= count or request.digest_fields() != self.digest:
             return None
-        if request.items[:count] != self.items:
-            start = next(at for at, (new, old) in enumerate(zip(request.items, self.items, strict=False)) if new != old)
+        pairs = enumerate(zip(self.items, request.items, strict=False))
+        changed = [at for at, (old, new) in pairs if old is not new and old != new]
+        start = changed[0] if changed else count
         end = len(self.shown) - (count - start)
         if end < 0 or self.shown[end:] != self.items[start:]:
             return None
-        items = [*self.shown[:end], *request.items[start:]]
+        if any(not self._is_same(request, at) for at in changed):
+            return None
+        added = session.encode_next(self.shown, request.items[count:])
+        if added is None:
+            return None
+        items = [*self.shown[:end], *request.items[start:count], *added]
         return mark_compacted_prefix(request.with_items(items, {**request.fields, **self.fields}), request.items)
+
+    def _is_same(self, request: ModelRequest, at: int) -> bool:
+        """Whether an item says the same as before."""
+        return fingerprint_item(request.wire, request.items[at]) == fingerprint_item(request.wire, self.items[at])

@@ -70,6 +70,7 @@ class Session(Conversation):
         super().__init__(address, policy, model=model, stamps=stamps)
         self.compactor = CompactionRunner(self, answerer or Answerer(), archive)
         self._last_call: Call | None = None
+        self._last_sent: list[bytes] | None = None
 
     @classmethod
     def create(  # noqa: PLR0913 - those of the constructor, and the session's information
@@ -190,7 +191,7 @@ class Session(Conversation):
                     again, confirm=confirm, origin=origin, wire=read.wire, previous=read.history, thorough=True
                 )
             self._host.keep_request(read.history)
-            self._last_call = call
+            self._last_call, self._last_sent = call, None
             listed = drop_opening_stub(read.history.get_messages())
             messages = self._host.add_summaries(listed, read.summaries)
             if not read.summaries and WIRES[read.wire].profile.has_separate_system:
@@ -198,25 +199,29 @@ class Session(Conversation):
                 read = replace(read, lacks_summaries=messages is not listed)
         return read, *self.sync_and_check(messages, call)
 
-    def can_append(self, items: Sequence[bytes], *, window: int | None) -> bool:
-        """Tells whether a request that only adds items is certainly sent as the last one was, and they behind it.
+    def encode_next(self, sent: Sequence[bytes], items: Sequence[bytes]) -> list[bytes] | None:
+        """Encodes what a request adds to the last one, so that it can be sent before the session learns of it.
 
-        The last request is that of `before_model`, with a view in place of its list. `items` are native messages as
-        JSON bytes. It is so where no compaction can be due and the items need no repair. Nothing is changed or written,
-        and what other processes have written is not looked at: `before_model` still has to be called.
+        `sent` is the very list that `before_model` has returned for the last request, and `items` are the native
+        messages, as JSON bytes, that the next one has behind those of the last. Returns the items that `before_model`
+        would send behind `sent`. None if it might send something else: a compaction may be due, or the session was
+        changed or asked for something else since. Nothing is changed or written, and what other processes have written
+        is not looked at: `before_model` still has to be called.
         """
         with self.lock:
             call = self._last_call
-            if call is None or call.window != window or self.policy.max_entries:
-                return False
+            if call is None or sent is not self._last_sent or self.policy.max_entries:
+                return None
             new = self._host.read_next(items, self.is_own_summary)
-            return new is not None and self._find_highest_need(new, items, call) in ("none", "warn")
+            if new is None or self._find_highest_need(new, items, call) not in ("none", "warn"):
+                return None
+            return self._host.encode_next(new)
 
     def _find_highest_need(self, new: Sequence[Message], raws: Sequence[bytes], call: Call) -> Need:
         """Finds how badly the view may need a compaction at most, once the new messages of a list are added.
 
         The upper bound counts one token per byte of `raws`, the messages as they came, and images, files and
-        recordings by their rules. What the provider has reported, but the view does not know yet, counts too.
+        recordings by their rules.
         """
         complete = self.build_call(window=call.window, floor=call.floor)
         if complete.window is None:
@@ -227,8 +232,7 @@ class Session(Conversation):
         added = sum(map(len, raws)) + parts * MESSAGE_OVERHEAD + media.tokens
         answers = sum(message.role == "assistant" for message in new)
         reading, limits = self.compactor.take_reading_with_limits(complete, added=added, answers=answers)
-        tokens = max(reading.tokens, self.pending_usage.prompt if self.pending_usage is not None else 0)
-        return limits.get_need(tokens + int(reading.slope * added))
+        return limits.get_need(reading.tokens + int(reading.slope * added))
 
     def sync_and_check(
         self,
@@ -281,7 +285,8 @@ class Session(Conversation):
             return {**request, host_request.field: value if isinstance(value, Sequence) else host_request.items}
         encoded = self._host.encode(messages, WIRES[wire])
         if set(map(type, host_request.items)) == {bytes}:
-            return with_items(host_request, encoded, [item.raw for item in encoded.items])
+            self._last_sent = [item.raw for item in encoded.items]
+            return with_items(host_request, encoded, self._last_sent)
         before = host_list.count - host_request.history.message_count
         places = {at - before for at in host_list.find_visible(self.view)}
         return with_messages(host_request, encoded, places)

@@ -93,13 +93,13 @@ class HostSync:
         return self._append_new(messages, matched, run, times)
 
     def read_next(self, items: Sequence[bytes], confirm: SummaryConfirmer) -> list[Message] | None:
-        """Reads items that come after the last list. None if they may not come after what was sent of it as they are.
+        """Reads items that come after those of the last list. Nothing is changed.
 
-        They do where nobody has changed the view since, it shows them in their own order, and their encoding and that
-        of what was sent do not depend on each other. Nothing is changed.
+        None if somebody has changed the view since, or if it would show them otherwise than in their own order.
         """
         last, view, history = self._last_list, self._cursor.view, self.history
-        if last is None or last.view is not view or view.open_step is not None:
+        is_redacted = self._cursor.address.store.redact_at_rest
+        if last is None or last.view is not view or view.open_step is not None or is_redacted:
             return None
         prefix = DecodedPrefix(history.item_count, history.message_count, history.messages)
         messages = WIRES[history.wire].decode(items, confirm=confirm, prefix=prefix)
@@ -107,9 +107,11 @@ class HostSync:
         units, step = scan_entries(entries, None)
         shown = [each.message for unit in units for each in unit.visible_messages]
         shown += [each.message for each in get_step_messages(step, closing=False)] if step is not None else []
-        is_redacted = self._cursor.address.store.redact_at_rest
-        is_shown = len(shown) == len(messages) and all(map(is_, shown, messages)) and not is_redacted
-        return messages if is_shown and self._encoding.can_append(messages) else None
+        return messages if len(shown) == len(messages) and all(map(is_, shown, messages)) else None
+
+    def encode_next(self, messages: Sequence[Message]) -> list[bytes] | None:
+        """Encodes messages that come behind what was sent last. None if that would be encoded otherwise then."""
+        return self._encoding.encode_next(messages)
 
     def add_summaries(self, messages: list[Message], summaries: Sequence[Message]) -> list[Message]:
         """Returns a list with the summaries of the system prompt before it, where other wires have them.

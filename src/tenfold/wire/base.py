@@ -149,7 +149,7 @@ class Ledger:
         self.sent_ids: set[str] = set()
         self.has_source = self.is_source_own = self._is_source_foreign = False
         self._message_by_call: dict[str, Message] = {}
-        self.sought_ids: set[str] = set()
+        self._sought_ids: set[str] = set()
         self._unanswered_ids: dict[str, list[str]] = {}
         self._latest_ids: dict[str, str] = {}
 
@@ -159,7 +159,7 @@ class Ledger:
         out.has_source, out.is_source_own = self.has_source, self.is_source_own
         out._is_source_foreign = self._is_source_foreign
         out.adjustments, out.sent_ids = self.adjustments.copy(), self.sent_ids.copy()
-        out._message_by_call, out.sought_ids = self._message_by_call.copy(), self.sought_ids.copy()
+        out._message_by_call, out._sought_ids = self._message_by_call.copy(), self._sought_ids.copy()
         out._unanswered_ids = {call_id: sent.copy() for call_id, sent in self._unanswered_ids.items()}
         out._latest_ids = self._latest_ids.copy()
         return out
@@ -175,7 +175,7 @@ class Ledger:
 
     def can_take(self, messages: Sequence[Message]) -> bool:
         """Whether more messages leave as it is what was encoded already: none of it looked for a call of theirs."""
-        return self.sought_ids.isdisjoint(call.id for message in messages for call in get_tool_calls(message))
+        return self._sought_ids.isdisjoint(call.id for message in messages for call in get_tool_calls(message))
 
     def note(self, kind: AdjustmentKind, index: int, note: str) -> None:
         """Records one loss or insertion."""
@@ -223,7 +223,7 @@ class Ledger:
 
     def find_call(self, call_id: str) -> Message | None:
         """Finds the last message of the list that makes this call, None if there is none."""
-        self.sought_ids.add(call_id)
+        self._sought_ids.add(call_id)
         return self._message_by_call.get(call_id)
 
     def register_message(self, message: Message) -> None:

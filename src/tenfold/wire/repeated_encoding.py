@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from tenfold.record.message import Message, get_tool_calls
+from tenfold.record.message import Message
 from tenfold.wire.base import EncodedList
 from tenfold.wire.encoding import ListEncoding, Wire
 from tenfold.wire.segments import can_divide
@@ -25,7 +25,7 @@ class RepeatedEncoding:
         self._wire: Wire | None = None
         self._messages: list[Message] = []
         self._encoding: ListEncoding | None = None
-        self._end: tuple[Message, set[str]] | None = None
+        self._last: tuple[ListEncoding, Message] | None = None
 
     def encode(self, messages: Sequence[Message], wire: Wire) -> EncodedList:
         """Encodes messages; see `Wire.encode`. Nobody may change the messages, which are kept."""
@@ -33,7 +33,7 @@ class RepeatedEncoding:
         is_begun = encoding is not None and self._wire is wire and messages[:count] == self._messages
         if encoding is None or not is_begun or not encoding.ledger.can_take(messages[count:]):
             encoding, count = ListEncoding(wire), 0
-        self._encoding = self._end = None  # if it fails half-way, the next list is encoded as a whole
+        self._encoding = self._last = None  # if it fails half-way, the next list is encoded as a whole
         end = _find_division(messages, count)
         if end > count:
             encoding.extend(messages[count:end])
@@ -43,19 +43,24 @@ class RepeatedEncoding:
         else:
             whole, end = ListEncoding(wire), 0
         whole.extend(messages[end:])
-        self._end = (messages[-1], whole.ledger.sought_ids) if whole.ledger.has_source else None
+        self._last = (whole, messages[-1]) if messages else None
         return whole.build_list()
 
-    def can_append(self, messages: Sequence[Message]) -> bool:
-        """Whether the last list with these messages behind it gives what it gave, and they what they give alone.
+    def encode_next(self, messages: Sequence[Message]) -> list[bytes] | None:
+        """Encodes messages that come behind the last list, and keeps nothing of them. Returns their native items.
 
-        They are untouched messages of the list's own wire.
+        None if the last list would be encoded otherwise with them behind it.
         """
-        if self._end is None or not messages:
-            return False
-        last, sought_ids = self._end
-        called = (call.id for message in messages for call in get_tool_calls(message))
-        return can_divide((last, messages[0]), 1) and sought_ids.isdisjoint(called)
+        if self._last is None or not messages:
+            return None
+        whole, newest = self._last
+        is_apart = can_divide((newest, messages[0]), 1) and whole.ledger.can_take(messages)
+        if not (is_apart and whole.ledger.has_source):
+            return None
+        longer, before = whole.copy(), whole.build_list()
+        longer.extend(messages)
+        after = longer.build_list()
+        return [item.raw for item in after.items[len(before.items) :]] if after.system == before.system else None
 
 
 def _find_division(messages: Sequence[Message], start: int) -> int:
