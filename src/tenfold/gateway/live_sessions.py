@@ -255,6 +255,8 @@ class LiveSessions:
         if session.find_newest_block_id() != lane.hidden[0]:
             await asyncio.to_thread(lane.count_hidden)
         prepared = self._build_prepared(lane, request, before, after, outcome, can_recall=can_recall)
+        if aside is not None:  # what stands aside took its part of the window, and is not there the next time
+            lane.sent_view = None
         return replace(prepared, tenant=tenant)
 
     def _pin_opening(self, lane: Lane, request: ModelRequest, before: Mapping[str, Any]) -> None:
