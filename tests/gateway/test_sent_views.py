@@ -161,12 +161,11 @@ class Conversation:
 
     def _read_entries(self, number: int) -> list[object]:
         """What the sessions of a store hold, without ids, times and what depends on them."""
-        store, out = self._stores[number], []
+        store, out = self._stores[number], list[object]()
         for row in store.list_sessions("default"):
             out.append([row.info.id, *sorted(store.read_heads("default", row.info.id))])
             for entry in store.read_entries("default", row.info.id):
-                is_message = isinstance(entry, MessageEntry)
-                out.append([entry.message, entry.usage] if is_message else type(entry))
+                out.append((entry.message, entry.usage) if isinstance(entry, MessageEntry) else type(entry))
         return out
 
     async def ask(self) -> None:
@@ -366,6 +365,16 @@ def test_cache_marks_may_move(tmp_path: Path) -> None:
     run_conversation("anthropic", tmp_path, go_on)
 
 
+def test_a_mark_in_what_is_hidden_is_left_to_the_session(tmp_path: Path) -> None:
+    async def go_on(talk: Conversation) -> None:
+        talk.items = json.loads(json.dumps(talk.items))
+        talk.items[2]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+        talk.add_step()
+        assert not await talk.send()
+
+    run_conversation("anthropic", tmp_path, go_on)
+
+
 @pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])
 def test_system_messages_in_the_list_stand_where_the_session_puts_them(wire: str, tmp_path: Path) -> None:
     async def go_on(talk: Conversation) -> None:
@@ -437,6 +446,19 @@ def test_an_edited_message_a_shorter_list_and_the_same_list_are_heeded(wire: str
 def test_calls_and_results_apart_are_left_to_the_session(action: str, wire: str, tmp_path: Path) -> None:
     async def go_on(talk: Conversation) -> None:
         await play(talk, action, 1)
+        assert not await talk.send()
+        talk.add_step()
+        await talk.send()
+
+    run_conversation(wire, tmp_path, go_on)
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses"])
+def test_a_result_that_is_still_missing_is_left_to_the_session(wire: str, tmp_path: Path) -> None:
+    async def go_on(talk: Conversation) -> None:
+        talk.items += build_parallel_step(talk)[:-1]
+        await talk.send()
+        talk.add_step()
         assert not await talk.send()
 
     run_conversation(wire, tmp_path, go_on)

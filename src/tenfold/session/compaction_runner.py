@@ -105,20 +105,14 @@ class CompactionRunner:
         return limits.get_need(reading.high if reading.source == "reported" else reading.tokens) == "hard"
 
     def take_reading_with_limits(self, call: Call, *, added: int = 0, answers: int = 0) -> tuple[Reading, Limits]:
-        """Measures the view for a check. Returns the Reading, and the limits it is compared with.
-
-        With `answers`, it is that of the view once the usage of its request is known. The limits are then the lowest
-        that there may be once so many answers, and `added` tokens in all, are in view.
-        """
+        """Measures the view for a check. Returns the Reading, and the lowest limits once so much is added to it."""
         assert call.window is not None
+        taught = self._conversation.next_calibration if answers else self._conversation.calibration
         plain = self.build_call(window=call.window, floor=call.floor)
-        if answers:
-            plain = replace(plain, calibration=self._conversation.next_calibration)
-        reading, policy = self.take_reading(plain), self.policy
+        reading, policy = self.take_reading(replace(plain, calibration=taught)), self.policy
         key = (policy.trigger, call.window, call.output_reserve, reading.floor)
         if self._limits is None or self._limits[0] != key:
-            limits = policy.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
-            self._limits = key, limits
+            self._limits = key, policy.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
         return reading, self._adjust_to_prices(self._limits[1], reading, call, added, answers)
 
     def _adjust_to_prices(self, limits: Limits, reading: Reading, call: Call, added: int, answers: int) -> Limits:
