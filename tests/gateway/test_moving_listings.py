@@ -11,7 +11,7 @@ from tenfold.gateway.moving_listings import set_listings_aside
 from tenfold.record.entry import MessageEntry
 from tenfold.record.message import get_text
 from tenfold.store.location import open_store
-from tests.gateway.conversations import PATHS, Json, Talk, list_sessions, read_stored
+from tests.gateway.conversations import PATHS, Json, Talk, list_sessions, post, read_stored
 from tests.gateway.serving import RawUpstream, serve_gateway
 
 WINDOW = 16_000
@@ -96,6 +96,14 @@ def test_what_the_user_says_himself_is_no_listing() -> None:
     kept, aside = set_listings_aside(request)
     assert kept is request
     assert aside is None
+
+
+@pytest.mark.parametrize("wire", ["chat", "messages"])
+def test_a_request_without_messages_passes_as_it_came(wire: str) -> None:
+    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+        response = post(gateway.url, wire, b'{"model":"m","messages":[]}')
+        assert "x-tenfold-bypass" not in response.headers
+        assert upstream.requests[-1].body == b'{"model":"m","messages":[]}'
 
 
 def check_set_aside(kind: str, said: list[Json]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tenfold.engine.call import Measures
 from tenfold.meter.reading import Reading
 from tenfold.record.entry import MessageEntry
@@ -11,10 +13,11 @@ from tenfold.view.fold import View
 _MICROSECONDS = 1_000_000
 
 
-def read_spending(view: View, measures: Measures, reading: Reading, *, now: int) -> Spending:
+def read_spending(view: View, measures: Measures, reading: Reading, *, now: int, later: Sequence[int] = ()) -> Spending:
     """Reads the sizes of the requests since the newest Block or undo, in tokens of the Reading; `now` in microseconds.
 
-    Each answer in view that came after it is one request, which sent what stands before the answer.
+    Each answer in view that came after it is one request, which sent what stands before the answer. `later` are the
+    sizes of requests whose answers are not in view yet.
     """
     since = view.state.last_change
     visible = list(view.get_visible_messages())
@@ -31,6 +34,6 @@ def read_spending(view: View, measures: Measures, reading: Reading, *, now: int)
     time = entry.time if isinstance(entry, MessageEntry) else None
     return Spending(
         kept=round(reading.floor + reading.slope * kept),
-        sizes=tuple(round(reading.floor + reading.slope * size) for size in sizes),
+        sizes=(*(round(reading.floor + reading.slope * size) for size in sizes), *later),
         idle=max(0, now - time) / _MICROSECONDS if time else None,
     )

@@ -1,4 +1,4 @@
-"""Places a cache mark of Anthropic's at the end of what a compaction replaced, so that this prefix is cached."""
+"""Cache marks of Anthropic's: one is placed at the end of what a compaction replaced, so that this prefix is cached."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Raw
 
 from tenfold.gateway.model_request import ModelRequest
-from tenfold.wire import splice
+from tenfold.wire import get_wire, splice
+from tenfold.wire.fingerprint import fingerprint_message
 
 _MARK = b'"cache_control"'
 _EPHEMERAL = Raw(b'{"type":"ephemeral"}')
@@ -33,6 +34,11 @@ def mark_compacted_prefix(request: ModelRequest, own_items: Collection[bytes]) -
     return (
         request if marked is None else request.with_items([*request.items[:last], marked, *request.items[last + 1 :]])
     )
+
+
+def fingerprint_item(wire: str, item: bytes) -> list[bytes]:
+    """Returns what a native message says, apart from cache marks and the like, to be compared."""
+    return [fingerprint_message(message) for message in get_wire(wire).decode([item])]
 
 
 def _mark_message(item: bytes) -> bytes | None:

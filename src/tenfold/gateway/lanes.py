@@ -19,8 +19,10 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from tenfold.errors import LostRace, NotFoundError
+from tenfold.gateway.cache_marks import fingerprint_item
 from tenfold.gateway.later_work import LaterWork
 from tenfold.gateway.model_request import ModelRequest
+from tenfold.gateway.sent_views import SentView
 from tenfold.recall.expand import open_path
 from tenfold.record.message import Message, get_text
 from tenfold.session import AsyncSession, Session, SessionAddress
@@ -55,7 +57,8 @@ class Family(Struct, frozen=True):
 class Lane:
     """One line of a conversation: its session, and the items of the last request.
 
-    The session knows of `synced_count` of these items, and of the others once the work on it is done.
+    The session knows of `synced_count` of these items, and of the others once the work on it is done. `sent_view` is
+    what was sent for the last request that it was asked for, None if that was the request itself.
     """
 
     def __init__(self, session: Session) -> None:
@@ -65,6 +68,7 @@ class Lane:
         self.synced_count = 0
         self.hidden: tuple[str | None, int] = (None, 0)
         self.has_pinned_opening = False
+        self.sent_view: SentView | None = None
         self._later: LaterWork[Any] | None = None
 
     @property
@@ -82,8 +86,7 @@ class Lane:
             return True
         changed = [at for at, (new, old) in enumerate(zip(head, self.items, strict=True)) if new != old]
         return len(changed) <= MAX_CHANGED_ITEMS and all(
-            _fingerprint_item(request.wire, head[at]) == _fingerprint_item(request.wire, self.items[at])
-            for at in changed
+            fingerprint_item(request.wire, head[at]) == fingerprint_item(request.wire, self.items[at]) for at in changed
         )
 
     def add_later_work(self, work: Callable[[], Coroutine[Any, Any, T]]) -> LaterWork[T]:
@@ -98,6 +101,11 @@ class Lane:
 
         later = self._later = LaterWork(run, self._later)
         return later
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no work on the session waits or is being done."""
+        return self._later is None
 
     async def finish_later_work(self) -> None:
         """Waits until the session knows of the requests that were sent on before it was looked at."""
@@ -144,10 +152,6 @@ class Lane:
             shown = sum(session.get_message_sizes().values())
             self.hidden = (block, max(0, session.count_uncompacted() - shown))
         return self.hidden[1]
-
-
-def _fingerprint_item(wire: str, item: bytes) -> list[bytes]:
-    return [fingerprint_message(message) for message in get_wire(wire).decode([item])]
 
 
 def find_opening(request: ModelRequest) -> str:
@@ -238,7 +242,7 @@ class LaneTable:
         """Keeps the most recently used lanes of a family in memory, and of the others how their last lists ended."""
         for lane in lanes[self._limit :]:
             if lane.items:
-                end = b"".join(_fingerprint_item(family.wire, lane.items[-1]))
+                end = b"".join(fingerprint_item(family.wire, lane.items[-1]))
                 self._closed[family][len(lane.items), end] = lane.session.session.address
         del lanes[self._limit :]
 
@@ -246,7 +250,7 @@ class LaneTable:
         """Opens the lane of a family again that is not in memory any more, and that a request seems to go on from."""
         closed, items = self._closed[family], request.items
         for count in sorted({count for count, _ in closed if count <= len(items)}, reverse=True):
-            end = b"".join(_fingerprint_item(family.wire, items[count - 1]))
+            end = b"".join(fingerprint_item(family.wire, items[count - 1]))
             if (address := closed.pop((count, end), None)) is not None:
                 return [Lane(self._open_session(address, request.model, None))]
         return []

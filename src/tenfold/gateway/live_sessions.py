@@ -31,6 +31,7 @@ from tenfold.gateway.native_compaction import (
     remove_trigger,
 )
 from tenfold.gateway.opening_pins import pin_opening
+from tenfold.gateway.sent_views import SentView
 from tenfold.gateway.stored_responses import ResponseChains
 from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models, limit_summary_input
 from tenfold.llm.choose import AUTO
@@ -115,13 +116,16 @@ class LiveSessions:
         if not _has_answer(whole):
             return PreparedRequest(request, request, tenant, note="a first message")
         lane = await self._open_lane(Family(tenant, request.wire, _find_key(headers, whole)), whole, call)
-        if triggered is not None or not (self._settings.shadow or self._can_forward(lane, whole, tenant)):
+        sent = self._find_forwarded(lane, whole, tenant, aside) if triggered is None else None
+        if sent is None:
             await lane.finish_later_work()
             if triggered is not None:
                 return await self._answer_trigger(lane, request, whole, tenant)
             return self._keep_form(await self._compact_lane(lane, whole, tenant, aside), request, whole, aside)
+        has_recall = sent is not whole and lane.sent_view is not None and lane.sent_view.has_recall
         pending = lane.add_later_work(partial(self._compact_lane, lane, whole, tenant, aside))
-        return self._keep_form(PreparedRequest(whole, whole, tenant, lane, pending=pending), request, whole, aside)
+        prepared = PreparedRequest(whole, sent, tenant, lane, has_recall=has_recall, pending=pending)
+        return self._keep_form(prepared, request, whole, aside)
 
     def _keep_form(
         self, prepared: PreparedRequest, request: ModelRequest, whole: ModelRequest, aside: SetAside | None
@@ -177,6 +181,30 @@ class LiveSessions:
         if prepared.original.wire == "openai-responses":
             self.chains.keep(prepared.tenant, prepared.original, response)
 
+    def _find_forwarded(
+        self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None
+    ) -> ModelRequest | None:
+        """Finds what to send of a request before its session is looked at. None if the session has to say it."""
+        if self._settings.shadow or self._can_forward(lane, request, tenant):
+            return request
+        return self._continue_view(lane, request, tenant) if aside is None else None
+
+    def _continue_view(self, lane: Lane, request: ModelRequest, tenant: str) -> ModelRequest | None:
+        """Continues what was sent for the last request of a session with hidden parts. None if that is not certain.
+
+        It is where the session would not compact, and neither this process nor another has changed it.
+        """
+        last, session = lane.sent_view, lane.session.session
+        if last is None or last.window != self._find_window(tenant, request):
+            return None
+        if not lane.is_idle or session.compactor.lock.is_held:
+            return None
+        sent = last.extend(request, session)
+        if sent is None:
+            return None
+        heads = self._store.read_heads(self._settings.namespace, lane.id)
+        return sent if heads.get(session.address.head) == session.leaf else None
+
     def _can_forward(self, lane: Lane, request: ModelRequest, tenant: str) -> bool:
         """Whether a request needs nothing for certain, so that its session may learn of it while it is answered.
 
@@ -224,7 +252,7 @@ class LiveSessions:
         before = request.build_mapping()
         if aside is not None:  # it takes its part of the window, as the tools do
             before["tools"] = before.get("tools", "") + aside.text
-        session = lane.session.session
+        session, lane.sent_view = lane.session.session, None
         earlier, can_recall = session.outcome, self._can_recall(request)
 
         async def ask_session() -> dict[str, Any]:
@@ -239,6 +267,9 @@ class LiveSessions:
         if session.find_newest_block_id() != lane.hidden[0]:
             await asyncio.to_thread(lane.count_hidden)
         prepared = self._build_prepared(lane, request, before, after, outcome, can_recall=can_recall)
+        if prepared.sent is not request and aside is None:  # what stands aside is not there the next time
+            shown, has_recall = after[request.list_field], prepared.has_recall
+            lane.sent_view = SentView.build(request, shown, prepared.sent, has_recall=has_recall, window=window)
         note = "" if window else f"the window of {request.model} is unknown: set --window"
         return replace(prepared, tenant=tenant, note=note)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -54,6 +55,14 @@ class ModelRequest(Struct, frozen=True):
     def get_raw(self, *names: str) -> bytes:
         """Returns the bytes of the fields, one after the other. Fields that are not there are left out."""
         return b"\0".join(bytes(self.fields[name]) for name in names if name in self.fields)
+
+    def digest_fields(self) -> bytes:
+        """Returns a digest of the model and of all fields but the list, in their order."""
+        digest = hashlib.sha256(self.model.encode("utf-8", "replace"))
+        for name, raw in self.fields.items():
+            value = b"" if name == self.list_field else bytes(raw)
+            digest.update(b"\0%s\0%d\0%s" % (name.encode("utf-8", "replace"), len(value), value))
+        return digest.digest()
 
     def has_server_state(self) -> bool:
         """Whether the provider holds a part of the conversation."""

@@ -32,6 +32,8 @@ _LISTING = re.compile(
 )
 _OK = re.compile(_TEXT + rb"Ok[.,]")
 """How such a message begins, and the answer behind it, in aider 0.86: `base_prompts.py`, and those of its modes."""
+MAX_AGREED = 400
+"""Bytes that such an answer takes at most. The longest one that aider writes has 115 letters."""
 _END_OF_EXAMPLES = re.compile(_TEXT + rb"I switched to a new code base\. Please don't consider the above files")
 MAX_EXAMPLES = 24
 """How many messages are looked at for the end of the examples."""
@@ -73,7 +75,7 @@ class SetAside(Struct, frozen=True):
 
 def set_listings_aside(request: ModelRequest) -> tuple[ModelRequest, SetAside | None]:
     """Returns a request without what moves, and what was taken out. The request itself and None if there is nothing."""
-    if request.wire not in _WIRES:
+    if request.wire not in _WIRES or not request.items:
         return request, None
     items = list(request.items)
     rules, cut, uncut = _find_rules(request), b"", b""
@@ -99,6 +101,8 @@ def set_listings_aside(request: ModelRequest) -> tuple[ModelRequest, SetAside | 
 
 def _list_blocks(items: list[bytes]) -> Iterator[tuple[int, int]]:
     """Yields where the examples and each listing begin and end, with the answers behind them."""
+    if not any(len(item) <= MAX_AGREED and b'"Ok' in item for item in items):  # as in every other client's list
+        return
     position = next((n for n, item in enumerate(items) if not _SYSTEM.search(item)), len(items))
     for at in range(position, min(len(items) - 1, MAX_EXAMPLES)):
         if _END_OF_EXAMPLES.search(items[at][:400]) and _is_agreed(items, at):
@@ -114,8 +118,8 @@ def _list_blocks(items: list[bytes]) -> Iterator[tuple[int, int]]:
 
 def _is_agreed(items: list[bytes], at: int) -> bool:
     """Whether a message of the user has the answer behind it that aider writes for its model."""
-    answer = items[at + 1][:400]
-    return bool(_USER.search(items[at]) and _ANSWER.search(items[at + 1]) and _OK.search(answer))
+    answer = items[at + 1]
+    return len(answer) <= MAX_AGREED and bool(_USER.search(items[at]) and _ANSWER.search(answer) and _OK.search(answer))
 
 
 def _find_rules(request: ModelRequest) -> bytes:

@@ -17,6 +17,7 @@ import msgspec
 from starlette.types import Send
 
 from tenfold.gateway.event_stream import EventSplitter
+from tenfold.gateway.live_sessions import PreparedRequest
 from tenfold.gateway.model_answers import ANSWER_FORMS, NOT_RUN, READ_FAULTS, encode_items
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.gateway.request_log import RequestRecord
@@ -77,20 +78,16 @@ class RecallLoop:
     """The rounds of one request of a client."""
 
     def __init__(
-        self,
-        tools: RecallTools,
-        original: ModelRequest,
-        sent: ModelRequest,
-        send_upstream: UpstreamSender,
-        record: RequestRecord,
+        self, tools: RecallTools, prepared: PreparedRequest, send_upstream: UpstreamSender, record: RequestRecord
     ) -> None:
-        """`sent` is the request with the tools, `original` that of the client. `record` is filled in."""
-        self._tools, self._original, self._sent, self._record = tools, original, sent, record
+        """`prepared` is the request with the tools. `record` is filled in."""
+        self._tools, self._pending, self._record = tools, prepared.pending, record
+        self._original, self._sent = prepared.original, prepared.sent
         self._send_upstream = send_upstream
         self._names = frozenset(tools.describe_tools())
-        self._form = ANSWER_FORMS[sent.wire]
+        self._form = ANSWER_FORMS[self._sent.wire]
         self._round = 1
-        self._request = sent
+        self._request = self._sent
         self._lead: list[Json] = []
         self._responses: list[httpx.Response] = []
         self.usage: Json = {}
@@ -258,6 +255,8 @@ class RecallLoop:
         """Builds the next request from an answer with lookups. None after a fault of ours, which is recorded."""
         start = perf_counter()
         try:
+            if self._pending is not None:  # what is looked up may be in the request itself
+                await self._pending.finish()
             results = []
             for call in self._form.find_calls(answer):
                 if call.name not in self._names:

@@ -142,6 +142,8 @@ class Relay:
                 fault = await self._answer_lookups(response, prepared, ask, record, receive, send)
             else:
                 await self._stream_response(response, prepared, record, receive, send)
+            if prepared is not None and prepared.pending is not None:
+                await self._await_session(prepared.pending.start(), record)
         finally:
             await response.aclose()
         record.upstream_seconds = perf_counter() - start - record.own_seconds
@@ -268,8 +270,6 @@ class Relay:
         except Exception as exc:  # noqa: BLE001 - the client has its response; what went wrong is recorded
             LOG.warning("a fault of the gateway after a request was forwarded", exc_info=exc)
             record.bypass = f"a fault of the gateway: {type(exc).__name__}"
-        if prepared is not None and prepared.pending is not None:
-            await self._await_session(prepared.pending.start(), record)
 
     async def _answer_lookups(
         self,
@@ -289,13 +289,15 @@ class Relay:
             headers = [(n, v) for n, v in upstream.headers.raw if n.decode("latin-1").lower() not in left_out]
             return headers + ([] if length is None else [(b"content-length", b"%d" % length)]) + _describe(record)
 
-        loop = RecallLoop(self._sessions.open_recall(prepared.lane), prepared.original, prepared.sent, ask, record)
+        loop = RecallLoop(self._sessions.open_recall(prepared.lane), prepared, ask, record)
         try:
             await _run_for_client(loop.run(response, ClientAnswer(send, build_headers)), receive)
         except ClientGone:
             record.note = "the client closed the connection"
         if loop.response:
             self._sessions.keep_response(prepared, loop.response)
+        if prepared.pending is not None:
+            await prepared.pending.finish()
         if loop.usage:
             await prepared.lane.session.after_model(loop.usage)
         return loop.has_fault

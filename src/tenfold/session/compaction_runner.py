@@ -104,27 +104,28 @@ class CompactionRunner:
         reading, limits = self.take_reading_with_limits(call)
         return limits.get_need(reading.high if reading.source == "reported" else reading.tokens) == "hard"
 
-    def take_reading_with_limits(self, call: Call) -> tuple[Reading, Limits]:
-        """Measures the view for a check. Returns the Reading and the limits it is compared with."""
+    def take_reading_with_limits(self, call: Call, *, added: int = 0, answers: int = 0) -> tuple[Reading, Limits]:
+        """Measures the view for a check. Returns the Reading, and the lowest limits once so much is added to it."""
         assert call.window is not None
-        reading = self.take_reading(self.build_call(window=call.window, floor=call.floor))
-        policy = self.policy
+        taught = self._conversation.next_calibration if answers else self._conversation.calibration
+        plain = self.build_call(window=call.window, floor=call.floor)
+        reading, policy = self.take_reading(replace(plain, calibration=taught)), self.policy
         key = (policy.trigger, call.window, call.output_reserve, reading.floor)
         if self._limits is None or self._limits[0] != key:
-            limits = policy.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
-            self._limits = key, limits
-        return reading, self._adjust_to_prices(self._limits[1], reading, call)
+            self._limits = key, policy.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
+        return reading, self._adjust_to_prices(self._limits[1], reading, call, added, answers)
 
-    def _adjust_to_prices(self, limits: Limits, reading: Reading, call: Call) -> Limits:
+    def _adjust_to_prices(self, limits: Limits, reading: Reading, call: Call, added: int, answers: int) -> Limits:
         """Lowers the limits where that is cheaper. Costs O(messages in view), once the view has grown enough."""
         policy, conversation = self.policy, self._conversation
         if not policy.follows_prices or call.rates is None or call.window is None or reading.source == "unknown":
             return limits
+        most = reading.tokens + int(reading.slope * added)
         with conversation.lock:
             view, measures = conversation.view, conversation.get_measures()
-            if reading.tokens - reading.floor < MIN_CONTENT + policy.get_minimum_growth(call.window):
+            if most - reading.floor < MIN_CONTENT + policy.get_minimum_growth(call.window):
                 return limits
-            spending = read_spending(view, measures, reading, now=conversation.stamps.now())
+            spending = read_spending(view, measures, reading, now=conversation.stamps.now(), later=(most,) * answers)
         models = policy.summary.models if self.answerer.model is not None else ()
         writer = (find_rates(models[0]) or call.rates) if models else None
         return adjust_limits(limits, reading.tokens, reading.floor, spending, call.rates, writer)

@@ -114,6 +114,12 @@ class Conversation:
         """What the providers' usage reports have taught on this path."""
         return self._cursor.calibration
 
+    @property
+    def next_calibration(self) -> Calibration:
+        """What reports will have taught once the next answer is appended, and the usage of the last request with it."""
+        with self.lock:
+            return self._cursor.build_next_calibration()
+
     def use_calibration(self, calibration: Calibration) -> None:
         """Takes what reports have taught elsewhere, for a log whose answers do not hold them."""
         with self.lock:

@@ -22,7 +22,7 @@ from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import Outcome
 from tenfold.record.block import Block
 from tenfold.record.entry import Entry
-from tenfold.record.message import Message
+from tenfold.record.message import Message, ToolResult
 from tenfold.session.compaction_runner import CompactionRunner
 from tenfold.session.conversation import Conversation, PolicyProvider
 from tenfold.session.log_cursor import SessionAddress, Stamps
@@ -41,11 +41,10 @@ from tenfold.session.requests import (
 from tenfold.store.archive import Archive
 from tenfold.store.base import SessionInfo
 from tenfold.store.own_summaries import is_stored_summary
-from tenfold.trigger.limits import Decision
+from tenfold.trigger.limits import Decision, Need
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.wire import WIRES, OriginCallback
-from tenfold.wire.decoded_history import DecodedHistory
 
 
 class Session(Conversation):
@@ -70,6 +69,8 @@ class Session(Conversation):
         """
         super().__init__(address, policy, model=model, stamps=stamps)
         self.compactor = CompactionRunner(self, answerer or Answerer(), archive)
+        self._last_call: Call | None = None
+        self._last_sent: list[bytes] | None = None
 
     @classmethod
     def create(  # noqa: PLR0913 - those of the constructor, and the session's information
@@ -183,12 +184,14 @@ class Session(Conversation):
             self.use_model(read.model or self.model)
             floor = self._host.count_overhead(read.overhead_texts, self.policy.counter)
             call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall, run=run)
-            if not thorough and self._is_near_trigger(read.history, previous, call):
+            new = read.history.get_new_messages(previous), read.history.get_new_raws(previous)
+            if not thorough and self._find_highest_need(*new, call) != "none":
                 again = {**request, read.field: read.items}
                 read = read_request(
                     again, confirm=confirm, origin=origin, wire=read.wire, previous=read.history, thorough=True
                 )
             self._host.keep_request(read.history)
+            self._last_call, self._last_sent = call, None
             listed = drop_opening_stub(read.history.get_messages())
             messages = self._host.add_summaries(listed, read.summaries)
             if not read.summaries and WIRES[read.wire].profile.has_separate_system:
@@ -196,21 +199,40 @@ class Session(Conversation):
                 read = replace(read, lacks_summaries=messages is not listed)
         return read, *self.sync_and_check(messages, call)
 
-    def _is_near_trigger(self, history: DecodedHistory, previous: DecodedHistory, call: Call) -> bool:
-        """Tells whether the trigger may fire once what is new in a list is added.
+    def encode_next(self, sent: Sequence[bytes], items: Sequence[bytes]) -> list[bytes] | None:
+        """Encodes what a request adds to the last one, so that it can be sent before the session learns of it.
 
-        The upper bound counts one token per byte, and images, files and recordings by their rules.
+        `sent` is the very list that `before_model` has returned for the last request, and `items` are the native
+        messages, as JSON bytes, that the next one has behind those of the last. Returns the items that `before_model`
+        would send behind `sent`. None if it might send something else: a compaction may be due, or the session was
+        changed or asked for something else since. Nothing is changed or written, and what other processes have written
+        is not looked at: `before_model` still has to be called.
+        """
+        with self.lock:
+            call = self._last_call
+            if call is None or sent is not self._last_sent or self.policy.max_entries:
+                return None
+            new = self._host.read_next(items, self.is_own_summary)
+            if new is None or self._find_highest_need(new, items, call) not in ("none", "warn"):
+                return None
+            return self._host.encode_next(new)
+
+    def _find_highest_need(self, new: Sequence[Message], raws: Sequence[bytes], call: Call) -> Need:
+        """Finds how badly the view may need a compaction at most, once the new messages of a list are added.
+
+        The upper bound counts one token per byte of `raws`, the messages as they came, and images, files and
+        recordings by their rules.
         """
         complete = self.build_call(window=call.window, floor=call.floor)
         if complete.window is None:
-            return False
-        reading, limits = self.compactor.take_reading_with_limits(replace(complete, output_reserve=call.output_reserve))
-        size, parts = history.measure_growth(previous)
-        media = count_media(history.get_new_messages(previous), get_media_model(self.policy.counter))
-        return (
-            limits.get_need(reading.tokens + int(reading.slope * (size + parts * MESSAGE_OVERHEAD + media.tokens)))
-            != "none"
-        )
+            return "none"
+        complete = replace(complete, output_reserve=call.output_reserve)
+        parts = sum(1 + len(p.content) if isinstance(p, ToolResult) else 1 for m in new for p in m.parts)
+        media = count_media(new, get_media_model(self.policy.counter))
+        added = sum(map(len, raws)) + parts * MESSAGE_OVERHEAD + media.tokens
+        answers = sum(message.role == "assistant" for message in new)
+        reading, limits = self.compactor.take_reading_with_limits(complete, added=added, answers=answers)
+        return limits.get_need(reading.tokens + int(reading.slope * added))
 
     def sync_and_check(
         self,
@@ -263,7 +285,8 @@ class Session(Conversation):
             return {**request, host_request.field: value if isinstance(value, Sequence) else host_request.items}
         encoded = self._host.encode(messages, WIRES[wire])
         if set(map(type, host_request.items)) == {bytes}:
-            return with_items(host_request, encoded, [item.raw for item in encoded.items])
+            self._last_sent = [item.raw for item in encoded.items]
+            return with_items(host_request, encoded, self._last_sent)
         before = host_list.count - host_request.history.message_count
         places = {at - before for at in host_list.find_visible(self.view)}
         return with_messages(host_request, encoded, places)

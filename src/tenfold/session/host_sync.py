@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
+from operator import is_
 
 from tenfold.facts.redacted_messages import redact_message
 from tenfold.meter.counters import Counter
+from tenfold.record.entry import MessageEntry
 from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
 from tenfold.session.requests import HostList, find_carried_entries, find_next_message, match_list, refresh_messages
 from tenfold.text.surrogates import replace_surrogates
-from tenfold.view.units import MessageKey, Unit, get_step_messages
-from tenfold.wire import DecodedHistory, EncodedList, Wire
+from tenfold.view.units import MessageKey, Unit, get_step_messages, scan_entries
+from tenfold.wire import WIRES, DecodedHistory, EncodedList, SummaryConfirmer, Wire
+from tenfold.wire.base import DecodedPrefix
 from tenfold.wire.fingerprint import fingerprint_message
 from tenfold.wire.repeated_encoding import RepeatedEncoding
 
@@ -88,6 +91,27 @@ class HostSync:
             match = match_list(messages, self._cursor.view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
         matched = HostList(self._cursor.view, messages, list(match.keys), match.count, is_floor_ignored)
         return self._append_new(messages, matched, run, times)
+
+    def read_next(self, items: Sequence[bytes], confirm: SummaryConfirmer) -> list[Message] | None:
+        """Reads items that come after those of the last list. Nothing is changed.
+
+        None if somebody has changed the view since, or if it would show them otherwise than in their own order.
+        """
+        last, view, history = self._last_list, self._cursor.view, self.history
+        is_redacted = self._cursor.address.store.redact_at_rest
+        if last is None or last.view is not view or view.open_step is not None or is_redacted:
+            return None
+        prefix = DecodedPrefix(history.item_count, history.message_count, history.messages)
+        messages = WIRES[history.wire].decode(items, confirm=confirm, prefix=prefix)
+        entries = ((at, MessageEntry("", None, "", None, message)) for at, message in enumerate(messages))
+        units, step = scan_entries(entries, None)
+        shown = [each.message for unit in units for each in unit.visible_messages]
+        shown += [each.message for each in get_step_messages(step, closing=False)] if step is not None else []
+        return messages if len(shown) == len(messages) and all(map(is_, shown, messages)) else None
+
+    def encode_next(self, messages: Sequence[Message]) -> list[bytes] | None:
+        """Encodes messages that come behind what was sent last. None if that would be encoded otherwise then."""
+        return self._encoding.encode_next(messages)
 
     def add_summaries(self, messages: list[Message], summaries: Sequence[Message]) -> list[Message]:
         """Returns a list with the summaries of the system prompt before it, where other wires have them.

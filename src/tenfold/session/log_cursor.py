@@ -118,6 +118,13 @@ class LogCursor:
             self.calibration = expire_reports(self.calibration)
         self.view = self.view.extend((entry,))
 
+    def build_next_calibration(self) -> Calibration:
+        """Builds what the meter will have learned once an answer is appended, with the usage that is kept for it."""
+        if self._pending_usage is None:
+            return self.calibration
+        self.load_counts()
+        return record_usage(self.calibration, self._pending_usage, self.running_total(self.view), self.counter.name)
+
     def load_counts(self) -> None:
         """Loads the stored token counts of what is in view, so that nothing is counted twice."""
         refs, self._uncounted_refs = self._uncounted_refs, ()

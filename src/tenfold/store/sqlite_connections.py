@@ -165,7 +165,7 @@ class _OpenFiles:
 def _read_identity(path: str) -> tuple[int, int] | None:
     """Returns what identifies a file, None if there is none."""
     try:
-        found = Path(path).stat()
+        found = os.stat(path)  # noqa: PTH116 - three times as fast, and each call of the store asks three times
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from tenfold.record.message import Message, ToolResult
+from tenfold.record.message import Message
 from tenfold.wire.base import DecodedPrefix
 from tenfold.wire.container import count_items
 from tenfold.wire.marks import OriginCallback, SummaryConfirmer
@@ -84,11 +84,9 @@ class DecodedHistory(Struct, frozen=True):
         """Returns the messages that were added since an earlier list."""
         return self.messages[earlier.message_count : self.message_count]
 
-    def measure_growth(self, earlier: DecodedHistory) -> tuple[int, int]:
-        """Returns the numbers of bytes and of parts that were added since an earlier list."""
-        new = self.get_new_messages(earlier)
-        parts = sum(1 + len(p.content) if isinstance(p, ToolResult) else 1 for m in new for p in m.parts)
-        return sum(map(len, self.raws[earlier.item_count : self.item_count])), parts
+    def get_new_raws(self, earlier: DecodedHistory) -> list[bytes]:
+        """Returns the native items that were added since an earlier list."""
+        return self.raws[earlier.item_count : self.item_count]
 
     def decode_next(
         self,

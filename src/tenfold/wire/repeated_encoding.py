@@ -25,6 +25,7 @@ class RepeatedEncoding:
         self._wire: Wire | None = None
         self._messages: list[Message] = []
         self._encoding: ListEncoding | None = None
+        self._last: tuple[ListEncoding, Message] | None = None
 
     def encode(self, messages: Sequence[Message], wire: Wire) -> EncodedList:
         """Encodes messages; see `Wire.encode`. Nobody may change the messages, which are kept."""
@@ -32,16 +33,34 @@ class RepeatedEncoding:
         is_begun = encoding is not None and self._wire is wire and messages[:count] == self._messages
         if encoding is None or not is_begun or not encoding.ledger.can_take(messages[count:]):
             encoding, count = ListEncoding(wire), 0
-        self._encoding = None  # if it fails half-way, the next list is encoded as a whole
+        self._encoding = self._last = None  # if it fails half-way, the next list is encoded as a whole
         end = _find_division(messages, count)
         if end > count:
             encoding.extend(messages[count:end])
-        if not (end and encoding.ledger.has_source and encoding.ledger.can_take(messages[end:])):
-            return wire.encode(messages)
-        self._wire, self._messages, self._encoding = wire, list(messages[:end]), encoding
-        whole = encoding.copy()
+        if end and encoding.ledger.has_source and encoding.ledger.can_take(messages[end:]):
+            self._wire, self._messages, self._encoding = wire, list(messages[:end]), encoding
+            whole = encoding.copy()
+        else:
+            whole, end = ListEncoding(wire), 0
         whole.extend(messages[end:])
+        self._last = (whole, messages[-1]) if messages else None
         return whole.build_list()
+
+    def encode_next(self, messages: Sequence[Message]) -> list[bytes] | None:
+        """Encodes messages that come behind the last list, and keeps nothing of them. Returns their native items.
+
+        None if the last list would be encoded otherwise with them behind it.
+        """
+        if self._last is None or not messages:
+            return None
+        whole, newest = self._last
+        is_apart = can_divide((newest, messages[0]), 1) and whole.ledger.can_take(messages)
+        if not (is_apart and whole.ledger.has_source):
+            return None
+        longer, before = whole.copy(), whole.build_list()
+        longer.extend(messages)
+        after = longer.build_list()
+        return [item.raw for item in after.items[len(before.items) :]] if after.system == before.system else None
 
 
 def _find_division(messages: Sequence[Message], start: int) -> int:
