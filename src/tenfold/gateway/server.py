@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -14,11 +13,11 @@ import uvicorn
 
 from tenfold.errors import TenfoldError
 from tenfold.gateway.application import Gateway
+from tenfold.listening import bind_port, get_url
 
 GRACE_SECONDS = 30
 """How long a stopping gateway lets running responses finish."""
 START_SECONDS = 30.0
-BACKLOG = 2_048
 
 
 class _Server(uvicorn.Server):
@@ -49,8 +48,8 @@ def run_gateway(gateway: Gateway, announce: Callable[[str], None]) -> None:
 
     `announce` is told the address once the port is taken. Raises `TenfoldError` if it cannot be.
     """
-    bound = _bind(gateway.settings.host, gateway.settings.port)
-    announce(_get_url(bound))
+    bound = bind_port(gateway.settings.host, gateway.settings.port)
+    announce(get_url(bound))
     uvicorn.Server(build_config(gateway)).run(sockets=[bound])
 
 
@@ -59,7 +58,7 @@ class ServerThread:
 
     def __init__(self, config: uvicorn.Config) -> None:
         """Binds the address; the server starts with the block."""
-        self._socket = _bind(config.host, config.port)
+        self._socket = bind_port(config.host, config.port)
         self._server = _Server(config)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, name="tenfold-gateway", daemon=True
@@ -68,7 +67,7 @@ class ServerThread:
     @property
     def url(self) -> str:
         """The address of the server, without a path."""
-        return _get_url(self._socket)
+        return get_url(self._socket)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -95,24 +94,3 @@ class GatewayThread(ServerThread):
         """With the port 0 a free one is taken."""
         super().__init__(build_config(gateway))
         self.gateway = gateway
-
-
-def _get_url(bound: socket.socket) -> str:
-    host, port = bound.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol, for only then asyncio sends each piece at once (TCP_NODELAY) and not after the one before.
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-        bound.listen(BACKLOG)  # who is told the address may connect at once
-    except OSError as exc:
-        bound.close()
-        raise TenfoldError(
-            f"{host}:{port} cannot be used ({exc.strerror}): give another --port, 0 for a free one"
-        ) from exc
-    return bound

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from hmac import compare_digest
 
@@ -17,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenfold import __version__
 from tenfold.errors import TenfoldError, UsageError
+from tenfold.listening import bind_port, get_url
 from tenfold.mcp.session_tools import SessionTools
 
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
@@ -109,21 +109,9 @@ def run_http(
     """
     application = build_http_application(tools, host=host, key=key)
     config = uvicorn.Config(application, log_level="warning", ws="none")
-    with _bind(host, port) as bound:
-        announce(f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp")
+    with bind_port(host, port) as bound:
+        announce(f"{get_url(bound)}/mcp")
         uvicorn.Server(config).run(sockets=[bound])
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-        bound.listen()
-    except OSError as exc:
-        bound.close()
-        raise TenfoldError(f"{host}:{port} cannot be used ({exc.strerror}): give another --port") from exc
-    return bound
 
 
 class _BearerCheck:
