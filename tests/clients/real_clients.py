@@ -125,6 +125,7 @@ class RealClient(Struct, frozen=True):
             running.wait(10)
             os.close(screen)
             os.close(terminal)
+            self.run("hub", "stop")  # a process that outlives it
 
     def build_call(self, number: int) -> tuple[str, str, dict[str, Any]]:
         """A call of the client's shell tool that prints some numbers."""
