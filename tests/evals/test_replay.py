@@ -143,7 +143,7 @@ def test_the_sums_of_every_method_add_up(name: str) -> None:
 
 @pytest.mark.parametrize("policy", [*POLICIES])
 def test_what_two_views_share_by_key_is_what_their_messages_share(policy: str) -> None:
-    on = make_long_track(76)  # ends well between two compactions: how long an id is in tokens varies
+    on = make_long_track(70)  # ends well between two compactions: how long an id is in tokens varies
     player = PolicyPlayer(on, WINDOW, policy=policy)
     seen, before, old = 0, list[ReplayMessage](), list[tuple[Role, tuple[Part, ...]]]()
     rewrites = 0
