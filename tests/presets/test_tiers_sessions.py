@@ -22,7 +22,7 @@ from tests.laws.conversations import COUNTER, Broken, Echo, count_tokens, encode
 from tests.laws.strategies import Log
 from tests.sessions import build_params, require_sessions
 
-pytestmark = pytest.mark.costly(4)
+pytestmark = pytest.mark.costly(6)
 
 WIRES = ("anthropic", "openai-chat", "openai-responses", "gemini")
 

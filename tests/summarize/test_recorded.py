@@ -19,7 +19,7 @@ from tenfold.summarize.visible_text import build_section
 from tests.engine.making import open_session
 from tests.summarize.making import estimate_tokens
 
-pytestmark = pytest.mark.costly(4)
+pytestmark = pytest.mark.costly(6)
 
 
 def get_items(session: ParsedSession) -> list[tuple[int, Message]]:
