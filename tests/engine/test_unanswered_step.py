@@ -80,12 +80,17 @@ def test_with_an_explicit_target_they_stay_whole_up_to_a_quarter_of_it(words: in
     assert (view.messages[-1] == history[-1]) is is_whole
 
 
-def test_the_target_grows_by_what_stays_whole() -> None:
-    """A large result takes no room away from the summary of what came before it."""
-    small, large = (
-        tenfold.compact([*write_history(20, 2_000), *write_step(20, words)], window=40_000) for words in (50, 8_000)
-    )
-    assert not small.outcome.target_missed
-    assert not large.outcome.target_missed
-    grown = large.outcome.target - small.outcome.target
-    assert grown > 7_900
+def test_the_target_grows_by_what_stays_whole_and_the_rest_is_as_large_as_without_it() -> None:
+    """A large result takes no room away from what came before it, and gives it none."""
+    before = write_history(0, 0)
+    for number in range(120):
+        before.append({"role": "assistant", "content": f"Part {number} holds {write_words(250)}"})
+        before.append({"role": "user", "content": f"Then take part {number + 1}, and mind {write_words(40)}"})
+    views = [tenfold.compact([*before, *write_step(20, words)], window=40_000) for words in (50, 8_000)]
+    small, large = (view.outcome for view in views)
+    assert not small.target_missed
+    assert not large.target_missed
+    assert large.target - small.target > 7_900
+    assert [len(view.messages) for view in views] == [len(views[0].messages)] * 2, "the recent tail was 12 shorter"
+    rests = [sum(len(str(message)) for message in view.messages[:-2]) for view in views]
+    assert abs(rests[0] - rests[1]) < 0.05 * rests[0]

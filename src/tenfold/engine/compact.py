@@ -18,7 +18,7 @@ from tenfold.config.policy import Policy
 from tenfold.engine import last_resort
 from tenfold.engine.call import Call, Measures, describe_demand, find_factor_without_reports, find_reported_slope
 from tenfold.engine.compaction_case import CompactionCase
-from tenfold.engine.fit import build_goal, fit_plan
+from tenfold.engine.fit import fit_plan
 from tenfold.engine.model_breaker import explain_early_call, explain_pause
 from tenfold.meter.counters import measure_messages
 from tenfold.meter.estimators import expire_reports
@@ -140,15 +140,13 @@ def decide_case(
 
 def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     """Runs the policy's stages down to the target, or to the least size where that is larger."""
-    call, target = case.call, case.decision.target
-    draft = long_messages.shorten_request(case.draft, case.request_budget, call.recall)
-    if case.policy.can_shorten:
-        draft = long_messages.keep_unanswered_step(draft, case.unanswered_budget)
-    goal = build_goal(draft, case.policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
-    if case.token_factor is not None:
-        goal = replace(goal, token_factor=case.token_factor)
-    if case.policy.can_shorten and call.to is None:
-        draft = long_messages.shorten_unanswered_outputs(draft, case.unanswered_budget, goal)
+    draft = long_messages.shorten_request(case.draft, case.request_budget, case.call.recall)
+    kept = case.count_kept_step()
+    goal = case.build_goal(draft, kept)
+    if kept:
+        draft = long_messages.keep_unanswered_step(draft)
+    elif case.policy.can_shorten and case.call.to is None:
+        draft = long_messages.shorten_unanswered_outputs(draft, goal)
     plan = fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
     return replace(plan, tokens_before=case.draft.tokens)  # what shortening the request saves counts as well
 

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
 from tenfold.engine.call import Call, describe_demand
-from tenfold.plan.draft import Draft, itemize_least
+from tenfold.engine.fit import build_goal
+from tenfold.plan.draft import Draft, Goal, itemize_least
+from tenfold.plan.long_messages import count_unanswered_tokens
 from tenfold.plan.pipeline import Plan
 from tenfold.plan.protected import CURRENT_REQUEST
 from tenfold.record.ask import EngineResult, Outcome
@@ -99,13 +101,28 @@ class CompactionCase(Struct, frozen=True):
         others = sum(least.values()) - least.get(CURRENT_REQUEST, 0) - least["summary"]
         return min(int(self.decision.target * self.policy.shares.request), (self.decision.target - others) // 2)
 
-    @property
-    def unanswered_budget(self) -> int:
-        """The tokens that the newest step may take whole while it is not answered yet.
+    def count_kept_step(self) -> int:
+        """Counts the tokens of the newest step if it stays whole because no answer follows its results, else 0.
 
-        That is half of the limit. With an explicit target, which nothing may exceed, it is a quarter of the target.
+        It may take half of the limit and three quarters of the target. With an explicit target, which nothing may
+        exceed, it may take a quarter of that.
         """
-        return self.decision.limit // 2 if self.call.to is None else self.decision.target // 4
+        if not self.policy.can_shorten:
+            return 0
+        limit, target = self.decision.limit, self.decision.target
+        most = min(limit // 2, target * 3 // 4) if self.call.to is None else target // 4
+        tokens = count_unanswered_tokens(self.draft)
+        return tokens if tokens <= most else 0
+
+    def build_goal(self, draft: Draft, kept: int) -> Goal:
+        """Builds the goal. `kept` tokens of its target are for a step that stays whole; the shares are of the rest."""
+        call, target = self.call, self.decision.target - kept
+        is_exact = call.to is not None
+        goal = build_goal(draft, self.policy, target, recall=call.recall, window=call.window, exact=is_exact)
+        if self.token_factor is not None:
+            goal = replace(goal, token_factor=self.token_factor)
+        sizes = (goal.target + kept, goal.stage_target + kept, goal.tail_budget + kept)
+        return replace(goal, target=sizes[0], stage_target=sizes[1], tail_budget=sizes[2])
 
     def is_worth_a_block(self, plan: Plan) -> bool:
         """Whether a plan changes anything, and saves what a Block must save: above the hard limit, to get below it."""

@@ -63,13 +63,13 @@ def count_unanswered_tokens(draft: Draft) -> int:
     return 0 if index is None else draft.pieces[index].tokens
 
 
-def keep_unanswered_step(draft: Draft, most: int) -> Draft:
-    """Returns the draft in which no stage may change the newest step, if it has at most `most` tokens.
+def keep_unanswered_step(draft: Draft) -> Draft:
+    """Returns the draft in which no stage may change the newest step, if no answer follows its results.
 
-    That holds while no answer follows its results: the model has just asked for them and has not seen them yet.
+    The model has just asked for them and has not seen them yet.
     """
     index = find_unanswered_step(draft)
-    if index is None or draft.pieces[index].tokens > most:
+    if index is None:
         return draft
     piece = draft.pieces[index]
     keys = {s.key: UNANSWERED_STEP for s in piece.get_visible_messages()}
@@ -77,13 +77,13 @@ def keep_unanswered_step(draft: Draft, most: int) -> Draft:
     return draft.with_piece(index, replace(piece, protected_reason=piece.protected_reason or UNANSWERED_STEP))
 
 
-def shorten_unanswered_outputs(draft: Draft, most: int, goal: Goal) -> Draft:
-    """Returns the draft with head and tail in place of the outputs of such a step of more than `most` tokens.
+def shorten_unanswered_outputs(draft: Draft, goal: Goal) -> Draft:
+    """Returns the draft with head and tail in place of long outputs of such a step, where it is too large to be kept.
 
     Each says how much is left out and where to read it.
     """
     index = find_unanswered_step(draft)
-    if index is None or draft.pieces[index].tokens <= most:
+    if index is None:
         return draft
     budget = max(goal.target // _NEWEST_SHARE, _MIN_EXCERPT_TOKENS)
     newest = replace(draft, pieces=draft.pieces[index : index + 1])
