@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.facts.instructions import extract_instructions
 from tenfold.facts.parse import parse_facts
 from tenfold.record.message import Message, get_text
 from tenfold.session import Session
@@ -104,3 +105,12 @@ def test_fifteen_languages_are_planted_in_every_kind() -> None:
     assert len({case["language"] for case in CASES} - {"fi", "el"}) == 15
     assert len(CASES) >= 60
     assert {case["kind"] for case in CASES} == {"active", "revoked", "once", "pasted", "prose", "unknown"}
+
+
+@pytest.mark.parametrize("language", sorted({case["language"] for case in CASES if case["kind"] == "active"}))
+def test_each_active_instruction_is_a_rule(language: str) -> None:
+    """By its message alone: in a long session it may as well be found in the user's words, which stay a while."""
+    cases = [case for case in CASES if (case["language"], case["kind"]) == (language, "active")]
+    said = [extract_instructions(5, text, first=False) for case in cases for text in case["says"]]
+    rules = [fact.text for facts in said for fact in facts if fact.kind == "rule"]
+    assert [text for case in cases for text in case["holds"] if not any(text in rule for rule in rules)] == []

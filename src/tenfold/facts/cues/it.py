@@ -24,7 +24,8 @@ CUES = InstructionCues(
         "vietato", "vietata", "è vietato", "proibito", "giù le mani", "tieni giù", "off limits", "solo ... può",
         "solo ... possono", "esclusivamente", "al massimo", "almeno", "senza il mio", "senza la mia",
         "senza chiedere", "senza permesso", "evita*", "preferisco", "nessuno", "ogni ... deve", "tutti ... devono",
-        "niente ... senza", "lascia ... in pace", "non toccare", "chiedimi prima",
+        "niente ... senza", "lascia ... in pace", "lascia ... com'è", "lascia ... come sono", "non toccare",
+        "chiedimi prima",
         "passano da", "passa da", "passano per",
     ),
     permitting=(

@@ -23,7 +23,7 @@ CUES = InstructionCues(
         "trzeba", "należy", "zabronione", "zakazane", "zabraniam", "zakaz", "ręce precz", "wyłącznie",
         "tylko ... może", "tylko ... mogą", "najwyżej", "maksymalnie", "co najmniej", "bez mojej", "bez pytania",
         "bez zgody", "unikaj", "wolę", "nikt", "każd* ... musi", "wszystkie ... muszą", "nic ... bez",
-        "zostaw ... w spokoju", "zapytaj mnie",
+        "zostaw ... w spokoju", "zostaw ... jak jest", "zostaw ... jak są", "zapytaj mnie",
     ),
     permitting=(
         "możesz", "wolno", "można", "masz prawo", "pozwalam", "jest dozwolone", "dozwolone",

@@ -25,7 +25,8 @@ CUES = InstructionCues(
         "yasak", "yasaktır", "yasaklandı", "yapma", "dokunma", "silme", "değiştirme", "kullanma", "gönderme",
         "izin yok", "izin verilmez", "olmaz", "zorunda", "zorunlu", "gerekir", "gerekli", "şart", "yalnızca",
         "sadece ... *abilir", "en fazla", "en çok", "en az", "sormadan", "iznim olmadan", "onayım olmadan",
-        "bana sormadan", "kaçın", "uzak dur", "elini sürme", "hiç kimse", "kimse", "malı*", "meli*", "mamalı*",
+        "bana sormadan", "kaçın", "uzak dur", "elini sürme", "olduğu gibi bırak*", "hiç kimse", "kimse", "malı*",
+        "meli*", "mamalı*",
         "memeli*",
     ),
     permitting=(
