@@ -103,7 +103,7 @@ EXPLAINED = {
         "Results that the model has not answered yet stay whole under `tenfold`, up to half of the limit or a quarter "
         "of an explicit target. Where a plan needs no summary, the facts stand before them, under all policies."
     ),
-    "left-as-is": "What the user wants left as it is (`leave the old commits as they are`) is a rule, in ten languages.",
+    "left-as-is": "What the user wants left as it is (`leave the old commits as they are`) is a rule.",
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""
 
