@@ -7,6 +7,9 @@ BIN    = $(VENV)/bin
 PY     = $(BIN)/python
 STAMP  = $(VENV)/.set-up
 
+# The tests start hundreds of Python processes, and without bytecode files each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test thorough lint bench peers kits clients yardstick cover clean
 .DEFAULT_GOAL := help
 

@@ -15,9 +15,15 @@ from tenfold.formats import ParsedSession
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
 from tests import sessions
-from tests.thorough import is_taken
+from tests.thorough import IS_THOROUGH, is_taken
 
-settings.register_profile("same", deadline=None, derandomize="TENFOLD_EXAMPLES" not in os.environ, database=None)
+settings.register_profile(
+    "same",
+    deadline=None,
+    derandomize="TENFOLD_EXAMPLES" not in os.environ,
+    database=None,
+    max_examples=100 if IS_THOROUGH else 60,
+)
 settings.load_profile("same")
 """Property tests try the same examples on every machine, and fresh ones where TENFOLD_EXAMPLES is set."""
 

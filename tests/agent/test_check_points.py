@@ -34,6 +34,7 @@ def answer_with_steps(messages: list[ModelMessage], info: AgentInfo) -> ModelRes
     return ModelResponse([ToolCallPart("look", {"path": f"src/part{len(kinds)}.py"})], usage=UNCOUNTED)
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_soft_checks_are_made_at_the_points_of_the_policy_only(policy: str) -> None:
     log = make_session(policy)

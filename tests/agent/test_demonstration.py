@@ -145,6 +145,7 @@ def test_it_reports_what_it_read_so_that_the_session_is_calibrated_right(root: P
     assert estimate < reading.tokens < estimate + 1_500, "and beside it only instructions and tools"
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_it_comes_to_an_end_in_a_small_window_under_every_policy(root: Path, policy: str) -> None:
     made = make_agent(root, policy=policy, window=6_000)

@@ -36,6 +36,7 @@ def make_writer(policy: str) -> Script:
     return write_summary
 
 
+@pytest.mark.costly(3)
 @pytest.mark.parametrize("model", ANSWERS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_compacts_with_a_model_of_a_real_client(tenfold: Cli, pi: Path, policy: str, model: str) -> None:

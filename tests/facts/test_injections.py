@@ -135,7 +135,7 @@ def test_no_attack_becomes_the_users_word_by_code_at_any_size(channel: Channel) 
                 assert any(channel.own.rstrip(".") in text for text in found), (attack.name, found)
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda c: c.name)
 def test_no_attack_becomes_the_users_word_after_five_rounds(channel: Channel) -> None:
     """All attacks in one conversation, each followed by other work."""
@@ -152,7 +152,7 @@ def test_no_attack_becomes_the_users_word_after_five_rounds(channel: Channel) ->
     assert compacted >= 3
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda c: c.name)
 def test_no_attack_becomes_the_users_word_where_a_model_repeats_it(channel: Channel) -> None:
     policy = build_policy("tenfold", CharacterCounter(), models=("m",))

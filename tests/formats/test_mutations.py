@@ -213,6 +213,7 @@ def list_failures(seed: int, count: int) -> list[str]:
     return failures
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_no_mutant_gives_a_traceback_or_loses_anything(seed: int) -> None:
     assert list_failures(seed, COUNT // 4) == []

@@ -70,6 +70,7 @@ def list_rules(facts: tuple[Fact, ...] | list[Fact]) -> set[str]:
     return {normalize_key(f.text, 60) for f in facts if f.kind in RULES and f.live}
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("path", pick_files(), ids=lambda path: path.name)
 @pytest.mark.parametrize("stores", [1, ROUNDS], ids=["the same store", "a new store each time"])
 def test_compact_export_import_compact_loses_no_fact_and_invents_no_instruction(path: Path, stores: int) -> None:

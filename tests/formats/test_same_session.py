@@ -165,6 +165,7 @@ def test_a_file_read_again_adds_nothing(session_file: Path) -> None:
     assert count_entries(store) == before
 
 
+@pytest.mark.costly(2)
 def test_half_a_file_and_then_the_whole_is_one_session(session_file: Path) -> None:
     data, store, whole = session_file.read_bytes(), SqliteStore(":memory:"), SqliteStore(":memory:")
     half = cut_half(data)

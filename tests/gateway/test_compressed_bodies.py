@@ -42,6 +42,7 @@ PACKERS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 }
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("packer", PACKERS)
 def test_a_compressed_request_is_compacted_as_any_other(packer: str, store: Store) -> None:
     name, pack = PACKERS[packer]

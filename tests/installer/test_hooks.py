@@ -72,7 +72,7 @@ def test_before_a_compaction_all_is_stored_and_after_it_what_must_survive_is_add
     store = open_store(claude.store)
     (row,) = store.list_sessions("default")
     rules = SessionTools(store).list_rules().splitlines()
-    assert len(rules) == 9
+    assert len(rules) == 10
     append_compaction(claude.transcript)
     after = claude.call_hook("SessionStart", source="compact")
     assert after.returncode == 0, after.stderr
@@ -81,7 +81,7 @@ def test_before_a_compaction_all_is_stored_and_after_it_what_must_survive_is_add
     context = output["additionalContext"]
     assert "## Rules (user)" in context
     assert "## Files modified" in context
-    assert sum(rule.split(". ", 1)[1].rpartition(" (position")[0][:40] in context for rule in rules) == 9
+    assert sum(rule.split(". ", 1)[1].rpartition(" (position")[0][:40] in context for rule in rules) == 10
     assert f'session "{row.info.id}"' in context
     assert choose_counter(None).counter.count([context])[0] < 2_200
     (again,) = store.list_sessions("default")

@@ -53,6 +53,7 @@ def build_model(name: str, ways: Sequence[str]) -> Counted:
     ways=st.just([]) | presets.bad_ways(),
     order=st.permutations(range(4)),
 )
+@pytest.mark.costly(2)
 def test_sync_async_and_replay_agree_in_any_order_of_completion(
     name: str, log: Log, percent: int, ways: list[str], order: list[int]
 ) -> None:

@@ -65,9 +65,9 @@ def test_rules_status_and_preview_tell_of_the_session(store: Store) -> None:
     session = get_session(store, "claude-code")
     rules = tools.list_rules(session)
     assert rules.startswith("1. ")
-    assert len(rules.splitlines()) == 9
+    assert len(rules.splitlines()) == 10
     status = tools.report_status(session)
-    assert "rules of the user in force: 9" in status
+    assert "rules of the user in force: 10" in status
     assert "compactions: 0, the newest in force: none" in status
     before = store.list_sessions("default")
     preview = tools.preview_compaction(session)

@@ -21,7 +21,7 @@ from tests.presets.simulator import (
     run,
 )
 
-pytestmark = pytest.mark.costly(5)
+pytestmark = pytest.mark.costly(10)
 
 TURNS = 200
 HEADINGS = ("Current State", "Key Information", "Context & Decisions", "Exact Next Steps")

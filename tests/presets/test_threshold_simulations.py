@@ -19,6 +19,7 @@ def test_every_row_of_the_published_table_is_run_with_a_summary_of_the_published
     assert len({row.name.partition(":")[0] for row in (*SIMULATIONS, *FUTILE)}) == 27
 
 
+@pytest.mark.costly(2)
 @pytest.mark.spec("threshold.9", "threshold.18", "threshold.D10")
 @pytest.mark.parametrize("row", SIMULATIONS, ids=get_name)
 def test_a_row_stays_within_its_window(row: Simulation) -> None:
@@ -74,6 +75,7 @@ def test_without_usage_a_ratio_above_the_factor_overflows_and_a_larger_factor_do
     assert run(replace(worse, ratio=2.0)).peak <= 8_000
 
 
+@pytest.mark.costly(2)
 @pytest.mark.spec("threshold.23", "threshold.W5")
 @pytest.mark.parametrize("row", SIMULATIONS, ids=get_name)
 def test_the_sliding_window_stays_within_it_as_well(row: Simulation) -> None:

@@ -299,6 +299,7 @@ def test_system_prompts_that_come_and_go_are_the_newest() -> None:
         known = read.history
 
 
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_session_that_remembers_requests_answers_like_one_opened_anew(wire: str, seed: int) -> None:

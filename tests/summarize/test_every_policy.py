@@ -288,7 +288,7 @@ GROWING = [
 """Each policy with each session, with one model or the other; with both in a thorough run."""
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(3)
 @pytest.mark.parametrize(("name", "file", "model"), GROWING)
 def test_ten_compactions_of_a_growing_session(name: str, file: str, model: str) -> None:
     session = open_with_model(name, Answering(answer_well) if model == "well" else None)

@@ -56,6 +56,9 @@ FORWARD_SHARE = 0.5
 OVERFLOW_SHARE = 0.5
 """Down to which share of a refused request it is compacted where the window is not known."""
 
+MAX_POLICIES = 1_024
+"""How many policies are kept, each of a model and a window. The one of a session stays with it."""
+
 
 class PreparedRequest(Struct, frozen=True):
     """What to send in place of a request.
@@ -353,6 +356,7 @@ class LiveSessions:
             session.use_answerer(replace(session.answerer, model=UpstreamModel(self._client, call)))
         key = (call.qualified_model, call.is_own_address, call.window)
         if key not in self._policies:
+            _make_room(self._policies)
             base = self._build_base_policy(call.model)
             models = choose_summary_models((choice,) if choice != AUTO else base.summary.models or (AUTO,), call)
             summary = replace(base.summary, models=models)
@@ -362,9 +366,16 @@ class LiveSessions:
 
     def _build_base_policy(self, model: str) -> Policy:
         if model not in self._base_policies:
+            _make_room(self._base_policies)
             counter = choose_counter(model or None).counter
             self._base_policies[model] = self._config.build_policy(counter, self._settings.policy)
         return self._base_policies[model]
+
+
+def _make_room(policies: dict[Any, Policy]) -> None:
+    """Forgets all once there are too many: a client may name another model in each request."""
+    if len(policies) >= MAX_POLICIES:
+        policies.clear()
 
 
 def _find_key(headers: Mapping[str, str], request: ModelRequest) -> str:
