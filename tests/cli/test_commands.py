@@ -234,6 +234,7 @@ def get_results(recorded: ParsedSession) -> list[str]:
     ]
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.json*")), ids=lambda file: file.name)
 @pytest.mark.parametrize("wire", ["anthropic", "openai-chat", "openai-responses", "gemini"])
 def test_a_session_is_exported_as_any_wire(tenfold: Cli, file: Path, wire: str, tmp_path: Path) -> None:

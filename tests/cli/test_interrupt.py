@@ -17,6 +17,7 @@ from tests.llm.loopback import Loopback, Served
 PROGRAM = (sys.executable, "-m", "tenfold")
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("policy", ["tenfold", "tail", "clip"])
 def test_an_interrupt_while_a_model_hangs_leaves_no_block(tenfold: Cli, pi: Path, policy: str) -> None:
     with Loopback(Served(hang=600)) as loopback:

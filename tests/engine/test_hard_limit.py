@@ -19,7 +19,7 @@ from tests.laws.conversations import Broken
 from tests.laws.limit_simulation import count_tokens, draw_run, simulate
 from tests.laws.presets import build_answerer
 
-pytestmark = pytest.mark.costly(6)
+pytestmark = pytest.mark.costly(9)
 
 COUNTER = CharacterCounter()
 NAMES = sorted(POLICIES)

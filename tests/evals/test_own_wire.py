@@ -119,6 +119,7 @@ def test_the_cuts_behind_thinking_are_counted() -> None:
     assert not own(3, 2_000)
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_signatures_of_recorded_sessions_stay(policy: str) -> None:
     require_sessions()

@@ -39,6 +39,7 @@ def test_an_undo_by_command_is_heeded_by_the_next_request(tmp_path: Path) -> Non
     store.close()
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_request_that_is_sent_again_gets_what_an_undo_restored(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "store.db"

@@ -25,7 +25,7 @@ from tests.gateway.program import ServeProgram
 from tests.gateway.serving import RawAnswer, RawUpstream
 from tests.thorough import IS_THOROUGH
 
-KILLS = 100 if IS_THOROUGH else 8
+KILLS = 100 if IS_THOROUGH else 5
 WINDOW = 16_000
 EVENTS = (b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n',) * 5 + (b"data: [DONE]\n\n",)
 

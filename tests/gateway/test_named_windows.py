@@ -59,6 +59,7 @@ def send(gateway: str, talk: Talk) -> httpx.Response:
     return httpx.post(url, content=talk.build_body(), headers=talk.headers, timeout=60)
 
 
+@pytest.mark.costly(3)
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_named_limit_is_the_window_from_then_on(kind: str, store: Store) -> None:
     talk = build_talk(kind)
@@ -78,6 +79,7 @@ def test_a_named_limit_is_the_window_from_then_on(kind: str, store: Store) -> No
         assert count_refused(upstream) == 1, "it holds for every session of the model"
 
 
+@pytest.mark.costly(3)
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_request_far_above_the_named_limit_is_brought_below_it(kind: str, store: Store) -> None:
     talk = build_talk(kind, steps=120)

@@ -340,6 +340,7 @@ def test_both_ways_send_the_same(
 # -- one thing at a time -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("wire", FIELD)
 def test_a_long_conversation_is_sent_as_its_session_gives_it(wire: str, tmp_path: Path) -> None:
     async def go_on(talk: Conversation) -> None:
@@ -442,6 +443,7 @@ def test_an_edited_message_a_shorter_list_and_the_same_list_are_heeded(wire: str
     run_conversation(wire, tmp_path, go_on)
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("wire", FIELD)
 @pytest.mark.parametrize("action", ["late", "call"])
 def test_calls_and_results_apart_are_left_to_the_session(action: str, wire: str, tmp_path: Path) -> None:
@@ -465,6 +467,7 @@ def test_a_result_that_is_still_missing_is_left_to_the_session(wire: str, tmp_pa
     run_conversation(wire, tmp_path, go_on)
 
 
+@pytest.mark.costly(3)
 @pytest.mark.parametrize("wire", FIELD)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_a_command_changes_meanwhile_is_heeded(command: str, wire: str, tmp_path: Path) -> None:

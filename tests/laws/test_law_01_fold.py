@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def test_recorded_sessions_fold_as_predicted_wherever_they_are_cut(session: Pars
     checks.assert_folds_same_twice(View, log)
 
 
+@pytest.mark.costly(3)
 def test_recorded_sessions_extend_and_open_as_they_fold(session: ParsedSession) -> None:
     log = recorded.build_path_with_blocks(session)
     checks.assert_extends_as_it_folds(View, log, at=recorded.choose_cuts(log))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from tenfold.formats import ParsedSession
@@ -38,5 +39,6 @@ def test_recorded_sessions_come_back_from_a_tenth_byte_for_byte(session: ParsedS
     assert conversations.encode_view(again) == [checks.BYTES.encode(m) for m in done.before]
 
 
+@pytest.mark.costly(3)
 def test_recorded_sessions_come_back_block_by_block(session: ParsedSession) -> None:
     checks.assert_blocks_undoable(View, recorded.build_path_with_blocks(session))

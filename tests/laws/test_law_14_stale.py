@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def test_after_a_newer_block_over_the_same_range_the_older_plan_is_refused(log: 
     assert both.state.live_blocks == view.state.live_blocks
 
 
+@pytest.mark.costly(3)
 def test_a_block_planned_on_a_recorded_session_fits_its_later_leaves(session: ParsedSession) -> None:
     log = recorded.get_path(session)
     for length in recorded.choose_cuts(log, most=6):

@@ -100,6 +100,7 @@ def test_recorded_sessions_reach_their_target_with_nothing_lost(session: ParsedS
     assert lost <= get_newest_block(opened).unshown_facts, "every must-keep fact is in view or counted"
 
 
+@pytest.mark.costly(3)
 @pytest.mark.spec("blocks.C20", "blocks.C21")
 def test_recorded_sessions_compacted_again_and_again(session: ParsedSession) -> None:
     log = get_path(session)

@@ -42,7 +42,7 @@ from tests.presets.tail_making import (
     read_file_lists,
 )
 
-pytestmark = pytest.mark.costly(4)
+pytestmark = pytest.mark.costly(6)
 
 POLICY = tail(COUNTER, summary=SummarySettings(models=("m",)))
 

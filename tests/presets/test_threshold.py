@@ -58,7 +58,7 @@ from tests.laws.strategies import Log
 from tests.presets.simulator import SUMMARY, make_text
 from tests.sessions import require_sessions
 
-pytestmark = pytest.mark.costly(4)
+pytestmark = pytest.mark.costly(6)
 
 HEADINGS = ("## Current State", "## Key Information", "## Context & Decisions", "## Exact Next Steps")
 REQUEST = "Now finish `lib/billing.py`, and keep the old schema.\nThen tell me."

@@ -325,6 +325,7 @@ def test_names_take_a_twentieth_at_most() -> None:
             assert names <= TARGET // 20
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("file", LONGEST)
 def test_what_must_be_kept_is_found_by_its_words(file: str) -> None:
     session = open_with_model("tail", None)

@@ -26,6 +26,7 @@ from tests.summarize.making import get_facts, make_answer, make_user
 NAMES = "a_b-c_" * 2_000_000
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
