@@ -114,3 +114,17 @@ def test_each_active_instruction_is_a_rule(language: str) -> None:
     said = [extract_instructions(5, text, first=False) for case in cases for text in case["says"]]
     rules = [fact.text for facts in said for fact in facts if fact.kind == "rule"]
     assert [text for case in cases for text in case["holds"] if not any(text in rule for rule in rules)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "By the way, the guests leave the house on Friday, a bit out of the way.",
+        "Laisse le bot Telegram répondre au client, il connaît le dossier.",
+        "Laisse le serveur tourner, il répond comme hier.",
+        "Laat het rapport zien, het ziet eruit zoals gisteren.",
+        "Deixe o cliente ver a lista, como esta aqui ao lado.",
+    ],
+)
+def test_leaving_something_is_no_rule_by_itself(text: str) -> None:
+    assert [fact.text for fact in extract_instructions(5, text, first=False) if fact.kind == "rule"] == []

@@ -47,7 +47,7 @@ CUES = InstructionCues(
         "without asking", "without my", "ask me before", "ask me first", "ask before", "check with me",
         "^no ... please", "belong* to ... team", "belongs in", "belong in", "is maintained by", "are maintained by",
         "so leave it", "is read-only", "are read-only", "is frozen", "in british spelling", "use british", "i hate",
-        "leave ... as is", "leave ... as it is", "leave ... as they are", "leave ... the way", "^keep ... as is",
+        "leave ... as is", "leave ... as it is", "leave ... as they are", "^keep ... as is",
         "^keep ... as it is", "^keep ... as they are", "signs off on", "sign off on", "^nothing gets", "^nothing is",
         "^all ... are in",
     ),
@@ -79,8 +79,7 @@ CUES = InstructionCues(
         "in this run", "this week", "in that order", "for that order", "that file", "this order", "in the meantime",
     ),
     correcting=(
-        "^no,", "^no.", "^no!", "^no:", "^no;", "^no -", "^no no", "^no not", "^no i", "^no we", "^no you*",
-        "^no it*",
+        "^no,", "^no.", "^no!", "^no:", "^no;", "^no -", "^no no", "^no not", "^no i", "^no we", "^no you*", "^no it*",
         "^no that*", "^no this", "^no the", "^no don*", "^no wait", "^no leave", "^no use", "^nope", "^nah",
         "^wait", "^stop", "^hold on", "^wrong", "^actually", "^wtf", "^uh", "not that", "not what",
         "not quite", "not our", "instead", "wrong", "wrongly", "incorrect", "why did", "why do", "why does",

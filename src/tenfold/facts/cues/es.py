@@ -24,8 +24,7 @@ CUES = InstructionCues(
         "manos fuera", "fuera de límites", "únicamente", "solo ... puede*", "sólo ... puede*", "solo los", "solo las",
         "solo lo", "solo la", "como máximo", "como mínimo", "sin mi", "sin avisar*", "sin consultar*", "sin permiso",
         "evita*", "prefiero", "nadie", "cada ... debe", "todo* ... debe*", "nada ... sin", "deja* ... en paz",
-        "deja* ... como está*", "deja* ... tal cual",
-        "no toques", "pregúntame antes",
+        "deja* ... como está", "deja* ... como están", "deja* ... tal cual", "no toques", "pregúntame antes",
         "^todos los ... van", "^todas las ... van", "pasan por", "pasa por",
     ),
     permitting=(

@@ -24,8 +24,8 @@ CUES = InstructionCues(
         "geen ... zonder", "moet", "moeten", "verboten", "verboden", "niet toegestaan", "handen af", "blijf af",
         "blijf van", "uitsluitend", "alleen ... mag", "alleen ... mogen", "hooguit", "hoogstens", "maximaal",
         "minstens", "zonder mijn", "zonder te vragen", "zonder overleg", "vermijd", "liever geen", "niemand",
-        "elke ... moet", "alle ... moeten", "niets ... zonder", "laat ... met rust", "laat ... zoals",
-        "raak ... niet",
+        "elke ... moet", "alle ... moeten", "niets ... zonder", "laat ... met rust", "laat ... zoals het is",
+        "laat ... zoals hij is", "laat ... zoals ze zijn", "raak ... niet",
         "vraag me eerst", "gaan langs", "gaat langs", "gaan via",
     ),
     permitting=(

@@ -24,9 +24,8 @@ CUES = InstructionCues(
         "^não", "não pode*", "não deve*", "não se deve", "deve", "devem", "tem que ... sempre", "é proibido",
         "proibido", "proibida", "mãos fora", "nem pense", "somente", "apenas ... pode*", "só ... pode*", "no máximo",
         "no mínimo", "sem a minha", "sem minha", "sem me", "sem autorização", "sem permissão", "evite*", "prefiro",
-        "ninguém", "cada ... deve", "todo* ... deve*", "nada ... sem", "deixe ... em paz", "deix* ... como est*",
-        "não mexa",
-        "pergunte antes",
+        "ninguém", "cada ... deve", "todo* ... deve*", "nada ... sem", "deixe ... em paz", "deix* ... como está",
+        "deix* ... como estão", "não mexa", "pergunte antes",
         "passam pelo", "passam pela", "passa pelo", "passa pela",
     ),
     permitting=(
