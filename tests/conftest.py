@@ -6,10 +6,17 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.util._once import Once
 
 from tenfold.formats import ParsedSession
 from tenfold.store.base import Store
@@ -29,6 +36,34 @@ settings.load_profile("same")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell starts what runs in its background deaf to Ctrl-C, and so would be every command that a test interrupts."""
+
+
+class CountedIds(IdGenerator):
+    """Ids without the `random` module, whose state belongs to the property tests of the same process."""
+
+    def __init__(self) -> None:
+        self._ids = count(1)
+
+    def generate_span_id(self) -> int:
+        return next(self._ids)
+
+    def generate_trace_id(self) -> int:
+        return next(self._ids)
+
+
+@pytest.fixture
+def spans() -> Iterator[InMemorySpanExporter]:
+    """Turns tracing on for one test. The ended spans are what `get_finished_spans` of it returns.
+
+    OpenTelemetry lets a process set its provider once and has no public way back.
+    """
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(id_generator=CountedIds())
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    yield exporter
+    provider.shutdown()
+    trace._TRACER_PROVIDER, trace._TRACER_PROVIDER_SET_ONCE = None, Once()
 
 
 @pytest.fixture

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tenfold.cli.main import run
@@ -138,17 +135,10 @@ def test_the_path_follows_the_upstreams_address(base: str, wire: str, path: str,
     assert Upstreams(everything=base).build_url(wire, path, "a=1") == f"{url}?a=1"
 
 
-def test_each_request_is_a_span_without_a_word_of_the_conversation() -> None:
-    exporter = InMemorySpanExporter()
-    provider = trace.get_tracer_provider()
-    if not isinstance(provider, TracerProvider):
-        provider = TracerProvider()
-        trace.set_tracer_provider(provider)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+def test_each_request_is_a_span_without_a_word_of_the_conversation(spans: InMemorySpanExporter) -> None:
     with Loopback(script=build_script()) as upstream, serve_gateway(upstream.url, window=16_000) as gateway:
         httpx.post(f"{gateway.url}/v1/chat/completions", content=build_long_request())
-    (span,) = (s for s in exporter.get_finished_spans() if s.name == "tenfold.request")
-    exporter.shutdown()
+    (span,) = (s for s in spans.get_finished_spans() if s.name == "tenfold.request")
     assert span.attributes is not None
     assert span.attributes["tenfold.wire"] == "openai-chat"
     assert span.attributes["http.response.status_code"] == 200

@@ -3,43 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import count
 
-from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 from tenfold.record.ask import Outcome
 from tenfold.session import AsyncSession
 from tests.engine.making import make_work, open_session
-
-EXPORTED = InMemorySpanExporter()
-
-
-class Counting(IdGenerator):
-    """Ids without the `random` module, whose state belongs to the property tests of the same process."""
-
-    def __init__(self) -> None:
-        self._next = count(1)
-
-    def generate_span_id(self) -> int:
-        return next(self._next)
-
-    def generate_trace_id(self) -> int:
-        return next(self._next)
-
-
-def collect_spans() -> tuple[ReadableSpan, ...]:
-    provider = trace.get_tracer_provider()
-    if not isinstance(provider, TracerProvider):
-        provider = TracerProvider(id_generator=Counting())
-        provider.add_span_processor(SimpleSpanProcessor(EXPORTED))
-        trace.set_tracer_provider(provider)
-    found = EXPORTED.get_finished_spans()
-    EXPORTED.clear()
-    return found
 
 
 def assert_span(span: ReadableSpan, outcome: Outcome) -> None:
@@ -55,13 +25,13 @@ def assert_span(span: ReadableSpan, outcome: Outcome) -> None:
     }
 
 
-def test_a_compaction_is_a_span_on_either_side() -> None:
-    collect_spans()
+def test_a_compaction_is_a_span_on_either_side(spans: InMemorySpanExporter) -> None:
     plain, awaited = open_session(make_work(20)), open_session(make_work(20))
     outcome = plain.compact(to=900)
     assert outcome.status == "compacted"
-    (span,) = collect_spans()
+    (span,) = spans.get_finished_spans()
     assert_span(span, outcome)
+    spans.clear()
     outcome = asyncio.run(AsyncSession(awaited).compact(to=900))
-    (span,) = collect_spans()
+    (span,) = spans.get_finished_spans()
     assert_span(span, outcome)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING
 
 from tenfold.record.ask import Outcome
@@ -17,10 +16,9 @@ SpanRecorder = Callable[[Mapping[str, str | int | float]], None]
 OutcomeRecorder = Callable[[Outcome], None]
 
 
-@cache
 def _get_tracer() -> Tracer | None:
     try:
-        from opentelemetry import trace  # noqa: PLC0415 - an optional package, loaded at the first span
+        from opentelemetry import trace  # noqa: PLC0415 - an optional package
     except ImportError:
         return None
     return trace.get_tracer("tenfold")

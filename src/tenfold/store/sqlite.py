@@ -39,7 +39,7 @@ from tenfold.view.fold import Snapshot
 BUSY_SECONDS = 10.0
 """How long a write waits for the write of another process by default."""
 _UPSERT_SESSION = (
-    "INSERT INTO session (ns, name, info) SELECT id, ?2, ?3 FROM namespace WHERE name = ?1"
+    "INSERT INTO session (ns, name, info) SELECT id, :session, :info FROM namespace WHERE name = :namespace"
     " ON CONFLICT (ns, name) DO UPDATE SET info = excluded.info"
 )
 _SELECT_SESSIONS = (
@@ -59,12 +59,13 @@ _SELECT_ENTRIES = (
 )
 _FIND_ENTRY = (
     f"SELECT s.name, e.pos, {BODY}, e.id, e.kind FROM namespace n"  # noqa: S608 - constants
-    " JOIN entry e ON e.ns = n.id AND e.id >= ?2 AND e.id < ?3"
-    " JOIN session s ON s.id = e.session WHERE n.name = ?1 ORDER BY e.id LIMIT 2"
+    " JOIN entry e ON e.ns = n.id AND e.id >= :first AND e.id < :beyond"
+    " JOIN session s ON s.id = e.session WHERE n.name = :namespace ORDER BY e.id LIMIT 2"
 )
 _SELECT_COUNTS = (
-    "SELECT CASE WHEN e.counter = ?1 THEN e.n ELSE (SELECT n FROM count WHERE counter = ?1 AND seq = e.seq) END"
-    " FROM entry e WHERE e.seg = ?2 AND e.pos BETWEEN ?3 AND ?4 ORDER BY e.pos"
+    "SELECT CASE WHEN e.counter = :counter THEN e.n"
+    " ELSE (SELECT n FROM count WHERE counter = :counter AND seq = e.seq) END FROM entry e"
+    " WHERE e.seg = :seg AND e.pos BETWEEN :low AND :high ORDER BY e.pos"
 )
 
 
@@ -97,7 +98,8 @@ class SqliteStore:
             info = redact_info(info)
         with self._connections.write() as db:
             db.execute("INSERT INTO namespace (name) VALUES (?) ON CONFLICT DO NOTHING", (namespace,))
-            db.execute(_UPSERT_SESSION, (namespace, info.id, encode_info(info)))
+            row = {"namespace": namespace, "session": info.id, "info": encode_info(info)}
+            db.execute(_UPSERT_SESSION, row)
 
     def list_sessions(self, namespace: str) -> list[SessionRow]:
         """See `Store.list_sessions`."""
@@ -151,7 +153,8 @@ class SqliteStore:
             row = db.execute("SELECT id FROM counter WHERE name = ?", (counter,)).fetchone()
             number = row[0] if row else 0
             ranges = self._chains.get_chain(db, leaf_row.segment).split_range(first, last)
-            return [row[0] for seg, low, high in ranges for row in db.execute(_SELECT_COUNTS, (number, seg, low, high))]
+            bounds = ({"counter": number, "seg": seg, "low": low, "high": high} for seg, low, high in ranges)
+            return [row[0] for values in bounds for row in db.execute(_SELECT_COUNTS, values)]
 
     def read_entries(self, namespace: str, session: str) -> list[Entry]:
         """See `Store.read_entries`."""
@@ -162,7 +165,8 @@ class SqliteStore:
     def locate(self, namespace: str, entry: str) -> LocatedEntry:
         """See `Store.locate`."""
         with self._connections.read() as db:
-            rows = db.execute(_FIND_ENTRY, (namespace, entry, entry + "\U0010ffff")).fetchall() if entry else []
+            limits = {"namespace": namespace, "first": entry, "beyond": entry + "\U0010ffff"}
+            rows = db.execute(_FIND_ENTRY, limits).fetchall() if entry else []
         if not rows:
             raise NotFoundError(
                 f"no entry {entry or '(empty id)'} in namespace {namespace}: `tenfold search` finds entries"

@@ -16,19 +16,21 @@ from tenfold.store.sqlite_paths import build_unknown_session_error, encode_snaps
 from tenfold.view.fold import Snapshot
 
 _SELECT_HEAD = (
-    "SELECT s.ns, s.id, (SELECT ifnull(max(seq), 0) FROM entry), (SELECT id FROM counter WHERE name = ?4),"
-    " e.id, e.seg, e.pos, e.hash, (SELECT max(pos) FROM entry WHERE seg = e.seg), h.leaf, s.purges"
-    " FROM namespace n JOIN session s ON s.ns = n.id AND s.name = ?2"
-    " LEFT JOIN head h ON h.session = s.id AND h.name = ?3 LEFT JOIN entry e ON e.seq = h.leaf WHERE n.name = ?1"
+    "SELECT s.ns, s.id, (SELECT ifnull(max(seq), 0) FROM entry), (SELECT id FROM counter WHERE name = :counter),"
+    " e.id, e.seg, e.pos, e.hash, (SELECT max(pos) FROM entry WHERE seg = e.seg), s.purges"
+    " FROM namespace n JOIN session s ON s.ns = n.id AND s.name = :session"
+    " LEFT JOIN head h ON h.session = s.id AND h.name = :head LEFT JOIN entry e ON e.seq = h.leaf"
+    " WHERE n.name = :namespace"
 )
 _INSERT_ENTRY = (
     "INSERT INTO entry (ns, session, seg, pos, kind, id, source, hash, body, seq, counter, n)"
     " VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?)"
 )
 _MOVE_HEAD = (
-    "UPDATE head SET leaf = ?3, entries = entries + ?4, blocks = blocks + ?5,"
-    " first = min(ifnull(first, ?6), ifnull(?6, first)), last = max(ifnull(last, ?7), ifnull(?7, last))"
-    " WHERE session = ?1 AND name = ?2"
+    "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+    " leaf = excluded.leaf, entries = entries + excluded.entries, blocks = blocks + excluded.blocks,"
+    " first = min(ifnull(first, excluded.first), ifnull(excluded.first, first)),"
+    " last = max(ifnull(last, excluded.last), ifnull(excluded.last, last))"
 )
 
 
@@ -85,10 +87,11 @@ def build_request(
 def append_entries(db: sqlite3.Connection, namespace: str, session: str, request: AppendRequest) -> None:
     """Writes the entries. The caller's transaction makes this atomic."""
     first, *others = request.counts or ("",)
-    row = db.execute(_SELECT_HEAD, (namespace, session, request.head, first)).fetchone()
+    names = {"namespace": namespace, "session": session, "head": request.head, "counter": first}
+    row = db.execute(_SELECT_HEAD, names).fetchone()
     if row is None:
         raise build_unknown_session_error(namespace, session)
-    ns, sid, seq, counter, leaf, seg, pos, digest, last_position, old_leaf, purges = row
+    ns, sid, seq, counter, leaf, seg, pos, digest, last_position, purges = row
     if leaf != request.expected:
         raise LostRace(
             f"head {request.head} is at {leaf or 'no entry'}, not at {request.expected or 'no entry'}: another writer "
@@ -131,8 +134,7 @@ def append_entries(db: sqlite3.Connection, namespace: str, session: str, request
     times = [e.time for e in request.entries if e.time is not None]
     blocks = sum(isinstance(e, Block) for e in request.entries)
     stats = (len(request.entries), blocks, min(times, default=None), max(times, default=None))
-    statement = "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)" if old_leaf is None else _MOVE_HEAD
-    db.execute(statement, (sid, request.head, leaf_seq, *stats))
+    db.execute(_MOVE_HEAD, (sid, request.head, leaf_seq, *stats))
 
 
 def _get_counter_id(db: sqlite3.Connection, name: str) -> int:

@@ -126,9 +126,9 @@ def find_session_id(db: sqlite3.Connection, namespace: str, session: str) -> int
 def find_entry_row(db: sqlite3.Connection, session: int, entry: str) -> EntryRow:
     """Finds where the entry with this id is stored in this session. Raises `NotFoundError`."""
     row = db.execute(
-        "SELECT seq, id, seg, pos FROM entry WHERE ns = (SELECT ns FROM session WHERE id = ?1) AND id = ?2"
-        " AND session = ?1",
-        (session, entry),
+        "SELECT seq, id, seg, pos FROM entry WHERE ns = (SELECT ns FROM session WHERE id = :session) AND id = :entry"
+        " AND session = :session",
+        {"session": session, "entry": entry},
     ).fetchone()
     if row is None:
         raise NotFoundError(f"no entry {entry} in this session: `tenfold show` lists its entries")

@@ -32,13 +32,13 @@ _SELECT_QUOTING = (
 )
 _COUNT_ENTRIES = "SELECT count(*) FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)"
 _DELETE_SESSION = (
-    "DELETE FROM count WHERE seq IN (SELECT seq FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?1))",
-    "DELETE FROM manifest WHERE seg IN (SELECT id FROM seg WHERE session = ?1)",
-    "DELETE FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?1)",
-    "DELETE FROM head WHERE session = ?1",
-    "DELETE FROM export WHERE session = ?1",
-    "DELETE FROM seg WHERE session = ?1",
-    "DELETE FROM session WHERE id = ?1",
+    "DELETE FROM count WHERE seq IN (SELECT seq FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?))",
+    "DELETE FROM manifest WHERE seg IN (SELECT id FROM seg WHERE session = ?)",
+    "DELETE FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)",
+    "DELETE FROM head WHERE session = ?",
+    "DELETE FROM export WHERE session = ?",
+    "DELETE FROM seg WHERE session = ?",
+    "DELETE FROM session WHERE id = ?",
 )
 
 

@@ -48,8 +48,8 @@ Spellings = tuple[str, ...]
 """The folded spellings of a word, any of which may match. The first is the word as it was given."""
 _SELECT_SESSION = "SELECT e.seq FROM seg g JOIN entry e ON e.seg = g.id WHERE g.session = ?"
 _SELECT_CANDIDATES = (
-    "SELECT e.seq, e.session FROM entry e WHERE e.seq IN (SELECT rowid FROM words WHERE words MATCH ?1"
-    " UNION SELECT seq FROM rest) UNION ALL SELECT seq, session FROM entry WHERE seq > ?2 ORDER BY 1 DESC"
+    "SELECT e.seq, e.session FROM entry e WHERE e.seq IN (SELECT rowid FROM words WHERE words MATCH ?"
+    " UNION SELECT seq FROM rest) UNION ALL SELECT seq, session FROM entry WHERE seq > ? ORDER BY 1 DESC"
 )
 
 
