@@ -256,11 +256,14 @@ class TokenCache:
         return total
 
     def fork(self, length: int) -> TokenCache:
-        """Returns a cache of the first `length` positions, for a path that shares only those."""
+        """Returns a cache of the first `length` positions, for a path that shares only those.
+
+        Another thread may be measuring with this one: it is copied at once, and then gone through.
+        """
         twin = TokenCache(self.counter)
-        twin._tokens = {key: tokens for key, tokens in self._tokens.items() if key[0] < length}
-        twin._stored = {key: tokens for key, tokens in self._stored.items() if key[0] < length}
-        twin._media = {key: media for key, media in self._media.items() if key[0] < length}
+        twin._tokens = {key: tokens for key, tokens in self._tokens.copy().items() if key[0] < length}
+        twin._stored = {key: tokens for key, tokens in self._stored.copy().items() if key[0] < length}
+        twin._media = {key: media for key, media in self._media.copy().items() if key[0] < length}
         return twin
 
 

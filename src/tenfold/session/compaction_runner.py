@@ -89,7 +89,7 @@ class CompactionRunner:
     def _read_view(self, view: View, call: Call) -> Reading:
         conversation = self._conversation
         with conversation.lock:
-            return take_reading(view, self.policy, call, conversation.get_measures())
+            return take_reading(view, self.policy, call, conversation.get_measures(view))
 
     def get_need(self, call: Call) -> Need:
         """Tells how badly the view needs a compaction, in the window of a check."""
@@ -392,7 +392,8 @@ class CompactionRunner:
         """
         conversation, block = self._conversation, result.entry
         keeper = self._keeper
-        if keeper is None or not isinstance(block, Block) or not conversation.can_append_block(block):
+        path = planned_view.path
+        if keeper is None or not isinstance(block, Block) or not conversation.can_append_block(block, path):
             return self._append_entry(result, planned_view, before)
         if not keeper.note_block(block):
             return self._build_superseded(result, planned_view)
@@ -434,7 +435,8 @@ class CompactionRunner:
                 break
             try:
                 with conversation.lock:
-                    if not conversation.append_result(self._with_provider_tokens(result.entry, planned_view, reading)):
+                    entry = self._with_provider_tokens(result.entry, planned_view, reading)
+                    if not conversation.append_result(entry, planned_view.path):
                         break
             except LostRace:
                 conversation.refresh()
@@ -468,10 +470,10 @@ class CompactionRunner:
         if not isinstance(entry, Block):
             return entry
         conversation, call, policy = self._conversation, self.build_call(), self.policy
-        count_view = conversation.get_measures().count_view
-        added = 0 if conversation.view is planned_view else count_view(conversation.view) - count_view(planned_view)
+        view = conversation.view
+        estimate = before.estimate if view is planned_view else conversation.get_measures().count_view(view)
         after = build_reading(
-            before.estimate + added - entry.tokens_before + entry.tokens_after,
+            estimate - entry.tokens_before + entry.tokens_after,
             expire_reports(call.calibration),
             policy.estimator,
             model=call.model,

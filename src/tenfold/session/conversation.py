@@ -19,6 +19,7 @@ from tenfold.facts.parse import parse_facts
 from tenfold.facts.section import is_must_keep, render_facts
 from tenfold.llm.choose import replace_auto
 from tenfold.meter.estimators import Calibration
+from tenfold.meter.reading import RunningTotal, TokenCache
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
 from tenfold.record.block import Block, Fact
@@ -327,15 +328,22 @@ class Conversation:
 
     # -- what a compaction needs ---------------------------------------------------------------------------------------
 
-    def get_measures(self) -> Measures:
-        """Returns the token sizes and the counter with which this conversation's views are measured."""
+    def get_measures(self, view: View | None = None) -> Measures:
+        """Returns the token sizes and the counter with which this conversation's views are measured.
+
+        Sizes are kept by position, so they belong to one path. A `view` of another path than the present one, as after
+        a rewind, is counted anew.
+        """
         self._cursor.load_counts()
-        total = self._cursor.running_total
-        return Measures(self._cursor.token_cache, total, total.measure_media)
+        cache, total = self._cursor.token_cache, self._cursor.running_total
+        if view is not None and view.path is not self.view.path:
+            cache = TokenCache(self._cursor.counter)
+            total = RunningTotal(cache)
+        return Measures(cache, total, total.measure_media)
 
     def freeze_measures(self, view: View) -> Measures:
         """Returns measures with the size of this view counted now, so that other threads may append meanwhile."""
-        measures = self.get_measures()
+        measures = self.get_measures(view)
         tokens, media = measures.count_view(view), measures.measure_media(view)
         return Measures(measures.token_cache, lambda _view: tokens, lambda _view: media)
 
@@ -343,18 +351,20 @@ class Conversation:
         """Returns the id of the newest Block in force, None if there is none."""
         return self._cursor.find_newest_block_id()
 
-    def can_append_block(self, block: Block) -> bool:
-        """Tells whether a Block that was planned earlier still fits at the leaf."""
-        return self._cursor.can_append_block(block)
+    def can_append_block(self, block: Block, planned_path: Path) -> bool:
+        """Tells whether a Block that was planned earlier, on that path, still fits at the leaf."""
+        return self._cursor.can_append_block(block, planned_path)
 
-    def append_result(self, entry: Entry) -> bool:
+    def append_result(self, entry: Entry, planned_path: Path | None = None) -> bool:
         """Appends a Block or an Attempt at the leaf. Returns False for a Block that does not fit any more.
+
+        `planned_path` is the path of the view that a Block was planned on, if that was not the present one.
 
         Raises `LostRace` if another writer was first; nothing is written then.
         """
         with self.lock:
             entry = replace(entry, parent=self.leaf)
-            if isinstance(entry, Block) and not self.can_append_block(entry):
+            if isinstance(entry, Block) and not self._cursor.can_append_block(entry, planned_path):
                 return False
             self._cursor.append([entry])
             return True

@@ -7,6 +7,7 @@ module does not decide whether to compact.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -81,17 +82,17 @@ class LogCursor:
         refs = state.snapshot.range_refs if state.snapshot else ()
         later = state.length - len(state.entries)
         self._uncounted_refs: tuple[RangeRef, ...] = (*refs, Run(later, state.length - 1)) if state.entries else refs
-        path = Path(length=state.length, load=self._load, purges=state.purges)
+        path = Path(length=state.length, load=partial(self._load, state.leaf), purges=state.purges)
         for position, entry in enumerate(state.entries, state.length - len(state.entries)):
             path.cache_entry(position, entry)
         for position, entry in state.snapshot_entries.items():
             path.cache_entry(position, entry)
         self._fold(path, state)
 
-    def _load(self, first: int, last: int) -> Sequence[Entry]:
-        assert self.leaf is not None
-        address = self.address
-        return address.store.read_range(address.namespace, address.session, self.leaf, first, last)
+    def _load(self, leaf: str | None, first: int, last: int) -> Sequence[Entry]:
+        """Loads entries of the path that ends in `leaf`: an older view reads its own path, wherever the head is now."""
+        assert leaf is not None
+        return self.address.store.read_range(self.address.namespace, self.address.session, leaf, first, last)
 
     def _fold(self, path: Path, state: HeadState) -> None:
         start = (
@@ -262,9 +263,17 @@ class LogCursor:
         live = self.view.state.live_blocks
         return self.view.path.get_entry(live[-1]).id if live else None
 
-    def can_append_block(self, block: Block) -> bool:
-        """Tells whether a planned Block still fits: no other Block came since, and its ranges are in view."""
-        return block.previous_block == self.find_newest_block_id() and self.view.can_append(block)
+    def can_append_block(self, block: Block, planned_path: Path | None = None) -> bool:
+        """Tells whether a planned Block still fits: no other Block came since, and its ranges are in view.
+
+        Its ranges are positions. If the path that it was planned on is another one, its entries have to stand here too.
+        """
+        path, last = self.view.path, max((each.last for each in block.replacements), default=-1)
+        if block.previous_block != self.find_newest_block_id() or not self.view.can_append(block):
+            return False
+        if planned_path is None or planned_path is path or last < 0:
+            return True
+        return planned_path.get_entry(last).id == path.get_entry(last).id
 
     def retract_block(self) -> str:
         """Retracts the newest Block in force and returns its id. Raises `UsageError` if there is none."""

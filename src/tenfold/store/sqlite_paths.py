@@ -138,13 +138,14 @@ def find_entry_row(db: sqlite3.Connection, session: int, entry: str) -> EntryRow
 def read_head(db: sqlite3.Connection, chains: ChainCache, session: int, head: str) -> HeadState:
     """Reads the leaf of a head, the newest snapshot on its path, and the entries that follow the snapshot."""
     row = db.execute(
-        "SELECT s.purges, e.seq, e.id, e.seg, e.pos FROM head h JOIN entry e ON e.seq = h.leaf"
-        " JOIN session s ON s.id = h.session WHERE h.session = ? AND h.name = ?",
-        (session, head),
+        "SELECT s.purges, e.seq, e.id, e.seg, e.pos FROM session s LEFT JOIN head h ON h.session = s.id AND h.name = ?"
+        " LEFT JOIN entry e ON e.seq = h.leaf WHERE s.id = ?",
+        (head, session),
     ).fetchone()
-    if row is None:
-        return HeadState(None, 0, None, ())
-    purges, leaf = row[0], EntryRow(*row[1:])
+    purges = row[0]
+    if row[1] is None:
+        return HeadState(None, 0, None, (), purges=purges)
+    leaf = EntryRow(*row[1:])
     chain = chains.get_chain(db, leaf.segment)
     snapshot, snapshot_entries = _find_snapshot(db, chain, leaf)
     after = snapshot.length if snapshot is not None else 0

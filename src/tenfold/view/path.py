@@ -84,7 +84,10 @@ class Path:
         return [known[p] for p in range(first, last + 1)]
 
     def fork(self, length: int) -> Path:
-        """Returns a path of the first `length` entries, which may then grow apart from this one."""
+        """Returns a path of the first `length` entries, which may then grow apart from this one.
+
+        Another thread may be loading entries of this one: they are copied at once, and then gone through.
+        """
         twin = Path(length=length, load=self._load, purges=self.purges)
-        twin._entries = {p: e for p, e in self._entries.items() if p < length}
+        twin._entries = {p: e for p, e in self._entries.copy().items() if p < length}
         return twin
