@@ -390,8 +390,7 @@ class CompactionRunner:
         Where the Block is not appended, its batches are deleted again. Before, the log notes that they are written: a
         process may be killed between the two. `before` is the size of the planned view.
         """
-        conversation, block = self._conversation, result.entry
-        keeper = self._keeper
+        conversation, keeper, block = self._conversation, self._keeper, result.entry
         path = planned_view.path
         if keeper is None or not isinstance(block, Block) or not conversation.can_append_block(block, path):
             return self._append_entry(result, planned_view, before)
@@ -442,9 +441,8 @@ class CompactionRunner:
                 conversation.refresh()
                 continue
             is_block = isinstance(result.entry, Block)
-            return replace(
-                counted, messages_after=conversation.count_messages(conversation.view) if is_block else before
-            )
+            after = conversation.count_messages(conversation.view) if is_block else before
+            return replace(counted, messages_after=after)
         return self._build_superseded(result, planned_view)
 
     def _build_superseded(self, result: EngineResult, planned_view: View) -> Outcome:
@@ -469,8 +467,8 @@ class CompactionRunner:
         """Returns a Block that is about to be appended with the sizes of an Outcome; any other entry as it is."""
         if not isinstance(entry, Block):
             return entry
-        conversation, call, policy = self._conversation, self.build_call(), self.policy
-        view = conversation.view
+        conversation, view = self._conversation, self._conversation.view
+        call, policy = self.build_call(), self.policy
         estimate = before.estimate if view is planned_view else conversation.get_measures().count_view(view)
         after = build_reading(
             estimate - entry.tokens_before + entry.tokens_after,
