@@ -1,5 +1,5 @@
 # GNU make 3.81 and /bin/sh are enough. Every path is relative, so the checkout may lie in a folder with spaces.
-# No target needs git. PYTHON= names the interpreter that makes .venv.
+# Only `make figures` needs git. PYTHON= names the interpreter that makes .venv.
 
 PYTHON = python3
 VENV   = .venv
@@ -10,21 +10,23 @@ STAMP  = $(VENV)/.set-up
 # The tests start hundreds of Python processes, and without bytecode files each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test thorough lint bench peers kits clients yardstick cover clean
+.PHONY: help demo test thorough versions lint bench figures peers kits clients yardstick cover clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo    compact the recorded sessions that ship with the project, find a detail again, undo'
 	@echo 'make test    everything that has to hold: lint, format, types, architecture, tests'
 	@echo 'make thorough  the same with every case of the costly tests, of which make test takes a part (far longer)'
+	@echo 'make versions  make test with every Python that the package claims, as far as the machine has them'
 	@echo 'make lint    all of that except the tests'
-	@echo 'make bench   the figures of docs/benchmarks.md, measured here'
+	@echo 'make bench   the figures of docs/benchmarks.md, measured here (WRITE=1 also writes the page)'
+	@echo 'make figures the pages whose figures are older than the code that they measure, and how to measure each anew'
 	@echo 'make peers   other projects to measure against, a pinned environment each, in .peers (1.8 GB)'
 	@echo 'make kits    public test kits for compaction, installed into .kits (0.9 GB) and run against Tenfold, offline'
 	@echo 'make clients  agents of other projects, installed into .clients (4 GB) and run through the gateway, offline'
 	@echo 'make yardstick  measure all of it on the recorded sessions: docs/yardstick.md, build/report.html (an hour)'
 	@echo 'make cover   the tests with branch coverage'
-	@echo 'make clean   remove .venv, .peers, .kits, .clients and everything that was generated'
+	@echo 'make clean   remove .venv, .versions, .peers, .kits, .clients and everything that was generated'
 	@echo 'Each sets itself up in .venv the first time. PYTHON=/path/to/python3.12 chooses the interpreter.'
 
 demo: $(STAMP)
@@ -41,6 +43,10 @@ thorough: export TENFOLD_THOROUGH = 1
 thorough: export PYTEST_TIMEOUT = 1500
 thorough: test
 
+# One version after the other: three times as long as one.
+versions:
+	@MAKE='$(MAKE)' sh scripts/try_versions.sh
+
 lint: $(STAMP)
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
@@ -48,7 +54,10 @@ lint: $(STAMP)
 	$(PY) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())'
 
 bench: $(STAMP)
-	@$(PY) -m bench
+	@$(PY) -m bench $(if $(WRITE),--keep)
+
+figures: $(STAMP)
+	@$(PY) -m scripts.figures
 
 peers: $(STAMP)
 	@VENV='$(VENV)' sh scripts/make_peers.sh
@@ -59,7 +68,7 @@ yardstick: $(STAMP)
 
 kits: $(STAMP)
 	@VENV='$(VENV)' FROM=kits PEERS='$(KITS)' sh scripts/make_peers.sh
-	@KITS='$(KITS)' $(PY) scripts/run_kits.py $(if $(WRITE),--write)
+	@KITS='$(KITS)' $(PY) -m scripts.run_kits $(if $(WRITE),--write)
 
 # Needs node 20 or newer beside Python. CLIENTS="pi codex" runs some of them. It is no part of `make test`, which runs
 # those that are installed and the SDKs: installing all of them takes ten minutes and a network.
@@ -77,5 +86,5 @@ $(STAMP): pyproject.toml constraints.txt scripts/make_venv.sh
 	@touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) .peers .kits .clients build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) .versions .peers .kits .clients build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
-"""Measures every figure of docs/benchmarks.md and prints it with the date and the machine: `python -m bench`.
+"""Measures every figure of docs/benchmarks.md and prints it: `python -m bench`, or some parts: `python -m bench speed`.
 
-`--keep` also writes the output to docs/benchmarks.md.
+`--keep` also writes each part into docs/benchmarks.md, with the commit, the day and the machine.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import io
 import os
 import platform
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import blocking, corpus, gateway, meter_replay, speed, tokenizers
+from scripts.figures import describe_measurement
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 _PARTS = (
@@ -24,16 +24,6 @@ _PARTS = (
     ("The calibrated Reading against what the provider reported", meter_replay.main),
     ("Token counting", tokenizers.main),
 )
-_HEAD = """# Benchmarks
-
-These figures show what Tenfold costs and how well it meets its targets: how many tokens are left, how long a
-call waits, how far off a token count is. `make bench` printed them on {date} on this machine: {machine}.
-Absolute times depend on the machine, so each stands beside a named baseline of the same run.
-`TENFOLD_SESSIONS` names the folder from which the recorded sessions are read.
-
-The gold facts (`tests/gold`) were marked by reading, without the extractor. Their sessions are not a held-out
-set, so these figures are a check and say less about other sessions.
-"""
 
 
 class _Tee(io.TextIOBase):
@@ -59,18 +49,27 @@ def describe_machine() -> str:
     )
 
 
+def put_output(page: str, title: str, output: str) -> str:
+    """Returns the page with this output in the section of that title, and where it was measured. Its prose stays."""
+    section = page.index(f"## {title}\n")
+    start = page.index("Measured on ", section)
+    end = page.index("\n```\n", start)
+    return f"{page[:start]}{describe_measurement()} {describe_machine()}.\n\n```text\n{output.strip()}{page[end:]}"
+
+
 def main() -> None:
-    """Runs all parts."""
+    """Runs all parts, or those whose names are given."""
     arguments, sys.argv = sys.argv[1:], sys.argv[:1]
-    page = [_HEAD.format(date=datetime.now(UTC).strftime("%Y-%m-%d"), machine=describe_machine())]
+    names = [argument for argument in arguments if argument != "--keep"]
     for title, part in _PARTS:
+        if names and part.__module__.removeprefix("bench.") not in names:
+            continue
         print(f"\n== {title} ==\n")
         out = _Tee()
         with contextlib.redirect_stdout(out):
             part()
-        page.append(f"\n## {title}\n\n```text\n{''.join(out.parts).strip()}\n```\n")
-    if "--keep" in arguments:
-        PAGE.write_text("".join(page), encoding="utf-8")
+        if "--keep" in arguments:
+            PAGE.write_text(put_output(PAGE.read_text("utf-8"), title, "".join(out.parts)), "utf-8")
 
 
 if __name__ == "__main__":

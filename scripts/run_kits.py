@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import re
 import subprocess
@@ -13,6 +12,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from scripts.figures import describe_measurement
 from tenfold.evals.peers import build_environment
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +45,7 @@ def main() -> None:
     for name in names:
         found = run_kit(name)
         print(f"\n## {name}\n\n{found}", flush=True)
-        text = f"Measured on {dt.datetime.now(dt.UTC).date()}. {found}"
+        text = f"{describe_measurement()} {found}"
         block = rf"(?<=<!-- figures: {re.escape(name)} -->\n).*?(?=<!-- end -->)"
         page = text.join(re.split(block, page, maxsplit=1, flags=re.DOTALL))
     if "--write" in sys.argv:

@@ -23,6 +23,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from scripts.figures import describe_measurement
 from tenfold.evals import page
 from tenfold.evals.drawing import as_png
 from tenfold.evals.goals import build_goals_table, judge_goals
@@ -57,7 +58,7 @@ _PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+[\w.@+-]*")
 
 _OPENING = """# The yardstick
 
-What `make yardstick` measured on {date}: {facts}. Every figure on this page is computed from that result, the
+What `make yardstick` measured: {facts}. Every figure on this page is computed from that result, the
 sentences with figures too. What each figure means is defined in [The measures](measures.md); the commands are those of
 [`tenfold eval`](commands.md#tenfold-eval-quality); who the other projects are and how each is asked, is said in
 [The peers](peers.md).
@@ -127,18 +128,12 @@ def run_stage(stage: str, *arguments: str, name: str = "", files: Sequence[Path]
     """
     paths = map(str, files or list_folders())
     command = [sys.executable, "-m", "tenfold", "eval", stage, *paths, *arguments, "--json"]
-    commit = describe_commit()
+    measured = describe_measurement()
     ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
     if ran.returncode:
         sys.exit(f"yardstick: the stage {name or stage} ended with {ran.returncode}")
     save_result(name or stage, ran.stdout)
-    (BUILD / f"{name or stage}.commit").write_bytes(commit)
-
-
-def describe_commit() -> bytes:
-    """Returns the commit that is checked out."""
-    asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, check=False)
-    return asked.stdout
+    (BUILD / f"{name or stage}.measured").write_text(measured, "utf-8")
 
 
 def save_result(name: str, data: bytes) -> None:
@@ -249,30 +244,38 @@ def write_pages() -> None:
         if path.stem not in drawn:
             path.unlink()
     text = render_document(
-        made, {name: (each.title, each.caption) for name, each in drawn.items()}, measured_at=read_commits()
+        made, {name: (each.title, each.caption) for name, each in drawn.items()}, measured=read_measurements()
     )
     (DOCS / "yardstick.md").write_text(text, "utf-8")
     print(f"{DOCS / 'yardstick.md'}\n{BUILD.parent / 'report.html'}")
 
 
-def read_commits() -> dict[str, str]:
-    """Returns the commit that each stage ran on, if known, since a stage can run by itself."""
-    found = {stage: BUILD / f"{stage}.commit" for stage in STAGES}
-    return {stage: path.read_text("utf-8").strip() for stage, path in found.items() if path.exists()}
+def read_measurements() -> dict[str, str]:
+    """Returns when and with which commit each stage was measured, if known, since a stage can run by itself."""
+    found = {stage: BUILD / f"{stage}.measured" for stage in STAGES}
+    return {stage: path.read_text("utf-8") for stage, path in found.items() if path.exists()}
+
+
+def render_measurements(measured: Mapping[str, str]) -> str:
+    """Returns a line for all stages that were measured on one day with one commit."""
+    stages: dict[str, list[str]] = {}
+    for stage, line in measured.items():
+        stages.setdefault(line.rstrip("."), []).append(stage)
+    return "\n".join(f"{line}: {', '.join(names)}.\n" for line, names in stages.items())
 
 
 def render_document(
-    yardstick: Yardstick, charts: Mapping[str, tuple[str, str]], *, measured_at: Mapping[str, str] | None = None
+    yardstick: Yardstick, charts: Mapping[str, tuple[str, str]], *, measured: Mapping[str, str] | None = None
 ) -> str:
     """Returns the page of the documentation. It holds names and numbers of sessions, and no path of this machine.
 
-    `measured_at` gives the commit of each stage.
+    `measured` says when and with which commit each stage was measured.
     """
     found = page.build_tables(yardstick)
     worse = build_behind_table(yardstick)
     parts = [
-        _OPENING.format(date=yardstick.date, facts="; ".join(page.list_run_facts(yardstick)[1:])),
-        "".join(f"- {stage}: commit {commit}\n" for stage, commit in (measured_at or {}).items()),
+        _OPENING.format(facts="; ".join(page.list_run_facts(yardstick)[1:])),
+        render_measurements(measured or {}),
         render_reading(found["reading"]),
         "## Is Tenfold first?\n",
         "\n".join(write_verdict(yardstick)) + "\n"

@@ -411,17 +411,16 @@ def test_no_path_of_a_machine_comes_onto_the_page() -> None:
         remove_paths("cannot open /home/someone/x/y.py, see langchain/trim")
         == "cannot open (a path), see langchain/trim"
     )
-    at = {"quality": "5274f0e", "speed": "34ebe03"}
-    assert "- quality: commit 5274f0e\n- speed: commit 34ebe03\n" in render_document(
-        make_yardstick(), {}, measured_at=at
-    )
+    at = {"quality": "Measured on D at commit 5.", "replay": "Measured on D at commit 5.", "speed": "Measured on E."}
+    lines = "\nMeasured on D at commit 5: quality, replay.\n\nMeasured on E: speed.\n"
+    assert lines in render_document(make_yardstick(), {}, measured=at)
     assert "TENFOLD_SESSIONS=/path/to/sessions" in render_document(make_yardstick(), {})
 
 
 def test_the_committed_page_names_the_version_it_measured_and_its_tables_are_tables() -> None:
     text = PAGE.read_text("utf-8")
     versions = re.findall(r"^## (\d+\.\d+\.\d+)$", CHANGELOG.read_text("utf-8"), re.MULTILINE)
-    assert re.findall(r"on \d{4}-\d\d-\d\d: Tenfold (\d+\.\d+\.\d+);", text)[0] in versions
+    assert re.findall(r"measured: Tenfold (\d+\.\d+\.\d+);", text)[0] in versions
     drawn = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
     assert len(drawn) >= 8
     for table in drawn:

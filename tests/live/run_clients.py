@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import re
 import sys
 from collections.abc import Iterable
 from importlib.metadata import version
 
+from scripts.figures import describe_measurement
 from tests.live.client_rows import CLIENTS, ClientRow
 from tests.live.client_runs import INSTALLED, ROOT, ClientResult, find_programs, run_client
 
@@ -63,15 +63,7 @@ def write_page(rows: Iterable[str]) -> None:
     old = {line.split("|")[1].strip(): line for line in page.splitlines() if line.startswith("| ")}
     names = [row.name for row in CLIENTS if row.name in new or row.name in old]
     head = [f"| {' | '.join(HEADER)} |", "|" + "---|" * len(HEADER)]
-    table = "\n".join(
-        [
-            f"Measured on {dt.datetime.now(dt.UTC).date()}.",
-            "",
-            *head,
-            *(new.get(name) or old[name] for name in names),
-            "",
-        ]
-    )
+    table = "\n".join([describe_measurement(), "", *head, *(new.get(name) or old[name] for name in names), ""])
     found = r"(?<=<!-- figures -->\n).*?(?=<!-- end -->)"
     PAGE.write_text(re.sub(found, lambda _: table, page, count=1, flags=re.DOTALL), "utf-8")
 
