@@ -24,13 +24,13 @@ BODY = b'{"model":"gpt-4o","messages":[{"role":"user","content":"hello"}]}'
 KEY = "key-only-for-this-gateway"
 
 
-def send_raw(url: str, data: bytes, *, timeout: float = 10) -> bytes:
-    """Sends bytes and reads until the connection ends or nothing more comes."""
+def send_raw(url: str, data: bytes, *, timeout: float = 10, quiet: float = 1.0) -> bytes:
+    """Sends bytes and reads until the connection ends or nothing more comes for `quiet` seconds."""
     host, port = url.removeprefix("http://").split(":")
     with closing(socket.create_connection((host, int(port)), timeout=timeout)) as connection:
         connection.sendall(data)
         out = b""
-        connection.settimeout(1.0)
+        connection.settimeout(quiet)
         try:
             while chunk := connection.recv(65536):
                 out += chunk

@@ -45,6 +45,14 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     summary_model: SummaryModelOption = None,
     recall: GatewayRecallOption = None,
     shadow: ShadowOption = False,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Let the pages of this origin in, as http://localhost:3000; give it again for another. Default: no "
+            "page of a browser is a client.",
+        ),
+    ] = None,
     dry_run: Annotated[
         Path | None,
         typer.Option(
@@ -76,6 +84,7 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
         recall=recall,
         shadow=shadow,
         namespace=namespace,
+        allow_origin=allow_origin or None,
     )
     if dry_run is not None:
         show(dry_runs.describe_dry_run(settings, config, _read_request(dry_run)))

@@ -11,7 +11,6 @@ from urllib.parse import unquote
 import httpx
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -19,12 +18,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenfold import __version__
 from tenfold.config.settings import Config, load_settings
-from tenfold.gateway.gateway_settings import LOOPBACK_HOSTS, GatewaySettings
+from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.live_sessions import LiveSessions
-from tenfold.gateway.relay import KEY_HEADER, Relay, send_error
+from tenfold.gateway.relay import KEY_HEADER, Relay
 from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import RequestLog
 from tenfold.gateway.view_route import VIEW_PATH, answer_view
+from tenfold.listening import guard_server, send_error
 from tenfold.store.base import Store
 
 CONNECT_TIMEOUT = 15.0
@@ -42,20 +42,17 @@ class Gateway:
         self.settings, self.store, self.log = settings, store, RequestLog()
         self._config = config or load_settings()
         self._relay: Relay | None = None
-        hosts = [*LOOPBACK_HOSTS, "[::1]"] if settings.host in LOOPBACK_HOSTS else ["*"]
-        self.application: ASGIApp = Starlette(
+        application = Starlette(
             routes=[
                 Route("/healthz", self._report_health),
                 Route("/metrics", self._report_metrics),
                 Route(VIEW_PATH, answer_view, methods=["POST"]),
                 Mount("/", self._forward),
             ],
-            middleware=[
-                Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),  # no page of a browser
-                Middleware(_KeyCheck, key=settings.key),
-            ],
+            middleware=[Middleware(_KeyCheck, key=settings.key)],
             lifespan=self._open,
         )
+        self.application: ASGIApp = guard_server(application, settings.host, settings.allow_origin)
 
     @asynccontextmanager
     async def _open(self, application: Starlette) -> AsyncIterator[None]:

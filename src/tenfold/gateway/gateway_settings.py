@@ -10,6 +10,7 @@ A flag of `tenfold serve` comes before a variable of the environment, and that b
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -19,10 +20,11 @@ from msgspec import Struct
 from tenfold.config.settings import Config, suggest_nearest
 from tenfold.errors import UsageError
 from tenfold.gateway.upstreams import Upstreams
+from tenfold.listening import LOOPBACK_HOSTS
 
 RecallChoice = Literal["inside", "none"]
-LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 KEY_VARIABLE = "TENFOLD_GATEWAY_KEY"
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/*?#@\s]+")
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,7 +35,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     summaries, at the upstream and with the client's credentials: "auto" is a cheap model of the provider, else the
     request's own, and "none" is no model at all. With `recall` "inside" the model can look up what is hidden. With
     `shadow` every request is forwarded as it came, and what would have been done is recorded. `key`, if any, must come
-    with each request. `namespace` is the tenant of the store. `max_body` is in bytes, `timeout` in seconds without a
+    with each request. Pages of a browser get in, and may read the answers, from the origins in `allow_origin` alone.
+    `namespace` is the tenant of the store. `max_body` is in bytes, `timeout` in seconds without a
     byte from the upstream, or of a request's body from the client. More than `max_requests` at a time are refused with
     503, more than `max_tenant_requests` with the same credentials with 429. `max_sessions` are kept in memory.
     """
@@ -50,6 +53,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     recall: RecallChoice = "inside"
     shadow: bool = False
     key: str = ""
+    allow_origin: tuple[str, ...] = ()
     namespace: str = "default"
     max_body: int = 64 * 1024 * 1024
     max_requests: int = 256
@@ -63,6 +67,11 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise UsageError(
                 f"{self.host} can be reached by others, so a gateway there needs a key: set {KEY_VARIABLE}"
             )
+        for origin in self.allow_origin:
+            if not _ORIGIN.fullmatch(origin):
+                raise UsageError(
+                    f"allow_origin of the gateway names the origin of a page, as http://localhost:3000, not {origin!r}"
+                )
         for name in ("window", "max_body", "max_requests", "max_tenant_requests", "max_sessions", "timeout"):
             value = getattr(self, name)
             if value is not None and value <= 0:

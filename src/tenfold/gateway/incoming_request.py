@@ -15,6 +15,7 @@ from starlette.types import Receive
 
 RawHeaders = list[tuple[bytes, bytes]]
 ENCODING_HEADER = "content-encoding"
+NO_JSON = "the body is JSON: send it with the header content-type: application/json"
 MAX_ENCODINGS = 4
 """Encodings one in the other that are unpacked. Clients use one."""
 
@@ -46,6 +47,16 @@ class IncomingRequest(Struct, frozen=True):
     def encodings(self) -> str:
         """The encodings in which the body came, "" without one."""
         return self.headers.get(ENCODING_HEADER, "")
+
+
+def list_types(headers: RawHeaders) -> list[str]:
+    """Returns the content types that the headers of a request name, usually one."""
+    return [value.decode("latin-1") for name, value in headers if name.lower() == b"content-type"]
+
+
+def is_json(content_type: str) -> bool:
+    """Whether a body is sent as JSON. A page of a browser may send a text unasked, whatever it adds to the type."""
+    return content_type.partition(";")[0].strip().lower() == "application/json"
 
 
 async def read_body(receive: Receive, limit: int, seconds: float) -> bytes:

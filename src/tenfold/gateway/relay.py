@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 import httpx
-import msgspec
 from starlette.types import Receive, Scope, Send
 
 from tenfold.engine.tracing import trace_span
@@ -19,11 +18,14 @@ from tenfold.gateway.client_marks import digest_credentials
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.incoming_request import (
     ENCODING_HEADER,
+    NO_JSON,
     BodyTooLarge,
     BodyTooSlow,
     ClientGone,
     IncomingRequest,
     RawHeaders,
+    is_json,
+    list_types,
     read_body,
     unpack_body,
 )
@@ -35,6 +37,7 @@ from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.gateway.upstream_model import UpstreamCall
 from tenfold.gateway.upstreams import choose_likely_wire
 from tenfold.gateway.usage_reader import UsageReader
+from tenfold.listening import send_error
 from tenfold.llm.overflow import find_named_limit, is_overflow
 
 _HOP_HEADERS = frozenset({
@@ -45,6 +48,8 @@ _HOP_HEADERS = frozenset({
 KEY_HEADER = "x-tenfold-key"
 _OWN_HEADERS = (KEY_HEADER, ENCODING_HEADER, "accept-encoding", "accept", "content-type")
 """Headers of a client that the gateway's own requests do not take over."""
+_OWN_RESPONSE_HEADERS = ("access-control-", "x-tenfold-")
+"""How the headers of a response begin that only the gateway sets."""
 MAX_ERROR_BODY = 1024 * 1024
 Result = TypeVar("Result")
 
@@ -70,7 +75,7 @@ class Relay:
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
         record = RequestRecord(scope["method"], scope["path"], is_shadow=self._settings.shadow)
         tenant = digest_credentials(headers, scope["query_string"].decode("latin-1"))
-        refusal = self._find_refusal(headers, tenant)
+        refusal = self._find_refusal(scope, path, headers, tenant)
         if refusal is not None:
             await self._refuse(send, record, *refusal)
             return
@@ -104,8 +109,10 @@ class Relay:
         query = scope["query_string"].decode("latin-1")
         return IncomingRequest(scope["method"], path, query, scope["headers"], headers, body, plain)
 
-    def _find_refusal(self, headers: Mapping[str, str], tenant: str) -> tuple[int, str] | None:
+    def _find_refusal(self, scope: Scope, path: str, headers: Mapping[str, str], tenant: str) -> tuple[int, str] | None:
         """Returns the status and the reason if a request is not taken at all."""
+        if scope["method"] == "POST" and find_wire(path) and not all(map(is_json, list_types(scope["headers"]))):
+            return 415, NO_JSON
         if headers.get("upgrade", "").lower() == "websocket":  # Codex then uses HTTP at once
             return 426, "this gateway speaks HTTP, not WebSocket"
         return self._limits.find_refusal(tenant)
@@ -251,8 +258,7 @@ class Relay:
     ) -> None:
         """Sends the response to the client as it comes, and teaches the session what the provider counted."""
         record.status = response.status_code
-        left_out = _list_hop_headers(response.headers.raw) - {"upgrade"}
-        headers = [(n, v) for n, v in response.headers.raw if n.decode("latin-1").lower() not in left_out]
+        headers = _pass_headers(response)
         if "content-length" in response.headers:
             headers.append((b"content-length", response.headers["content-length"].encode("latin-1")))
         await send({"type": "http.response.start", "status": record.status, "headers": headers + _describe(record)})
@@ -285,8 +291,7 @@ class Relay:
         record.status = response.status_code
 
         def build_headers(upstream: httpx.Response, length: int | None) -> RawHeaders:
-            left_out = _list_hop_headers(upstream.headers.raw) | {"content-encoding"}  # the body was decoded to be read
-            headers = [(n, v) for n, v in upstream.headers.raw if n.decode("latin-1").lower() not in left_out]
+            headers = [(n, v) for n, v in _pass_headers(upstream) if n.lower() != b"content-encoding"]  # it was decoded
             return headers + ([] if length is None else [(b"content-length", b"%d" % length)]) + _describe(record)
 
         loop = RecallLoop(self._sessions.open_recall(prepared.lane), prepared, ask, record)
@@ -341,6 +346,16 @@ def _list_hop_headers(headers: RawHeaders) -> frozenset[str]:
     """Returns the headers that are about one connection, with those that a `Connection` header names."""
     named = (value for name, value in headers if name.lower() == b"connection")
     return _HOP_HEADERS.union(name.strip().decode("latin-1").lower() for value in named for name in value.split(b","))
+
+
+def _pass_headers(response: httpx.Response) -> RawHeaders:
+    """Returns the headers of an upstream's response that the client gets.
+
+    Which page may read an answer, and what the gateway did, is not the upstream's to say.
+    """
+    left_out = _list_hop_headers(response.headers.raw) - {"upgrade"}
+    named = [(name.decode("latin-1").lower(), name, value) for name, value in response.headers.raw]
+    return [(n, v) for name, n, v in named if name not in left_out and not name.startswith(_OWN_RESPONSE_HEADERS)]
 
 
 async def _run_for_client(work: Coroutine[Any, Any, Result], receive: Receive) -> Result:
@@ -419,16 +434,6 @@ def _build_gateway_error(request: httpx.Request, exc: httpx.HTTPError) -> httpx.
 async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def send_error(send: Send, status: int, text: str) -> None:
-    """Sends an error of the gateway's own, in a form that all four APIs' clients can read."""
-    body: dict[str, Any] = {"type": "error", "error": {"type": "tenfold_gateway", "message": text, "code": status}}
-    headers: RawHeaders = [(b"content-type", b"application/json")]
-    if status in (429, 503):
-        headers.append((b"retry-after", b"1"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": msgspec.json.encode(body)})
 
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every address, and keys may stand in one

@@ -18,7 +18,16 @@ from starlette.responses import Response
 from tenfold.errors import BadInput, TenfoldError, UsageError
 from tenfold.gateway.client_marks import digest_credentials
 from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.gateway.incoming_request import ENCODING_HEADER, BodyTooLarge, BodyTooSlow, read_body, unpack_body
+from tenfold.gateway.incoming_request import (
+    ENCODING_HEADER,
+    NO_JSON,
+    BodyTooLarge,
+    BodyTooSlow,
+    is_json,
+    list_types,
+    read_body,
+    unpack_body,
+)
 from tenfold.gateway.lanes import Family, Lane, find_opening
 from tenfold.gateway.live_sessions import LiveSessions
 from tenfold.gateway.model_request import ModelRequest
@@ -63,8 +72,9 @@ async def answer_view(request: Request) -> Response:
     """
     sessions: LiveSessions = request.app.state.sessions
     settings: GatewaySettings = request.app.state.settings
-    if "json" not in request.headers.get("content-type", ""):  # so that no page of a browser can send one unasked
-        return _refuse(415, "the body is JSON: send it with the header content-type: application/json")
+    types = list_types(request.headers.raw)
+    if not types or not all(map(is_json, types)):
+        return _refuse(415, NO_JSON)
     headers = {name.lower(): value for name, value in request.headers.items()}
     limits: RequestLimits = request.app.state.limits
     tenant = digest_credentials(headers)
@@ -162,6 +172,6 @@ def _log_answer(log: RequestLog, asked: ModelRequest, lane: Lane, answer: Mappin
 
 
 def _refuse(status: int, text: str) -> Response:
-    error = {"error": {"type": "tenfold_gateway", "message": text}}
+    error = {"error": {"type": "tenfold", "message": text}}
     headers = {"retry-after": "1"} if status in (429, 503) else None
     return Response(msgspec.json.encode(error), status, headers, media_type="application/json")

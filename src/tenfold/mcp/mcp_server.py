@@ -16,10 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenfold import __version__
 from tenfold.errors import TenfoldError, UsageError
-from tenfold.listening import bind_port, get_url
+from tenfold.listening import LOOPBACK_HOSTS, bind_port, get_url, guard_server
 from tenfold.mcp.session_tools import SessionTools
 
-LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 INSTRUCTIONS = (
     "Earlier conversations of the user with coding agents, complete, also what compactions have hidden from you. "
     "Search when you need something that you no longer see, or that was said in another session. What these tools "
@@ -88,16 +87,16 @@ def run_stdio(tools: SessionTools) -> None:
 def build_http_application(tools: SessionTools, *, host: str = "127.0.0.1", key: str = "") -> ASGIApp:
     """Builds the ASGI application that speaks streamable HTTP at /mcp.
 
-    With a `key` every request must bring it, as `Authorization: Bearer KEY`. On loopback no page of a browser gets in:
-    other hosts and origins are refused. Raises `UsageError` for another host without a key.
+    With a `key` every request must bring it, as `Authorization: Bearer KEY`. No page of a browser gets in: see
+    `guard_server`. Raises `UsageError` for another host without a key.
     """
-    if host not in LOCAL_HOSTS and not key:
+    if host not in LOOPBACK_HOSTS and not key:
         raise UsageError(
             f"{host} can be reached by others, and whoever reaches it reads your sessions: give a key with --key or "
             "TENFOLD_MCP_KEY"
         )
     application: ASGIApp = build_server(tools).streamable_http_app(host=host)
-    return _BearerCheck(application, key) if key else application
+    return guard_server(_BearerCheck(application, key) if key else application, host)
 
 
 def run_http(
