@@ -158,15 +158,18 @@ def test_an_upstreams_word_on_pages_and_sessions_is_not_passed_on() -> None:
 
 
 def test_a_page_that_is_named_gets_in_and_may_read() -> None:
-    settings = {"allow_origin": [PAGE], "key": "key-only-for-this-gateway"}
-    with RawUpstream(RawAnswer(headers=OPEN)) as upstream, serve_gateway(upstream.url, **settings) as gateway:
+    key, named = "key-only-for-this-gateway", [PAGE]
+    with (
+        RawUpstream(RawAnswer(headers=OPEN)) as upstream,
+        serve_gateway(upstream.url, key=key, allow_origin=named) as gateway,
+    ):
         status, answer = ask(gateway.url, "OPTIONS", CALL, PREFLIGHT, b"")
         assert (status, upstream.requests) == (200, [])
         assert f"access-control-allow-origin: {PAGE}".encode() in answer
         assert b"authorization" in answer.partition(b"access-control-allow-headers:")[2].partition(b"\r\n")[0]
         headers = {"origin": PAGE, **CROSS, **JSON}
         assert ask(gateway.url, "POST", CALL, headers, BODY)[0] == 401
-        status, answer = ask(gateway.url, "POST", CALL, {**headers, "x-tenfold-key": settings["key"]}, BODY)
+        status, answer = ask(gateway.url, "POST", CALL, {**headers, "x-tenfold-key": key}, BODY)
         assert (status, len(upstream.requests)) == (200, 1)
         assert answer.count(b"access-control-allow-origin") == answer.count(PAGE.encode()) == 1
         for origin in (f"{PAGE}9", "null", PAGE.replace("http", "https")):
