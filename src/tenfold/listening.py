@@ -52,7 +52,7 @@ def get_url(bound: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def guard_server(app: ASGIApp, host: str, allowed_origins: Sequence[str] = ()) -> ASGIApp:
+def keep_pages_out(app: ASGIApp, host: str, allowed_origins: Sequence[str] = ()) -> ASGIApp:
     """Returns an application behind a guard, for a server that listens on `host`.
 
     Refused are a target that is no path and, on loopback, another name for this machine in `Host` (400), and whatever a

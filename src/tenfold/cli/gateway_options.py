@@ -43,6 +43,14 @@ GatewayRecallOption = Annotated[
         metavar="WHERE", help="`inside` lets the model look up what is hidden, `none` does not. Default: inside."
     ),
 ]
+AllowOriginOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ORIGIN",
+        help="Let the pages of this origin in, as http://localhost:3000; give it again for another. Default: no "
+        "page of a browser is a client.",
+    ),
+]
 ShadowOption = Annotated[
     bool, typer.Option("--shadow", help="Forward everything as it came, and record what would have been done.")
 ]

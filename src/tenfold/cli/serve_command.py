@@ -12,6 +12,7 @@ import typer
 from tenfold.cli.console import print_note, show
 from tenfold.cli.gateway_options import (
     STORE_PATIENCE,
+    AllowOriginOption,
     GatewayRecallOption,
     GatewayWindowOption,
     ShadowOption,
@@ -45,14 +46,7 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     summary_model: SummaryModelOption = None,
     recall: GatewayRecallOption = None,
     shadow: ShadowOption = False,
-    allow_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ORIGIN",
-            help="Let the pages of this origin in, as http://localhost:3000; give it again for another. Default: no "
-            "page of a browser is a client.",
-        ),
-    ] = None,
+    allow_origin: AllowOriginOption = None,
     dry_run: Annotated[
         Path | None,
         typer.Option(

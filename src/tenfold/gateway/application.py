@@ -24,7 +24,7 @@ from tenfold.gateway.relay import KEY_HEADER, Relay
 from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import RequestLog
 from tenfold.gateway.view_route import VIEW_PATH, answer_view
-from tenfold.listening import guard_server, send_error
+from tenfold.listening import keep_pages_out, send_error
 from tenfold.store.base import Store
 
 CONNECT_TIMEOUT = 15.0
@@ -52,7 +52,7 @@ class Gateway:
             middleware=[Middleware(_KeyCheck, key=settings.key)],
             lifespan=self._open,
         )
-        self.application: ASGIApp = guard_server(application, settings.host, settings.allow_origin)
+        self.application: ASGIApp = keep_pages_out(application, settings.host, settings.allow_origin)
 
     @asynccontextmanager
     async def _open(self, application: Starlette) -> AsyncIterator[None]:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenfold import __version__
 from tenfold.errors import TenfoldError, UsageError
-from tenfold.listening import LOOPBACK_HOSTS, bind_port, get_url, guard_server
+from tenfold.listening import LOOPBACK_HOSTS, bind_port, get_url, keep_pages_out
 from tenfold.mcp.session_tools import SessionTools
 
 INSTRUCTIONS = (
@@ -88,7 +88,7 @@ def build_http_application(tools: SessionTools, *, host: str = "127.0.0.1", key:
     """Builds the ASGI application that speaks streamable HTTP at /mcp.
 
     With a `key` every request must bring it, as `Authorization: Bearer KEY`. No page of a browser gets in: see
-    `guard_server`. Raises `UsageError` for another host without a key.
+    `keep_pages_out`. Raises `UsageError` for another host without a key.
     """
     if host not in LOOPBACK_HOSTS and not key:
         raise UsageError(
@@ -96,7 +96,7 @@ def build_http_application(tools: SessionTools, *, host: str = "127.0.0.1", key:
             "TENFOLD_MCP_KEY"
         )
     application: ASGIApp = build_server(tools).streamable_http_app(host=host)
-    return guard_server(_BearerCheck(application, key) if key else application, host)
+    return keep_pages_out(_BearerCheck(application, key) if key else application, host)
 
 
 def run_http(
