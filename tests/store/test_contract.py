@@ -337,3 +337,24 @@ def test_a_closed_store_says_so(store: Store) -> None:
     with pytest.raises(StoreError, match="closed"):
         store.append(NS, "s", [make_entry(1, None)], expected=None)
     store.close()
+
+
+def test_a_head_that_was_moved_on_gives_what_follows_a_known_entry(store: Store) -> None:
+    log = Growing(store)
+    log.say("one", "two")
+    known = log.leaf
+    assert store.open(NS, "s", after=known).entries == ()
+    log.say("three", "four")
+    state = store.open(NS, "s", after=known)
+    assert (state.leaf, state.length, state.snapshot, list(state.entries)) == (log.leaf, 4, None, log.entries[2:])
+    for unknown in ("nobody", None):
+        assert store.open(NS, "s", after=unknown) == store.open(NS, "s")
+
+
+def test_a_head_that_was_moved_to_a_branch_gives_all_of_it(store: Store) -> None:
+    log = Growing(store)
+    first = log.say("one")[0]
+    known = log.say("two")[0].id
+    store.append(NS, "s", [make_entry(70, first.id), make_entry(71, make_entry_id(70))], expected=log.leaf)
+    assert store.open(NS, "s", after=known) == store.open(NS, "s")
+    assert [entry.id for entry in store.open(NS, "s", after=first.id).entries] == [make_entry_id(70), make_entry_id(71)]

@@ -16,9 +16,6 @@ from tenfold.store.archive import (
 )
 from tenfold.view.fold import View
 
-APPEND_TRIES = 5
-"""How often an entry is tried to append while other writers are first."""
-
 
 class ArchiveKeeper:
     """Writes and deletes what an archive has besides the log. Methods return what could not be done, "" if all was.
@@ -33,15 +30,11 @@ class ArchiveKeeper:
 
     def note_block(self, block: Block) -> bool:
         """Notes in the log that a Block's batches are about to be archived. Tells whether other writers let it."""
-        conversation = self._conversation
-        for _ in range(APPEND_TRIES):
-            try:
-                conversation.append_custom(ARCHIVING, b"{}", run=block.run, id=build_note_id(block.id))
-            except LostRace:
-                conversation.refresh()
-            else:
-                return True
-        return False
+        try:
+            self._conversation.append_custom(ARCHIVING, b"{}", run=block.run, id=build_note_id(block.id))
+        except LostRace:
+            return False
+        return True
 
     def delete_block(self, block: Block) -> str:
         """Deletes the batches of a Block that was not appended."""

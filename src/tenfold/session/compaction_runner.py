@@ -27,7 +27,7 @@ from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.record.block import Block
 from tenfold.record.entry import Entry
-from tenfold.session.archive_keeper import APPEND_TRIES, ArchiveKeeper
+from tenfold.session.archive_keeper import ArchiveKeeper
 from tenfold.session.compaction_lock import CompactionLock
 from tenfold.session.conversation import Conversation
 from tenfold.session.start_notice import StartNotice
@@ -429,20 +429,20 @@ class CompactionRunner:
         counted = replace(result.outcome, messages_before=before, messages_after=before)
         if result.entry is None:
             return counted
-        for _ in range(APPEND_TRIES):
+        entry, is_block = result.entry, isinstance(result.entry, Block)
+
+        def append() -> bool:
             if planned_view.path.purges != conversation.view.path.purges:
-                break
-            try:
-                with conversation.lock:
-                    entry = self._with_provider_tokens(result.entry, planned_view, reading)
-                    if not conversation.append_result(entry, planned_view.path):
-                        break
-            except LostRace:
-                conversation.refresh()
-                continue
-            is_block = isinstance(result.entry, Block)
-            after = conversation.count_messages(conversation.view) if is_block else before
-            return replace(counted, messages_after=after)
+                return False
+            sized = self._with_provider_tokens(entry, planned_view, reading)
+            return conversation.append_result(sized, planned_view.path)
+
+        try:
+            if conversation.write(append):
+                after = conversation.count_messages(conversation.view) if is_block else before
+                return replace(counted, messages_after=after)
+        except LostRace:
+            pass
         return self._build_superseded(result, planned_view)
 
     def _build_superseded(self, result: EngineResult, planned_view: View) -> Outcome:

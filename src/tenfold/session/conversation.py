@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -35,6 +36,9 @@ from tenfold.view.rules import Violation, check_messages
 from tenfold.view.units import MessageKey
 from tenfold.wire.marks import OriginCallback, extract_summary_text
 
+T = TypeVar("T")
+APPEND_TRIES = 100
+"""How often something is tried to append while other writers are first."""
 PolicyProvider = Callable[[], Policy]
 """Returns the policy in force. It is called at every check, so that a change applies without a restart."""
 SESSION_MODEL = "the session's model"
@@ -63,6 +67,7 @@ class Conversation:
         """Opens a head. Raises `NotFoundError` if the session does not exist. For the arguments see `Session`."""
         self.address, self.model, self.stamps = address, model, stamps or Stamps()
         self.lock = threading.RLock()
+        self._is_writing = False
         self.use_policy(policy)
         self._completed: tuple[Policy, tuple[str, str], Policy] | None = None
         self._cursor = LogCursor(address, self.policy_provider().counter, self.stamps)
@@ -209,12 +214,11 @@ class Conversation:
         """Appends messages at the leaf, atomically, and returns their ids. `run` is the id of the run they belong to.
 
         `origin` says whose words a user message is: see `tenfold.compact`.
-        `usage` is stored with the last assistant message; the usage from `record_usage` with the first. Raises
-        `LostRace` if another writer was first. Nothing is written then: call `refresh` and append again.
+        `usage` is stored with the last assistant message; the usage from `record_usage` with the first. What other
+        writers have appended meanwhile stands before them.
         """
-        with self.lock:
-            said = messages if origin is None else [_with_origin(message, origin) for message in messages]
-            return self._cursor.append_messages(said, usage=usage, run=run)
+        said = messages if origin is None else [_with_origin(message, origin) for message in messages]
+        return self.write(lambda: self._cursor.append_messages(said, usage=usage, run=run))
 
     def sync(self, messages: Sequence[Message], *, run: str = "") -> View:
         """Syncs the log with a host's whole message list, which hosts resend on every request, and returns the view.
@@ -224,7 +228,8 @@ class Conversation:
         `run` is the id of the run that new messages belong to.
         """
         with self.lock:
-            self._host.sync(self._host.clean(messages), run=run)
+            clean = self._host.clean(messages)
+            self.write(lambda: self._host.sync(clean, run=run))
             return self.view
 
     def match(self, messages: Sequence[Message]) -> tuple[int, bool]:
@@ -239,14 +244,15 @@ class Conversation:
     def append_custom(self, kind: str, body: bytes, *, run: str = "", id: str = "") -> str:
         """Appends data of the host's own to the log, and returns the entry's id. No model is shown it.
 
-        `kind` names what it is, and `run` the run it belongs to. Without an `id` a new one is made. Raises `LostRace`
-        if another writer was first; nothing is written then.
+        `kind` names what it is, and `run` the run it belongs to. Without an `id` a new one is made.
         """
-        with self.lock:
-            native = NativeBytes("json", body)
-            entry = CustomEntry(id or self.stamps.new_id(), self.leaf, run, self.stamps.now(), kind, native)
-            self._cursor.append([entry])
-            return entry.id
+        entry_id, native = id or self.stamps.new_id(), NativeBytes("json", body)
+
+        def append() -> None:
+            self._cursor.append([CustomEntry(entry_id, self.leaf, run, self.stamps.now(), kind, native)])
+
+        self.write(append)
+        return entry_id
 
     def record_usage(self, usage: Usage) -> None:
         """Keeps the usage the provider reported for the last request; the next appended answer is stored with it.
@@ -268,24 +274,26 @@ class Conversation:
         return self._host.overhead
 
     def undo(self) -> str:
-        """Retracts the newest live Block and returns its id. Raises `UsageError` if there is none."""
-        with self.lock:
-            return self._cursor.retract_block()
+        """Retracts the newest live Block and returns its id. Raises `UsageError` if there is none.
+
+        The newest one is looked for in the log, so it may be another writer's.
+        """
+        self.refresh()
+        return self.write(self._cursor.retract_block)
 
     def pin(self, entry: str, *, on: bool = True) -> str:
         """Pins a message, so that no compaction hides or shortens it; `on=False` unpins it. Returns its full id.
 
         `entry` may be the beginning of an id. Raises `NotFoundError` unless it names exactly one message in view.
         """
-        with self.lock:
-            return self._cursor.pin_message(entry, pinned=on)
+        self.refresh()
+        return self.write(lambda: self._cursor.pin_message(entry, pinned=on))
 
     def add_rule(self, text: str) -> None:
         """Adds a rule for the agent, as if the user had said it. The next compaction shows it."""
         if not text.strip():
             raise UsageError("the rule is empty: say what the agent has to keep to")
-        with self.lock:
-            self._cursor.change_rule(text.strip(), key=RULE_ADDED)
+        self.write(lambda: self._cursor.change_rule(text.strip(), key=RULE_ADDED))
 
     def drop_rule(self, text: str) -> None:
         """Drops an active rule, given in full. The next compaction no longer shows it as one.
@@ -293,16 +301,45 @@ class Conversation:
         Raises `NotFoundError` if no active rule has this text.
         """
         with self.lock:
+            self.refresh()
             if not any(each.is_rule and each.text == text for each in self.instructions):
                 raise NotFoundError(f"no active rule is {text!r}; `tenfold rules` lists them")
-            self._cursor.change_rule(text, key=RULE_DROPPED)
+            self.write(lambda: self._cursor.change_rule(text, key=RULE_DROPPED))
 
     def refresh(self) -> View:
-        """Reads what other writers have appended to this head, and returns the view."""
+        """Reads what other writers have appended to this head, which costs O(new), and returns the view.
+
+        What writes does so by itself where another writer was first. Call it to see what others have written.
+        """
         with self.lock:
-            self._cursor.refresh()
-            self._host.forget()
+            if self._cursor.refresh():
+                self._host.forget()
             return self.view
+
+    def write(self, work: Callable[[], T]) -> T:
+        """Does work that appends to this head; where another writer was first, catches up and does all of it again.
+
+        Raises `LostRace` if that happens `APPEND_TRIES` times in a row. Nothing is written then.
+        """
+        with self.lock:
+            if self._is_writing:  # the work around this one is done again as a whole
+                return work()
+            self._is_writing = True
+            try:
+                return self._write_again(work)
+            finally:
+                self._is_writing = False
+
+    def _write_again(self, work: Callable[[], T]) -> T:
+        for _ in range(APPEND_TRIES - 1):
+            try:
+                return work()
+            except LostRace:
+                self.refresh()
+        try:
+            return work()
+        except LostRace as exc:
+            raise LostRace(f"{exc}; so it was {APPEND_TRIES} times in a row, since others keep writing") from exc
 
     def move_to(self, path: Path, entries: Sequence[Entry], *, expected: str | None) -> bool:
         """Moves to the end of another path of this session's tree and appends `entries` there; see `navigate`.

@@ -252,7 +252,7 @@ class Session(Conversation):
         """
         with self.lock:
             before = self.view
-            host_list = self._host.sync(messages, is_floor_ignored=True, run=call.run, times=times)
+            host_list = self.write(lambda: self._host.sync(messages, is_floor_ignored=True, run=call.run, times=times))
             self._host.keep_overhead(call.floor)
         self.compactor.sync_archive(before)
         complete = self.build_call(window=call.window, floor=call.floor)

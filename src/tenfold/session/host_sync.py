@@ -11,7 +11,7 @@ from operator import is_
 
 from tenfold.facts.redacted_messages import redact_message
 from tenfold.meter.counters import Counter
-from tenfold.record.entry import MessageEntry
+from tenfold.record.entry import MessageEntry, get_message
 from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
 from tenfold.session.requests import HostList, find_carried_entries, find_next_message, match_list, refresh_messages
@@ -81,10 +81,9 @@ class HostSync:
         """
         if self._cursor.address.store.redact_at_rest:  # it is compared with what the log holds
             messages = [redact_message(message) for message in messages]
-        last, view = self._last_list, self._cursor.view
-        is_comparable = last is not None and last.view is view and last.is_floor_ignored == is_floor_ignored
-        if last is not None and is_comparable and last.is_extended_by(messages, self._get_fingerprint):
-            return self._append_new(messages, last, run, times)
+        view, known = self._cursor.view, self._find_known_list(messages, is_floor_ignored=is_floor_ignored)
+        if known is not None:
+            return self._append_new(messages, known, run, times)
         match = match_list(messages, view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
         changed = find_next_message(view.path, match.position)
         if changed is not None and self._branch_before(changed):
@@ -150,6 +149,28 @@ class HostSync:
         if last is None or last.view is not self._cursor.view or not last.is_floor_ignored:
             return None
         return next((each for each in lists if last.is_extended_by(each, self._get_fingerprint)), None)
+
+    def _find_known_list(self, messages: list[Message], *, is_floor_ignored: bool) -> HostList | None:
+        """Returns the last list, if this one goes on from it, with the messages that the log has got from others since.
+
+        None if the list does not, or if the log did otherwise: then the list is looked for in the whole log.
+        """
+        last, view = self._last_list, self._cursor.view
+        if last is None or last.is_floor_ignored != is_floor_ignored or last.view.path is not view.path:
+            return None
+        if last.view.state.last_change != view.state.last_change or view.length < last.view.length:
+            return None
+        if not last.is_extended_by(messages, self._get_fingerprint):
+            return None
+        positions: list[int] = []
+        for position in range(last.view.length, view.length):
+            message, at = get_message(view.path.get_entry(position)), last.count + len(positions)
+            if message is None:
+                continue
+            if at >= len(messages) or fingerprint_message(messages[at]) != self._get_fingerprint(position, message):
+                return None
+            positions.append(position)
+        return last.follow(view, positions)
 
     def _count_known(self, messages: Sequence[Message]) -> int:
         """Returns how many messages of a list the log holds."""

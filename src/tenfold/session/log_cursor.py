@@ -70,12 +70,33 @@ class LogCursor:
         self.address, self.counter, self.stamps = address, counter, stamps
         self._pending_usage: Usage | None = None
         self._counted: tuple[list[Unit] | None, int, int] = (None, 0, 0)
-        self.refresh()
+        self._open(address.store.open(address.namespace, address.session, address.head))
 
-    def refresh(self) -> None:
-        """Reads the head again, with anything that other writers have appended."""
-        address = self.address
-        state = address.store.open(address.namespace, address.session, address.head)
+    def refresh(self) -> bool:
+        """Reads what other writers have appended to the head, which costs O(new). Tells whether the path is another.
+
+        It is, and is read as at the beginning, where the head was moved to another branch, by others or by a rewind
+        here, and where an entry was purged.
+        """
+        address, path = self.address, self.view.path
+        known = self.leaf if self.leaf == self._stored_leaf else None
+        state = address.store.open(address.namespace, address.session, address.head, after=known)
+        first = state.length - len(state.entries)
+        if state.purges != path.purges:  # what was purged is still among the entries that are held
+            state, known = address.store.open(address.namespace, address.session, address.head), None
+        if known is None or state.snapshot is not None or first != path.length:
+            self._open(state)
+            return True
+        self.leaf = self._stored_leaf = state.leaf
+        self._uncounted_refs += (Run(first, state.length - 1),) if state.entries else ()
+        for entry in state.entries:
+            path.append(entry)
+            self._fold_entry(entry)
+        new_parts = (ref for ref in self.view.range_refs if isinstance(ref, BlockPart) and ref.block >= first)
+        self._uncounted_refs += tuple(new_parts) if state.entries else ()
+        return False
+
+    def _open(self, state: HeadState) -> None:
         self.leaf = self._stored_leaf = state.leaf
         self.token_cache = TokenCache(self.counter)
         self.running_total = RunningTotal(self.token_cache)

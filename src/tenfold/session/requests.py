@@ -81,8 +81,16 @@ class HostList(Struct):
 
     def extend(self, messages: list[Message], view: View, *, first_position: int) -> HostList:
         """Returns the list of a later request that begins with this one. Its new messages are in the log from there."""
-        self.keys.extend(build_original_key(first_position + at) for at in range(len(messages) - self.count))
+        new = range(first_position, first_position + len(messages) - self.count)
+        self.keys[self.count :] = map(build_original_key, new)
         return replace(self, view=view, host_messages=messages, count=len(messages))
+
+    def follow(self, view: View, positions: Sequence[int]) -> HostList:
+        """Returns the list with the messages after it that the log has at these positions. The next list has them."""
+        if view is self.view:
+            return self
+        self.keys[self.count :] = map(build_original_key, positions)
+        return replace(self, view=view, count=self.count + len(positions))
 
     def find_visible(self, view: View) -> set[int]:
         """Returns the indices of the messages that a view shows unchanged."""

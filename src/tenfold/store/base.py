@@ -196,8 +196,12 @@ class Store(Protocol):
         """
         ...
 
-    def open(self, namespace: str, session: str, head: str = MAIN) -> HeadState:
-        """Reads what a head needs to start. Raises `NotFoundError` for an unknown session; an unknown head is empty."""
+    def open(self, namespace: str, session: str, head: str = MAIN, *, after: str | None = None) -> HeadState:
+        """Reads what a head needs to start. Raises `NotFoundError` for an unknown session; an unknown head is empty.
+
+        `after` is the id of an entry that the caller knows the path to. If the head is behind it on the same path, only
+        the entries after it are read: the state then has no snapshot, and costs O(new). Otherwise it is the whole one.
+        """
         ...
 
     def read_range(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:

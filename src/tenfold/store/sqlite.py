@@ -131,10 +131,10 @@ class SqliteStore:
         with self._connections.write() as db:
             sqlite_append.append_entries(db, namespace, session, new)
 
-    def open(self, namespace: str, session: str, head: str = MAIN) -> HeadState:
+    def open(self, namespace: str, session: str, head: str = MAIN, *, after: str | None = None) -> HeadState:
         """See `Store.open`."""
         with self._connections.read() as db:
-            return sqlite_paths.read_head(db, self._chains, find_session_id(db, namespace, session), head)
+            return sqlite_paths.read_head(db, self._chains, find_session_id(db, namespace, session), head, after)
 
     def read_range(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:
         """See `Store.read_range`."""

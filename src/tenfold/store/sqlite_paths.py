@@ -135,8 +135,13 @@ def find_entry_row(db: sqlite3.Connection, session: int, entry: str) -> EntryRow
     return EntryRow(*row)
 
 
-def read_head(db: sqlite3.Connection, chains: ChainCache, session: int, head: str) -> HeadState:
-    """Reads the leaf of a head, the newest snapshot on its path, and the entries that follow the snapshot."""
+def read_head(
+    db: sqlite3.Connection, chains: ChainCache, session: int, head: str, after: str | None = None
+) -> HeadState:
+    """Reads the leaf of a head, the newest snapshot on its path, and the entries that follow the snapshot.
+
+    If the entry `after` is on the path, it reads only the entries that follow that one, and no snapshot.
+    """
     row = db.execute(
         "SELECT s.purges, e.seq, e.id, e.seg, e.pos FROM session s LEFT JOIN head h ON h.session = s.id AND h.name = ?"
         " LEFT JOIN entry e ON e.seq = h.leaf WHERE s.id = ?",
@@ -147,10 +152,20 @@ def read_head(db: sqlite3.Connection, chains: ChainCache, session: int, head: st
         return HeadState(None, 0, None, (), purges=purges)
     leaf = EntryRow(*row[1:])
     chain = chains.get_chain(db, leaf.segment)
-    snapshot, snapshot_entries = _find_snapshot(db, chain, leaf)
-    after = snapshot.length if snapshot is not None else 0
-    entries = read_range(db, chain, after, leaf.position) if after <= leaf.position else []
+    known = _find_position(db, chain, session, after) if after is not None else None
+    snapshot, snapshot_entries = _find_snapshot(db, chain, leaf) if known is None else (None, {})
+    first = known + 1 if known is not None else snapshot.length if snapshot is not None else 0
+    entries = read_range(db, chain, first, leaf.position) if first <= leaf.position else []
     return HeadState(leaf.id, leaf.position + 1, snapshot, tuple(entries), snapshot_entries, purges)
+
+
+def _find_position(db: sqlite3.Connection, chain: SegmentChain, session: int, entry: str) -> int | None:
+    """Finds the position of an entry on the path along `chain`, None if it is not on it."""
+    try:
+        row = find_entry_row(db, session, entry)
+    except NotFoundError:
+        return None
+    return row.position if row.segment in chain.segments and chain.find_segment(row.position) == row.segment else None
 
 
 def _find_snapshot(db: sqlite3.Connection, chain: SegmentChain, leaf: EntryRow) -> tuple[Snapshot | None, Entries]:

@@ -5,7 +5,7 @@ An event is a custom entry of the log. No model is shown it, and whoever opens t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 import msgspec
@@ -24,7 +24,6 @@ from tenfold.designs.blocks.loop_events import (
 from tenfold.designs.blocks.missing_messages import drop_earlier_messages, find_missing_messages
 from tenfold.designs.blocks.orchestration import find_loops, get_loop_records
 from tenfold.designs.blocks.turn_records import LoopRecord
-from tenfold.errors import LostRace
 from tenfold.facts.redacted_messages import redact_message
 from tenfold.record.entry import CustomEntry, get_message
 from tenfold.record.message import Message
@@ -35,7 +34,6 @@ from tenfold.wire.marks import is_system_prompt
 
 LOOP_EVENT = "tenfold loop event"
 """The kind of the log's entries that hold an event, as JSON."""
-_APPEND_TRIES = 5
 
 
 class SessionRecorder:
@@ -72,7 +70,7 @@ class SessionRecorder:
         if loop not in self._open_loops and not is_bracket:
             return
         if isinstance(event, AgentEnd) and not is_bracket:
-            self._write(lambda: self._append_missing(loop, event.messages))
+            self._session.write(lambda: self._append_missing(loop, event.messages))
             del self._open_loops[loop]
         self._append_event(event)
 
@@ -131,7 +129,7 @@ class SessionRecorder:
         ):
             return
         body = msgspec.json.encode(replace(event, messages=()) if isinstance(event, AgentEnd) else event)
-        self._write(lambda: self._session.append_custom(LOOP_EVENT, body, run=event.loop_id))
+        self._session.append_custom(LOOP_EVENT, body, run=event.loop_id)
 
     def _append_missing(self, loop: str, messages: Sequence[Message]) -> None:
         """Appends those of a loop's messages that neither a request, a list nor the host has appended.
@@ -175,14 +173,3 @@ class SessionRecorder:
             elif position < start:
                 earlier.append(message)
         return earlier, found
-
-    def _write(self, write: Callable[[], object]) -> None:
-        """Writes to the log, again where another writer was first. Raises `LostRace` after five tries."""
-        for _ in range(_APPEND_TRIES - 1):
-            try:
-                write()
-            except LostRace:
-                self._session.refresh()
-            else:
-                return
-        write()
