@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tenfold.session import Session
-from tests.engine.making import open_session, reopen_session
+from tests.engine.making import make_user_message, open_session, reopen_session
 from tests.session.test_hosting import FIELD, MORE, STEP, TEXT
 
 Item = dict[str, Any]
@@ -62,7 +62,7 @@ CHANGES: dict[str, Callable[[Session], object]] = {
     "compaction": lambda session: session.compact(to=1_200),
     "pin": lambda session: session.pin(session.view.path.get_entry(session.view.length - 1).id),
     "rule": lambda session: session.add_rule("Be brief."),
-    "another writer": lambda session: (reopen_session(session).add_rule("Be brief."), session.refresh()),
+    "another writer": lambda session: [reopen_session(session).append(make_user_message("Hm.")), session.refresh()],
 }
 
 

@@ -170,7 +170,7 @@ class HostSync:
             if at >= len(messages) or fingerprint_message(messages[at]) != self._get_fingerprint(position, message):
                 return None
             positions.append(position)
-        return last.follow(view, positions)
+        return last.add_known(view, positions)
 
     def _count_known(self, messages: Sequence[Message]) -> int:
         """Returns how many messages of a list the log holds."""

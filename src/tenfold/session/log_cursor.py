@@ -97,7 +97,8 @@ class LogCursor:
         return False
 
     def _open(self, state: HeadState) -> None:
-        self.leaf = self._stored_leaf = state.leaf
+        self.leaf: str | None = state.leaf
+        self._stored_leaf: str | None = state.leaf
         self.token_cache = TokenCache(self.counter)
         self.running_total = RunningTotal(self.token_cache)
         refs = state.snapshot.range_refs if state.snapshot else ()

@@ -85,7 +85,7 @@ class HostList(Struct):
         self.keys[self.count :] = map(build_original_key, new)
         return replace(self, view=view, host_messages=messages, count=len(messages))
 
-    def follow(self, view: View, positions: Sequence[int]) -> HostList:
+    def add_known(self, view: View, positions: Sequence[int]) -> HostList:
         """Returns the list with the messages after it that the log has at these positions. The next list has them."""
         if view is self.view:
             return self
