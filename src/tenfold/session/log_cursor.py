@@ -68,6 +68,8 @@ class LogCursor:
     def __init__(self, address: SessionAddress, counter: Counter, stamps: Stamps) -> None:
         """Opens the head from its newest snapshot and what follows, which costs O(view), not O(log)."""
         self.address, self.counter, self.stamps = address, counter, stamps
+        self.leaf: str | None = None
+        self._stored_leaf: str | None = None
         self._pending_usage: Usage | None = None
         self._counted: tuple[list[Unit] | None, int, int] = (None, 0, 0)
         self._open(address.store.open(address.namespace, address.session, address.head))
@@ -97,8 +99,7 @@ class LogCursor:
         return False
 
     def _open(self, state: HeadState) -> None:
-        self.leaf: str | None = state.leaf
-        self._stored_leaf: str | None = state.leaf
+        self.leaf = self._stored_leaf = state.leaf
         self.token_cache = TokenCache(self.counter)
         self.running_total = RunningTotal(self.token_cache)
         refs = state.snapshot.range_refs if state.snapshot else ()
