@@ -23,6 +23,7 @@ from tenfold.record.ask import Outcome
 from tenfold.record.entry import get_message
 from tenfold.session import Session
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
+from tenfold.trigger.limits import parse_target
 from tenfold.wire import WIRES
 
 
@@ -52,28 +53,15 @@ class CompactArguments(msgspec.Struct, frozen=True):
     def check(self) -> None:
         """Checks the arguments before anything is read. Raises `UsageError` for invalid ones."""
         if self.to is not None:
-            parse_target(self.to, 1_000_000)
+            parse_target(self.to, 1_000_000, name="--to")
         self.config.build_policy(CharacterCounter(), self.policy)
         if self.preview and self.out is not None:
             raise UsageError("--preview changes nothing, so --out would have nothing to write: give one of the two")
 
     def build_call(self, session: Session) -> Call:
         """Builds the call that `--to` and `--window` make. Raises `UsageError` if neither size is known."""
-        target = parse_target(self.to, session.count_uncompacted()) if self.to is not None else None
-        call = session.compactor.validate_call(session.build_call(to=target, window=self.window))
-        return msgspec.structs.replace(call, demand="check" if target is None else "manual", recall=self.recall)
-
-
-def parse_target(to: str, tokens: int) -> int:
-    """Parses `--to` as tokens; a share is a share of `tokens`. Raises `UsageError` if it is neither."""
-    try:
-        share = float(to[:-1]) / 100 if to.endswith("%") else None
-        target = max(1, int(tokens * share)) if share else int(to.replace("_", "").replace(",", ""))
-    except (ValueError, OverflowError):
-        share, target = None, 0
-    if target < 1 or (share is not None and share > 1):
-        raise UsageError(f"--to {to!r} is not a size: give tokens, as in --to 20000, or a share, as in --to 10%")
-    return target
+        call = session.compactor.validate_call(session.build_call(to=self.to, window=self.window))
+        return msgspec.structs.replace(call, recall=self.recall)
 
 
 FreshOption = Annotated[
@@ -94,7 +82,7 @@ def check_target(session: Session, to: str, *, is_accepted: bool) -> None:
     `is_accepted` says that the user has confirmed such a target.
     """
     tokens = session.count_uncompacted()
-    target = parse_target(to, tokens)
+    target = parse_target(to, tokens, name="--to")
     if is_accepted:
         return
     if target >= int(tokens * LEAST_SHARE):

@@ -122,7 +122,9 @@ class AsyncSession:
         """See `Session.take_reading`."""
         return await asyncio.to_thread(self.session.take_reading, window=window, floor=floor)
 
-    async def compact(self, call: Call | None = None, *, to: int | None = None, window: int | None = None) -> Outcome:
+    async def compact(
+        self, call: Call | None = None, *, to: int | str | None = None, window: int | None = None
+    ) -> Outcome:
         """See `Session.compact`. Cancelling it leaves no Block."""
         session = self.session
         call = session.compactor.validate_call(call or session.build_call(to=to, window=window))
@@ -261,7 +263,7 @@ class AsyncSession:
         """See `Session.refresh`."""
         return await asyncio.to_thread(self.session.refresh)
 
-    async def preview(self, *, to: int | None = None, window: int | None = None) -> tuple[Decision, Plan | None]:
+    async def preview(self, *, to: int | str | None = None, window: int | None = None) -> tuple[Decision, Plan | None]:
         """See `Session.preview`."""
         session, answerer = self.session, self._answerer
         call = session.build_call(to=to, window=window)

@@ -33,7 +33,7 @@ from tenfold.session.conversation import Conversation
 from tenfold.session.start_notice import StartNotice
 from tenfold.store.archive import Archive, archive_result
 from tenfold.trigger.economy import MIN_CONTENT, adjust_limits
-from tenfold.trigger.limits import Decision, Limits, Need, check_window
+from tenfold.trigger.limits import Decision, Limits, Need, check_window, parse_target
 from tenfold.view.fold import View
 
 
@@ -65,10 +65,10 @@ class CompactionRunner:
 
     # -- the call, and what it is held against -------------------------------------------------------------------------
 
-    def build_call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
+    def build_call(self, *, to: int | str | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a call with the session's model, window and calibration filled in; see `Session.build_call`."""
-        model = self._conversation.model
-        policy = self.policy
+        model, policy = self._conversation.model, self.policy
+        to = parse_target(to, self._conversation.count_uncompacted() + floor) if isinstance(to, str) else to
         known = policy.window or (find_window(model) if model else None) or policy.default_window
         return Call(
             "manual" if to is not None else "check",

@@ -12,6 +12,8 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
+from tenfold.config.presets import POLICIES
+from tenfold.config.settings import build_policy
 from tenfold.engine.call import Measures
 from tenfold.errors import LostRace, NotFoundError, UsageError
 from tenfold.facts.extractor import extract_facts, merge_facts
@@ -19,6 +21,7 @@ from tenfold.facts.ledger import Instruction, build_ledger, build_setting_facts
 from tenfold.facts.parse import parse_facts
 from tenfold.facts.section import is_must_keep, render_facts
 from tenfold.llm.choose import replace_auto
+from tenfold.meter.counters import choose_counter
 from tenfold.meter.estimators import Calibration
 from tenfold.meter.reading import RunningTotal, TokenCache
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
@@ -27,13 +30,14 @@ from tenfold.record.block import Block, Fact
 from tenfold.record.entry import RULE_ADDED, RULE_DROPPED, CustomEntry, Entry, Usage, get_message
 from tenfold.record.message import Message, NativeBytes, get_text
 from tenfold.session.host_sync import HostSync
-from tenfold.session.log_cursor import LogCursor, SessionAddress, Stamps
+from tenfold.session.log_cursor import LogCursor, SessionAddress, Stamps, check_address
 from tenfold.store.base import HIT_LIMIT, Hit
 from tenfold.summarize.prompt_files import with_prompts
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import Violation, check_messages
 from tenfold.view.units import MessageKey
+from tenfold.wire.given_values import list_own_messages
 from tenfold.wire.marks import OriginCallback, extract_summary_text
 
 T = TypeVar("T")
@@ -58,14 +62,34 @@ def name_writer(model: object) -> str:
     return "" if model is None else name if named else SESSION_MODEL
 
 
+def build_provider(policy: Policy | PolicyProvider | str, model: str) -> PolicyProvider:
+    """Returns what provides a policy: given a name, the policy of that name with its published settings.
+
+    Raises `UsageError` for an unknown name and for what is no policy.
+    """
+    if isinstance(policy, str):
+        policy = build_policy(policy, choose_counter(model or None).counter)
+    if isinstance(policy, Policy):
+        built = policy
+        return lambda: built
+    if not callable(policy):
+        raise UsageError(f"policy is {policy!r}: it is a name ({', '.join(POLICIES)}), a Policy, or what returns one")
+    return policy
+
+
 class Conversation:
     """The messages of a session on one head: read, append, sync with a host's list, undo, pin and search."""
 
     def __init__(
-        self, address: SessionAddress, policy: Policy | PolicyProvider, *, model: str = "", stamps: Stamps | None = None
+        self,
+        address: SessionAddress,
+        policy: Policy | PolicyProvider | str,
+        *,
+        model: str = "",
+        stamps: Stamps | None = None,
     ) -> None:
         """Opens a head. Raises `NotFoundError` if the session does not exist. For the arguments see `Session`."""
-        self.address, self.model, self.stamps = address, model, stamps or Stamps()
+        self.address, self.model, self.stamps = check_address(address), model, stamps or Stamps()
         self.lock = threading.RLock()
         self._is_writing = False
         self.use_policy(policy)
@@ -75,12 +99,12 @@ class Conversation:
 
     # -- the policy and the model --------------------------------------------------------------------------------------
 
-    def use_policy(self, policy: Policy | PolicyProvider) -> None:
-        """Takes another policy, or another provider of it, for the checks to come. The counter stays.
+    def use_policy(self, policy: Policy | PolicyProvider | str) -> None:
+        """Takes another policy, its name, or another provider of it, for the checks to come. The counter stays.
 
         `policy_provider` is the provider in force. It is called at every check, so it may follow what it reads.
         """
-        self.policy_provider: PolicyProvider = (lambda: policy) if isinstance(policy, Policy) else policy
+        self.policy_provider: PolicyProvider = build_provider(policy, self.model)
 
     def use_model(self, model: str) -> None:
         """Names another model of the agent: its window and its calibration are used from now on."""
@@ -412,5 +436,6 @@ def _name_place(violation: Violation) -> str:
 
 
 def _with_origin(message: Message, origin: OriginCallback) -> Message:
+    (message,) = list_own_messages([message])
     found = origin(get_text(message)) if message.role == "user" else None
     return message if found is None else replace(message, origin=found)

@@ -24,8 +24,8 @@ from tenfold.record.block import Block
 from tenfold.record.entry import Entry
 from tenfold.record.message import Message, ToolResult
 from tenfold.session.compaction_runner import CompactionRunner
-from tenfold.session.conversation import Conversation, PolicyProvider
-from tenfold.session.log_cursor import SessionAddress, Stamps
+from tenfold.session.conversation import Conversation, PolicyProvider, build_provider
+from tenfold.session.log_cursor import SessionAddress, Stamps, check_address
 from tenfold.session.requests import (
     HostList,
     HostRequest,
@@ -53,7 +53,7 @@ class Session(Conversation):
     def __init__(
         self,
         address: SessionAddress,
-        policy: Policy | PolicyProvider,
+        policy: Policy | PolicyProvider | str,
         *,
         model: str = "",
         answerer: Answerer | None = None,
@@ -62,7 +62,8 @@ class Session(Conversation):
     ) -> None:
         """Opens a head. Raises `NotFoundError` if the session does not exist.
 
-        `model` names the agent's model, for its window and its calibration. A callable `policy` is called again at
+        `policy` is a Policy or the name of one, as in "tail", which then has its published settings. `model` names
+        the agent's model, for its window and its calibration. A callable `policy` is called again at
         every check (`settings.LivePolicy` follows a file), but the counter stays the one the session was opened with.
         An `archive` receives every batch before the Block that contains it is appended. `stamps` are where new
         entries get their ids and times from.
@@ -76,7 +77,7 @@ class Session(Conversation):
     def create(  # noqa: PLR0913 - those of the constructor, and the session's information
         cls,
         address: SessionAddress,
-        policy: Policy | PolicyProvider,
+        policy: Policy | PolicyProvider | str,
         *,
         model: str = "",
         answerer: Answerer | None = None,
@@ -84,7 +85,9 @@ class Session(Conversation):
         archive: Archive | None = None,
         stamps: Stamps | None = None,
     ) -> Self:
-        """Creates the session in the store, unless one with that id exists, and opens it."""
+        """Creates the session in the store, unless one with that id exists, and opens it. See the constructor."""
+        policy = build_provider(policy, model)  # a wrong name creates nothing
+        check_address(address)
         address.store.create(address.namespace, info or SessionInfo(address.session, model=model))
         return cls(address, policy, model=model, answerer=answerer, archive=archive, stamps=stamps)
 
@@ -322,16 +325,17 @@ class Session(Conversation):
         reading = self.take_reading()
         return reading.convert_size(block.tokens_before), reading.convert_size(block.tokens_after)
 
-    def build_call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
+    def build_call(self, *, to: int | str | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a compaction call with this session's model, window and calibration filled in.
 
-        With a target (`to`) it is a manual call, which no trigger holds back; without one it is an automatic check.
+        With a target (`to`) it is a manual call, which no trigger holds back; without one it is an automatic check. A
+        target is in tokens, or a share ("10%") of the whole path and the floor.
         Replace fields of the result for anything else.
         """
         return self.compactor.build_call(to=to, window=window, floor=floor)
 
-    def compact(self, call: Call | None = None, *, to: int | None = None, window: int | None = None) -> Outcome:
-        """Compacts down to `to` tokens, or, without a target, when the policy's trigger fires for the window.
+    def compact(self, call: Call | None = None, *, to: int | str | None = None, window: int | None = None) -> Outcome:
+        """Compacts down to `to` (tokens, or a share as in "10%"), or, without it, when the policy's trigger fires.
 
         Raises `UsageError` when neither a target nor a window is known; every other failure is an Outcome.
         """
@@ -340,7 +344,7 @@ class Session(Conversation):
             return self.compactor.run(call)
 
     def preview(
-        self, call: Call | None = None, *, to: int | None = None, window: int | None = None
+        self, call: Call | None = None, *, to: int | str | None = None, window: int | None = None
     ) -> tuple[Decision, Plan | None]:
         """Returns what `compact` would decide and plan for the same arguments. Changes nothing and calls no model."""
         return self.compactor.preview(call or self.build_call(to=to, window=window))

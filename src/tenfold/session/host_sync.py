@@ -20,6 +20,7 @@ from tenfold.view.units import MessageKey, Unit, get_step_messages, scan_entries
 from tenfold.wire import WIRES, DecodedHistory, EncodedList, SummaryConfirmer, Wire
 from tenfold.wire.base import DecodedPrefix
 from tenfold.wire.fingerprint import fingerprint_message
+from tenfold.wire.given_values import list_own_messages
 from tenfold.wire.repeated_encoding import RepeatedEncoding
 
 
@@ -46,7 +47,7 @@ class HostSync:
 
     def clean(self, messages: Sequence[Message]) -> list[Message]:
         """Returns a host's list without lone surrogates. What it began with the last time is not looked at again."""
-        given = list(messages)
+        given = list(list_own_messages(messages))
         known = len(self._given) if given[: len(self._given)] == self._given else 0
         self._given, self._clean = given, [*self._clean[:known], *map(replace_surrogates, given[known:])]
         return self._clean
@@ -179,7 +180,7 @@ class HostSync:
     def match(self, messages: Sequence[Message]) -> tuple[int, bool]:
         """Returns how many messages of a list the log holds, and whether it holds nothing after them."""
         view = self._cursor.view
-        found = match_list(messages, view, self._get_fingerprint, is_floor_ignored=True)
+        found = match_list(list_own_messages(messages), view, self._get_fingerprint, is_floor_ignored=True)
         return found.count, find_next_message(view.path, found.position) is None
 
     def _branch_before(self, changed: int) -> bool:

@@ -26,6 +26,7 @@ from tenfold.text.surrogates import replace_surrogates
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.units import Unit, build_block_key, build_original, build_original_key, get_step_messages
+from tenfold.wire.given_values import list_own_messages
 
 
 def _shift_ref(ref: RangeRef, new_positions: Mapping[int, int]) -> RangeRef:
@@ -46,6 +47,13 @@ class SessionAddress(Struct, frozen=True):
         for name in (self.session, self.namespace, self.head):
             if replace_surrogates(name) != name:
                 raise UsageError(f"{name!r} names no session: it holds half of a character (a lone surrogate)")
+
+
+def check_address(address: object) -> SessionAddress:
+    """Returns an address unchanged. Raises `UsageError` for anything else, such as the path of a store."""
+    if isinstance(address, SessionAddress):
+        return address
+    raise UsageError(f"address is {address!r}: it is SessionAddress(store, id), with store = tenfold.open_store(path)")
 
 
 class Stamps(Struct, frozen=True):
@@ -245,6 +253,7 @@ class LogCursor:
         `usage` is stored with the last assistant message, the usage from `keep_usage` with the first. Raises whatever
         the store raises, and nothing is changed then.
         """
+        messages = list_own_messages(messages)
         answers = [i for i, m in enumerate(messages) if m.role == "assistant"]
         usages: dict[int, Usage] = {}
         if answers and self._pending_usage is not None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.policy import CheckPoint
+from tenfold.errors import UsageError
 from tenfold.record.block import Block
 from tenfold.record.entry import Pin, Setting, Usage, get_message, is_rule_setting
 from tenfold.record.message import Message, Text, get_call_ids, get_text
@@ -35,6 +36,7 @@ from tenfold.wire import (
     take_request_summaries,
 )
 from tenfold.wire.fingerprint import fingerprint_message
+from tenfold.wire.given_values import list_messages, name_type
 from tenfold.wire.marks import OPENING_STUB, is_system_prompt
 from tenfold.wire.registry import choose_wire, find_list_field, find_only_wire
 from tenfold.wire.sdk_values import get_set_fields
@@ -318,12 +320,17 @@ def read_request(
     request; what is unchanged is not decoded again. For `thorough` see `DecodedHistory.decode_next`. Raises
     `UsageError` if the request does not hold the whole conversation, and `BadInput` for items of no known format.
     """
+    if not isinstance(request, Mapping):
+        raise UsageError(
+            f"a request is {name_type(request)}: it is the keyword arguments of the provider's call as a dict, as in "
+            "before_model({'model': ..., 'messages': [...]})"
+        )
     field = find_list_field(request)
     value = request[field]
-    known_wire = wire or find_only_wire(field)
+    known_wire = get_wire(wire).profile.wire if wire else find_only_wire(field)
     if isinstance(value, str) and known_wire:
         value = [get_wire(known_wire).profile.build_user_message(value)]
-    items = value if type(value) is list else list(value)
+    items = value if type(value) is list else list_messages(value)
     choice = known_wire or choose_wire(request, field, items)
     resent = (previous or DecodedHistory()).decode_next(
         items, choice, confirm=confirm, origin=origin, thorough=thorough

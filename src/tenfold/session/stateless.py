@@ -27,6 +27,8 @@ from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite import SqliteStore
 from tenfold.trigger.limits import check_window
 from tenfold.wire import WIRES, EncodedList, OriginCallback, detect_wire, render_value, take_summaries, to_json_bytes
+from tenfold.wire.given_values import list_messages
+from tenfold.wire.registry import explain_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,7 +65,7 @@ class CompactResult:
 def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything after the messages is by keyword
     messages: Sequence[ProviderMessage],
     *,
-    to: int | None = None,
+    to: int | str | None = None,
     window: int | None = None,
     system: ProviderMessage = None,
     tools: ProviderMessage = None,
@@ -77,7 +79,8 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
 ) -> CompactResult:
     """Compacts a list of OpenAI Chat, OpenAI Responses, Anthropic or Gemini messages.
 
-    `to` is the target in tokens, for messages, `system` and `tools` together. Without it the policy's trigger decides,
+    `to` is the target for messages, `system` and `tools` together, in tokens or as a share of them ("10%").
+    Without it the policy's trigger decides,
     for `window` (or the known window of `model`) less `output_reserve`. With `recall="tool"` the result has tools by
     which the model can read what was hidden. The list and its messages are never changed.
 
@@ -88,10 +91,9 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     and `BadInput` for messages of an unknown format.
     """
     _validate_arguments(model, policy, recall, summarizer)
+    messages = list_messages(messages)
     items = [to_json_bytes(m) for m in messages]
-    wire = format or detect_wire(items)
-    if wire not in WIRES:
-        raise UsageError(f"no format is called {wire!r}; there are {', '.join(WIRES)}")
+    wire = _check_format(format) or detect_wire(items)
     chosen = policy if isinstance(policy, Policy) else build_policy(policy, choose_counter(model).counter)
     chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages, follows_prices=False)
     store = SqliteStore(":memory:")
@@ -119,6 +121,12 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     compacted = restore_objects(encoded, messages, items)
     recall_tools = _build_tools(address, chosen) if recall == "tool" else None
     return CompactResult(compacted, outcome, session=session, wire=wire, encoded=encoded, tools=recall_tools)
+
+
+def _check_format(name: str | None) -> str | None:
+    if name is not None and name not in WIRES:
+        raise UsageError(explain_name(name))
+    return name
 
 
 def _build_tools(address: SessionAddress, policy: Policy) -> RecallTools:

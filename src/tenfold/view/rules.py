@@ -13,6 +13,7 @@ from typing import Protocol, get_args
 from tenfold.record.message import Message, OpaquePart, Part, ToolResult
 from tenfold.view.order_rules import RULES, Violation, find_violations
 from tenfold.wire import FormRule, Profile, Wire, count_items, find_form_faults, get_wire, parse_value, to_json_bytes
+from tenfold.wire.given_values import list_messages
 
 __all__ = [
     "FORM_RULES",
@@ -96,12 +97,12 @@ def validate(messages: Sequence[object], wire: str, *, sending: bool = False) ->
         for violation in tenfold.validate(request["messages"], "anthropic", sending=True):
             print(violation.index, violation.path, violation.problem)
 
-    Raises `UnknownFormat` for an unknown wire, and `BadInput` for what JSON cannot hold.
+    Raises `UnknownFormat` for an unknown wire, and `BadInput` for what is no list of messages or JSON cannot hold.
     """
     chosen = get_wire(wire)
     if isinstance(messages, str | bytes | Mapping):
         return _judge_single_value(messages, chosen.profile)
-    items = [to_json_bytes(message) for message in messages]
+    items = [to_json_bytes(message) for message in list_messages(messages)]
     found = _find_native_violations(items, chosen.profile)
     if not any(violation.rule in _UNREADABLE for violation in found):
         found += _find_list_violations(items, chosen, sending=sending)

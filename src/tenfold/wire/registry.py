@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from tenfold.errors import UnknownFormat, UsageError
@@ -17,6 +18,17 @@ DEFAULT_WIRE = openai_chat.NAME
 """The wire of a list that looks the same in several: plain texts of user and assistant."""
 _CHAT_ROLES = frozenset({"system", "developer", "user", "assistant"})
 """The roles of plain texts. A list of these alone is of the default wire."""
+_OTHER_NAMES = {
+    "chat": openai_chat.NAME,
+    "chat-completions": openai_chat.NAME,
+    "claude": anthropic.NAME,
+    "completions": openai_chat.NAME,
+    "google": gemini.NAME,
+    "messages": anthropic.NAME,
+    "responses": openai_responses.NAME,
+    "vertex": gemini.NAME,
+}
+"""What people call a wire besides its name."""
 WireChooser = Callable[[Sequence[str], Sequence[str]], str]
 """Chooses the wire of a list from the role and the wire ("" if open) of its items, up to the first conclusive one."""
 
@@ -25,8 +37,17 @@ def get_wire(name: str) -> Wire:
     """Returns the wire with that name. Raises `UnknownFormat` with the valid names if there is none."""
     try:
         return WIRES[name]
-    except KeyError:
-        raise UnknownFormat(f"no wire is called {name!r}; there are {', '.join(WIRES)}") from None
+    except (KeyError, TypeError):
+        raise UnknownFormat(explain_name(name)) from None
+
+
+def explain_name(name: object) -> str:
+    """Says that no wire has this name, which ones there are, and which were probably meant."""
+    word = str(name).lower().replace("_", "-")
+    near = [wire for wire in WIRES if word and (wire.startswith(word) or word.startswith(wire))]
+    near = near or get_close_matches(_OTHER_NAMES.get(word, word), WIRES, n=1)
+    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"no wire is called {name!r}; there are {', '.join(WIRES)}{meant}"
 
 
 def detect_wire(items: Sequence[object]) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from tenfold.errors import BadInput
 from tenfold.text.surrogates import replace_surrogates
+from tenfold.wire.given_values import explain_item, find_foreign_type
 
 
 @runtime_checkable
@@ -24,16 +25,17 @@ class _SDKObject(Protocol):
 def to_json_bytes(message: object) -> bytes:
     """Returns a native message as JSON bytes. Bytes and text are taken as they are; a dict or SDK object is encoded.
 
-    Raises `BadInput` for anything else.
+    Raises `BadInput` for anything else, also for an SDK object that is known to be no provider's message. The error
+    says what it is and what converts it.
     """
     if isinstance(message, bytes):
         return message
     if isinstance(message, str):
         return message.encode("utf-8", "replace")
-    if type(message) is not dict and not isinstance(message, Mapping | _SDKObject):
-        raise BadInput(
-            f"a message is a dict, JSON bytes, or an SDK object with model_dump(), not {type(message).__name__}"
-        )
+    if type(message) is not dict and (
+        not isinstance(message, Mapping | _SDKObject) or find_foreign_type(message) is not None
+    ):
+        raise BadInput(explain_item(message))
     return encode_value(message)
 
 

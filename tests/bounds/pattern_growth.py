@@ -1,0 +1,160 @@
+"""Feeds runs of one character or pair to every pattern of the package, and prints those whose work grows faster.
+
+Run as a program, since a pattern whose work explodes can only be ended with its process.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType
+
+import tenfold
+
+Pattern = re.Pattern[str] | re.Pattern[bytes]
+
+CHARACTERS = " \n\t\raA0.,-_=/\\\"'`([{<:#*@|~\u00e9\u4e2d"
+PAIRS = (
+    *("a ", "\n ", " \n", '"\\', "((", "-=", "a.", "a/", "a-", "a:", "0.", "1,", "a_", "a\n", "- ", "`a", "'a ", '{"'),
+    *(
+        "<a",
+        "A1",
+        "/a ",
+        "a, ",
+        "-a ",
+        "\\n",
+        "a=",
+        "a@",
+        "\n- ",
+        "x=1 ",
+        "if ",
+        "not ",
+        "the ",
+        "key: ",
+        '"a":',
+        "1 2 ",
+    ),
+)
+PROBES = (*CHARACTERS, *PAIRS)
+SHORT, TIMES = 250, 8
+SUSPICIOUS = 2.0
+"""A text in long runs of one character that takes so many times as long as in short runs is looked at closely."""
+LONG = 60_000
+GROWTH = 4
+FASTER = 8.0
+"""Work that grows as the size takes 4 times as long for 4 times the text, quadratic work 16 times."""
+METHODS = {"match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split"}
+
+
+def collect() -> dict[Pattern, str]:
+    """Returns each compiled pattern of the package with the name under which it was found."""
+    found: dict[Pattern, str] = {}
+    seen: set[int] = set()
+    for info in pkgutil.walk_packages(tenfold.__path__, "tenfold."):
+        if not info.name.endswith("__main__"):
+            module = importlib.import_module(info.name)
+            for name, value in list(vars(module).items()):
+                for where, pattern in _walk(value, f"{info.name}.{name}", seen):
+                    found.setdefault(pattern, where)
+    return found
+
+
+def _walk(value: object, where: str, seen: set[int]) -> Iterator[tuple[str, Pattern]]:
+    if isinstance(value, re.Pattern):
+        yield where, value
+        return
+    if id(value) in seen or isinstance(value, str | bytes):
+        return
+    seen.add(id(value))
+    if isinstance(value, dict):
+        children = [*value.items(), *((f"{key!r:.20} as key", key) for key in value)]
+    elif isinstance(value, tuple | list | set | frozenset):
+        children = list(enumerate(value))
+    elif isinstance(value, FunctionType):
+        children = list(enumerate((*(value.__defaults__ or ()), *(c.cell_contents for c in value.__closure__ or ()))))
+    elif type(value).__module__.startswith("tenfold") or str(getattr(value, "__module__", "")).startswith("tenfold"):
+        names = (*getattr(value, "__dict__", ()), *getattr(value, "__struct_fields__", ()))
+        children = [(name, getattr(value, name, None)) for name in names]
+    else:
+        return
+    for key, child in children:
+        yield from _walk(child, f"{where}.{key}", seen)
+
+
+def find_methods() -> dict[str, set[str]]:
+    """Returns, for each name in the package's code, the methods of patterns that are called on it."""
+    methods: dict[str, set[str]] = defaultdict(set)
+    for path in Path(tenfold.__file__).parent.rglob("*.py"):
+        module = ".".join(("tenfold", *path.relative_to(Path(tenfold.__file__).parent).with_suffix("").parts))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in METHODS:
+                scope = module if node.value.id.startswith("_") else ""
+                methods[f"{scope}.{node.value.id}"].add(node.attr)
+    return methods
+
+
+def choose_methods(where: str, methods: dict[str, set[str]]) -> tuple[str, ...]:
+    """Returns the methods to call: those that the code calls, and `finditer` if it looks everywhere or is not known."""
+    used = methods.get(where, set()) | methods.get("." + where.rpartition(".")[2], set())
+    anchored = used & {"match", "fullmatch"}
+    return tuple(sorted(anchored)) + (("finditer",) if used != anchored or not used else ())
+
+
+def measure(pattern: Pattern, method: str, text: str, times: int = 1) -> float:
+    """Returns the processor time that the method takes."""
+    data = text if isinstance(pattern.pattern, str) else text.encode()
+    call = getattr(pattern, method)
+    start = time.thread_time()
+    for _ in range(times):
+        found = call(data)
+        if method == "finditer":
+            for _match in found:
+                pass
+    return time.thread_time() - start
+
+
+def is_suspicious(pattern: Pattern, method: str) -> bool:
+    """Tells whether long runs take longer than the same text in short runs. Only then it is worth measuring."""
+    for _ in range(3):
+        whole = sum(measure(pattern, method, (probe * SHORT * TIMES)[: SHORT * TIMES]) for probe in PROBES)
+        parts = sum(measure(pattern, method, (probe * SHORT)[:SHORT], TIMES) for probe in PROBES)
+        if whole < SUSPICIOUS * parts:
+            return False
+    return True
+
+
+def find_faster(pattern: Pattern, method: str) -> Iterator[tuple[str, float]]:
+    """Yields the probes on which the work grows faster than the text does, up to the longest that is worth it."""
+    for probe in PROBES:
+        size = LONG // GROWTH**4
+        while size < LONG:
+            large = min(measure(pattern, method, (probe * size * GROWTH)[: size * GROWTH]) for _ in range(3))
+            small = min(measure(pattern, method, (probe * size)[:size]) for _ in range(5))
+            ratio = large / max(small, 1e-7)
+            if ratio > FASTER and large > 0.002:
+                yield probe, round(ratio, 1)
+                break
+            size *= GROWTH
+
+
+def main() -> None:
+    """Prints a line for each pattern, method and probe whose work grows faster than the text."""
+    methods = find_methods()
+    found = collect()
+    for pattern, where in sorted(found.items(), key=lambda item: item[1]):
+        for method in choose_methods(where, methods):
+            if is_suspicious(pattern, method):
+                for probe, ratio in find_faster(pattern, method):
+                    print(f"{where}.{method} on runs of {probe!r}: {GROWTH} times the text, {ratio} times the work")
+    print(f"{len(found)} patterns", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""What is no list of messages is refused in words: its type, what it looks like, and what turns it into messages."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, convert_to_openai_messages
+from openai.types.chat import ChatCompletionMessage
+from pydantic import BaseModel
+from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+import tenfold
+from tenfold import AsyncSession, Session, SessionAddress, TenfoldError, open_store
+from tenfold.errors import UsageError
+
+CHAT = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"part {n} " * 40} for n in range(40)]
+
+
+class LlamaMessage(BaseModel):
+    role: str = "user"
+    additional_kwargs: dict[str, str] = {}
+    blocks: list[dict[str, str]] = [{"block_type": "text", "text": "hello"}]
+
+
+LlamaMessage.__module__ = "llama_index.core.base.llms.types"
+
+
+class AdkEvent(BaseModel):
+    author: str = "user"
+    content: dict[str, object] = {"role": "user", "parts": [{"text": "hello"}]}
+
+
+AdkEvent.__module__ = "google.adk.events.event"
+
+
+class Frame:
+    def to_dict(self, orient: str) -> list[dict[str, str]]:
+        raise NotImplementedError(orient)
+
+
+Frame.__module__ = "pandas"
+
+
+@dataclasses.dataclass
+class OwnMessage:
+    role: str = "user"
+    content: str = "hello"
+
+
+async def stream() -> AsyncIterator[dict[str, str]]:
+    yield {"role": "user", "content": "hello"}
+
+
+WRONG: list[tuple[object, tuple[str, ...]]] = [
+    ([LlamaMessage()], ("llama_index", "ChatMessage of LlamaIndex", "to_openai_message_dicts")),
+    ([HumanMessage("hello")], ("HumanMessage", "a message of LangChain", "convert_to_openai_messages")),
+    ([ModelRequest(parts=[UserPromptPart("hello")])], ("ModelRequest", "pydantic-ai", "Memory")),
+    ([AdkEvent()], ("AdkEvent", "event of Google ADK", "event.content")),
+    ([OwnMessage()], ("OwnMessage", "asdict")),
+    ([("user", "hello")], ("tuple", "'role': 'user'")),
+    ([None], ("None", "'role'")),
+    ([7], ("int", "'role'")),
+    ([[{"role": "user", "content": "hello"}]], ("list", "one list")),
+    (Frame(), ("pandas", 'to_dict("records")')),
+    (stream(), ("async_generator", "await")),
+    ("hello", ("str", "a list of messages", "read_file")),
+    (b"[]", ("bytes", "a list of messages")),
+    ({"messages": CHAT}, ("dict", "request['messages']")),
+    ({"role": "user", "content": "hello"}, ("dict", "[message]")),
+    (None, ("None", "a list of messages")),
+    (7, ("int", "a list of messages")),
+]
+
+
+def open_session(policy: Any = "tail") -> Session:  # noqa: ANN401 - wrong ones too
+    return Session.create(SessionAddress(open_store(":memory:"), "s"), policy)
+
+
+def get_error(call: Callable[[], object]) -> str:
+    with pytest.raises(TenfoldError) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("given", "parts"), WRONG, ids=lambda value: repr(value)[:20])
+def test_every_entry_point_names_what_was_given(given: object, parts: tuple[str, ...]) -> None:
+    session: Any = open_session()
+    hosted: Any = AsyncSession(session)
+    calls: list[Callable[[], object]] = [
+        lambda: tenfold.compact(given, to=100),  # type: ignore[arg-type]
+        lambda: tenfold.compact(given, to=100, format="anthropic"),  # type: ignore[arg-type]
+        lambda: session.before_model({"messages": given}),
+        lambda: asyncio.run(hosted.before_model({"messages": given})),
+    ]
+    if not isinstance(given, str | bytes | dict):  # `validate` answers these with a violation
+        calls.append(lambda: tenfold.validate(given, "openai-chat"))  # type: ignore[arg-type]
+    for call in calls:
+        error = get_error(call)
+        assert all(part in error for part in parts), error
+    for own in (session.sync, session.match, session.append):
+        get_error(lambda own=own: own(given))  # type: ignore[misc]
+    assert session.leaf is None
+
+
+def test_a_message_of_a_provider_is_no_message_to_append() -> None:
+    session: Any = open_session()
+    hosted: Any = AsyncSession(session)
+    for call in (
+        lambda: session.append({"role": "user", "content": "hello"}),
+        lambda: session.append({"role": "user", "content": "hello"}, origin=lambda _text: None),
+        lambda: session.sync([{"role": "user", "content": "hello"}]),
+        lambda: asyncio.run(hosted.append({"role": "user", "content": "hello"})),
+    ):
+        error = get_error(call)
+        assert "dict" in error
+        assert "before_model" in error
+
+
+@pytest.mark.parametrize("request_", [CHAT, None, "hello", 7])
+def test_what_is_no_request_is_refused(request_: object) -> None:
+    session: Any = open_session()
+    hosted: Any = AsyncSession(session)
+    assert "before_model({" in get_error(lambda: session.before_model(request_))
+    assert "before_model({" in get_error(lambda: asyncio.run(hosted.before_model(request_)))
+
+
+@pytest.mark.parametrize("report", ["text", 7, [1], b"{}", None])
+def test_what_is_no_report_is_left_out(report: object) -> None:
+    session = open_session()
+    session.after_model(report)
+    assert session.pending_usage is None
+
+
+def test_a_generator_and_a_tuple_are_lists_of_messages() -> None:
+    sizes = {
+        tenfold.compact(given, to=800).outcome.tokens_after  # type: ignore[arg-type]
+        for given in (CHAT, tuple(CHAT), (message for message in CHAT))
+    }
+    assert len(sizes) == 1
+    assert tenfold.validate((m for m in CHAT), "openai-chat") == []  # type: ignore[arg-type]
+
+
+def test_objects_of_a_providers_sdk_stay_messages() -> None:
+    answer = ChatCompletionMessage(role="assistant", content="hi")
+    assert tenfold.compact([CHAT[0], answer], to=10**6).messages[1] is answer
+    converted = convert_to_openai_messages([HumanMessage("hello"), AIMessage("hi")])
+    assert tenfold.compact(converted, to=10**6).messages == converted
+
+
+def test_a_share_is_a_target_as_in_the_command() -> None:
+    whole = tenfold.compact(CHAT, to=10**6).outcome.tokens_before
+    outcome = tenfold.compact(CHAT, to="20%").outcome
+    assert outcome.target == whole // 5
+    session = open_session("tenfold")
+    session.before_model({"messages": CHAT})
+    assert session.compact(to="20%").target == session.count_uncompacted() // 5
+    for wrong in ("110%", "many", "0%", "-5%", ""):
+        with pytest.raises(UsageError, match="a share, as in to 10%"):
+            tenfold.compact(CHAT, to=wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("openai", "did you mean 'openai-chat' or 'openai-responses'?"),
+        ("claude", "did you mean 'anthropic'?"),
+        ("openai_chat", "did you mean 'openai-chat'?"),
+        ("gemini-cli", "did you mean 'gemini'?"),
+        ("responses", "did you mean 'openai-responses'?"),
+        (7, "there are anthropic"),
+    ],
+)
+def test_a_format_that_is_almost_one_is_suggested(name: Any, meant: str) -> None:  # noqa: ANN401 - wrong ones too
+    assert meant in get_error(lambda: tenfold.compact(CHAT, to=100, format=name))
+    assert meant in get_error(lambda: tenfold.validate(CHAT, name))
+    assert meant in get_error(lambda: open_session().before_model({"messages": CHAT}, wire=name))
+
+
+def test_a_policy_is_given_by_its_name() -> None:
+    assert open_session("tail").policy.name == "tail"
+    session = open_session("tail")
+    session.use_policy("clip")
+    assert session.policy.name == "clip"
+    store = open_store(":memory:")
+    for wrong, meant in (("tenfould", "did you mean 'tenfold'"), (None, "policy is None"), (7, "policy is 7")):
+        address = SessionAddress(store, "s")
+        assert meant in get_error(lambda address=address, wrong=wrong: Session.create(address, wrong))  # type: ignore[misc]
+    assert list(store.list_sessions("default")) == []
+    for make in (Session.create, Session):
+        assert "open_store" in get_error(lambda make=make: make("here.db", "tail"))  # type: ignore[misc]
