@@ -101,9 +101,17 @@ def test_a_session_of_another_format_is_written_in_it() -> None:
 
 @pytest.mark.usefixtures("printed")
 def test_a_damaged_line_is_named_or_kept() -> None:
-    damaged = FILE.encode() + b'{"who": "me", "te'
+    damaged = FILE.encode() + b'{"who": "me", "te\n' + FILE.encode().splitlines(keepends=True)[-1]
     with pytest.raises(DamagedLine, match="line 6"):
         read_data(damaged, file="weather.log")
     (session,) = read_data(damaged, file="weather.log", skip_damaged=True)
     assert len(session.problems) == 1
     assert render_sessions([(session.info, session.entries)]) == damaged
+
+
+@pytest.mark.usefixtures("printed")
+def test_a_last_line_that_is_being_written_is_left_for_later() -> None:
+    growing = FILE.encode() + b'{"who": "me", "te'
+    (session,) = read_data(growing, file="weather.log")
+    assert session.problems == ("line 6 is not complete, so the file is read up to there",)
+    assert render_sessions([(session.info, session.entries)]) == growing

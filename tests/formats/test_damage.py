@@ -66,15 +66,45 @@ def test_invalid_utf8_is_reported_with_its_offset(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LINED)
-def test_a_truncated_last_line_is_reported_with_its_number(name: str) -> None:
-    data = FILES[name][1].rstrip(b"\n")[:-5]
-    count = data.count(b"\n") + 1
-    with pytest.raises(DamagedLine, match=rf"line {count}, .*probably cut off; .*--skip-damaged") as caught:
-        read_data(data, file="f")
-    assert caught.value.line == count
-    found = read_data(data, file="f", skip_damaged=True)
-    assert any(f"line {count}" in problem for r in found for problem in r.problems)
+@pytest.mark.parametrize("cut", [5, 30, 1])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_last_line_that_is_not_complete_is_left_out_and_said_so(name: str, cut: int, end: bytes) -> None:
+    data = FILES[name][1].rstrip(b"\n")[:-cut] + end
+    number = data.rstrip(b"\n").count(b"\n") + 1
+    found = read_data(data, file="f")
+    problems = [problem for r in found for problem in r.problems]
+    assert problems == [f"line {number} is not complete, so the file is read up to there"]
     assert rebuild_file(found) == data
+    if len(found) == 1 and found[0].info.format != "openhands-events":
+        form = FORMATS[found[0].info.format]
+        whole = form.render_file(form.without_damaged(found[0].info), found[0].entries)
+        assert whole.rstrip() == data[: data.rstrip().rindex(b"\n")].rstrip()
+
+
+def test_a_character_cut_in_two_is_a_line_that_is_not_complete() -> None:
+    data = PI_1 + '{"type": "message", "message": {"role": "user", "content": "é'.encode()[:-1]
+    (found,) = read_data(data, file="f")
+    assert len(found.problems) == 1
+    assert rebuild_file([found]) == data
+
+
+def test_a_file_of_one_cut_line_is_damaged() -> None:
+    with pytest.raises(DamagedLine, match=r"line 1, .*probably cut off"):
+        read_data(PI_1[:40], file="f", format="pi")
+
+
+@pytest.mark.parametrize("gap", [b"", b" ", b"\t "])
+@pytest.mark.parametrize("name", ["pi-1", "pi-3", "claude", "codex-new", "codex-old", "chat-lines"])
+def test_objects_on_one_line_are_as_many(name: str, gap: bytes) -> None:
+    data = FILES[name][1]
+    head, *rest = data.rstrip(b"\n").split(b"\n")
+    joined = head + b"\n" + gap.join(rest) + b"\n"
+    expected, found = read_data(data, file="f"), read_data(joined, file="f")
+    assert [[get_message(e) and get_message(e).parts for e in r.entries] for r in found] == [  # type: ignore[union-attr]
+        [get_message(e) and get_message(e).parts for e in r.entries]  # type: ignore[union-attr]
+        for r in expected
+    ]
+    assert rebuild_file(found) == joined
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -124,8 +154,6 @@ def test_a_line_with_an_unknown_role_can_be_skipped(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
-        ("pi-3", b'{"id": "e", "parentId": "d"', b'{"id": "b", "parentId": "d"'),
-        ("claude", b'"uuid": "g"', b'"uuid": "f"'),
         ("gemini-session", b'"id": "3"', b'"id": "2"'),
         ("events", b'"id": 4', b'"id": 3'),
         ("cline", b'"version": 1', b'"version": 2'),

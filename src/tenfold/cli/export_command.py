@@ -13,7 +13,7 @@ from tenfold.cli.exported_files import record_export
 from tenfold.cli.output_options import ForceOption, write_file
 from tenfold.cli.store_access import NamespaceOption, SessionArgument, StoreOption, open_cli_store, open_session
 from tenfold.errors import UsageError
-from tenfold.formats import FORMATS
+from tenfold.formats import FORMATS, render_sessions
 from tenfold.formats.export_items import FILE_KINDS, get_original_items, get_view_items
 from tenfold.formats.output_file import check_output
 from tenfold.record.block import Block
@@ -64,7 +64,11 @@ def export(  # noqa: PLR0913 - the options of a command
                 if view
                 else get_original_items(place, namespace, row.info.id)
             )
-            data = FORMATS[own_format].render_file(row.info, items)
+            own = FORMATS[own_format]
+            if not view and row.info.interleaving and not any(number for number, _, _ in row.info.interleaving):
+                data = render_sessions([(row.info, items)])
+            else:
+                data = own.render_file(own.without_damaged(row.info) if view else row.info, items)
         elif target_format in WIRES:
             data = _encode_for_wire(open_session(place, row, namespace=namespace), target_format, view=view)
         else:

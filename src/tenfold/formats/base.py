@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.record.entry import Entry
 from tenfold.record.message import Message
@@ -35,6 +36,10 @@ class ReplacementMessage(Struct, frozen=True):
     message: Message
     source_id: str = ""
     parent: str = ""
+
+
+def _drop_cut_line(ending: bytes) -> bytes:
+    return b"\n" if ending.lstrip().startswith(b"{") else ending
 
 
 ExportItem = Entry | ReplacementMessage
@@ -68,8 +73,13 @@ class SessionFormat(Protocol):
         ...
 
     def without_damaged(self, info: SessionInfo) -> SessionInfo:
-        """Returns the info without the damaged lines that its bytes hold, if the format keeps any there."""
-        return info
+        """Returns the info without the damaged lines that its bytes hold: here a last line that is not complete."""
+        return replace(
+            info,
+            suffix=_drop_cut_line(info.suffix),
+            file_suffix=_drop_cut_line(info.file_suffix),
+            standalone_suffix=_drop_cut_line(info.standalone_suffix),
+        )
 
     def render_file(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders a whole file that holds only this session. Untouched entries keep their original bytes."""

@@ -79,7 +79,7 @@ class Codex(SessionFormat):
         info = SessionInfo(
             session_id, FORMAT, file, "", parser.model, source_id=session_id, prefix=source.before, suffix=source.after
         )
-        return build_sessions([parser.draft], [info])
+        return build_sessions([parser.draft], [info], source.problems)
 
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the session's lines."""
@@ -147,7 +147,7 @@ class _CodexParser:
         payload = value.get("payload")
         if line.problem:
             self.flush()
-            self.draft.start_item(line.number)
+            self.draft.start_item(line.number, place=line.place)
             self.draft.add_damaged(line.problem, line.to_native(FORMAT))
         elif kind == "event_msg":
             self._pending.append(_PendingLine(line))
@@ -196,7 +196,7 @@ class _CodexParser:
         body = line.raw + b"".join(each.line.lead + each.line.raw for each in pending[1:])
         native = NativeBytes(FORMAT, body, line.lead, group=f"line{line.number}")
         usages = [usage for each in pending if (usage := _parse_usage(each.line.value, self.model)) is not None]
-        self.draft.start_item(line.number, timestamp=line.value.get("timestamp"))
+        self.draft.start_item(line.number, timestamp=line.value.get("timestamp"), place=line.place)
         self.draft.add_messages(
             wrap_messages(
                 [_unpack_output(m) for m in messages], native, line.raw[: first.start], line.raw[first.end :]
@@ -205,7 +205,7 @@ class _CodexParser:
         )
 
     def _add_custom(self, line: JsonItem, kind: str) -> None:
-        self.draft.start_item(line.number, timestamp=line.value.get("timestamp"))
+        self.draft.start_item(line.number, timestamp=line.value.get("timestamp"), place=line.place)
         match line.value.get("payload"):
             case {"model": str(model)} if kind == "turn_context":
                 self.model = model

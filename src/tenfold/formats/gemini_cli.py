@@ -114,7 +114,7 @@ class GeminiCli(SessionFormat):
 def _add_record(draft: SessionDraft, record: JsonItem, file: str) -> None:
     value = record.get_object(file)
     source_id = str(value.get("id") or "")
-    draft.start_item(record.number, source_id=source_id, timestamp=value.get("timestamp"))
+    draft.start_item(record.number, source_id=source_id, timestamp=value.get("timestamp"), place=record.place)
     native = record.to_native(FORMAT)
     match value.get("type"):
         case "user":

@@ -41,12 +41,12 @@ def read_lines(
         native = line.to_native(format)
         if own and newest[own] == line.number:
             if _is_kept_elsewhere(value, answered):
-                draft.start_item(line.number, source_id=own, timestamp=value.get("timestamp"))
+                draft.start_item(line.number, source_id=own, timestamp=value.get("timestamp"), place=line.place)
                 draft.add_custom("function_response", native)
             else:
                 add_record(draft, line, file)
             continue
-        draft.start_item(line.number)
+        draft.start_item(line.number, place=line.place)
         if line.problem:
             draft.add_damaged(line.problem, native)
         elif is_applied(value):
@@ -57,7 +57,7 @@ def read_lines(
             draft.add_custom(next(iter(value), "unknown") if not own else "earlier_form", native)
     session = str(header.get("sessionId") or "")
     info = SessionInfo(session, format, file, source_id=session, prefix=source.before, suffix=source.after)
-    return build_sessions([draft], [info])
+    return build_sessions([draft], [info], source.problems)
 
 
 def _is_kept_elsewhere(value: dict[str, Any], answered: set[str]) -> bool:

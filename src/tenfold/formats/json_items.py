@@ -30,7 +30,9 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 class JsonItem(Struct, frozen=True):
     """A line of a file, or an element of its array. `raw` holds its bytes, and `lead` those that separate it.
 
-    `number` is the number of the line from 1, or the index of the element. A damaged line has a `problem` and no value.
+    `number` is the number of the line from 1, or the index of the element, and `place` tells objects on one line apart.
+    A damaged line has a `problem` and no value. In files whose lines form a tree, `own` is the line's id, used by no
+    other, and `parent` the id of the line that it hangs on: see `line_tree`.
     """
 
     number: int
@@ -38,6 +40,9 @@ class JsonItem(Struct, frozen=True):
     raw: bytes
     value: Any
     problem: str = ""
+    place: int = 0
+    own: str = ""
+    parent: str | None = None
 
     def to_native(self, format: str) -> NativeBytes:
         """Converts the item to the bytes that an entry keeps."""

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from msgspec.structs import replace
 
 from tenfold.errors import DamagedLine, UnknownRole
 from tenfold.formats.json_items import JsonItem, parse_json
+from tenfold.formats.line_tree import DescribeLine, link_lines
 from tenfold.wire.splice import BOM
 
 _SKIP_HINT = "fix the line, or pass --skip-damaged to read the file without it"
-IdGetter = Callable[[JsonItem], tuple[str, str | None]]
-"""Returns a line's own id ("" if it has none) and its parent's id (or None)."""
+_DECODER = json.JSONDecoder()
+_SECOND_OBJECT = re.compile(rb'\}[ \t\r]*\{[ \t\r]*"')
+"""Where an object may begin behind another one. Within a string the quotation mark has a backslash."""
+_NO_MORE = re.compile(r"[\w.+-]{0,400}")
+"""The beginning of a number, of `true` and its like, or nothing."""
+_BLANKS = re.compile(r"[ \t\r]*")
 
 
 def get_parent_id(value: dict[str, Any], key: str) -> str | None:
@@ -24,31 +31,36 @@ def get_parent_id(value: dict[str, Any], key: str) -> str | None:
 
 
 class LineFile:
-    """The lines of a file, and the bytes `before` the first and `after` the last one.
+    """The objects of a file, one a line, and the bytes `before` the first and `after` the last one.
 
-    What is wrong with a line is raised as `DamagedLine`, or with `skip_damaged` kept as the line's `problem`.
+    What is wrong with a line is raised as `DamagedLine`, or with `skip_damaged` kept as the line's `problem`. A last
+    line that ends within its object is what the file of a running session looks like: it belongs to `after`, and
+    `problems` says so.
     """
 
     def __init__(self, data: bytes, *, file: str, skip_damaged: bool) -> None:
         self.skip_damaged = skip_damaged
         self.before = b""
         self.lines: list[JsonItem] = []
+        self.problems: tuple[str, ...] = ()
         self._file = file
-        end = offset = 0
         texts = data.split(b"\n")
-        for number, text in enumerate(texts, 1):
-            raw = text.strip(b" \t\r")
-            raw = raw if self.lines else raw.removeprefix(BOM)
-            if raw:
-                start = data.index(raw, offset)
-                lead = data[end:start]
-                if not self.lines:
-                    self.before, lead = lead, b""
-                self.lines.append(
-                    self._parse_line(JsonItem(number, lead, raw, {}), start, is_last=number == len(texts))
-                )
-                end = start + len(raw)
-            offset += len(text) + 1
+        pieces = [
+            (number, place, piece)
+            for number, text in enumerate(texts, 1)
+            for place, piece in enumerate(_split_objects(text.strip(b" \t\r").removeprefix(BOM)))
+        ]
+        if len(pieces) > 1 and _is_cut(pieces[-1][2]):
+            number, _, _ = pieces.pop()
+            self.problems = (f"line {number} is not complete, so the file is read up to there",)
+        end = 0
+        for number, place, piece in pieces:
+            start = data.index(piece, end)
+            lead, end = data[end:start], start + len(piece)
+            if not self.lines:
+                self.before, lead = lead, b""
+            line = JsonItem(number, lead, piece, {}, place=place)
+            self.lines.append(self._parse_line(line, start, is_last=number == len(texts)))
         self.after = data[end:]
 
     def _parse_line(self, line: JsonItem, start: int, *, is_last: bool) -> JsonItem:
@@ -87,46 +99,69 @@ class LineFile:
         self.before += header.raw
         return dict(header.value)
 
-    def sort_parents_first(self, get_ids: IdGetter, *, can_lack_parents: bool) -> None:
-        """Sorts the lines so that parents come before children.
+    def link_lines(self, describe: DescribeLine, *, can_lack_parents: bool) -> None:
+        """Links the lines as `line_tree` does, and sorts them so that parents come before children.
 
-        Rejects ids that are used twice, cycles, and, unless `can_lack_parents` or damaged lines are skipped, parents
-        that are not in the file.
+        Rejects cycles and, unless `can_lack_parents` or damaged lines are skipped, parents that are not in the file.
         """
-        self._reject_ids(get_ids, can_lack_parents=can_lack_parents or self.skip_damaged)
-        known = {own for own, _ in map(get_ids, self.lines)}
+        self.lines = link_lines(self.lines, describe)
+        self._reject_parents(can_lack_parents=can_lack_parents or self.skip_damaged)
+        known = {line.own for line in self.lines}
         placed: set[str | None] = set()
         waiting: dict[str, list[JsonItem]] = {}
         out: list[JsonItem] = []
         for line in self.lines:
-            parent = get_ids(line)[1]
-            if parent and parent in known and parent not in placed:
-                waiting.setdefault(parent, []).append(line)
+            if line.parent and line.parent in known and line.parent not in placed:
+                waiting.setdefault(line.parent, []).append(line)
                 continue
             ready = [line]
             while ready:
                 out.append(ready.pop())
-                own = get_ids(out[-1])[0]
+                own = out[-1].own
                 placed.add(own)
                 ready.extend(reversed(waiting.pop(own, [])))
         self.lines = out
 
-    def _reject_ids(self, get_ids: IdGetter, *, can_lack_parents: bool) -> None:
-        numbers: dict[str, int] = {}
+    def _reject_parents(self, *, can_lack_parents: bool) -> None:
+        known = {line.own for line in self.lines if line.own}
+        in_cycle = _find_cycles({line.own: line.parent for line in self.lines if line.own and line.parent})
         for index, line in enumerate(self.lines):
-            own, _ = get_ids(line)
-            if own in numbers:
-                problem = f"line {line.number}: the id {own!r} was already used on line {numbers[own]}"
-                self.lines[index] = self.reject(line, problem)
-            elif own:
-                numbers[own] = line.number
-        ids = [get_ids(line) for line in self.lines]
-        in_cycle = _find_cycles({own: parent for own, parent in ids if own and parent})
-        for index, (line, (own, parent)) in enumerate(zip(self.lines, ids, strict=True)):
-            if own in in_cycle:
-                self.lines[index] = self.reject(line, f"line {line.number}: its parent ids form a cycle")
-            elif parent and parent not in numbers and not can_lack_parents:
-                self.reject(line, f"line {line.number}: the parent {parent!r} is not in the file")
+            if line.own in in_cycle:
+                rejected = self.reject(line, f"line {line.number}: its parent ids form a cycle")
+                self.lines[index] = replace(rejected, own="", parent=None)
+            elif line.parent and line.parent not in known and not can_lack_parents:
+                self.reject(line, f"line {line.number}: the parent {line.parent!r} is not in the file")
+
+
+def _split_objects(raw: bytes) -> list[bytes]:
+    """Splits a line into its objects: one, or several if a line end was not written. What follows them is the last."""
+    if not raw or _SECOND_OBJECT.search(raw) is None:
+        return [raw] if raw else []
+    text = raw.decode("utf-8", "surrogateescape")
+    starts = [0]
+    try:
+        while starts[-1] < len(text):
+            _, end = _DECODER.raw_decode(text, starts[-1])
+            behind = _BLANKS.match(text, end)
+            starts.append(behind.end() if behind else end)
+    except (ValueError, RecursionError):
+        starts.append(len(text))
+    pieces = [text[start:end].rstrip(" \t\r") for start, end in pairwise(starts)]
+    return [piece.encode("utf-8", "surrogateescape") for piece in pieces]
+
+
+def _is_cut(raw: bytes) -> bool:
+    """Returns whether a line ends within its object, as one that is being written does."""
+    try:
+        json.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError as exc:
+        return exc.end == len(raw) and exc.reason == "unexpected end of data"
+    except json.JSONDecodeError as exc:
+        is_at_end = exc.msg.startswith("Unterminated string") or _NO_MORE.fullmatch(exc.doc, exc.pos) is not None
+        return raw.startswith(b"{") and is_at_end
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def _find_cycles(parents: dict[str, str]) -> set[str]:

@@ -74,9 +74,10 @@ class MessageListFormat(SessionFormat):
                 self._add_items(draft, list(lines), file)
                 continue
             for line in lines:
-                draft.start_item(line.number)
+                draft.start_item(line.number, place=line.place)
                 draft.add_damaged(line.problem, line.to_native(self.name))
-        return build_sessions([draft], [SessionInfo("", self.name, file, prefix=source.before, suffix=source.after)])
+        info = SessionInfo("", self.name, file, prefix=source.before, suffix=source.after)
+        return build_sessions([draft], [info], source.problems)
 
     def _add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str) -> None:
         objects = [item.get_object(file) for item in items]
@@ -91,7 +92,9 @@ class MessageListFormat(SessionFormat):
             place += decoded.item_count
             body = item.raw + b"".join(other.lead + other.raw for other in others)
             native = NativeBytes(self.name, body, item.lead, group=f"{item.number}")
-            draft.start_item(item.number, source_id=_get_id(value, self._wire), timestamp=value.get("ts"))
+            draft.start_item(
+                item.number, source_id=_get_id(value, self._wire), timestamp=value.get("ts"), place=item.place
+            )
             draft.add_messages(wrap_messages(decoded.messages, native), _parse_usage(value))
 
     def _read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:

@@ -70,7 +70,7 @@ class OpenHandsEvents(SessionFormat):
         if out:
             last = out[-1]
             info = replace(last.info, file_suffix=gap + source.after)
-            out[-1] = replace(last, info=info, problems=(*last.problems, *problems))
+            out[-1] = replace(last, info=info, problems=(*last.problems, *problems, *source.problems))
         return out
 
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:

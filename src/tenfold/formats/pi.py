@@ -13,8 +13,9 @@ from typing import Any
 from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_items import JsonItem
+from tenfold.formats.json_items import JsonItem, list_objects
 from tenfold.formats.json_lines import LineFile, get_parent_id
+from tenfold.formats.line_tree import REPEATED, LineFacts
 from tenfold.formats.message_parts import dump_json, render_call
 from tenfold.formats.output_pieces import OutputPiece, build_pieces, drop_compactions, join_lines, render_pieces
 from tenfold.formats.parent_links import LinkFields, link_pieces
@@ -41,10 +42,22 @@ _INJECTED_ROLES = ("custom", "hookMessage", "branchSummary", "compactionSummary"
 _ROLES = ("user", "assistant", "toolResult", "bashExecution", *_INJECTED_ROLES)
 
 
-def _get_ids(line: JsonItem) -> tuple[str, str | None]:
-    if line.value.get("type") == "session":
-        return "", None
-    return str(line.value.get("id") or ""), get_parent_id(line.value, "parentId")
+def _describe(line: JsonItem) -> LineFacts:
+    value = line.value
+    if value.get("type") == "session" or not value.get("id"):
+        return LineFacts()
+    own, message = str(value["id"]), value.get("message")
+    fields = message if isinstance(message, dict) else {}
+    is_result = fields.get("role") == "toolResult"
+    calls = [b for b in list_objects(fields, "content") if b.get("type") == "toolCall"] if not is_result else []
+    return LineFacts(
+        own,
+        get_parent_id(value, "parentId"),
+        answer=own if calls else "",
+        calls=tuple(str(call.get("id")) for call in calls),
+        results=(str(fields.get("toolCallId")),) if is_result else (),
+        is_message=value.get("type") in ("message", "custom_message"),
+    )
 
 
 class Pi(SessionFormat):
@@ -61,11 +74,10 @@ class Pi(SessionFormat):
         """Parses the one session of the file."""
         source = LineFile(data, file=file, skip_damaged=skip_damaged)
         header = source.take_header(lambda value: value.get("type") == "session")
-        source.sort_parents_first(_get_ids, can_lack_parents=False)
+        source.link_lines(_describe, can_lack_parents=False)
         draft = SessionDraft(file)
         for line in source.lines:
-            own, parent = _get_ids(line)
-            draft.start_item(line.number, source_id=own, timestamp=line.value.get("timestamp"))
+            draft.start_item(line.number, source_id=line.own, timestamp=line.value.get("timestamp"), place=line.place)
             problem = line.problem or _find_unknown_role(line, source)
             if problem:
                 draft.add_damaged(problem, line.to_native(FORMAT))
@@ -73,8 +85,11 @@ class Pi(SessionFormat):
             if is_applied(line.value):  # behind the line before: the first of them has no parent of its own
                 draft.add_custom(APPLIED_KIND, line.to_native(FORMAT))
                 continue
+            if line.value == {"type": REPEATED}:
+                draft.add_unlinked(REPEATED, line.to_native(FORMAT))
+                continue
             if "parentId" in line.value:
-                draft.set_parent(parent)
+                draft.set_parent(line.parent)
             _add_line(draft, line)
         session_id = str(header.get("id") or "")
         info = SessionInfo(
@@ -87,7 +102,7 @@ class Pi(SessionFormat):
             prefix=source.before,
             suffix=source.after,
         )
-        return build_sessions([draft], [info])
+        return build_sessions([draft], [info], source.problems)
 
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the session's lines."""

@@ -59,11 +59,11 @@ class SessionDraft:
     """
 
     def __init__(self, file: str = "", noun: str = "line") -> None:
-        self.line_numbers: list[int] = []
+        self.line_numbers: list[tuple[int, int]] = []
         self._place = f"{file}: {noun}"
         self._entries: list[Entry] = []
         self._problems: list[str] = []
-        self._line_number = 0
+        self._line_number = self._place_in_line = 0
         self._source_id = ""
         self._time: int | None = None
         self._parent_key: str | None = None
@@ -78,8 +78,10 @@ class SessionDraft:
         """The entry added last."""
         return self._entries[-1] if self._entries else None
 
-    def start_item(self, line_number: int, *, source_id: str = "", timestamp: object = None) -> None:
+    def start_item(self, line_number: int, *, source_id: str = "", timestamp: object = None, place: int = 0) -> None:
         """Starts the line or element with this number. `source_id` is its foreign id, "" if it has none.
+
+        `place` tells the objects on one line apart.
 
         Raises `BadInput` if an earlier one has the same id.
         """
@@ -88,7 +90,8 @@ class SessionDraft:
                 f"{self._place} {line_number}: the id {source_id!r} was already used; remove one of the two and read "
                 "the file again"
             )
-        self._line_number, self._source_id, self._time = line_number, source_id, parse_micros(timestamp)
+        self._line_number, self._place_in_line = line_number, place
+        self._source_id, self._time = source_id, parse_micros(timestamp)
         self._parent_key = self._last_key
 
     def has_source(self, source_id: str) -> bool:
@@ -212,6 +215,12 @@ class SessionDraft:
         self.add_custom(kind, native)
         self._unlinked_keys[before] = self._entries[-1].id
 
+    def add_unlinked_message(self, message: Message) -> None:
+        """Does the same for a message."""
+        self._parent_key = before = self._last_key
+        self.add_messages([message])
+        self._unlinked_keys[before] = self._entries[-1].id
+
     def add_damaged(self, problem: str, native: NativeBytes) -> None:
         """Keeps the bytes of a damaged line as an entry without a message, and records the problem."""
         self.add_unlinked(DAMAGED_KIND, native)
@@ -234,7 +243,7 @@ class SessionDraft:
 
     def _add_entry(self, entry: MessageEntry | BranchSummary | Setting | CustomEntry) -> None:
         self._entries.append(entry)
-        self.line_numbers.append(self._line_number)
+        self.line_numbers.append((self._line_number, self._place_in_line))
         self._runs[entry.id] = entry.run
         if entry.source_id:
             self._keys_by_source[entry.source_id] = entry.id
@@ -243,11 +252,11 @@ class SessionDraft:
 def _compute_byte_order(drafts: Sequence[SessionDraft]) -> tuple[tuple[int, int, int], ...]:
     """Computes the order of the entries' bytes in the file as runs of (session, first entry, count).
 
-    Returns () if there is one session whose entries are in file order.
+    Returns () if there is one session whose entries are in file order, each on a line of its own.
     """
     located = [(line, s, e) for s, draft in enumerate(drafts) for e, line in enumerate(draft.line_numbers)]
     ordered = sorted(located)
-    if ordered == located and len(drafts) == 1:
+    if ordered == located and len(drafts) == 1 and not any(place for (_, place), _, _ in located):
         return ()
     runs: list[tuple[int, int, int]] = []
     for _, session, entry in ordered:
@@ -258,8 +267,11 @@ def _compute_byte_order(drafts: Sequence[SessionDraft]) -> tuple[tuple[int, int,
     return tuple(runs)
 
 
-def build_sessions(drafts: Sequence[SessionDraft], infos: Sequence[SessionInfo]) -> list[ParsedSession]:
-    """Builds the finished sessions of one file. The first one holds the byte order of the entries."""
+def build_sessions(
+    drafts: Sequence[SessionDraft], infos: Sequence[SessionInfo], problems: Sequence[str] = ()
+) -> list[ParsedSession]:
+    """Builds the finished sessions of one file. The first holds the byte order of the entries, and more `problems`."""
     order = _compute_byte_order(drafts)
     first = replace(infos[0], interleaving=order) if order else infos[0]
-    return [draft.build_session(info) for draft, info in zip(drafts, [first, *infos[1:]], strict=True)]
+    out = [draft.build_session(info) for draft, info in zip(drafts, [first, *infos[1:]], strict=True)]
+    return [replace(out[0], problems=(*out[0].problems, *problems)), *out[1:]]

@@ -1,0 +1,108 @@
+"""Finds what a user typed in Claude Code while it worked: once each, where it was given to the model.
+
+Such a message waits in a queue, of which the file says what comes in and what goes out (`queue-operation`). It is
+delivered as a `user` line, or as an `attachment` line of type `queued_command`. Some versions write neither: then the
+line that says that it went out is the only one with the message. What was taken back is no message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tenfold.formats.json_items import JsonItem
+from tenfold.formats.message_parts import parse_texts
+
+Json = dict[str, Any]
+_DELIVERED = "absorbed_mid_turn"
+"""The reason of a message that was removed from the queue because the running turn took it up."""
+
+
+def get_queued_prompt(value: Json) -> object:
+    """Returns the content of the message that an attachment line delivers, None for any other line."""
+    match value:
+        case {"type": "attachment", "attachment": {"type": "queued_command", "prompt": str() | list() as prompt}}:
+            return prompt or None
+    return None
+
+
+class MessageQueue:
+    """The messages of the user that wait, while the lines of a file go by in order.
+
+    `delivered` holds the `queue-operation` lines that are the only ones with a message, and their texts, by the number
+    and place of the line of the first answer after them: there the model had it.
+    """
+
+    def __init__(self, lines: Iterable[JsonItem]) -> None:
+        self.delivered: dict[tuple[int, int], list[tuple[JsonItem, str]]] = {}
+        self._waiting: list[str] = []
+        self._seen: list[str] = []
+        self._taken: list[tuple[JsonItem, str]] = []
+        self._answer: object = None
+        for line in sorted(lines, key=lambda line: (line.number, line.place)):
+            self._add_line(line)
+
+    @property
+    def waiting(self) -> list[str]:
+        """The messages that were not given to the model when the file ends."""
+        return [*(text for _, text in self._taken), *self._waiting]
+
+    def _add_line(self, line: JsonItem) -> None:
+        value = line.value
+        if value.get("isSidechain") is True:
+            return
+        match value.get("type"):
+            case "queue-operation":
+                self._change(line, str(value.get("operation")), _flatten(value.get("content")))
+            case "user" if isinstance(value.get("message"), dict):
+                self._note_delivery(value["message"].get("content"))
+            case "attachment":
+                self._note_delivery(get_queued_prompt(value))
+            case "assistant":
+                self._place_taken(line)
+
+    def _place_taken(self, line: JsonItem) -> None:
+        message = line.value.get("message")
+        answer = message.get("id") if isinstance(message, dict) else None
+        if answer is not None and answer == self._answer:  # more of the answer during which it was taken
+            return
+        self._answer = answer
+        if self._taken:
+            self.delivered[line.number, line.place] = self._taken
+            self._taken = []
+
+    def _change(self, line: JsonItem, operation: str, text: str) -> None:
+        if operation == "enqueue":
+            self._waiting += [text] if text else []
+        elif operation == "popAll":
+            self._waiting.clear()
+        elif operation in ("dequeue", "remove"):
+            if text in self._seen or (not text and self._seen and not self._waiting):
+                self._seen.remove(text or self._seen[0])
+                return
+            text = text or (self._waiting[0] if self._waiting else "")
+            if text in self._waiting:
+                self._waiting.remove(text)
+            is_given = operation == "dequeue" or line.value.get("reason") == _DELIVERED
+            if is_given and text and not _is_command(text):
+                self._taken.append((line, text))
+
+    def _note_delivery(self, content: object) -> None:
+        """Notes a message that was delivered: by a line of its own, or with others in one."""
+        said = _flatten(content) if self._taken or self._waiting else ""
+        if not said:
+            return
+        self._taken = [(line, text) for line, text in self._taken if text not in said]
+        found = [text for text in self._waiting if text in said]
+        self._waiting = [text for text in self._waiting if text not in found]
+        self._seen += found
+
+
+def _flatten(content: object) -> str:
+    return " ".join(" ".join(part.text for part in parse_texts(content)).split())
+
+
+def _is_command(text: str) -> bool:
+    """Returns whether this is a command to Claude Code itself, as `/model`."""
+    name = text.split(maxsplit=1)[0]
+    return name.startswith("/") and "/" not in name[1:]
