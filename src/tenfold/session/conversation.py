@@ -281,11 +281,12 @@ class Conversation:
     def record_usage(self, usage: Usage) -> None:
         """Keeps the usage the provider reported for the last request; the next appended answer is stored with it.
 
-        Reports without prompt tokens are ignored.
+        Any object of this session may append the answer: the store keeps the usage until then. Reports without prompt
+        tokens are ignored.
         """
         if usage.prompt > 0:
             with self.lock:
-                self._cursor.keep_usage(replace(usage, overhead=usage.overhead or self._host.overhead))
+                self._cursor.keep_usage(replace(usage, overhead=usage.overhead or self._cursor.sent_overhead))
 
     @property
     def pending_usage(self) -> Usage | None:
@@ -295,7 +296,7 @@ class Conversation:
     @property
     def sent_overhead(self) -> int:
         """The tokens that the last request of a host held besides its list, by this session's counter."""
-        return self._host.overhead
+        return self._cursor.sent_overhead
 
     def undo(self) -> str:
         """Retracts the newest live Block and returns its id. Raises `UsageError` if there is none.
@@ -384,7 +385,7 @@ class Conversation:
                     return False
                 raise
             self._host.forget()
-            self._cursor.keep_usage(None)
+            self._cursor.drop_usage()
             return True
 
     # -- what a compaction needs ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ Every method is synchronous and can be called from several threads. `AsyncSessio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from tenfold.config.policy import Policy
 from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
+from tenfold.errors import StoreError
 from tenfold.meter.counters import MESSAGE_OVERHEAD, get_media_model
 from tenfold.meter.media_counts import count_media
 from tenfold.meter.reading import Reading
@@ -21,7 +22,7 @@ from tenfold.plan.draft import RecallMode
 from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import Outcome
 from tenfold.record.block import Block
-from tenfold.record.entry import Entry
+from tenfold.record.entry import Entry, Usage
 from tenfold.record.message import Message, ToolResult
 from tenfold.session.compaction_runner import CompactionRunner
 from tenfold.session.conversation import Conversation, PolicyProvider, build_provider
@@ -155,6 +156,16 @@ class Session(Conversation):
         if usage is not None:
             self.record_usage(usage)
 
+    def record_usage(self, usage: Usage) -> None:
+        """See `Conversation.record_usage`. What the store does not take is kept in memory, which is reported."""
+        self._try_to_keep(lambda: super(Session, self).record_usage(usage))
+
+    def _try_to_keep(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except StoreError as exc:  # what a request took is worth no failed request
+            self.answerer.report_problem(f"what is known of the last request is kept in memory only: {exc}")
+
     def sync(self, messages: Sequence[Message], *, run: str = "") -> View:
         """See `Conversation.sync`. If a branch begins, the archive follows."""
         before = self.view
@@ -256,7 +267,7 @@ class Session(Conversation):
         with self.lock:
             before = self.view
             host_list = self.write(lambda: self._host.sync(messages, is_floor_ignored=True, run=call.run, times=times))
-            self._host.keep_overhead(call.floor)
+            self._try_to_keep(lambda: self._cursor.keep_overhead(call.floor))
         self.compactor.sync_archive(before)
         complete = self.build_call(window=call.window, floor=call.floor)
         check = replace(complete, demand="check", output_reserve=call.output_reserve, recall=call.recall, run=call.run)

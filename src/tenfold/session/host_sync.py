@@ -37,7 +37,6 @@ class HostSync:
         self._encoding = RepeatedEncoding()
         self._compared: tuple[list[Unit] | None, list[MessageKey] | None, int, int] = (None, None, 0, 0)
         self.history = DecodedHistory()
-        self.overhead = 0
         self._counted: tuple[tuple[str, ...], Counter | None] = ((), None)
         self._count = 0
 
@@ -61,10 +60,6 @@ class HostSync:
         if self._counted != (texts, counter):
             self._counted, self._count = (texts, counter), sum(counter.count(list(texts))) if texts else 0
         return self._count
-
-    def keep_overhead(self, tokens: int) -> None:
-        """Keeps how many tokens the last request held besides its list, for the usage report that follows."""
-        self.overhead = tokens
 
     def sync(
         self,
@@ -189,7 +184,7 @@ class HostSync:
         kept = find_carried_entries(cursor.view, changed)
         cursor.rewind(changed - 1)
         self._fingerprints = {position: key for position, key in self._fingerprints.items() if position < changed}
-        cursor.keep_usage(None)
+        cursor.drop_usage()
         cursor.append_copies(kept)
         return bool(kept)
 

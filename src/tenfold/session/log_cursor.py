@@ -79,6 +79,7 @@ class LogCursor:
         self.leaf: str | None = None
         self._stored_leaf: str | None = None
         self._pending_usage: Usage | None = None
+        self.sent_overhead = 0
         self._counted: tuple[list[Unit] | None, int, int] = (None, 0, 0)
         self._open(address.store.open(address.namespace, address.session, address.head))
 
@@ -98,6 +99,7 @@ class LogCursor:
             self._open(state)
             return True
         self.leaf = self._stored_leaf = state.leaf
+        self._pending_usage, self.sent_overhead = state.pending_usage, state.overhead
         self._uncounted_refs += (Run(first, state.length - 1),) if state.entries else ()
         for entry in state.entries:
             path.append(entry)
@@ -108,6 +110,7 @@ class LogCursor:
 
     def _open(self, state: HeadState) -> None:
         self.leaf = self._stored_leaf = state.leaf
+        self._pending_usage, self.sent_overhead = state.pending_usage, state.overhead
         self.token_cache = TokenCache(self.counter)
         self.running_total = RunningTotal(self.token_cache)
         refs = state.snapshot.range_refs if state.snapshot else ()
@@ -256,8 +259,9 @@ class LogCursor:
         messages = list_own_messages(messages)
         answers = [i for i, m in enumerate(messages) if m.role == "assistant"]
         usages: dict[int, Usage] = {}
-        if answers and self._pending_usage is not None:
-            usages[answers[0]] = self._pending_usage
+        pending = self._find_pending_usage() if answers else None
+        if pending is not None:
+            usages[answers[0]] = pending
         if answers and usage is not None:
             usages[answers[-1]] = usage
         entries: list[Entry] = []
@@ -342,9 +346,36 @@ class LogCursor:
         """What a provider reported for the last request, whose answer is not appended yet."""
         return self._pending_usage
 
-    def keep_usage(self, usage: Usage | None) -> None:
-        """Keeps what a provider reported for the last request until the answer is appended. None forgets it."""
+    def keep_usage(self, usage: Usage) -> None:
+        """Keeps what a provider reported for the last request until the answer is appended, in the store too.
+
+        Raises whatever the store raises. The usage is kept here nevertheless.
+        """
         self._pending_usage = usage
+        self._store_request()
+
+    def keep_overhead(self, tokens: int) -> None:
+        """Keeps how many tokens the last request held besides its list, for the usage report that follows."""
+        if tokens != self.sent_overhead:
+            self.sent_overhead = tokens
+            self._store_request()
+
+    def drop_usage(self) -> None:
+        """Forgets the usage of the last request, since another branch follows. The store does at the next append."""
+        self._pending_usage = None
+
+    def _store_request(self) -> None:
+        address, usage = self.address, self._pending_usage
+        names = (address.namespace, address.session, address.head)
+        address.store.keep_request(*names, usage=usage, overhead=self.sent_overhead)
+
+    def _find_pending_usage(self) -> Usage | None:
+        """Finds the usage of the last request. Another worker may have got the report, and kept it in the store."""
+        if self._pending_usage is not None or self.leaf is None or self.leaf != self._stored_leaf:
+            return self._pending_usage
+        address = self.address
+        state = address.store.open(address.namespace, address.session, address.head, after=self.leaf)
+        return state.pending_usage if state.leaf == self.leaf else None
 
     def _count_tokens(self, entries: Sequence[Entry], first: int) -> list[int]:
         originals = [build_original(p, m) for p, e in enumerate(entries, first) if (m := get_message(e)) is not None]

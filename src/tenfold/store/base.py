@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.record.entry import Entry
+from tenfold.record.entry import Entry, Usage
 from tenfold.text.redaction import redact
 from tenfold.view.fold import Snapshot
 
@@ -105,7 +105,7 @@ class HeadState(Struct, frozen=True):
     `length` is the number of entries on the path. `snapshot` is the newest snapshot on the path, or None. `entries` are
     those that follow the snapshot, or the whole path if there is none. `snapshot_entries` maps positions to the entries
     that the snapshot refers to: the originals in view, and the Blocks whose replacements are in view. `purges` is how
-    many purges the session has had.
+    many purges the session has had. `pending_usage` and `overhead` are what `Store.keep_request` has kept.
     """
 
     leaf: str | None
@@ -114,6 +114,8 @@ class HeadState(Struct, frozen=True):
     entries: tuple[Entry, ...]
     snapshot_entries: dict[int, Entry] = {}
     purges: int = 0
+    pending_usage: Usage | None = None
+    overhead: int = 0
 
 
 class LocatedEntry(Struct, frozen=True):
@@ -201,6 +203,14 @@ class Store(Protocol):
 
         `after` is the id of an entry that the caller knows the path to. If the head is behind it on the same path, only
         the entries after it are read: the state then has no snapshot, and costs O(new). Otherwise it is the whole one.
+        """
+        ...
+
+    def keep_request(self, namespace: str, session: str, head: str, *, usage: Usage | None, overhead: int) -> None:
+        """Keeps what is known of the last request that was made at a head; without entries there was none.
+
+        `usage` is what the provider reported for it, if its answer is not appended yet: an append that holds an answer,
+        or begins a branch, drops it. `overhead` is our count of what the request held besides the messages.
         """
         ...
 

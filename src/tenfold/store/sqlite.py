@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tenfold.errors import NotFoundError, StoreError, UsageError
 from tenfold.facts.redacted_messages import redact_entry
-from tenfold.record.entry import Entry
+from tenfold.record.entry import Entry, Usage
 from tenfold.store import sqlite_append, sqlite_paths, sqlite_purge
 from tenfold.store.base import (
     HIT_LIMIT,
@@ -135,6 +135,11 @@ class SqliteStore:
         """See `Store.open`."""
         with self._connections.read() as db:
             return sqlite_paths.read_head(db, self._chains, find_session_id(db, namespace, session), head, after)
+
+    def keep_request(self, namespace: str, session: str, head: str, *, usage: Usage | None, overhead: int) -> None:
+        """See `Store.keep_request`."""
+        with self._connections.write() as db:
+            sqlite_paths.write_request(db, find_session_id(db, namespace, session), head, usage, overhead)
 
     def read_range(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:
         """See `Store.read_range`."""

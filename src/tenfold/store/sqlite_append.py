@@ -11,7 +11,7 @@ from msgspec import Struct
 from tenfold.errors import BadInput, LostRace, NotFoundError, UsageError
 from tenfold.record.block import Block
 from tenfold.record.codec import compute_chain_hash, encode_entry
-from tenfold.record.entry import Entry, get_kind
+from tenfold.record.entry import Entry, MessageEntry, get_kind
 from tenfold.store.sqlite_paths import build_unknown_session_error, encode_snapshot
 from tenfold.view.fold import Snapshot
 
@@ -27,7 +27,8 @@ _INSERT_ENTRY = (
     " VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?)"
 )
 _MOVE_HEAD = (
-    "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+    "INSERT INTO head (session, name, leaf, entries, blocks, first, last) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET"
     " leaf = excluded.leaf, entries = entries + excluded.entries, blocks = blocks + excluded.blocks,"
     " first = min(ifnull(first, excluded.first), ifnull(excluded.first, first)),"
     " last = max(ifnull(last, excluded.last), ifnull(excluded.last, last))"
@@ -135,6 +136,13 @@ def append_entries(db: sqlite3.Connection, namespace: str, session: str, request
     blocks = sum(isinstance(e, Block) for e in request.entries)
     stats = (len(request.entries), blocks, min(times, default=None), max(times, default=None))
     db.execute(_MOVE_HEAD, (sid, request.head, leaf_seq, *stats))
+    if leaf is not None and (request.entries[0].parent != leaf or any(map(_is_answer, request.entries))):
+        db.execute("UPDATE head SET pending = NULL WHERE session = ? AND name = ?", (sid, request.head))
+
+
+def _is_answer(entry: Entry) -> bool:
+    """Tells whether an entry is what the last request was made for."""
+    return isinstance(entry, MessageEntry) and entry.message.role == "assistant"
 
 
 def _get_counter_id(db: sqlite3.Connection, name: str) -> int:

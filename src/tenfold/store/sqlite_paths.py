@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from tenfold.errors import NotFoundError, RecordError, StoreError
 from tenfold.record.block import Block, BlockPart, KeptOriginal
-from tenfold.record.entry import Entry
+from tenfold.record.entry import Entry, Usage
 from tenfold.store.base import HeadState, SessionInfo
 from tenfold.store.unreadable import SALVAGE_ADVICE, build_stand_in, read_entry
 from tenfold.view.fold import Snapshot
@@ -44,6 +44,7 @@ _MOST_MISSING = 1_000
 """Missing entries of a range that are replaced one by one. If there are more, the range itself is damaged."""
 _info_decoder = msgspec.msgpack.Decoder(SessionInfo)
 _snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
+_usage_decoder = msgspec.msgpack.Decoder(Usage)
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -143,20 +144,37 @@ def read_head(
     If the entry `after` is on the path, it reads only the entries that follow that one, and no snapshot.
     """
     row = db.execute(
-        "SELECT s.purges, e.seq, e.id, e.seg, e.pos FROM session s LEFT JOIN head h ON h.session = s.id AND h.name = ?"
-        " LEFT JOIN entry e ON e.seq = h.leaf WHERE s.id = ?",
+        "SELECT s.purges, h.pending, ifnull(CAST(h.overhead AS INTEGER), 0), e.seq, e.id, e.seg, e.pos FROM session s"
+        " LEFT JOIN head h ON h.session = s.id AND h.name = ? LEFT JOIN entry e ON e.seq = h.leaf WHERE s.id = ?",
         (head, session),
     ).fetchone()
-    purges = row[0]
-    if row[1] is None:
+    purges, pending, overhead = row[:3]
+    if row[3] is None:
         return HeadState(None, 0, None, (), purges=purges)
-    leaf = EntryRow(*row[1:])
+    leaf = EntryRow(*row[3:])
     chain = chains.get_chain(db, leaf.segment)
     known = _find_position(db, chain, session, after) if after is not None else None
     snapshot, snapshot_entries = _find_snapshot(db, chain, leaf) if known is None else (None, {})
     first = known + 1 if known is not None else snapshot.length if snapshot is not None else 0
     entries = read_range(db, chain, first, leaf.position) if first <= leaf.position else []
-    return HeadState(leaf.id, leaf.position + 1, snapshot, tuple(entries), snapshot_entries, purges)
+    usage = _decode_usage(pending)
+    return HeadState(leaf.id, leaf.position + 1, snapshot, tuple(entries), snapshot_entries, purges, usage, overhead)
+
+
+def _decode_usage(body: object) -> Usage | None:
+    """Decodes a usage report that waits for its answer. A damaged one is dropped: the next one teaches the same."""
+    try:
+        return _usage_decoder.decode(body) if isinstance(body, bytes) else None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def write_request(db: sqlite3.Connection, session: int, head: str, usage: Usage | None, overhead: int) -> None:
+    """Writes what is known of a head's last request."""
+    pending = _encoder.encode(usage) if usage is not None else None
+    db.execute(
+        "UPDATE head SET pending = ?, overhead = ? WHERE session = ? AND name = ?", (pending, overhead, session, head)
+    )
 
 
 def _find_position(db: sqlite3.Connection, chain: SegmentChain, session: int, entry: str) -> int | None:

@@ -101,6 +101,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             " PRIMARY KEY (session, path))"
         ),
     ),
+    (
+        # Of the last request: the usage that was reported for it, until its answer is appended, and our count of what
+        # it held besides the list.
+        "ALTER TABLE head ADD COLUMN pending BLOB",
+        "ALTER TABLE head ADD COLUMN overhead INTEGER NOT NULL DEFAULT 0",
+    ),
 )
 _SELECT_VERSION = (
     "SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_master)"

@@ -1,0 +1,127 @@
+"""A web handler that opens the session for each step learns from reports as one that keeps it open does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tenfold.engine.drive import Answerer
+from tenfold.record.entry import MessageEntry, Usage
+from tenfold.session import Session, SessionAddress
+from tenfold.store.sqlite import SqliteStore
+from tests.engine.making import build_policy, get_entries, make_reply, make_user_message, open_session, reopen_session
+
+MODEL = "gpt-4o"
+TOOLS = [{"type": "function", "function": {"name": "read", "parameters": {"about": "a file " * 200}}}]
+Item = dict[str, Any]
+
+
+@contextmanager
+def open_for_one_step(path: Path) -> Iterator[Session]:
+    store = SqliteStore(path)
+    try:
+        yield Session.create(SessionAddress(store, "s"), build_policy(), model=MODEL)
+    finally:
+        store.close()
+
+
+def report(tokens: int) -> dict[str, Any]:
+    return {"usage": {"prompt_tokens": tokens, "completion_tokens": 9}}
+
+
+def test_a_handler_that_opens_the_session_for_each_step_learns_from_reports(tmp_path: Path) -> None:
+    kept = open_session(model=MODEL)
+    listed: list[Item] = []
+    for turn in range(6):
+        listed.append({"role": "user", "content": f"question {turn} " + "word " * 600})
+        request = {"model": MODEL, "messages": listed, "tools": TOOLS}
+        tokens = 1_000 + 2 * sum(len(item["content"]) // 4 for item in listed)
+        kept.before_model(request, window=100_000)
+        kept.after_model(report(tokens))
+        with open_for_one_step(tmp_path / "log.db") as session:
+            session.before_model(request, window=100_000)
+        with open_for_one_step(tmp_path / "log.db") as session:
+            session.after_model(report(tokens))
+        listed.append({"role": "assistant", "content": f"answer {turn}"})
+    listed.append({"role": "user", "content": "and?"})
+    kept.before_model({"model": MODEL, "messages": listed, "tools": TOOLS}, window=100_000)
+    with open_for_one_step(tmp_path / "log.db") as session:
+        session.before_model({"model": MODEL, "messages": listed, "tools": TOOLS}, window=100_000)
+        assert session.take_reading() == kept.take_reading()
+        assert session.take_reading().source == "reported"
+        assert session.calibration == kept.calibration
+        row = session.calibration.find_model(MODEL, "chars4")
+        assert row is not None
+        assert (row.last_overhead > 0, row.compute_slope(1.0) > 1.5) == (True, True)
+        usages = [entry.usage for entry in get_entries(session) if isinstance(entry, MessageEntry)]
+        assert [usage is not None for usage in usages] == [False, True] * 6 + [False]
+
+
+def test_a_report_waits_for_its_answer_and_goes_with_one_only() -> None:
+    session = open_session([make_user_message("go")])
+    session.record_usage(Usage(900, model=MODEL))
+    assert reopen_session(session).pending_usage == Usage(900, model=MODEL)
+    reopen_session(session).append(make_user_message("and"))
+    assert reopen_session(session).pending_usage == Usage(900, model=MODEL)
+    reopen_session(session).append(make_reply("yes"))
+    assert reopen_session(session).pending_usage is None
+    session.append(make_reply("no"))
+    kept = [entry.usage for entry in get_entries(session) if isinstance(entry, MessageEntry)]
+    assert kept == [None, None, Usage(900, model=MODEL), None]
+
+
+def test_a_worker_learns_of_a_report_that_another_one_took() -> None:
+    one = open_session([make_user_message("go")])
+    two = reopen_session(one)
+    two.record_usage(Usage(900, model=MODEL))
+    one.append(make_reply("yes"))
+    assert one.calibration == reopen_session(one).calibration
+    assert one.calibration.find_model(MODEL, "chars4") is not None
+
+
+def test_a_report_for_what_was_changed_is_dropped_in_the_store_too() -> None:
+    session = open_session([make_user_message("go"), make_reply("yes"), make_user_message("on")])
+    session.record_usage(Usage(900, model=MODEL))
+    reopen_session(session).sync([make_user_message("go"), make_reply("yes"), make_user_message("stop")])
+    assert reopen_session(session).pending_usage is None
+
+
+def test_a_report_that_the_store_does_not_take_is_kept_in_memory_and_said() -> None:
+    told: list[str] = []
+    session = open_session([make_user_message("go")], model=MODEL, answerer=Answerer(problem_reporter=told.append))
+    session.address.store.close()
+    session.after_model(report(900))
+    assert session.pending_usage == Usage(900, 9, model=MODEL)
+    assert "closed" in told[0]
+    assert len(told) == 1
+
+
+def test_the_store_keeps_a_report_for_each_head() -> None:
+    session = open_session([make_user_message("go")])
+    store = session.address.store
+    other = Session(replace(session.address, head="other"), build_policy())
+    other.append(make_user_message("no"))
+    store.keep_request("default", "s", "other", usage=Usage(5), overhead=7)
+    store.keep_request("default", "s", "unknown", usage=Usage(5), overhead=7)
+    assert (store.open("default", "s").pending_usage, store.open("default", "s").overhead) == (None, 0)
+    state = store.open("default", "s", "other")
+    assert (state.pending_usage, state.overhead) == (Usage(5), 7)
+
+
+@pytest.mark.parametrize("damage", ["x'c1'", "7", "'text'"])
+def test_a_damaged_report_is_one_that_did_not_come(tmp_path: Path, damage: str) -> None:
+    with open_for_one_step(tmp_path / "log.db") as session:
+        session.append(make_user_message("go"))
+        session.record_usage(Usage(900, model=MODEL))
+        store = session.address.store
+        assert isinstance(store, SqliteStore)
+        with store._connections.write() as db:
+            db.execute(f"UPDATE head SET pending = {damage}")  # noqa: S608 - constants
+    with open_for_one_step(tmp_path / "log.db") as session:
+        assert session.pending_usage is None
+        session.append(make_reply("yes"))
