@@ -2,9 +2,9 @@
 
 `fixtures/store-0.1.0.db` was made by 0.1.0 from the start of a recorded session, once with every policy: compacted
 twice, pinned, undone, and with an attempt that failed. `fixtures/store-0.1.0.json` holds what that release showed:
-hashes of each view's messages, the newest Block's id, and what a search found. `store-0.3.0` is the same of that release,
-with two policies, from before the store kept usage reports. A release that changes what is stored
-adds a pair of its own and leaves the older ones as they are:
+hashes of each view's messages, the newest Block's id, and what a search found. `store-0.3.0` is the same of that
+release, with two policies. A release that changes what is stored adds a pair of its own and leaves the older ones as
+they are:
 
     PYTHONPATH=src:. python -m tests.store.test_older_stores NAME
 """
