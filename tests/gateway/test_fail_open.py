@@ -222,3 +222,13 @@ def test_a_bypass_is_told_in_a_header_the_log_and_the_metrics(caplog: pytest.Log
             assert answer.headers["x-tenfold-bypass"], path
         assert "tenfold_gateway_bypasses_total 4.0" in httpx.get(f"{gateway.url}/metrics").text
     assert caplog.text.count("forwarded as it came") == 4
+
+
+def test_messages_of_which_text_would_be_lost_are_forwarded_with_what_was_seen() -> None:
+    odd = [{"role": "assistant", "content": [{"toolUse": {"name": f"look at shed {n}"}}]} for n in range(9)]
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "<<a:1>> hello"}, *odd]}).encode()
+    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+        answer = post(gateway.url, "chat", body)
+        assert upstream.requests[-1].body == body
+    assert "9 of 10 messages have" in answer.headers["x-tenfold-bypass"]
+    assert "parts {toolUse}" in answer.headers["x-tenfold-bypass"]

@@ -23,8 +23,11 @@ from tenfold.formats.pi import Pi
 from tenfold.formats.summaries import with_unknown_source
 from tenfold.formats.swe_agent import SweAgent
 from tenfold.formats.tau2 import Tau2
+from tenfold.record.entry import get_message
+from tenfold.record.message import OpaquePart
 from tenfold.store.base import SessionInfo
-from tenfold.wire import WIRES, detect_wire
+from tenfold.wire import WIRES, detect_wire, parse_value
+from tenfold.wire.unread_text import find_unread_items, refuse_unread
 
 
 def _is_request_log(shape: FileShape) -> bool:
@@ -107,7 +110,7 @@ def _read_sessions(data: bytes, file: str, format: str | None, *, skip_damaged: 
     if format is None:
         if recognized is None:
             raise UnknownFormat(_explain_unknown(data, file))
-        return _finish_sessions(recognized.read(data, file=file, skip_damaged=skip_damaged))
+        return _finish_sessions(recognized.read(data, file=file, skip_damaged=skip_damaged), file)
     named = get_format(format)
     other = (
         recognized.name
@@ -122,12 +125,32 @@ def _read_sessions(data: bytes, file: str, format: str | None, *, skip_damaged: 
         raise
     if other and not any(hasattr(entry, "message") for session in sessions for entry in session.entries):
         raise BadInput(f"{file} holds no {format} message, it looks like {other}; pass --format {other}")
-    return _finish_sessions(sessions)
+    return _finish_sessions(sessions, file)
 
 
-def _finish_sessions(sessions: Sequence[ParsedSession]) -> list[ParsedSession]:
+def _finish_sessions(sessions: Sequence[ParsedSession], file: str) -> list[ParsedSession]:
     """Does for the sessions of a file what is the same in every format."""
+    for session in sessions:
+        try:
+            _refuse_unread(session)
+        except UnknownFormat as exc:
+            raise UnknownFormat(f"{file}: {exc}") from exc
     return _make_ids_unique([replace(s, entries=tuple(map(with_unknown_source, s.entries))) for s in sessions])
+
+
+def _refuse_unread(session: ParsedSession) -> None:
+    """Raises `UnknownFormat` if the text of the messages would be lost: they are of another format than they seem.
+
+    The lines of a tool hold more than its messages. There, a message counts if nothing of it was understood.
+    """
+    messages = [message for entry in session.entries if (message := get_message(entry)) is not None]
+    wire = session.info.format if session.info.format in WIRES else ""
+    doubtful = messages if wire else [m for m in messages if all(isinstance(part, OpaquePart) for part in m.parts)]
+    if not wire and len(doubtful) * 2 < len(messages):
+        return
+    natives = [native for message in doubtful if (native := message.native) is not None]
+    unread = find_unread_items(doubtful, wire)
+    refuse_unread(unread, len(messages), session.info.format, lambda: (parse_value(native.body) for native in natives))
 
 
 def _make_ids_unique(sessions: Sequence[ParsedSession]) -> list[ParsedSession]:

@@ -14,6 +14,7 @@ import httpx
 from starlette.types import Receive, Scope, Send
 
 from tenfold.engine.tracing import trace_span
+from tenfold.errors import BadInput
 from tenfold.gateway.client_marks import digest_credentials
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.incoming_request import (
@@ -167,6 +168,9 @@ class Relay:
         try:
             call = self._build_call(incoming, request, url)
             prepared = await self._sessions.prepare(request, incoming.headers, incoming.query, call)
+        except BadInput as exc:
+            record.bypass = f"the messages cannot be read: {exc}"
+            return None, False
         except Exception as exc:  # noqa: BLE001 - whatever goes wrong here must not stop the client's request
             LOG.warning("a fault of the gateway; the request is forwarded as it came", exc_info=exc)
             record.bypass = f"a fault of the gateway: {type(exc).__name__}"

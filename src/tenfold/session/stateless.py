@@ -26,9 +26,19 @@ from tenfold.session.requests import can_send_unchanged, drop_opening_stub, rest
 from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite import SqliteStore
 from tenfold.trigger.limits import check_window
-from tenfold.wire import WIRES, EncodedList, OriginCallback, detect_wire, render_value, take_summaries, to_json_bytes
+from tenfold.wire import (
+    WIRES,
+    EncodedList,
+    OriginCallback,
+    detect_wire,
+    parse_value,
+    render_value,
+    take_summaries,
+    to_json_bytes,
+)
 from tenfold.wire.given_values import list_messages
 from tenfold.wire.registry import explain_name
+from tenfold.wire.unread_text import find_unread_items, refuse_unread
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -88,7 +98,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     None for what its form says. It is for programs that put the output of tools into user messages in a form of theirs.
 
     Raises `UsageError` when neither a target nor a window is known or `output_reserve` leaves nothing of the window,
-    and `BadInput` for messages of an unknown format.
+    and `BadInput` for messages of an unknown format, or with much that their format does not have.
     """
     _validate_arguments(model, policy, recall, summarizer)
     messages = list_messages(messages)
@@ -104,6 +114,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     answerer = Answerer(model=summarizer)
     session = Session.create(address, chosen, model=model or "", answerer=answerer, stamps=stamps)
     decoded = WIRES[wire].decode(items, confirm=is_whole_summary, origin=origin)
+    refuse_unread(find_unread_items(decoded, wire), len(items), wire, lambda: map(parse_value, items))
     system, decoded = _move_summaries(system, decoded, wire)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))

@@ -20,6 +20,8 @@ from tenfold.wire.container import count_items
 from tenfold.wire.marks import OriginCallback, SummaryConfirmer
 from tenfold.wire.registry import WIRES, WireChooser, read_sign
 from tenfold.wire.sdk_values import encode_value, to_json_bytes
+from tenfold.wire.splice import parse_value
+from tenfold.wire.unread_text import UnreadMessage, find_unread_items, refuse_unread
 
 T = TypeVar("T")
 _PLAIN_TYPES = (int, bool)
@@ -61,7 +63,8 @@ class DecodedHistory(Struct, frozen=True):
 
     Consecutive lists share what they have in common, so `raws` and `messages` may be longer than this list: only the
     first `item_count` and the first `message_count` belong to it. `host_items` are the host's own objects.
-    `check_start` is the index of the first older item to compare next time.
+    `check_start` is the index of the first older item to compare next time. `unread` are the items with text that no
+    message holds.
     """
 
     wire: str = ""
@@ -75,6 +78,7 @@ class DecodedHistory(Struct, frozen=True):
     wires: list[str] = []
     host_items: list[object] = []
     check_start: int = 0
+    unread: list[UnreadMessage] = []
 
     def get_messages(self) -> list[Message]:
         """Returns the messages of the list. Do not change them: later lists share them."""
@@ -143,7 +147,11 @@ class DecodedHistory(Struct, frozen=True):
         copies.extend([_copy_value(item) for item in items[kept_count:]])
         start = self._pick_checked_slices(len(items))[0].stop
         start = start if start < min(self.item_count, len(items)) - CHECKED_ITEMS else 0
-        return DecodedHistory(wire, len(items), len(messages), raws, messages, copies, ends, roles, wires, items, start)
+        unread = [u for u in self.unread if u.index < kept_count] + find_unread_items(decoded, wire, kept_count)
+        refuse_unread(unread, len(items), wire, lambda: map(parse_value, raws))
+        return DecodedHistory(
+            wire, len(items), len(messages), raws, messages, copies, ends, roles, wires, items, start, unread
+        )
 
     def _extend_items(self, items: list[object]) -> list[object] | None:
         """Returns the longer list if it begins with this one's objects or equal ones; equal ones are replaced by ours.

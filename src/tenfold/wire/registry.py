@@ -9,6 +9,7 @@ from typing import Any
 from tenfold.errors import UnknownFormat, UsageError
 from tenfold.wire import anthropic, gemini, openai_chat, openai_responses, splice
 from tenfold.wire.encoding import Wire
+from tenfold.wire.foreign_shapes import explain_shape, find_shape
 from tenfold.wire.profiles import NativeShape, Profile
 from tenfold.wire.sdk_values import to_json_bytes
 
@@ -54,14 +55,17 @@ def detect_wire(items: Sequence[object]) -> str:
     """Finds the wire of a list of native messages (dicts, JSON bytes, SDK objects), by the first conclusive item.
 
     Lists of plain text look the same in three formats and count as openai-chat. Raises `UnknownFormat`, with the keys
-    and role of the first item, if no item is conclusive.
+    and role of the first item, if no item is conclusive, and with the name of a shape that no provider takes.
     """
     seen: list[str] = []
     has_chat_role = False
     for item in items:
-        fields = splice.parse_object(to_json_bytes(item))
+        raw = to_json_bytes(item)
+        fields = splice.parse_object(raw)
         if fields is None:
             raise UnknownFormat(f"item {len(seen)} is no JSON object; pass a list of messages, or name the format")
+        if (shape := find_shape(splice.parse_value(raw))) is not None:
+            raise UnknownFormat(f"messages of no wire: {explain_shape(shape)}")
         wire = _recognize_item(fields)
         if wire:
             return wire
@@ -77,9 +81,11 @@ def detect_wire(items: Sequence[object]) -> str:
 
 
 def read_sign(raw: bytes) -> tuple[str, str]:
-    """Returns a native message's role and the only wire it can be of: "" if unsure, "?" if it is no object."""
+    """Returns a native message's role and the only wire it can be of: "" if unsure, "?" if it is of none."""
     fields = splice.parse_object(raw)
-    return ("", "?") if fields is None else (splice.get_text(fields, "role"), _recognize_item(fields))
+    if fields is None or find_shape(splice.parse_value(raw)) is not None:
+        return "", "?"
+    return splice.get_text(fields, "role"), _recognize_item(fields)
 
 
 def _recognize_item(fields: splice.Fields) -> str:

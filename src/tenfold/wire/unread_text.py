@@ -1,0 +1,191 @@
+"""Finds the text of native messages that nothing of ours holds: what reading them in the wrong format would lose.
+
+Every wire keeps unknown parts and fields in the bytes of a message, so that a few of them do no harm. In a list where
+many messages have them, the text would vanish as soon as it is compacted. Such a list is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+
+from msgspec import Struct
+
+from tenfold.errors import UnknownFormat
+from tenfold.record.message import Document, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.wire import splice
+from tenfold.wire.foreign_shapes import explain_shape, find_shape_of_any
+from tenfold.wire.native_form import PartForms, ValueForm
+from tenfold.wire.registry import WIRES, get_wire
+
+_MANY = 3
+"""More messages with unread text than these are too many, if they are also more than a twentieth of the list."""
+_BESIDE_TEXT = frozenset({
+    "annotations", "cache_control", "citations", "extra_content", "logprobs", "metadata", "metrics", "model",
+    "modelInfo", "name", "provider_specific_fields", "reasoning_details", "thinking_blocks", "timestamp", "usage",
+})  # fmt: skip
+"""Fields that describe or repeat the text of a message."""
+
+
+_CONTENT = ("the field 'content'", "the field 'parts'")
+
+
+class UnreadMessage(Struct, frozen=True):
+    """A native message with text that no part holds. `seen` names what holds it, `chars` counts its characters.
+
+    Several native items that became one answer are one of these. `count` is how many of them were not understood.
+    """
+
+    index: int
+    chars: int
+    seen: tuple[str, ...]
+    count: int = 1
+
+
+def find_unread_items(messages: Sequence[Message], wire: str, start: int = 0) -> list[UnreadMessage]:
+    """Finds the native messages with text that no part of the decoded `messages` holds. The first one is `start`.
+
+    `wire` names the wire that they were decoded from, "" if it may be any.
+    """
+    found: list[UnreadMessage] = []
+    for own in _group_native(messages):
+        raw = b"".join(n.head + n.body + n.tail for m in own if (n := m.native) is not None)
+        items = splice.parse_value(b"[%s]" % raw)  # an answer may be several items
+        count = len(items) if isinstance(items, list) else 1
+        unread = _find_unread(start, items, own, wire)
+        found += [unread] if unread is not None else []
+        start += count
+    return found
+
+
+def _find_unread(index: int, items: object, messages: Sequence[Message], wire: str) -> UnreadMessage | None:
+    """Finds what the messages that native ones became do not hold. None if it is nothing."""
+    understood: set[str] = set()
+    unknown: list[str] = []
+    for part in _iterate_parts(messages):
+        if isinstance(part, OpaquePart) and not part.bound_wire and not _is_known_kind(part.kind, wire):
+            unknown.append(_name_part(splice.parse_value(part.raw)))
+        else:
+            understood.update(_list_strings(part))
+    lost = [
+        (holder, text)
+        for holder, text in _iterate_texts(items)
+        if text not in understood and not any(text in other for other in understood)
+    ]
+    seen = dict.fromkeys([*unknown, *(holder for holder, _ in lost)])
+    count = max(1, len(unknown)) if isinstance(items, list) and len(items) > 1 else 1
+    return UnreadMessage(index, sum(len(text) for _, text in lost), tuple(seen), count) if seen else None
+
+
+def refuse_unread(
+    unread: Sequence[UnreadMessage], count: int, wire: str, list_values: Callable[[], Iterable[object]]
+) -> None:
+    """Raises `UnknownFormat` if too many of `count` messages have unread text. `list_values` lists these messages.
+
+    The error says what was seen, how much text would be lost, and what the messages look like.
+    """
+    number = sum(each.count for each in unread)
+    if not unread or (number * 2 < count if number <= _MANY else number * 20 <= count):
+        return
+    seen = dict.fromkeys(name for each in unread for name in each.seen)
+    names = ", ".join(list(seen)[:4]) + (" and more" if len(seen) > 4 else "")
+    chars = sum(each.chars for each in unread)
+    shape = find_shape_of_any(list_values())
+    advice = explain_shape(shape) if shape is not None else f"convert them, or name another format than {wire}"
+    raise UnknownFormat(
+        f"{number} of {count} messages have what {wire} messages do not have: {names}; {chars:,} characters of "
+        f"text would be lost; {advice}"
+    )
+
+
+def _group_native(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """Groups messages by the native message that they came from."""
+    own: list[Message] = []
+    for message in messages:
+        if own and (message.native is None or message.native.index == 0):
+            yield own
+            own = []
+        own.append(message)
+    if own:
+        yield own
+
+
+def _iterate_parts(messages: Iterable[Message]) -> Iterator[Part]:
+    for message in messages:
+        for part in message.parts:
+            yield part
+            if isinstance(part, ToolResult):
+                yield from part.content
+
+
+def _list_strings(part: Part) -> list[str]:
+    """Lists the texts that a part holds. JSON in a text counts with the texts inside it."""
+    match part:
+        case Text(text):
+            texts = [text]
+        case Thinking(text, signature):
+            texts = [text, signature]
+        case ToolCall(_, name, arguments):
+            texts = [name, arguments]
+        case Document():
+            texts = [part.name, part.text]
+        case OpaquePart():
+            texts = [part.raw.decode("utf-8", "replace")]
+        case _:
+            texts = []
+    inner = [splice.parse_value(text.encode("utf-8", "replace")) for text in texts if text[:1] in ("{", "[")]
+    return [*texts, *(text for _, text in _iterate_texts(inner))]
+
+
+def _iterate_texts(value: object) -> Iterator[tuple[str, str]]:
+    """Yields the texts in a JSON value that are no mere words or codes, each with the part or field that holds it."""
+    waiting: list[tuple[str, object]] = [("", value)]
+    while waiting:
+        holder, inner = waiting.pop()
+        if isinstance(inner, str):
+            if " " in inner or "\n" in inner or not inner.isascii():
+                yield holder, inner
+        elif isinstance(inner, list):
+            is_content = holder in _CONTENT
+            waiting.extend((_name_part(each) if is_content else holder, each) for each in inner)
+        elif isinstance(inner, dict):
+            fields = ((key, each) for key, each in inner.items() if key not in _BESIDE_TEXT)
+            waiting.extend((holder or f"the field {ascii(key)[:40]}", each) for key, each in fields)
+
+
+def _name_part(part: object) -> str:
+    """Names a part by its type, or by its fields if it has none."""
+    if not isinstance(part, Mapping):
+        return "parts that are no objects"
+    kind = part.get("type")
+    names = ", ".join(ascii(key)[1:21].rstrip("'") for key in list(part)[:3])
+    return f"parts of type {ascii(kind)[:40]}" if isinstance(kind, str) else f"parts {{{names}}}"
+
+
+def _is_known_kind(kind: str, wire: str) -> bool:
+    name = kind.rpartition(".")[2]
+    kinds, others = _collect_kinds(wire)
+    return name in kinds or (name != "" and any(re.fullmatch(other, name) is not None for other in others))
+
+
+@cache
+def _collect_kinds(wire: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Collects the kinds of parts that a wire has, and the patterns of others. Without a name, those of all wires."""
+    kinds: set[str] = set()
+    others: set[str] = set()
+    forms = (get_wire(name).profile.form for name in ([wire] if wire else WIRES))
+    waiting: list[PartForms | ValueForm] = []
+    for form in filter(None, forms):
+        waiting += [value for fields in form.roles.values() for value in fields.values()]
+        waiting += [form.items] if form.items is not None else []
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ValueForm):
+            kinds.update(each.unless)
+            waiting += [*each.fields.values(), *([each.parts] if each.parts is not None else [])]
+        else:
+            kinds.update(each.kinds)
+            others.update([each.others] if each.others else [])
+            waiting += [value for fields in each.kinds.values() for value in fields.values()]
+    return frozenset(kinds - {""}), frozenset(others)
