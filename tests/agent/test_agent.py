@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from pydantic_ai import Agent as Runner
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
@@ -35,7 +34,7 @@ TASK = "Please look at every part. Never touch lib/old.py."
 def make_session(policy: str = "tenfold", *, answerer: Answerer | None = None) -> Session:
     place = SessionAddress(SqliteStore(":memory:"), "s")
     chosen = build_policy(policy, choose_counter("gpt-4o").counter)
-    return Session.create(place, replace(chosen, follows_prices=False), answerer=answerer)
+    return Session.create(place, chosen, answerer=answerer)
 
 
 def make_agent(provider: Provider, model: str = OPENAI, *, memory: Session | None = None) -> Agent:

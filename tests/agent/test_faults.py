@@ -168,9 +168,7 @@ def test_a_model_that_thinks_asks_for_a_compaction() -> None:
         return Served("A moment.", "tool", call=("c18", "compact", {"focus": "values"}), thought=thought)
 
     with Provider(40, 24_000, also=ask_for_compaction, thinks=True, several=6) as provider:
-        made = make_agent(
-            provider, make_session(replace(build_policy("tenfold", COUNTER), follows_prices=False)), ANTHROPIC
-        )
+        made = make_agent(provider, make_session(build_policy("tenfold", COUNTER)), ANTHROPIC)
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert [refused.message for _, refused in provider.refused] == []
         calls = provider.calls

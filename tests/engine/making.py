@@ -91,9 +91,9 @@ def build_policy(
     on_failure: OnFailure = "ladder",
     stages: tuple[Stage, ...] = (),
 ) -> Policy:
-    """The default policy that acts by size alone; what prices change is in tests/trigger/test_economy.py."""
+    """The default policy, with other stages if some are named."""
     made = tenfold(counter, summary=with_prompts(SummarySettings(models=models, on_failure=on_failure)))
-    return replace(made, stages=stages or made.stages, follows_prices=False)
+    return replace(made, stages=stages or made.stages)
 
 
 def open_session(

@@ -56,7 +56,8 @@ class AgentOptions(Struct, frozen=True):
     """What a user asks for when an agent is opened.
 
     With `model` "" the keys in the environment choose it. `session` is "last" or the beginning of an id; "" makes a new
-    one. With `window` None it is the model's own, and with `policy` "" the configured one.
+    one. With `window` None it is the model's own, and with `policy` "" the configured one. `sizes` are settings that
+    come before the configured ones: `compact_at`, `down_to`, `thrift`.
     """
 
     root: Path
@@ -66,6 +67,7 @@ class AgentOptions(Struct, frozen=True):
     policy: str = ""
     session: str = ""
     namespace: str = DEFAULT_NAMESPACE
+    sizes: Mapping[str, str | float] = {}
 
 
 def open_agent(
@@ -88,7 +90,9 @@ def open_agent(
     name, model = choose_model(options, row.info.model if row else "", report_problem)
     environ = {**os.environ, "TENFOLD_POLICY": options.policy} if options.policy else os.environ
     policy = _LivePolicy(
-        LivePolicy(choose_counter(name).counter, environ=environ, report=report), name, options.base_url
+        LivePolicy(choose_counter(name).counter, environ=environ, flags=options.sizes, report=report),
+        name,
+        options.base_url,
     )
     window = resolve_window(model, options.window) or policy().default_window
     if window is None:

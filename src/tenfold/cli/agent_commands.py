@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from tenfold.cli.console import format_id, print_note
+from tenfold.cli.size_options import CompactAtOption, DownToOption, ThriftOption, build_flags
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.cli.summary_models import BaseUrlOption
 from tenfold.errors import BadInput, UsageError
@@ -47,6 +48,9 @@ def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
     base_url: BaseUrlOption = "",
     window: WindowOption = None,
     policy: PolicyOption = "",
+    compact_at: CompactAtOption = "",
+    down_to: DownToOption = "",
+    thrift: ThriftOption = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
     session: SessionOption = "",
@@ -63,7 +67,8 @@ def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
     # isort: split
     from tenfold.agent.factory import AgentOptions  # noqa: PLC0415 - the same
 
-    options = AgentOptions(folder, model, base_url, window, policy, session, namespace)
+    sizes = build_flags(compact_at, down_to, thrift)
+    options = AgentOptions(folder, model, base_url, window, policy, session, namespace, sizes)
     with open_cli_store(store, create=not session) as place:
         app = run_chat(place, options)
         unsent = f"{len(app.queue)} queued inputs were not sent. " if app.queue else ""
@@ -84,6 +89,9 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
     base_url: BaseUrlOption = "",
     window: WindowOption = None,
     policy: PolicyOption = "",
+    compact_at: CompactAtOption = "",
+    down_to: DownToOption = "",
+    thrift: ThriftOption = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
     session: SessionOption = "",
@@ -105,7 +113,8 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
     from tenfold.agent import factory  # noqa: PLC0415 - an optional extra, and slow to load
     from tenfold.cli import headless_run  # noqa: PLC0415 - needs it too
 
-    options = factory.AgentOptions(folder, model, base_url, window, policy, session, namespace)
+    sizes = build_flags(compact_at, down_to, thrift)
+    options = factory.AgentOptions(folder, model, base_url, window, policy, session, namespace, sizes)
     lines = headless_run.JsonLines(
         frozenset(kind for kind, on in (("write", allow_writes), ("command", allow_commands)) if on)
     )

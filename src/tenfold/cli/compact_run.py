@@ -166,8 +166,6 @@ class CompactRun:
         rows = {row.info.id: row for row in store.list_sessions(namespace)}
         for id_ in ids:
             session = open_session(store, rows[id_], namespace=namespace, config=config, policy=policy, models=models)
-            # Prices decide in a conversation that is going on. Who names a window here asks whether it is full.
-            session.use_policy(msgspec.structs.replace(session.policy, follows_prices=False))
             if session.policy.restores_recorded:
                 _restore_compaction(session, rows[id_])
             yield rows[id_], session

@@ -44,7 +44,7 @@ from tenfold.evals.replay import Replays, replay_sessions
 from tenfold.evals.replay import build_tables as replay_tables
 from tenfold.evals.speed import FULL_ARCHIVE, LENGTHS, Measurement, build_tasks, collect_speed
 from tenfold.evals.speed_tables import build_tables as speed_tables
-from tenfold.llm.prices import DEFAULT_PRICE_LISTS, describe_price_source, find_rates, get_prices
+from tenfold.llm.prices import DEFAULT_PRICE_LISTS, describe_price_source, get_prices
 
 _DEFAULT_BUDGETS = ",".join(f"{b // 1000}k" for b in BUDGETS)
 
@@ -157,9 +157,7 @@ def run_replay(  # noqa: PLR0913 - a parameter for each option
     own_names, peer_methods = parse_methods(methods_)
     lists = [get_prices(name.strip()) for name in prices.split(",") if name.strip()]
     chosen = get_player_factories(
-        [*(get_replay_name(name) for name in own_names), *(peer.name for peer in peer_methods)],
-        peer_methods,
-        rates=find_rates(lists[0].model) if lists else None,
+        [*(get_replay_name(name) for name in own_names), *(peer.name for peer in peer_methods)], peer_methods
     )
     sizes = parse_sizes(windows)
     sessions = read_conversations(files, format)

@@ -21,6 +21,7 @@ from tenfold.cli.gateway_options import (
     build_settings,
     require_gateway,
 )
+from tenfold.cli.size_options import CompactAtOption, DownToOption, ThriftOption, build_flags
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.config.settings import load_settings
 from tenfold.errors import BadInput
@@ -43,6 +44,9 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     ] = None,
     window: GatewayWindowOption = None,
     policy: PolicyOption = "",
+    compact_at: CompactAtOption = "",
+    down_to: DownToOption = "",
+    thrift: ThriftOption = None,
     summary_model: SummaryModelOption = None,
     recall: GatewayRecallOption = None,
     shadow: ShadowOption = False,
@@ -66,7 +70,7 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
         from tenfold.gateway import dry_run as dry_runs  # noqa: PLC0415 - an optional extra, and slow to load
         from tenfold.gateway.application import Gateway  # noqa: PLC0415 - the same
         from tenfold.gateway.server import run_gateway  # noqa: PLC0415 - the same
-    config = load_settings()
+    config = load_settings(flags=build_flags(compact_at, down_to, thrift))
     settings = build_settings(
         config,
         upstream=upstream,

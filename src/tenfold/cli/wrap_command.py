@@ -28,6 +28,7 @@ from tenfold.cli.gateway_options import (
     build_settings,
     require_gateway,
 )
+from tenfold.cli.size_options import CompactAtOption, DownToOption, ThriftOption, build_flags
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.config.settings import load_settings
 from tenfold.errors import UsageError
@@ -58,6 +59,9 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
     upstream: UpstreamOption = None,
     window: GatewayWindowOption = None,
     policy: PolicyOption = "",
+    compact_at: CompactAtOption = "",
+    down_to: DownToOption = "",
+    thrift: ThriftOption = None,
     summary_model: SummaryModelOption = None,
     recall: GatewayRecallOption = None,
     shadow: ShadowOption = False,
@@ -81,7 +85,7 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
         raise UsageError(
             f"there is no program {command[0]!r} that can be run: give the command as you would type it in a shell"
         )
-    config = load_settings()
+    config = load_settings(flags=build_flags(compact_at, down_to, thrift))
     settings = build_settings(
         config,
         upstream=upstream,

@@ -42,8 +42,7 @@ class Policy(Struct, frozen=True):
 
     `checks` are the points at which the soft check is made. The hard one (view and output would exceed the window) is
     made before every call. With `auto` False neither is made, and only an explicit demand compacts. With `can_prepare`,
-    a model's summary is written ahead of time, in the warning zone. With `follows_prices`, a check acts earlier and
-    deeper where that is cheaper by the prices of the session's model (`tenfold.trigger.economy`). `writer` is how
+    a model's summary is written ahead of time, in the warning zone. `writer` is how
     summaries are written. With `max_entries`, a check also acts when more entries than that follow the newest summary.
     `in_memory_stages`, if any, are the stages for a plain list that belongs to no session. `budgets`, if any, are sizes
     that depend on the window and not on the target. With `restores_recorded`, a session file of pi or Claude Code is
@@ -70,7 +69,6 @@ class Policy(Struct, frozen=True):
     writer: Writer = SingleTextWriter()
     auto: bool = True
     can_prepare: bool = False
-    follows_prices: bool = False
     max_entries: int = 0
     in_memory_stages: tuple[Stage, ...] = ()
     budgets: Budgets | None = None

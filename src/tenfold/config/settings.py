@@ -5,6 +5,9 @@
     model = "anthropic:claude-haiku-4-5"
     fallbacks = ["openai:gpt-4o-mini"]
     auto = true
+    compact_at = "85%"                 # of what is free in the window, or tokens
+    down_to = "40%"
+    thrift = 0.0                       # up to 1: compact earlier and deeper, to pay less
 
     [tenfold.presets.tail]             # a preset's own settings
     reserve_tokens = 8192
@@ -15,9 +18,9 @@
 
 The table `[compaction]` of the design behind `tiers` is read as well, see `CompactionTable`.
 
-`TENFOLD_POLICY`, `TENFOLD_MODEL`, `TENFOLD_FALLBACKS` (separated by commas), `TENFOLD_AUTO`, `TENFOLD_FOCUS`,
-`TENFOLD_NAMESPACE` and `TENFOLD_REDACT_AT_REST` override the file. A preset's own settings are the keywords of its
-function in `policies`. An unknown key or name is an error.
+`TENFOLD_POLICY`, `TENFOLD_MODEL`, `TENFOLD_FALLBACKS` (separated by commas), `TENFOLD_AUTO`, `TENFOLD_COMPACT_AT`,
+`TENFOLD_DOWN_TO`, `TENFOLD_THRIFT`, `TENFOLD_FOCUS`, `TENFOLD_NAMESPACE` and `TENFOLD_REDACT_AT_REST` override the
+file. A preset's own settings are the keywords of its function in `policies`. An unknown key or name is an error.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
@@ -47,10 +51,14 @@ from tenfold.store.archive import Archive
 from tenfold.store.base import DEFAULT_NAMESPACE
 from tenfold.summarize.prompt_files import with_prompts
 from tenfold.trigger.limits import Trigger
+from tenfold.trigger.sizes import NamedSizes, SizedTrigger, parse_size
 
 TomlValue = Any
 """A value in TOML. Each is checked against the type of its setting."""
-ENVIRONMENT_KEYS = ("policy", "model", "fallbacks", "auto", "focus", "namespace", "redact_at_rest")
+ENVIRONMENT_KEYS = (
+    *("policy", "model", "fallbacks", "auto", "compact_at", "down_to", "thrift", "focus", "namespace"),
+    "redact_at_rest",
+)
 CONFIG_VARIABLE = "TENFOLD_CONFIG"
 """The environment variable that names the settings file. Without it, `tenfold.toml` in the working folder is read."""
 
@@ -59,8 +67,10 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings that every policy has.
 
     `stages` run before the policy's own; see `plugins` for their names. `model` and `fallbacks` write the summaries. If
-    they are empty, code writes them; "auto" chooses by the agent's model. `focus` is what summaries
-    emphasize. `archive` receives every batch of a policy that makes batches; if it is empty, only the store keeps them.
+    they are empty, code writes them; "auto" chooses by the agent's model. With `auto` False only a request compacts.
+    `compact_at` and `down_to` are sizes in place of the policy's, in tokens or as shares of what is free in the window;
+    `thrift` (0 to 1) compacts earlier and deeper, to pay less. `focus` is what summaries emphasize.
+    `archive` receives every batch of a policy that makes batches; if it is empty, only the store keeps them.
     `extensions` are a user's hooks and listeners. `namespace` is the tenant whose sessions the command works on. With
     `redact_at_rest` the store of the command keeps no secrets: see `SqliteStore`.
     """
@@ -69,6 +79,9 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     model: str = ""
     fallbacks: tuple[str, ...] = ()
     auto: bool = True
+    compact_at: int | float | str | None = None
+    down_to: int | float | str | None = None
+    thrift: float = 0.0
     focus: str = ""
     stages: tuple[str, ...] = ()
     trigger: str = ""
@@ -82,6 +95,15 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     def models(self) -> tuple[str, ...]:
         """The models that write the summaries, in the order in which they are tried."""
         return tuple(m for m in (self.model, *self.fallbacks) if m)
+
+    @property
+    def sizes(self) -> NamedSizes:
+        """The sizes that are named in place of the policy's. Raises `UsageError` for what is no size."""
+        at, to = (
+            None if s is None else parse_size(n, s)
+            for n, s in (("compact_at", self.compact_at), ("down_to", self.down_to))
+        )
+        return NamedSizes(at, to, self.thrift)
 
 
 class CompactionTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,7 +126,8 @@ class Config(Struct, frozen=True):
 
     `common` is `[tenfold]`, overridden by the environment. `presets` are the tables under it. `where` names the source,
     and `model_table` the table that says which model writes, "" where that is a variable of the environment.
-    `gateway` is the table `[tenfold.gateway]`, which `tenfold.gateway` reads.
+    `gateway` is the table `[tenfold.gateway]`, which `tenfold.gateway` reads. `flags` are settings from a command line,
+    which come before everything else.
     """
 
     common: CommonSettings
@@ -112,6 +135,7 @@ class Config(Struct, frozen=True):
     where: str
     model_table: str = "[tenfold]"
     gateway: Mapping[str, TomlValue] = {}
+    flags: Mapping[str, TomlValue] = {}
 
     def build_policy(self, counter: Counter, name: str = "") -> Policy:
         """Builds the policy `name` (default: the configured one) with its settings.
@@ -138,7 +162,7 @@ class Config(Struct, frozen=True):
         own = {**self.presets.get(str(table.get("policy", policy_name)), {}), **table}
         own = {key: value for key, value in own.items() if key in _COMMON_KEYS and key != "policy"}
         return _convert_common(
-            {**_get_common_values(self.common), **own}, f"[tenfold.presets.{policy_name}] in {self.where}"
+            {**_get_common_values(self.common), **own, **self.flags}, f"[tenfold.presets.{policy_name}] in {self.where}"
         )
 
     def explain_model_setting(self, model: str, name: str = "") -> str:
@@ -162,9 +186,12 @@ class Config(Struct, frozen=True):
         return tuple(cast("Extension", load_plugin("extensions", one)) for one in self.get_common(name).extensions)
 
 
-def load_settings(path: str | Path | None = None, *, environ: Mapping[str, str] | None = None) -> Config:
+def load_settings(
+    path: str | Path | None = None, *, environ: Mapping[str, str] | None = None, flags: Mapping[str, TomlValue] = {}
+) -> Config:
     """Reads the settings file at `path` (default: `TENFOLD_CONFIG`, else ./tenfold.toml if it exists).
 
+    `flags` are common settings from a command line, which come before the environment and the whole file.
     Raises `BadInput` if a named file is missing or is not TOML, and `UsageError` for a wrong key or value.
     """
     environ = os.environ if environ is None else environ
@@ -186,7 +213,8 @@ def load_settings(path: str | Path | None = None, *, environ: Mapping[str, str] 
         if text is not None:
             table[key] = _parse_variable(key, text)
     model_table = "" if "TENFOLD_MODEL" in environ else model_table
-    config = Config(_convert_common(table, f"[tenfold] in {where}"), presets, where, model_table, gateway)
+    common = _convert_common({**table, **flags}, f"[tenfold] in {where}")
+    config = Config(common, presets, where, model_table, gateway, flags)
     for name, one in presets.items():
         _check_preset(name, one, config)
     _find_preset(str(presets.get(config.common.policy, {}).get("policy", config.common.policy)), presets)
@@ -197,9 +225,14 @@ DEFAULT_CONFIG = Config(CommonSettings(), {}, "no settings file")
 """The settings if there is neither a file nor a variable."""
 
 
-def build_policy(name: str, counter: Counter, *, models: Sequence[str] = ()) -> Policy:
-    """Builds a preset with its published settings and the models that write its summaries, without a file."""
-    common = CommonSettings(name, "".join(models[:1]), tuple(models[1:]))
+def build_policy(name: str, counter: Counter, *, models: Sequence[str] = (), **settings: TomlValue) -> Policy:
+    """Builds a preset with its published settings and the models that write its summaries, without a file.
+
+    `settings` are others of `CommonSettings`. Raises `UsageError` for a wrong one.
+
+        build_policy("tenfold", counter, compact_at="60%", down_to=40_000)
+    """
+    common = _convert_common({"model": "".join(models[:1]), "fallbacks": list(models[1:]), **settings}, "build_policy")
     return _apply_common(_find_preset(name, {})(counter), common)
 
 
@@ -216,14 +249,16 @@ class LivePolicy:
         path: str | Path | None = None,
         *,
         environ: Mapping[str, str] | None = None,
+        flags: Mapping[str, TomlValue] = {},
         report: Callable[[str], None] | None = None,
     ) -> None:
-        """Reads the file. Raises what `load_settings` raises."""
-        self._counter, self._environ, self._report = counter, environ, report
+        """Reads the file. `flags` come before it and the environment. Raises what `load_settings` raises."""
+        self._counter, self._report = counter, report
+        self._load = partial(load_settings, path, environ=environ, flags=flags)
         named = path or (os.environ if environ is None else environ).get(CONFIG_VARIABLE)
-        self._path, self._file = path, Path(named or "tenfold.toml")
+        self._file = Path(named or "tenfold.toml")
         self._last_stamp = self._read_stamp()
-        self._policy = load_settings(path, environ=environ).build_policy(counter)
+        self._policy = self._load().build_policy(counter)
 
     def __call__(self) -> Policy:
         """Returns the policy as the file describes it now."""
@@ -231,7 +266,7 @@ class LivePolicy:
         if stamp != self._last_stamp:
             self._last_stamp = stamp
             try:
-                self._policy = load_settings(self._path, environ=self._environ).build_policy(self._counter)
+                self._policy = self._load().build_policy(self._counter)
             except (UsageError, BadInput) as exc:
                 if self._report is not None:
                     self._report(f"the settings changed and cannot be used, the ones before stay in force: {exc}")
@@ -251,6 +286,8 @@ def _apply_common(policy: Policy, common: CommonSettings) -> Policy:
     stages = tuple(cast("Stage", load_plugin("stages", name)) for name in common.stages)
     trigger = cast("Trigger", load_plugin("triggers", common.trigger)) if common.trigger else policy.trigger
     focus = common.focus or policy.summary.instructions
+    if common.sizes != NamedSizes():
+        trigger = SizedTrigger(trigger, common.sizes)
     return replace(
         policy,
         summary=with_prompts(replace(policy.summary, models=models, instructions=focus)),
@@ -361,9 +398,11 @@ def _convert_common(table: Mapping[str, TomlValue], where: str) -> CommonSetting
         if key not in _COMMON_KEYS:
             raise UsageError(f"{where} has no setting {key!r}{suggest_nearest(key, [*_COMMON_KEYS, 'presets'])}")
     try:
-        return msgspec.convert(dict(table), CommonSettings)
-    except msgspec.ValidationError as exc:
+        common = msgspec.convert(dict(table), CommonSettings)
+        _ = common.sizes
+    except (msgspec.ValidationError, UsageError) as exc:
         raise UsageError(f"{where}: {exc}") from exc
+    return common
 
 
 def _get_common_values(common: CommonSettings) -> dict[str, TomlValue]:
@@ -376,6 +415,11 @@ def _parse_variable(key: str, text: str) -> TomlValue:
             if text.lower() not in ("0", "1", "true", "false", "yes", "no", "on", "off"):
                 raise UsageError(f"TENFOLD_{key.upper()} is {text!r}: say true or false")
             return text.lower() in ("1", "true", "yes", "on")
+        case "thrift":
+            try:
+                return float(text)
+            except ValueError as exc:
+                raise UsageError(f"TENFOLD_THRIFT is {text!r}: it is a number from 0 (off) to 1") from exc
         case "fallbacks":
             return [name.strip() for name in text.split(",") if name.strip()]
         case _:

@@ -15,7 +15,6 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tenfold.config.presets import POLICIES
 from tenfold.config.settings import build_policy
@@ -31,7 +30,6 @@ from tenfold.record.message import Message
 from tenfold.session import Session, SessionAddress
 from tenfold.store.ids import IDS
 from tenfold.store.sqlite import SqliteStore
-from tenfold.trigger.economy import Rates
 from tenfold.view.units import VisibleMessage
 from tenfold.wire import WIRES
 
@@ -147,17 +145,9 @@ class PolicyPlayer:
     It is checked before every request and learns each prompt's size.
     """
 
-    def __init__(
-        self,
-        recording: Recording,
-        window: int,
-        *,
-        policy: str,
-        model: StandInModel | None = None,
-        rates: Rates | None = None,
-    ) -> None:
-        """Creates the session. `model` writes the summaries, else code does. `rates` are what requests cost."""
-        self._recording, self._window, self._model, self._rates = recording, window, model, rates
+    def __init__(self, recording: Recording, window: int, *, policy: str, model: StandInModel | None = None) -> None:
+        """Creates the session. `model` writes the summaries, else code does."""
+        self._recording, self._window, self._model = recording, window, model
         place = SessionAddress(SqliteStore(":memory:"), IDS.generate())
         answerer = Answerer(model=model)
         self._keys: dict[tuple[int, int, int], bytes] = {}
@@ -167,7 +157,7 @@ class PolicyPlayer:
         """See `Player.before`."""
         session, track = self._session, self._recording
         session.append(*track.messages[new_indexes.start : new_indexes.stop])
-        check = replace(session.build_call(window=self._window, floor=track.prefix), rates=self._rates)
+        check = session.build_call(window=self._window, floor=track.prefix)
         spent = ModelCost()
         if session.is_check_due(check):
             spent = session.compact(check).spent
@@ -371,21 +361,16 @@ MANUAL_PLAYERS: Mapping[str, PlayerFactory] = {
 """The simple methods that everyone writes first, applied before each request."""
 
 
-def get_player_factories(
-    names: Sequence[str], others: Sequence[Method] = (), *, rates: Rates | None = None
-) -> dict[str, PlayerFactory]:
+def get_player_factories(names: Sequence[str], others: Sequence[Method] = ()) -> dict[str, PlayerFactory]:
     """Returns the factories of the players with these names, in order, each once. "all" stands for every player.
 
     A policy's name with `+model` has a stand-in model write its summaries. `others` are methods without a trigger of
-    their own, for instance peers. `rates` are the prices that a policy goes by which follows prices. Raises
-    `UsageError`, with the known names, for an unknown name.
+    their own, for instance peers. Raises `UsageError`, with the known names, for an unknown name.
     """
     known: dict[str, PlayerFactory] = dict(MANUAL_PLAYERS)
     for policy in ("tenfold", *(p for p in POLICIES if p != "tenfold")):
-        known[policy] = partial(PolicyPlayer, policy=policy, rates=rates)
-        known[policy + MODEL_SUFFIX] = partial(
-            PolicyPlayer, policy=policy, model=StandInModel(get_counter()), rates=rates
-        )
+        known[policy] = partial(PolicyPlayer, policy=policy)
+        known[policy + MODEL_SUFFIX] = partial(PolicyPlayer, policy=policy, model=StandInModel(get_counter()))
     for method in (*(BASELINES[name] for name in _BASELINE_NAMES), *others):
         known[method.name] = partial(MethodPlayer, method=method)
     chosen: dict[str, PlayerFactory] = {}

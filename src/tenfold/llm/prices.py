@@ -6,11 +6,9 @@ Some charge more for all tokens of a long request. The package is part of the ex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
 from importlib.metadata import version
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -23,13 +21,6 @@ if TYPE_CHECKING:
 
 DEFAULT_PRICE_LISTS = ("anthropic:claude-sonnet-4-5", "openai:gpt-5")
 """The price lists used when none is named: one with a surcharge for cache writes, and one without."""
-CACHE_LIFETIMES: Mapping[str, int] = MappingProxyType(
-    {
-        "anthropic": 5 * 60,  # docs, "Prompt caching": 5 minutes, refreshed each time the prefix is used
-        "openai": 60 * 60,  # docs, "Prompt caching": 5 to 10 minutes of inactivity, always removed within one hour
-    }
-)
-"""After how many idle seconds a provider has dropped a cached prefix for certain, by its name in genai-prices."""
 
 
 class Tier(Struct, frozen=True):
@@ -92,7 +83,7 @@ def find_rates(model: str) -> Rates | None:
         return None
     rate = prices.input[0].dollars
     cached, write, output = ((tiers or prices.input)[0].dollars for tiers in (prices.read, prices.write, prices.output))
-    return Rates(name, rate, cached, write, output, CACHE_LIFETIMES.get(found.provider.id))
+    return Rates(name, rate, cached, write, output)
 
 
 def _parse_prices(name: str, model_price: ModelPrice) -> Prices:

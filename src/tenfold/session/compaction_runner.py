@@ -15,7 +15,6 @@ from tenfold.engine.compact import Effects, compact, open_case, preview, take_re
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.engine.model_breaker import explain_pause
 from tenfold.engine.redo import RedoRequest, redo
-from tenfold.engine.spending import read_spending
 from tenfold.engine.tracing import trace_compaction
 from tenfold.errors import LostRace, UsageError
 from tenfold.events import CompactionStart, CompactionWarning, build_event, build_summary_failure
@@ -32,7 +31,6 @@ from tenfold.session.compaction_lock import CompactionLock
 from tenfold.session.conversation import Conversation
 from tenfold.session.start_notice import StartNotice
 from tenfold.store.archive import Archive, archive_result
-from tenfold.trigger.economy import MIN_CONTENT, adjust_limits
 from tenfold.trigger.limits import Decision, Limits, Need, check_window, parse_target
 from tenfold.view.fold import View
 
@@ -104,8 +102,8 @@ class CompactionRunner:
         reading, limits = self.take_reading_with_limits(call)
         return limits.get_need(reading.high if reading.source == "reported" else reading.tokens) == "hard"
 
-    def take_reading_with_limits(self, call: Call, *, added: int = 0, answers: int = 0) -> tuple[Reading, Limits]:
-        """Measures the view for a check. Returns the Reading, and the lowest limits once so much is added to it."""
+    def take_reading_with_limits(self, call: Call, *, answers: int = 0) -> tuple[Reading, Limits]:
+        """Measures the view for a check. Returns the Reading, by what `answers` to come will teach, and the limits."""
         assert call.window is not None
         taught = self._conversation.next_calibration if answers else self._conversation.calibration
         plain = self.build_call(window=call.window, floor=call.floor)
@@ -113,22 +111,7 @@ class CompactionRunner:
         key = (policy.trigger, call.window, call.output_reserve, reading.floor)
         if self._limits is None or self._limits[0] != key:
             self._limits = key, policy.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
-        return reading, self._adjust_to_prices(self._limits[1], reading, call, added, answers)
-
-    def _adjust_to_prices(self, limits: Limits, reading: Reading, call: Call, added: int, answers: int) -> Limits:
-        """Lowers the limits where that is cheaper. Costs O(messages in view), once the view has grown enough."""
-        policy, conversation = self.policy, self._conversation
-        if not policy.follows_prices or call.rates is None or call.window is None or reading.source == "unknown":
-            return limits
-        most = reading.tokens + int(reading.slope * added)
-        with conversation.lock:
-            view, measures = conversation.view, conversation.get_measures()
-            if most - reading.floor < MIN_CONTENT + policy.get_minimum_growth(call.window):
-                return limits
-            spending = read_spending(view, measures, reading, now=conversation.stamps.now(), later=(most,) * answers)
-        models = policy.summary.models if self.answerer.model is not None else ()
-        writer = (find_rates(models[0]) or call.rates) if models else None
-        return adjust_limits(limits, reading.tokens, reading.floor, spending, call.rates, writer)
+        return reading, self._limits[1]
 
     def _with_limits(self, call: Call) -> Call:
         """Returns an automatic check with the limits of its window; any other call as it is."""

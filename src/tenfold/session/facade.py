@@ -245,7 +245,7 @@ class Session(Conversation):
         media = count_media(new, get_media_model(self.policy.counter))
         added = sum(map(len, raws)) + parts * MESSAGE_OVERHEAD + media.tokens
         answers = sum(message.role == "assistant" for message in new)
-        reading, limits = self.compactor.take_reading_with_limits(complete, added=added, answers=answers)
+        reading, limits = self.compactor.take_reading_with_limits(complete, answers=answers)
         return limits.get_need(reading.tokens + int(reading.slope * added))
 
     def sync_and_check(

@@ -105,7 +105,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     items = [to_json_bytes(m) for m in messages]
     wire = _check_format(format) or detect_wire(items)
     chosen = policy if isinstance(policy, Policy) else build_policy(policy, choose_counter(model).counter)
-    chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages, follows_prices=False)
+    chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages)
     store = SqliteStore(":memory:")
     address = SessionAddress(store, IDS.generate())
     arguments = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()

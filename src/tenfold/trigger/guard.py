@@ -169,8 +169,6 @@ def _explain_action(reading: Reading, limits: Limits | None, demand: Demand, idl
         case "check" if limits is not None:
             if idle.need == "hard":
                 return f"{size} are above the hard limit of {limits.hard:,}: {aim}"
-            if limits.reason:
-                return f"{size}, {limits.reason}: {aim}"
             return f"{size} are {'at or ' if limits.inclusive else ''}above the trigger of {limits.soft:,}: {aim}"
         case "check" | "manual":
             return f"{size}, asked for: {aim}"

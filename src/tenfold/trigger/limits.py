@@ -27,8 +27,7 @@ class Limits(Struct, frozen=True):
     `warning` <= `soft` <= `hard` <= `ceiling`, and `target` lies below `soft`. Above `hard`, view and answer exceed the
     window. Above `ceiling` (0: as `hard`) they do so even without what the policy itself keeps free for an answer. With
     `inclusive`, a view of exactly `soft` tokens triggers; without it, only a larger one does. `note` says what became
-    of an output reserve that could not be kept as it was given, "" if it was. `reason` says why the trigger was lowered
-    to the present size, "" if it was not.
+    of an output reserve that could not be kept as it was given, "" if it was.
     """
 
     soft: int
@@ -38,7 +37,6 @@ class Limits(Struct, frozen=True):
     inclusive: bool = True
     ceiling: int = 0
     note: str = ""
-    reason: str = ""
 
     def get_need(self, tokens: int) -> Need:
         """Returns how urgently a view of this size needs a compaction."""
@@ -99,7 +97,7 @@ class FillTrigger(Struct, frozen=True):
         """Triggers at the limit. The floor needs no allowance, because the target is a share of the whole."""
         parts = _divide_window(window, output_reserve, least_reserve=self.output_reserve)
         soft, target, warning = (
-            _take_share(share, parts.usable) for share in (self.act_share, self.target_share, self.warning_share)
+            take_share(share, parts.usable) for share in (self.act_share, self.target_share, self.warning_share)
         )
         return _clamp_limits(parts, soft=soft, target=target, warning=warning)
 
@@ -148,7 +146,7 @@ class HeadroomTrigger(Struct, frozen=True):
         system = floor if floor > 0 else min(self.system_prompt_tokens, window // 4)
         parts = _divide_window(window, output_reserve)
         soft = self._find_first_size(window, system) + max(0, floor)
-        return _clamp_limits(parts, soft=soft, target=_take_share(self.target_share, parts.usable))
+        return _clamp_limits(parts, soft=soft, target=take_share(self.target_share, parts.usable))
 
     def _is_exceeded(self, messages: int, window: int, system: int) -> bool:
         return self.compact_at - system / window - messages / window < self.least_headroom
@@ -192,7 +190,7 @@ def get_buffer(window: int) -> int:
 
     The jump at 200,000 (39,999 below, 20,000 from it on) is published.
     """
-    return LARGE_BUFFER if window >= LARGE_WINDOW else _take_share(0.20, window)
+    return LARGE_BUFFER if window >= LARGE_WINDOW else take_share(0.20, window)
 
 
 class CalibratedBufferTrigger(Struct, frozen=True):
@@ -217,12 +215,12 @@ class BudgetTrigger(Struct, frozen=True):
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
         """Triggers above the limit, not at it."""
         parts = _divide_window(window, output_reserve)
-        soft = _take_share(self.context_budget, window) - (window - parts.usable)
-        target = _take_share(self.target_share, parts.usable)
+        soft = take_share(self.context_budget, window) - (window - parts.usable)
+        target = take_share(self.target_share, parts.usable)
         return _clamp_limits(parts, soft=soft, target=target, inclusive=False)
 
 
-def _take_share(share: float, total: int) -> int:
+def take_share(share: float, total: int) -> int:
     """Returns a share in whole tokens: 0.7 of 184,000 is 128,800, whatever the binary fractions are."""
     return int(share * total + 1e-6)
 

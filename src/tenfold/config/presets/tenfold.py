@@ -28,5 +28,4 @@ def tenfold(counter: Counter, *, summary: SummarySettings | None = None) -> Poli
         summary=summary or SummarySettings(),
         shares=SHARES,
         can_prepare=True,
-        follows_prices=True,
     )
