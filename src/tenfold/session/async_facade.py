@@ -1,39 +1,40 @@
 """The class `AsyncSession`: a session for asyncio programs. No call blocks the event loop.
 
-Every method runs the method of `Session` in a thread. Only a compaction differs: it runs the engine by
-`drive.arun_engine`, so that it can be cancelled.
+Every method runs the method of `Session` with the same name and signature in a thread. Only what compacts differs: it
+runs the engine by `drive.arun_engine`, so that it can be cancelled.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from msgspec.structs import replace
 
+from tenfold.config.policy import Policy
 from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer, arun_engine
 from tenfold.engine.hook_calls import register_host_loop
 from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
 from tenfold.engine.tracing import trace_compaction
 from tenfold.events import CompactionSkip
-from tenfold.meter.reading import Reading
 from tenfold.plan.draft import RecallMode
 from tenfold.plan.pipeline import Plan
-from tenfold.recall.expand import ExpandedMessage
 from tenfold.record.ask import Answer, Outcome, SummaryAsk
-from tenfold.record.entry import Usage
 from tenfold.record.message import Message
+from tenfold.session.conversation import PolicyProvider
 from tenfold.session.facade import Session
+from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import HostList, HostRequest
-from tenfold.store.base import HIT_LIMIT, Hit
+from tenfold.store.archive import Archive
+from tenfold.store.base import SessionInfo
 from tenfold.text.redaction import redact
 from tenfold.trigger.limits import Decision
-from tenfold.view.fold import View
 from tenfold.wire import OriginCallback
 
 _LOG = logging.getLogger("tenfold")
@@ -88,8 +89,59 @@ async def _wait_until_done(future: Future[R]) -> None:
     await asyncio.wait([waiter])
 
 
+P = ParamSpec("P")
+
+
+def _forward_read(
+    method: Callable[Concatenate[Session, P], R],
+) -> Callable[Concatenate[AsyncSession, P], Coroutine[Any, Any, R]]:
+    """Returns a method of `Session` as a coroutine function that runs it in a thread."""
+
+    @wraps(method)
+    async def run(self: AsyncSession, /, *given: P.args, **options: P.kwargs) -> R:
+        return await asyncio.to_thread(method, self.session, *given, **options)
+
+    return run
+
+
+def _forward_write(
+    method: Callable[Concatenate[Session, P], R],
+) -> Callable[Concatenate[AsyncSession, P], Coroutine[Any, Any, R]]:
+    """Does the same for a method that changes something: it is done to its end even if the call is cancelled."""
+
+    @wraps(method)
+    async def run(self: AsyncSession, /, *given: P.args, **options: P.kwargs) -> R:
+        return await run_uninterrupted(lambda: method(self.session, *given, **options))
+
+    return run
+
+
+class _Held(Generic[T]):
+    """A property that the session holds, and gives at once."""
+
+    def __init__(self, read: Callable[[Session], T]) -> None:
+        self._read = read
+
+    def __get__(self, owner: AsyncSession, kind: type) -> T:
+        return self._read(owner.session)
+
+
+class _Awaited(Generic[T]):
+    """A property that is read from the log: `await session.instructions`."""
+
+    def __init__(self, read: Callable[[Session], T]) -> None:
+        self._read = read
+
+    def __get__(self, owner: AsyncSession, kind: type) -> Coroutine[Any, Any, T]:
+        return asyncio.to_thread(self._read, owner.session)
+
+
 class AsyncSession:
-    """A `Session` for asyncio. Pass `answer` if your model call is a coroutine: it then writes the summaries."""
+    """A `Session` for asyncio: the same names, with every method a coroutine function.
+
+    What `Session` holds is a property here too. What it reads from the log is awaited: `await session.instructions`.
+    Pass `answer` if your model call is a coroutine: it then writes the summaries.
+    """
 
     def __init__(self, session: Session, *, answer: Callable[[SummaryAsk], Awaitable[Answer]] | None = None) -> None:
         """Wraps an open session. Both may be used side by side."""
@@ -97,39 +149,110 @@ class AsyncSession:
         self._running_task: asyncio.Task[Outcome] | None = None
         self._answer = answer
 
+    @classmethod
+    async def create(  # noqa: PLR0913 - those of `Session.create`, and the coroutine
+        cls,
+        address: SessionAddress,
+        policy: Policy | PolicyProvider | str,
+        *,
+        model: str = "",
+        answerer: Answerer | None = None,
+        info: SessionInfo | None = None,
+        archive: Archive | None = None,
+        stamps: Stamps | None = None,
+        answer: Callable[[SummaryAsk], Awaitable[Answer]] | None = None,
+    ) -> Self:
+        """See `Session.create`. `answer` is as for the constructor."""
+
+        def create() -> Session:
+            return Session.create(
+                address, policy, model=model, answerer=answerer, info=info, archive=archive, stamps=stamps
+            )
+
+        return cls(await run_uninterrupted(create), answer=answer)
+
+    policy = _Held(lambda session: session.policy)
+    answerer = _Held(lambda session: session.answerer)
+    archive = _Held(lambda session: session.archive)
+    outcome = _Held(lambda session: session.outcome)
+    view = _Held(lambda session: session.view)
+    leaf = _Held(lambda session: session.leaf)
+    calibration = _Held(lambda session: session.calibration)
+    pending_usage = _Held(lambda session: session.pending_usage)
+    sent_overhead = _Held(lambda session: session.sent_overhead)
+    instructions = _Awaited(lambda session: session.instructions)
+    next_calibration = _Awaited(lambda session: session.next_calibration)
+
+    take_reading = _forward_read(Session.take_reading)
+    get_provider_tokens = _forward_read(Session.get_provider_tokens)
+    get_message_sizes = _forward_read(Session.get_message_sizes)
+    get_measures = _forward_read(Session.get_measures)
+    freeze_measures = _forward_read(Session.freeze_measures)
+    count_uncompacted = _forward_read(Session.count_uncompacted)
+    count_messages = _forward_read(Session.count_messages)
+    search = _forward_read(Session.search)
+    expand = _forward_read(Session.expand)
+    match = _forward_read(Session.match)
+    read_entries = _forward_read(Session.read_entries)
+    render_must_keep = _forward_read(Session.render_must_keep)
+    find_violations = _forward_read(Session.find_violations)
+    find_newest_block_id = _forward_read(Session.find_newest_block_id)
+    can_append_block = _forward_read(Session.can_append_block)
+    is_own_summary = _forward_read(Session.is_own_summary)
+    is_check_due = _forward_read(Session.is_check_due)
+    get_policy = _forward_read(Session.get_policy)
+    build_call = _forward_read(Session.build_call)
+    encode_next = _forward_write(Session.encode_next)
+    get_messages_to_send = _forward_write(Session.get_messages_to_send)
+    build_request = _forward_write(Session.build_request)
+    sync = _forward_write(Session.sync)
+    sync_request = _forward_write(Session.sync_request)
+    sync_and_check = _forward_write(Session.sync_and_check)
+    append = _forward_write(Session.append)
+    append_custom = _forward_write(Session.append_custom)
+    append_result = _forward_write(Session.append_result)
+    write = _forward_write(Session.write)
+    after_model = _forward_write(Session.after_model)
+    record_usage = _forward_write(Session.record_usage)
+    refresh = _forward_write(Session.refresh)
+    move_to = _forward_write(Session.move_to)
+    undo = _forward_write(Session.undo)
+    pin = _forward_write(Session.pin)
+    add_rule = _forward_write(Session.add_rule)
+    drop_rule = _forward_write(Session.drop_rule)
+    use_policy = _forward_write(Session.use_policy)
+    use_model = _forward_write(Session.use_model)
+    use_answerer = _forward_write(Session.use_answerer)
+    use_calibration = _forward_write(Session.use_calibration)
+
     @property
     def _answerer(self) -> Answerer:
         """The session's answerer, with this wrapper's model call if it has one. To be read on the event loop."""
         answerer = self.session.answerer
         return answerer if self._answer is None else replace(answerer, model=LoopModel(self._answer))
 
-    @property
-    def view(self) -> View:
-        """What the model sees now."""
-        return self.session.view
-
-    async def append(
-        self, *messages: Message, usage: Usage | None = None, run: str = "", origin: OriginCallback | None = None
-    ) -> list[str]:
-        """See `Session.append`. The messages are appended even if the call is cancelled."""
-        return await run_uninterrupted(lambda: self.session.append(*messages, usage=usage, run=run, origin=origin))
-
-    async def sync(self, messages: Sequence[Message], *, run: str = "") -> View:
-        """See `Session.sync`."""
-        return await asyncio.to_thread(self.session.sync, messages, run=run)
-
-    async def take_reading(self, *, window: int | None = None, floor: int = 0) -> Reading:
-        """See `Session.take_reading`."""
-        return await asyncio.to_thread(self.session.take_reading, window=window, floor=floor)
-
     async def compact(
         self, call: Call | None = None, *, to: int | str | None = None, window: int | None = None
     ) -> Outcome:
         """See `Session.compact`. Cancelling it leaves no Block."""
         session = self.session
-        call = session.compactor.validate_call(call or session.build_call(to=to, window=window))
+        given = call
+
+        def build() -> Call:
+            return session.compactor.validate_call(given or session.build_call(to=to, window=window))
+
+        call = await asyncio.to_thread(build)
         async with session.compactor.lock:
             return await self._run_abortable(call)
+
+    async def preview(
+        self, call: Call | None = None, *, to: int | str | None = None, window: int | None = None
+    ) -> tuple[Decision, Plan | None]:
+        """See `Session.preview`."""
+        session, answerer = self.session, self._answerer
+        return await asyncio.to_thread(
+            lambda: session.compactor.preview(call or session.build_call(to=to, window=window), answerer)
+        )
 
     def abort(self) -> None:
         """Stops the running compaction, if any. Nothing is appended, and its callers get the Outcome `cancelled`."""
@@ -144,13 +267,17 @@ class AsyncSession:
             caller = asyncio.current_task()
             if not task.cancelled() or caller is None or caller.cancelling():
                 raise
-            return self._build_cancelled_outcome()
+            return await asyncio.to_thread(self._build_cancelled_outcome)
         finally:
             self._running_task = None
 
     def _build_cancelled_outcome(self) -> Outcome:
         tokens = self.session.take_reading().tokens
         return Outcome("cancelled", "it was aborted", tokens, tokens, 0)
+
+    def _build_cancellation(self) -> CompactionSkip:
+        session = self.session
+        return CompactionSkip(session.address.session, self._build_cancelled_outcome(), session.stamps.now())
 
     async def _run_compaction(self, call: Call, *, is_request: bool) -> Outcome:
         register_host_loop()
@@ -173,14 +300,15 @@ class AsyncSession:
 
     async def _run_engine(self, call: Call) -> Outcome:
         session, compactor, answerer = self.session, self.session.compactor, self._answerer
-        with trace_compaction(session.address.session, session.policy.name) as record:
+        policy = await asyncio.to_thread(lambda: session.policy.name)
+        with trace_compaction(session.address.session, policy) as record:
             effects, view = await asyncio.to_thread(compactor.get_effects, call, answerer)
             notice = compactor.build_start_notice(answerer, run=call.run)
             try:
                 result = await arun_engine(effects, notice.answerer)
             except asyncio.CancelledError:
-                skip = CompactionSkip(session.address.session, self._build_cancelled_outcome(), session.stamps.now())
-                await run_uninterrupted(lambda: notice.cancel(skip))  # listeners must not hold the event loop
+                # listeners must not hold the event loop
+                await run_uninterrupted(lambda: notice.cancel(self._build_cancellation()))
                 raise
             outcome = await self._run_append(lambda: compactor.apply_result(result, view, call))
             record(outcome)
@@ -223,11 +351,11 @@ class AsyncSession:
             return host_request, host_list, None, session.build_request(request, host_request, host_list)
 
         async with session.compactor.lock:
-            host_request, host_list, call, built = await asyncio.to_thread(begin)
+            host_request, host_list, call, built = await run_uninterrupted(begin)
             if built is not None:
                 return built
             await self._run_check(call)
-            return await asyncio.to_thread(session.build_request, request, host_request, host_list)
+            return await self.build_request(request, host_request, host_list)
 
     async def sync_and_compact(
         self, messages: Sequence[Message], call: Call, *, has_run_end_check: bool = False
@@ -239,52 +367,13 @@ class AsyncSession:
         """
         session = self.session
         async with session.compactor.lock:
-            host_list, check = await asyncio.to_thread(
-                lambda: session.sync_and_check(list(messages), call, has_run_end_check=has_run_end_check)
-            )
+            host_list, check = await self.sync_and_check(list(messages), call, has_run_end_check=has_run_end_check)
             await self._run_check(check)
-            return await asyncio.to_thread(session.get_messages_to_send, host_list)
+            return await self.get_messages_to_send(host_list)
 
     async def _run_check(self, call: Call | None) -> None:
         if call is not None:
             compactor = self.session.compactor
             compactor.keep_outcome(await self._run_abortable(call, is_request=True))
-            await asyncio.to_thread(compactor.prepare_ahead, call, self._answerer)
-
-    async def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
-        """See `Session.after_model`."""
-        self.session.after_model(report)
-
-    async def undo(self) -> str:
-        """See `Session.undo`."""
-        return await asyncio.to_thread(self.session.undo)
-
-    async def refresh(self) -> View:
-        """See `Session.refresh`."""
-        return await asyncio.to_thread(self.session.refresh)
-
-    async def preview(self, *, to: int | str | None = None, window: int | None = None) -> tuple[Decision, Plan | None]:
-        """See `Session.preview`."""
-        session, answerer = self.session, self._answerer
-        call = session.build_call(to=to, window=window)
-        return await asyncio.to_thread(session.compactor.preview, call, answerer)
-
-    async def pin(self, entry: str, *, on: bool = True) -> str:
-        """See `Session.pin`."""
-        return await asyncio.to_thread(self.session.pin, entry, on=on)
-
-    async def add_rule(self, text: str) -> None:
-        """See `Session.add_rule`."""
-        await asyncio.to_thread(self.session.add_rule, text)
-
-    async def drop_rule(self, text: str) -> None:
-        """See `Session.drop_rule`."""
-        await asyncio.to_thread(self.session.drop_rule, text)
-
-    async def search(self, words: str, *, limit: int = HIT_LIMIT) -> list[Hit]:
-        """See `Session.search`."""
-        return await asyncio.to_thread(self.session.search, words, limit=limit)
-
-    async def expand(self, id: str, *, deep: bool = False, around: int = 0) -> list[ExpandedMessage]:
-        """See `Session.expand`."""
-        return await asyncio.to_thread(self.session.expand, id, deep=deep, around=around)
+            answerer = self._answerer
+            await run_uninterrupted(lambda: compactor.prepare_ahead(call, answerer))

@@ -1,0 +1,210 @@
+"""`AsyncSession` has every name of `Session`, with the same signatures, and nothing of it holds the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenfold.errors import UsageError
+from tenfold.record.block import Block
+from tenfold.record.entry import CustomEntry, Usage
+from tenfold.record.message import NativeBytes, get_text
+from tenfold.session import AsyncSession, Session, SessionAddress
+from tenfold.store.sqlite import SqliteStore
+from tests.engine.making import build_policy, get_blocks, make_reply, make_user_message, make_work, open_session
+
+MODEL = "gpt-4o"
+TURNS = 20
+PATIENCE = 5.0
+"""Seconds after which a lock is given back though the loop has not turned: the test then fails and does not hang."""
+
+
+def list_names(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_every_name_of_a_session_is_there() -> None:
+    assert list_names(Session) - list_names(AsyncSession) == set()
+
+
+@pytest.mark.parametrize("name", sorted(name for name in list_names(Session) if name != "create"))
+def test_a_method_takes_what_the_session_takes(name: str) -> None:
+    mine, other = inspect.getattr_static(Session, name), inspect.getattr_static(AsyncSession, name)
+    if not inspect.isfunction(mine):
+        assert isinstance(mine, property)
+        assert not inspect.isfunction(other)
+        return
+    assert inspect.signature(other) == inspect.signature(mine)
+    assert inspect.iscoroutinefunction(other)
+
+
+def test_it_is_made_with_what_a_session_is_made_with() -> None:
+    mine, other = inspect.signature(Session.create).parameters, inspect.signature(AsyncSession.create).parameters
+    assert {name: each for name, each in other.items() if name != "answer"} == dict(mine)
+
+
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "add_rule": ("Be brief.",),
+    "after_model": ({"usage": {"prompt_tokens": 40, "completion_tokens": 2}},),
+    "append": (make_user_message("on"),),
+    "append_custom": ("note", b"{}"),
+    "append_result": (CustomEntry("x", None, "", None, "note", NativeBytes("json", b"{}")),),
+    "before_model": ({"model": MODEL, "messages": [{"role": "user", "content": "go"}]},),
+    "drop_rule": ("Keep it.",),
+    "expand": ("1",),
+    "find_violations": ("anthropic",),
+    "match": ([make_user_message("go")],),
+    "read_entries": ([0],),
+    "record_usage": (Usage(40),),
+    "render_must_keep": (200,),
+    "search": ("go",),
+    "sync": ([make_user_message("go"), make_reply("yes")],),
+    "pin": ("",),
+}
+PLAIN = (
+    "compact", "count_uncompacted", "find_newest_block_id", "get_measures", "get_message_sizes", "preview", "redo",
+    "refresh", "take_reading", "undo", "instructions", "next_calibration",
+)  # fmt: skip
+"""What is called without arguments. The rest needs what only a caller inside of Tenfold has."""
+
+
+@contextmanager
+def hold_until(is_released: threading.Event, lock: AbstractContextManager[object]) -> Iterator[None]:
+    """Holds a lock on another thread until the event is set."""
+    is_held = threading.Event()
+
+    def hold() -> None:
+        with lock:
+            is_held.set()
+            is_released.wait(PATIENCE)
+            is_released.set()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    is_held.wait()
+    try:
+        yield
+    finally:
+        is_released.set()
+        thread.join()
+
+
+async def count_turns(work: Callable[[], Awaitable[object]], is_released: threading.Event) -> int:
+    """Starts work on the loop, lets the loop turn a number of times, and releases what the work waits for only then."""
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+            turns += not is_released.is_set()
+        is_released.set()
+
+    async def run() -> None:
+        try:
+            await work()
+        except (UsageError, LookupError):
+            pass
+        except Exception as exc:
+            if type(exc).__module__.startswith("tenfold"):
+                return
+            raise
+
+    turning = asyncio.ensure_future(turn())
+    await run()
+    await turning
+    return turns
+
+
+@pytest.mark.parametrize("name", sorted([*ARGUMENTS, *PLAIN]))
+def test_nothing_waits_on_the_loop_for_the_lock_of_the_session(name: str) -> None:
+    session = open_session(make_work(4), model=MODEL)
+    is_released = threading.Event()
+
+    async def run() -> int:
+        wrapped = AsyncSession(session)
+
+        async def work() -> object:
+            found = getattr(wrapped, name)
+            return await (found(*ARGUMENTS.get(name, ())) if callable(found) else found)
+
+        with hold_until(is_released, session.lock):
+            return await count_turns(work, is_released)
+
+    assert asyncio.run(run()) == TURNS
+
+
+def test_nothing_waits_on_the_loop_for_a_store_that_somebody_writes(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    store = SqliteStore(path)
+    is_released = threading.Event()
+
+    @contextmanager
+    def write() -> Iterator[None]:
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            db.execute("BEGIN IMMEDIATE")
+            yield
+
+    async def run() -> int:
+        async def work() -> None:
+            session = await AsyncSession.create(SessionAddress(store, "s"), build_policy(), model=MODEL)
+            assert session.outcome is None
+            await session.append(make_user_message("go"))
+
+        with hold_until(is_released, write()):
+            return await count_turns(work, is_released)
+
+    with closing(store):
+        assert asyncio.run(run()) == TURNS
+        assert store.open("default", "s").length == 1
+
+
+def test_properties_are_those_of_the_session_and_what_reads_the_log_is_awaited() -> None:
+    session = open_session(make_work(12), model=MODEL)
+
+    async def run() -> None:
+        wrapped = AsyncSession(session)
+        assert (await wrapped.compact(to=900)).status == "compacted"
+        for name in ("view", "leaf", "calibration", "outcome", "policy", "answerer", "archive", "pending_usage"):
+            assert getattr(wrapped, name) is getattr(session, name), name
+        assert (await wrapped.instructions) == session.instructions
+        assert await wrapped.find_newest_block_id() == get_blocks(session)[0].id
+        block = session.view.find_newest_block()
+        assert isinstance(block, Block)
+        assert await wrapped.get_provider_tokens(block) == session.get_provider_tokens(block)
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_request_is_over_before_the_next_one_begins() -> None:
+    """Its thread cannot be stopped, and must not go back behind a newer list that was synced meanwhile."""
+    session = open_session(model=MODEL)
+    listed = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "yes"}]
+    newer = [*listed, {"role": "user", "content": "on"}]
+    is_released = threading.Event()
+
+    async def run() -> None:
+        wrapped = AsyncSession(session)
+        with hold_until(is_released, session.lock):
+            first = asyncio.ensure_future(wrapped.before_model({"model": MODEL, "messages": listed}, window=9_000))
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            first.cancel()
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            assert session.compactor.lock.is_held, "the first one is still at work"
+            is_released.set()
+        await wrapped.before_model({"model": MODEL, "messages": newer}, window=9_000)
+        with pytest.raises(asyncio.CancelledError):
+            await first
+
+    asyncio.run(run())
+    assert [get_text(message) for message in session.view.get_messages()] == ["go", "yes", "on"]
