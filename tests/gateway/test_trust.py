@@ -15,12 +15,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tenfold.errors import UsageError
+from tenfold.errors import BadInput, UsageError
 from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.upstreams import Upstreams
 from tests.gateway.conversations import PATHS, Talk, post
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
 
 BODY = b'{"model":"gpt-4o","messages":[{"role":"user","content":"hello"}]}'
+TWO = BODY.replace(b"}]", b'},{"role":"assistant","content":"hi"},{"role":"user","content":"on"}]')
 KEY = "key-only-for-this-gateway"
 
 
@@ -46,7 +48,7 @@ def build_raw(
     lines = (
         f"{method} {target} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(body)}\r\n{more}connection: close\r\n\r\n"
     )
-    return lines.encode() + body
+    return lines.encode("utf-8") + body
 
 
 def test_a_body_that_is_too_large_is_refused_and_costs_no_memory() -> None:
@@ -187,34 +189,91 @@ def test_another_name_for_this_machine_is_refused() -> None:
             assert answer.startswith(b"HTTP/1.1 200"), (host, answer)
 
 
-@pytest.mark.costly(3)
-@pytest.mark.parametrize(
-    "target",
-    [
-        "http://{other}/v1/chat/completions",
-        "http://{other}/latest/meta-data",
-        "//{other}/v1/chat/completions",
-        "//{other}/latest",
-        "/v1/chat/completions?url=http://{other}/",
-        "/http://{other}/v1/chat/completions",
-        "/@{other}/x",
+TARGETS = (
+    *("http://{other}/v1/chat/completions", "http://{other}/latest/meta-data", "HTTPS://{other}/", "{other}", "*"),
+    *("//{other}/v1/chat/completions", "//{other}/latest", "///{other}/x", "/http://{other}/v1/chat/completions"),
+    *("/\\{other}/x", "\\\\{other}\\x", "/%5c{other}/x", "%5c%5c{other}/x", "/%2f{other}/x", "%2f%2f{other}/v1/x"),
+    *(
         "@{other}/v1/x",
+        "%2f@{other}/x",
+        "%2F%40{other}/x",
+        "/@{other}/x",
         "/v1@{other}/x",
         "/.{other}/v1",
-        "/\\{other}/x",
-        "/v1/..%2f..%2f//{other}/",
-    ],
+        ".{other}/x",
+    ),
+    *("%2f:80/x", "%2f.evil.invalid/x", ":1/x", "%3a1/x", "0/x", "%2f", "%2f/v1/messages", "x", "?x=1", "#@{other}/x"),
+    *("/v1/chat/completions?url=http://{other}/", "?@{other}/x", ";@{other}/x", "/;@{other}/v1/x", "/v1/x#@{other}/"),
+    *("/v1/..%2f..%2f//{other}/", "/../../{other}/x", "..%2f..%2f@{other}/x", "/v1/%2e%2e/%2e%2e//{other}/"),
+    *(
+        "/v1/a%00b",
+        "/v1/\x00b",
+        "%00@{other}/x",
+        "/%",
+        "/%zz@{other}/",
+        "/v1/caf\xe9",
+        "/v1/\u20ac",
+        "@\uff0f{other}/x",
+    ),
+    *(
+        "/" + "a" * 60_000,
+        "/v1/" + "../" * 9_000,
+        "/v1/x?" + "b" * 30_000,
+        "[::1]/x",
+        "/[::1]:80/x",
+        "/v1/x\t@{other}/",
+    ),
+    *(
+        "/v1beta/models/@{other}%2f..:generateContent",
+        "/v1/models/{other}:generateContent?key=@{other}",
+        "/{{model}}/v1",
+    ),
 )
+"""What may stand between the method and the version in the first line of a request."""
+
+
 @pytest.mark.parametrize("suffix", ["", "/v1", "/base"])
-def test_a_request_reaches_its_upstream_and_nothing_else(target: str, suffix: str) -> None:
-    with RawUpstream() as upstream, RawUpstream() as other, serve_gateway(f"{upstream.url}{suffix}") as gateway:
-        name = other.url.removeprefix("http://")
-        for method in ("POST", "GET"):
-            send_raw(gateway.url, build_raw(target.format(other=name), method=method))
+def test_a_request_reaches_its_upstream_and_nothing_else(suffix: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The address comes from the settings. What is no path is refused in words, never by a traceback."""
+    with (
+        caplog.at_level("INFO"),
+        RawUpstream() as upstream,
+        RawUpstream() as other,
+        serve_gateway(f"{upstream.url}{suffix}") as gateway,
+    ):
+        name, own = (each.url.removeprefix("http://") for each in (other, upstream))
+        for target in TARGETS:
+            for method, body in (("POST", TWO), ("GET", b"")):
+                answer = send_raw(gateway.url, build_raw(target.format(other=name), method=method, body=body), quiet=30)
+                is_path = target.startswith("/") and all("!" <= c <= "~" for c in target)
+                status = int(answer.split(b" ", 2)[1])
+                assert status == 200 if is_path and len(target) < 50_000 else status in (200, 400, 431), target
+                assert is_path or status == 400, target
         send_raw(gateway.url, build_raw("/v1/x", more=f"x-forwarded-host: {name}\r\nforwarded: host={name}\r\n"))
         assert other.requests == []
+        assert len(upstream.requests) > len(TARGETS) / 2
         for got in upstream.requests:
-            assert got.get_header("host") == upstream.url.removeprefix("http://")
+            assert got.get_header("host") == own
+            assert got.path.startswith(suffix.encode() if got.path.startswith(b"/base") else b"/")
+    assert [r for r in caplog.records if r.exc_info] == []
+
+
+def test_what_is_no_path_is_not_joined_with_an_address() -> None:
+    """Whatever server runs the application: in `http://host` + `@evil/x` the host would be `evil`."""
+    for path in ("@evil/x", "%2f@evil/x", ":80/x", ".evil/x", "", "http://evil/x", "\\\\evil/x"):
+        for upstream in ("http://host", "http://host/", "http://host/v1"):
+            with pytest.raises(BadInput, match="begins with /"):
+                Upstreams(everything=upstream).build_url("openai-chat", path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://", "https:///v1", "ftp://host/v1", "host:80", "http://host/v1?a=1", "http://host/v1#a", "http://ho st/",
+     "http://host:99999/v1", "http://[::1/v1", "http://host/v1\r\nx: 1", "http://h\\@evil/v1"],
+)  # fmt: skip
+def test_an_upstream_is_an_address_without_more(url: str) -> None:
+    with pytest.raises(UsageError, match="no address"):
+        GatewaySettings(upstream=url)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -52,7 +52,7 @@ class GatewayRoutes:
 
         A gateway's own address is returned as it is. Raises `UsageError` if `url` is no address.
         """
-        Upstreams(everything=url)
+        Upstreams(everything=url.partition("?")[0])
         if any(url.startswith(served.url) for served in self._gateways.values()):
             return url
         parts = urlsplit(url)

@@ -96,6 +96,8 @@ class Relay:
             await self._refuse(send, record, 413, text)
         except BodyTooSlow:
             await self._refuse(send, record, 408, f"no byte of the body came for {self._settings.timeout:g} seconds")
+        except BadInput as exc:
+            await self._refuse(send, record, 400, str(exc))
         except ClientGone:
             record.note = "the client closed the connection"
             self._log.add(record)
@@ -242,11 +244,12 @@ class Relay:
         headers = [(n, v) for n, v in incoming.raw_headers if n.decode("latin-1").lower() not in left_out]
         if is_call:  # the usage is read while it passes
             headers.append((b"accept-encoding", b"identity"))
-        extensions: dict[str, Any] = {"timeout": self._client.timeout.as_dict()}
-        if url.isascii():  # what the client wrote, which httpx would write its own way
-            extensions["target"] = b"/" + url.encode().split(b"/", 3)[3]
+        scheme, _, host, target = url.split("/", 3)  # what the client wrote, which httpx would write its own way
+        extensions = {"timeout": self._client.timeout.as_dict(), "target": f"/{target}".encode("latin-1")}
         # Not by the client, which adds headers of its own.
-        request = httpx.Request(incoming.method, url, headers=headers, content=body, extensions=extensions)
+        request = httpx.Request(
+            incoming.method, f"{scheme}//{host}", headers=headers, content=body, extensions=extensions
+        )
         try:
             return await _run_for_client(self._client.send(request, stream=True), receive)
         except httpx.HTTPError as exc:

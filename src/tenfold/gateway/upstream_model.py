@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -131,9 +132,8 @@ class UpstreamModel:
         model = qualified.partition(":")[2]
         body = build_summary_request(call, ask, model)
         try:
-            response = await self._client.post(
-                call.url.replace("{model}", model), headers=dict(call.headers), content=body, timeout=ask.timeout
-            )
+            url = call.url.replace("{model}", quote(model, safe=""))
+            response = await self._client.post(url, headers=dict(call.headers), content=body, timeout=ask.timeout)
         except httpx.TimeoutException:
             return Answer(
                 error=f"no answer from the upstream within {ask.timeout:g} s",

@@ -8,11 +8,21 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from tenfold.errors import UsageError
+from tenfold.errors import BadInput, UsageError
 
 _VERSION = re.compile(r"/(v\d[a-z0-9]*)(?=/|$)")
 """The version in a path, as in /v1/messages or /v1beta/models. What stands before it is the client's own prefix."""
+_ADDRESS = re.compile(r"https?://[^/?#\\\s]+(?:/[^?#\\\s]*)?", re.IGNORECASE)
 _ANTHROPIC_HEADERS = ("anthropic-version", "x-api-key")
+
+
+def _is_address(url: str) -> bool:
+    """Whether a text is an address of a server, with a path at most."""
+    try:
+        parts = urlsplit(url)
+        return bool(_ADDRESS.fullmatch(url) and parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that are no address, or a port that is no number
+        return False
 
 
 class Upstreams(Struct, frozen=True):
@@ -27,8 +37,7 @@ class Upstreams(Struct, frozen=True):
         """Raises `UsageError` for an address that is none."""
         for name in self.__struct_fields__:
             url = getattr(self, name)
-            parts = urlsplit(url)
-            if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+            if url and not _is_address(url):
                 raise UsageError(f"the upstream {url!r} is no address: write it as https://HOST[:PORT][/PATH]")
 
     def get_base(self, wire: str) -> str:
@@ -40,11 +49,14 @@ class Upstreams(Struct, frozen=True):
     def build_url(self, wire: str, path: str, query: str = "") -> str:
         """Returns the address for a request's path, without what the client has before the version.
 
-        A missing version is added only at a provider's own address: elsewhere there may be none.
+        A missing version is added only at a provider's own address: elsewhere there may be none. Scheme, host and port
+        are from the settings alone, since nothing but a path is put behind them: raises `BadInput` for anything else.
 
         Upstreams().build_url("openai-chat", "/my/prefix/v1/chat/completions")
         # https://api.openai.com/v1/chat/completions
         """
+        if not path.startswith("/"):
+            raise BadInput(f"a path begins with /, and {path[:80]!r} does not")
         base = self.get_base(wire).rstrip("/")
         version = _VERSION.search(path)
         rest = path[version.start() :] if version is not None else path
