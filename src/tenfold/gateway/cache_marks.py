@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypeGuard
 
 import msgspec
 from msgspec import Raw
@@ -11,29 +12,48 @@ from tenfold.gateway.model_request import ModelRequest
 from tenfold.wire import get_wire, splice
 from tenfold.wire.fingerprint import fingerprint_message
 
-_MARK = b'"cache_control"'
-_EPHEMERAL = Raw(b'{"type":"ephemeral"}')
+_MARK = "cache_control"
+_QUOTED = b'"cache_control"'
 
 
 def mark_compacted_prefix(request: ModelRequest, own_items: Collection[bytes]) -> ModelRequest:
     """Returns the request with a mark on the last message that is not the client's own.
 
+    It is a copy of the next mark behind it, else of the last before: the provider wants those that live longest first.
     `own_items` are the client's messages. Nothing is changed where the API has no marks, where the client uses none, or
     where there are as many as the provider takes.
     """
     limit = request.profile.max_cache_marks
     if not limit:
         return request
-    beside = sum(bytes(raw).count(_MARK) for name, raw in request.fields.items() if name != request.list_field)
-    used = beside + sum(item.count(_MARK) for item in request.items)
-    if not used or used >= limit:
-        return request
     own = set(own_items)
     last = max((at for at, item in enumerate(request.items) if item not in own), default=-1)
-    marked = _mark_message(request.items[last]) if last >= 0 else None
+    marks = [_list_marks(Raw(item)) for item in request.items]
+    before = [*_list_marks(request.fields.get("tools")), *_list_marks(request.fields.get("system"))]
+    before += [mark for each in marks[: last + 1] for mark in each]
+    top = request.fields.get(_MARK)  # it stands for one on the last block
+    behind = [mark for each in marks[last + 1 :] for mark in each] + ([top] if _is_mark(top) else [])
+    if last < 0 or not 0 < len(before) + len(behind) < limit:
+        return request
+    marked = _mark_message(request.items[last], (behind[:1] or before[-1:])[0])
     return (
         request if marked is None else request.with_items([*request.items[:last], marked, *request.items[last + 1 :]])
     )
+
+
+def _is_mark(value: Raw | None) -> TypeGuard[Raw]:
+    return value is not None and bytes(value) != b"null"
+
+
+def _list_marks(value: Raw | None) -> list[Raw]:
+    """Returns the marks of a message, or of a list of blocks or tools, in the order of the provider."""
+    if value is None or _QUOTED not in bytes(value):
+        return []
+    fields = splice.parse_object(value)
+    if fields is None:
+        return [mark for each in splice.parse_array(value) or () for mark in _list_marks(each)]
+    own = fields.get(_MARK)
+    return _list_marks(fields.get("content")) + ([own] if _is_mark(own) else [])
 
 
 def fingerprint_item(wire: str, item: bytes) -> list[bytes]:
@@ -41,10 +61,10 @@ def fingerprint_item(wire: str, item: bytes) -> list[bytes]:
     return [fingerprint_message(message) for message in get_wire(wire).decode([item])]
 
 
-def _mark_message(item: bytes) -> bytes | None:
+def _mark_message(item: bytes, mark: Raw) -> bytes | None:
     """Returns a message with a mark on its last block, None if it has one or cannot take one."""
     fields = splice.parse_object(item)
-    if fields is None or _MARK in item:
+    if fields is None or _list_marks(Raw(item)):
         return None
     text = splice.find_text(fields, "content")
     blocks = splice.parse_array(fields.get("content"))
@@ -53,5 +73,5 @@ def _mark_message(item: bytes) -> bytes | None:
     last = splice.parse_object(blocks[-1]) if blocks else None
     if not blocks or last is None or splice.get_text(last, "type") not in ("text", "tool_result", "tool_use"):
         return None
-    content = splice.build_array([*map(bytes, blocks[:-1]), splice.join_fields({**last, "cache_control": _EPHEMERAL})])
+    content = splice.build_array([*map(bytes, blocks[:-1]), splice.join_fields({**last, _MARK: mark})])
     return splice.join_fields({**fields, "content": Raw(content)})
