@@ -10,48 +10,63 @@ from msgspec import Struct
 
 from tenfold.wire import splice
 
-_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_LINE_END = rb"(?>\r\n|\r|\n)"
+_END = re.compile(_LINE_END + _LINE_END)
+_LONGEST_END = 4
+_LINE = re.compile(_LINE_END)
 MAX_EVENT = 64 * 1024 * 1024
 """More bytes than this without an end of an event are passed on as they are."""
 
 
 class StreamEvent(Struct, frozen=True):
-    """One event: its bytes with the empty line, and its data if that is a JSON object."""
+    """One event: its bytes with the empty line, its data, and what these say if they are a JSON object."""
 
     raw: bytes
+    data: bytes
     value: dict[str, Any] | None
 
     @property
     def is_comment(self) -> bool:
         """Whether it has no data."""
-        return self.value is None and not any(line.startswith(b"data") for line in self.raw.splitlines())
+        return self.value is None and not any(line.startswith(b"data") for line in _LINE.split(self.raw))
 
     def with_value(self, value: dict[str, Any]) -> bytes:
         """Returns the bytes of the event with other data."""
-        kept = [line for line in self.raw.splitlines() if line and not line.startswith(b"data")]
+        kept = [line for line in _LINE.split(self.raw) if line and not line.startswith(b"data")]
         return b"\n".join([*kept, b"data: " + msgspec.json.encode(value)]) + b"\n\n"
 
 
 class EventSplitter:
-    """Give it the chunks of a stream in order. It keeps only the event that is not complete yet, in `rest`."""
+    """Give it the chunks of a stream in order. It keeps only the event that is not complete yet."""
 
-    def __init__(self) -> None:
-        self.rest = b""
+    def __init__(self, limit: int = MAX_EVENT) -> None:
+        """`limit` is in bytes: what has no end until then is taken for an event."""
+        self._limit, self._open = limit, bytearray()
+
+    @property
+    def rest(self) -> bytes:
+        """The bytes of the event that is not complete yet."""
+        return bytes(self._open)
 
     def take(self, chunk: bytes) -> list[StreamEvent]:
         """Takes the next bytes and returns the events that are complete with them."""
-        data, start, events = self.rest + chunk, 0, list[StreamEvent]()
-        for end in _END.finditer(data, max(0, len(self.rest) - 3)):
-            events.append(_parse_event(data[start : end.end()]))
-            start = end.end()
-        self.rest = data[start:]
-        if len(self.rest) > MAX_EVENT:
-            events.append(StreamEvent(self.rest, None))
-            self.rest = b""
+        return list(map(parse_event, self.cut(chunk)))
+
+    def cut(self, chunk: bytes) -> list[bytes]:
+        """Takes the next bytes and returns those of the events that are complete with them."""
+        start = max(0, len(self._open) - _LONGEST_END + 1)
+        self._open += chunk
+        ends = [end.end() for end in _END.finditer(self._open, start)]
+        if not ends and len(self._open) > self._limit:
+            ends = [len(self._open)]
+        events = [bytes(self._open[start:end]) for start, end in zip((0, *ends), ends, strict=False)]
+        del self._open[: ends[-1] if ends else 0]
         return events
 
 
-def _parse_event(raw: bytes) -> StreamEvent:
-    lines = [line[5:].removeprefix(b" ") for line in raw.splitlines() if line.startswith(b"data:")]
-    value = splice.parse_value(b"\n".join(lines)) if lines else None
-    return StreamEvent(raw, value if isinstance(value, dict) else None)
+def parse_event(raw: bytes) -> StreamEvent:
+    """Returns the event that some bytes are."""
+    lines = [line[5:].removeprefix(b" ") for line in _LINE.split(raw) if line.startswith(b"data:")]
+    data = b"\n".join(lines)
+    value = splice.parse_value(data) if lines and len(raw) <= MAX_EVENT else None
+    return StreamEvent(raw, data, value if isinstance(value, dict) else None)

@@ -88,17 +88,25 @@ async def unpack_body(body: bytes, encodings: str, limit: int) -> bytes | None:
 
     None if one of them is not known here or the body is none of that kind. Raises `BodyTooLarge` above `limit` bytes.
     """
+    plain = await asyncio.to_thread(unpack_bytes, body, encodings, limit) if encodings else body
+    if plain is not None and len(plain) > limit:
+        raise BodyTooLarge
+    return plain
+
+
+def unpack_bytes(body: bytes, encodings: str, limit: int) -> bytes | None:
+    """Returns what `unpack_body` returns, and a byte more than `limit` of what is larger. No more is ever unpacked."""
     names = [name for each in encodings.split(",") if (name := each.strip().lower()) not in ("", "identity")]
     if len(names) > MAX_ENCODINGS or not all(name in _UNPACKERS for name in names):
         return None
     for name in reversed(names):
         try:
-            body = await asyncio.to_thread(_UNPACKERS[name], body, limit)
+            body = _UNPACKERS[name](body, limit)
         except (OSError, EOFError, zlib.error, zstandard.ZstdError):
             return None
         if len(body) > limit:
-            raise BodyTooLarge
-    return body
+            break
+    return body[: limit + 1]
 
 
 def _unpack_gzip(body: bytes, limit: int) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from time import perf_counter
 from typing import Any
 
@@ -17,13 +17,15 @@ import msgspec
 from starlette.types import Send
 
 from tenfold.gateway.event_stream import EventSplitter
+from tenfold.gateway.incoming_request import ENCODING_HEADER
 from tenfold.gateway.live_sessions import PreparedRequest
 from tenfold.gateway.model_answers import ANSWER_FORMS, NOT_RUN, READ_FAULTS, encode_items
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.gateway.request_log import RequestRecord
 from tenfold.gateway.stream_splicer import StreamSplicer
 from tenfold.gateway.streamed_answers import STREAM_FORMS, StreamForm
-from tenfold.gateway.usage_reader import UsageReader
+from tenfold.gateway.upstream_bodies import MAX_ERROR, UpstreamBody
+from tenfold.gateway.usage_reader import MAX_ANSWER, UsageReader
 from tenfold.llm.overflow import is_overflow
 from tenfold.recall.tools import RecallTools
 from tenfold.wire import splice
@@ -74,6 +76,13 @@ class ClientAnswer:
         await self._send({"type": "http.response.body", "body": b""})
 
 
+class _UnreadAnswer(Exception):
+    """A response of an upstream is too large to be searched for lookups, or its encoding is not known."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+
+
 class RecallLoop:
     """The rounds of one request of a client."""
 
@@ -90,6 +99,7 @@ class RecallLoop:
         self._request = self._sent
         self._lead: list[Json] = []
         self._responses: list[httpx.Response] = []
+        self._splicer: StreamSplicer | None = None
         self.usage: Json = {}
         self.response: Json = {}
         self.has_fault = False
@@ -99,8 +109,8 @@ class RecallLoop:
         """Whether the model has no lookup left."""
         return self._round > MAX_ROUNDS
 
-    async def run(self, response: httpx.Response, client: ClientAnswer) -> None:
-        """Passes the answer to the client.
+    async def run(self, response: httpx.Response, client: ClientAnswer) -> httpx.Response | None:
+        """Passes the answer to the client. Returns a response that cannot be searched, to be passed on as it came.
 
         `usage` is then what the provider counted in the first round, of the request as the session knows it, and
         `response` the answer that the client has, where the API has one answer in a whole.
@@ -111,18 +121,29 @@ class RecallLoop:
                 await self._run_stream(response, client)
             else:
                 await self._run_whole(response, client)
+        except _UnreadAnswer as exc:
+            text = f"the answer could not be searched for lookups: it is not readable, or above {MAX_ANSWER:,} bytes"
+            if not client.is_started:
+                self._note(text)
+                return exc.response
+            await self._fail(client, response, text)
         except httpx.HTTPError:
             self._record.is_cut = True  # the connection is closed without an end, so that the client sees it too
             await client.start(response)
-        finally:
-            for each in self._responses:
-                await each.aclose()
+        return None
+
+    async def close(self) -> None:
+        """Closes what was opened at the upstream."""
+        for each in self._responses:
+            await each.aclose()
 
     # -- answers that come at once -------------------------------------------------------------------------------------
 
     async def _run_whole(self, response: httpx.Response, client: ClientAnswer) -> None:
         while True:
             body = await _read_whole(response, client)
+            if body is None:
+                raise _UnreadAnswer(response)
             answer = self._read_answer(body) if response.status_code == httpx.codes.OK else None
             if answer is None:
                 await self._send_whole(response, client, body)
@@ -168,7 +189,7 @@ class RecallLoop:
     async def _send_stripped(self, response: httpx.Response, client: ClientAnswer, answer: Json) -> None:
         stripped = self._form.strip_calls(answer, self._names)
         if stripped is None:
-            await self._fail(client, response)
+            await self._fail(client, response, self._describe_lookups())
             return
         self.response = stripped
         self._note("a lookup was left out of the answer")
@@ -193,7 +214,7 @@ class RecallLoop:
             _ = keeping.cancelled() or keeping.exception()  # of a client that left: the rounds end by it too
 
     async def _run_rounds(self, response: httpx.Response, client: ClientAnswer, form: StreamForm) -> None:
-        splicer = StreamSplicer(form)
+        splicer = self._splicer = StreamSplicer(form)
         while True:
             reader = await self._forward_round(response, client, splicer)
             if not splicer.is_hiding or splicer.has_error or not reader.is_complete:
@@ -201,9 +222,11 @@ class RecallLoop:
             request = await self._answer_calls(form.build_answer())
             if request is None:
                 rest = splicer.end_hidden()
-                await (client.write(response, rest) if rest else self._fail(client, response, splicer))
-                if rest:
-                    await client.finish()
+                if not rest:
+                    await self._fail(client, response, self._describe_lookups())
+                    return
+                await client.write(response, rest)
+                await client.finish()
                 return
             response = await self._continue(request)
             if response.status_code != httpx.codes.OK:
@@ -217,7 +240,7 @@ class RecallLoop:
         if splicer.is_stripped:
             self._note("a lookup beside calls of the client's was left out of the answer")
         if splicer.is_empty:
-            await self._fail(client, response, splicer)
+            await self._fail(client, response, self._describe_lookups())
         elif splicer.is_hiding and self._record.is_cut:
             await client.start(response)
         else:
@@ -230,11 +253,11 @@ class RecallLoop:
         """Passes what the client may see of one round, and returns what its events told."""
         splitter, reader = EventSplitter(), UsageReader(is_stream=True)
         try:
-            async for chunk in response.aiter_bytes():
+            async for chunk in _iterate_plain(response):
                 reader.feed(chunk)
                 await client.write(response, b"".join(map(splicer.take, splitter.take(chunk))))
         finally:
-            report = reader.finish()
+            report = await reader.finish()
             self.usage = report if self._round == 1 else self.usage
             await client.write(response, splicer.finish_round(splitter.rest))
         return reader
@@ -242,6 +265,8 @@ class RecallLoop:
     async def _send_error(self, response: httpx.Response, client: ClientAnswer, splicer: StreamSplicer) -> None:
         """Passes a provider's error: as it came, or as an event if the client already has a part of an answer."""
         body = await _read_whole(response, client)
+        if body is None:
+            raise _UnreadAnswer(response)
         if not client.is_started:
             await self._send_whole(response, client, body)
             return
@@ -283,8 +308,8 @@ class RecallLoop:
         self._responses.append(response)
         if not 400 <= response.status_code < 500:
             return response
-        body = await response.aread()
-        if not is_overflow(body.decode("utf-8", "replace"), status=response.status_code):
+        text = (await UpstreamBody.open(response).read(MAX_ERROR) or b"").decode("utf-8", "replace")
+        if not await asyncio.to_thread(is_overflow, text, status=response.status_code):
             return response
         self._note("what was looked up did not fit; the model answers without it")
         self._round, self._request = MAX_ROUNDS + 1, self._remove_tools(self._sent)
@@ -295,20 +320,37 @@ class RecallLoop:
     def _remove_tools(self, request: ModelRequest) -> ModelRequest:
         return request.with_fields(tools=bytes(self._original.fields["tools"]))
 
-    async def _fail(self, client: ClientAnswer, response: httpx.Response, splicer: StreamSplicer | None = None) -> None:
-        """Tells the client that there is no answer: as a response, or as an event if one has begun."""
-        text = f"no answer came but lookups of earlier messages, in {self._round} requests"
+    def _describe_lookups(self) -> str:
+        return f"no answer came but lookups of earlier messages, in {self._round} requests"
+
+    async def _fail(self, client: ClientAnswer, response: httpx.Response, text: str) -> None:
+        """Tells the client why there is no answer: as a response, or as an event if one has begun."""
         self._note(text)
         body = msgspec.json.encode({"type": "error", "error": {"type": "api_error", "message": text, "code": 502}})
-        if splicer is not None and client.is_started:
+        if self._splicer is not None and client.is_started:
             self._record.is_cut = True
-            await client.write(response, splicer.build_error(body))
+            await client.write(response, self._splicer.build_error(body))
             return
         failed = httpx.Response(502, headers={"content-type": "application/json"}, request=response.request)
         await self._send_whole(failed, client, body)
 
     def _note(self, text: str) -> None:
         self._record.note = f"{self._record.note}; {text}" if self._record.note else text
+
+
+async def _iterate_plain(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yields the body of a response without its encodings. What comes compressed, unasked, is read as a whole first."""
+    body = UpstreamBody.open(response)
+    if ENCODING_HEADER not in response.headers:
+        async for chunk in body.iterate():
+            yield chunk
+        return
+    plain = await body.read(MAX_ANSWER)
+    if plain is None or len(plain) > MAX_ANSWER:
+        raise _UnreadAnswer(response)
+    yield plain
+    if body.fault is not None:
+        raise body.fault
 
 
 async def _keep_waiting(response: httpx.Response, client: ClientAnswer, keep_alive: bytes) -> None:
@@ -321,18 +363,17 @@ async def _keep_waiting(response: httpx.Response, client: ClientAnswer, keep_ali
             await client.write(response, keep_alive)
 
 
-async def _read_whole(response: httpx.Response, client: ClientAnswer) -> bytes:
-    """Reads the body of a response. If it is cut, the client gets what came of it, and `httpx.HTTPError` is raised."""
-    if response.is_stream_consumed:
-        return response.content
-    chunks: list[bytes] = []
-    try:
-        async for chunk in response.aiter_bytes():
-            chunks += [chunk]
-    except httpx.HTTPError:
+async def _read_whole(response: httpx.Response, client: ClientAnswer) -> bytes | None:
+    """Reads the body of a response. None if it is too large to be searched, or cannot be read.
+
+    If it is cut, the client gets what came of it, and `httpx.HTTPError` is raised.
+    """
+    body = UpstreamBody.open(response)
+    plain = await body.read(MAX_ANSWER)
+    if body.fault is not None:
         if not client.is_started:
             length = response.headers.get("content-length", "")
             await client.start(response, int(length) if length.isdigit() else None)
-            await client.write(response, b"".join(chunks))
-        raise
-    return b"".join(chunks)
+            await client.write(response, plain or b"")
+        raise body.fault
+    return None if plain is None or len(plain) > MAX_ANSWER else plain

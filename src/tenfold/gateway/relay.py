@@ -35,6 +35,7 @@ from tenfold.gateway.model_request import ModelRequest, find_wire, parse_request
 from tenfold.gateway.recall_loop import ClientAnswer, RecallLoop, UpstreamSender
 from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
+from tenfold.gateway.upstream_bodies import MAX_ERROR, UpstreamBody
 from tenfold.gateway.upstream_model import UpstreamCall
 from tenfold.gateway.upstreams import choose_likely_wire
 from tenfold.gateway.usage_reader import UsageReader
@@ -51,7 +52,6 @@ _OWN_HEADERS = (KEY_HEADER, ENCODING_HEADER, "accept-encoding", "accept", "conte
 """Headers of a client that the gateway's own requests do not take over."""
 _OWN_RESPONSE_HEADERS = ("access-control-", "x-tenfold-")
 """How the headers of a response begin that only the gateway sets."""
-MAX_ERROR_BODY = 1024 * 1024
 Result = TypeVar("Result")
 
 
@@ -200,7 +200,7 @@ class Relay:
             url = f"{url.partition('/models/')[0]}/models/{{model}}:generateContent"
             url += f"?{incoming.query}" if "key=" in incoming.query else ""
         own = self._settings.upstreams.has_own_address(request.wire)
-        headers["content-type"] = "application/json"
+        headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         return UpstreamCall(request.wire, url, headers, request.model, limit_field, own)
 
     def _choose_body(self, incoming: IncomingRequest, prepared: PreparedRequest | None) -> bytes:
@@ -218,11 +218,12 @@ class Relay:
         record: RequestRecord,
     ) -> tuple[httpx.Response, PreparedRequest]:
         """Compacts and sends once more if the provider refused a request as too long. Else returns what there is."""
-        text = await _read_error(response)
-        if not is_overflow(text, status=response.status_code):
+        body = await UpstreamBody.open(response).read(MAX_ERROR) or b""
+        text, status = body.decode("utf-8", "replace"), response.status_code
+        if not await asyncio.to_thread(is_overflow, text, status=status):
             return response, prepared
         try:
-            again = await self._sessions.prepare_again(prepared, find_named_limit(text, status=response.status_code))
+            again = await self._sessions.prepare_again(prepared, find_named_limit(text, status=status))
         except Exception as exc:  # noqa: BLE001 - the client gets the provider's own answer then
             LOG.warning("a fault of the gateway; the provider's error is passed on", exc_info=exc)
             record.bypass = f"a fault of the gateway: {type(exc).__name__}"
@@ -269,8 +270,10 @@ class Relay:
         if "content-length" in response.headers:
             headers.append((b"content-length", response.headers["content-length"].encode("latin-1")))
         await send({"type": "http.response.start", "status": record.status, "headers": headers + _describe(record)})
-        is_stream = "text/event-stream" in response.headers.get("content-type", "")
-        reader = UsageReader(is_stream=is_stream) if prepared is not None and record.status == 200 else None
+        reader = None
+        if prepared is not None and record.status == httpx.codes.OK:
+            is_stream = "text/event-stream" in response.headers.get("content-type", "")
+            reader = UsageReader(is_stream=is_stream, encodings=response.headers.get(ENCODING_HEADER, ""))
         try:
             await _run_for_client(_copy_body(response, reader, send), receive)
         except httpx.HTTPError:
@@ -303,9 +306,13 @@ class Relay:
 
         loop = RecallLoop(self._sessions.open_recall(prepared.lane), prepared, ask, record)
         try:
-            await _run_for_client(loop.run(response, ClientAnswer(send, build_headers)), receive)
+            unread = await _run_for_client(loop.run(response, ClientAnswer(send, build_headers)), receive)
+            if unread is not None:
+                await self._stream_response(unread, prepared, record, receive, send)
         except ClientGone:
             record.note = "the client closed the connection"
+        finally:
+            await loop.close()
         if loop.response:
             self._sessions.keep_response(prepared, loop.response)
         if prepared.pending is not None:
@@ -315,7 +322,7 @@ class Relay:
         return loop.has_fault
 
     async def _report_usage(self, reader: UsageReader, prepared: PreparedRequest, record: RequestRecord) -> None:
-        report = reader.finish()
+        report = await reader.finish()
         record.is_cut = record.is_cut or not reader.is_complete
         if reader.response:
             self._sessions.keep_response(prepared, reader.response)
@@ -384,39 +391,11 @@ async def _run_for_client(work: Coroutine[Any, Any, Result], receive: Receive) -
 
 async def _copy_body(response: httpx.Response, reader: UsageReader | None, send: Send) -> None:
     """Sends the body of a response to the client as it comes. Raises `httpx.HTTPError` if it ends early."""
-    if (body := response.extensions.get(_BODY)) is not None:
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-        if (fault := response.extensions.get(_FAULT)) is not None:
-            raise fault
-    elif response.is_stream_consumed:
-        await send({"type": "http.response.body", "body": response.content, "more_body": True})
-    else:
-        async for chunk in response.aiter_raw():
-            if reader is not None:
-                reader.feed(chunk)
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    async for chunk in UpstreamBody.open(response).iterate():
+        if reader is not None:
+            reader.feed(chunk)
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
-
-
-_BODY, _FAULT = "tenfold_body", "tenfold_fault"
-"""Where a response keeps the bytes of an error that was read, and the fault that ended it early."""
-
-
-async def _read_error(response: httpx.Response) -> str:
-    """Reads the body of an error, keeps its bytes for the client, and returns its text. "" if it is no short text."""
-    if int(response.headers.get("content-length", "0")) > MAX_ERROR_BODY:
-        return ""
-    body = bytearray()
-    try:
-        async for chunk in response.aiter_raw():
-            body += chunk
-    except httpx.HTTPError as exc:
-        response.extensions[_FAULT] = exc
-    response.extensions[_BODY] = bytes(body)
-    try:
-        return httpx.Response(response.status_code, headers=response.headers, content=bytes(body)).text
-    except httpx.DecodingError:
-        return ""
 
 
 def _describe(record: RequestRecord) -> RawHeaders:

@@ -12,6 +12,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
+from tenfold.gateway.upstream_bodies import MAX_ERROR, UpstreamBody
 from tenfold.llm.choose import AUTO, choose_writers
 from tenfold.llm.prices import find_rates
 from tenfold.meter.counters import CHARACTERS_BOUNDS, find_family, get_family_factor
@@ -30,6 +31,8 @@ THINKING_TOKENS = 4_096
 """Output tokens granted on top, since a model may think before it writes."""
 BYTES_PER_TOKEN = (3, 4)
 """How short a token of a prompt may be, and how long it usually is."""
+MAX_SUMMARY = 8 * 1024 * 1024
+"""Bytes of an answer with a summary that are read, unpacked."""
 OTHER_TOKENS = 64
 """What a request has besides its messages."""
 _PROVIDERS: Mapping[str, str] = {"anthropic": "anthropic", "gemini": "google"}
@@ -131,9 +134,10 @@ class UpstreamModel:
         qualified = ask.model if ":" in ask.model else call.qualified_model
         model = qualified.partition(":")[2]
         body = build_summary_request(call, ask, model)
+        url = call.url.replace("{model}", quote(model, safe=""))
+        request = self._client.build_request("POST", url, headers=dict(call.headers), content=body, timeout=ask.timeout)
         try:
-            url = call.url.replace("{model}", quote(model, safe=""))
-            response = await self._client.post(url, headers=dict(call.headers), content=body, timeout=ask.timeout)
+            status, answer = await self._read_answer(request)
         except httpx.TimeoutException:
             return Answer(
                 error=f"no answer from the upstream within {ask.timeout:g} s",
@@ -143,13 +147,31 @@ class UpstreamModel:
             )
         except httpx.HTTPError as exc:
             return _build_failure(f"{type(exc).__name__}: {exc}", qualified, retryable=True)
-        if response.status_code != httpx.codes.OK:
-            text = f"HTTP {response.status_code}: {response.text[:300]}"
-            return _build_failure(text, qualified, retryable=response.status_code in _RETRYABLE)
+        if answer is None:
+            text = f"the answer of the upstream is not readable, or above {MAX_SUMMARY:,} bytes"
+            return _build_failure(text, qualified, retryable=False)
+        if status != httpx.codes.OK:
+            text = f"HTTP {status}: {answer[:600].decode('utf-8', 'replace')[:300]}"
+            return _build_failure(text, qualified, retryable=status in _RETRYABLE)
         try:
-            return read_summary_answer(call.wire, msgspec.json.decode(response.content), qualified)
+            return read_summary_answer(call.wire, msgspec.json.decode(answer), qualified)
         except (msgspec.DecodeError, LookupError, TypeError, AttributeError) as exc:
             return _build_failure(f"the answer of the upstream cannot be read: {exc}", qualified, retryable=False)
+
+    async def _read_answer(self, request: httpx.Request) -> tuple[int, bytes | None]:
+        """Returns the status and the body of the response, None if it is too large or cannot be read."""
+        response = await self._client.send(request, stream=True)
+        try:
+            body = UpstreamBody.open(response)
+            is_answer = response.status_code == httpx.codes.OK
+            plain = await body.read(MAX_SUMMARY if is_answer else MAX_ERROR)
+            if body.fault is not None:
+                raise body.fault
+        finally:
+            await response.aclose()
+        if not is_answer:
+            return response.status_code, plain or b""
+        return response.status_code, None if plain is None or len(plain) > MAX_SUMMARY else plain
 
 
 def build_summary_request(call: UpstreamCall, ask: SummaryAsk, model: str) -> bytes:

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
+from tenfold.gateway.event_stream import EventSplitter, parse_event
+from tenfold.gateway.incoming_request import unpack_bytes
 from tenfold.wire import splice
 
-_MARKS = (b'"usage"', b'"usageMetadata"', b'"usage_metadata"')
-_ENDS = (
-    b"data: [DONE]",
-    b'"message_stop"',
-    b'"response.completed"',
-    b'"response.incomplete"',
-    b'"response.failed"',
-    b'"finish_reason":"',
-    b'"finish_reason": "',
-    b'"finishReason"',
-    b'"error"',
+_USAGE_FIELDS = ("usage", "usageMetadata", "usage_metadata")
+_HINTS = (
+    *(b'"%s"' % name.encode() for name in _USAGE_FIELDS),
+    *(b"[DONE]", b'"message_stop"', b'"finish_reason"', b'"finishReason"', b'"blockReason"', b'"error"'),
+    *(b'"response.completed"', b'"response.incomplete"', b'"response.failed"'),
 )
-"""What the last events of a stream hold, by API."""
-MAX_LINE = 32 * 1024 * 1024
-"""Bytes of a line of a stream, or of a whole response, that are kept to be read. Anything larger only passes."""
+"""What an event holds that has to be read. All others only pass."""
+_LAST_TYPES = ("message_stop", "error", "response.completed", "response.incomplete", "response.failed")
+MAX_ANSWER = 32 * 1024 * 1024
+"""Bytes of an event of a stream, or of a whole response, that are kept to be read. Anything larger only passes."""
+_LONG = 256 * 1024
+"""Bytes from which on reading is left to a thread."""
 
 
 class UsageReader:
-    """Feed it the chunks of a response in order. It keeps only the line that is not complete yet."""
+    """Feed it the chunks of a response in order, and `finish` it. Of a stream it keeps only the event that is open."""
 
-    def __init__(self, *, is_stream: bool) -> None:
-        self._is_stream, self._rest, self._chunks = is_stream, b"", list[bytes]()
+    def __init__(self, *, is_stream: bool, encodings: str = "") -> None:
+        """`encodings` is the header `content-encoding`. What comes compressed is read at the end."""
+        self._is_stream, self._encodings = is_stream, encodings
+        self._splitter, self._chunks = EventSplitter(MAX_ANSWER), list[bytes]()
         self._report: dict[str, Any] = {}
         self._size = 0
         self.is_complete = not is_stream
@@ -35,45 +38,70 @@ class UsageReader:
 
     def feed(self, chunk: bytes) -> None:
         """Takes the next bytes."""
-        if not self._is_stream:
-            self._size += len(chunk)
-            self._chunks.append(chunk)
-            if self._size > MAX_LINE:
-                self._chunks.clear()
+        if self._is_stream and not self._encodings:
+            self._read_stream(chunk)
             return
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if len(self._rest) > MAX_LINE:
-            self._rest = b""
-        for line in lines:
-            self._read_line(line)
+        self._size += len(chunk)
+        if self._size <= MAX_ANSWER:
+            self._chunks.append(chunk)
+        else:
+            self._chunks.clear()
 
-    def finish(self) -> dict[str, Any]:
+    async def finish(self) -> dict[str, Any]:
         """Returns the usage report of the response, as `Session.after_model` takes it. Empty if there was none."""
-        if self._is_stream:
-            self._read_line(self._rest)
-            self._rest = b""
-            return self._report
-        value = splice.parse_value(b"".join(self._chunks))
-        self.response = value if isinstance(value, dict) else {}
+        if self._size > _LONG or self._encodings:
+            return await asyncio.to_thread(self._finish)
+        return self._finish()
+
+    def _finish(self) -> dict[str, Any]:
+        body = unpack_bytes(b"".join(self._chunks), self._encodings, MAX_ANSWER) if self._chunks else b""
         self._chunks.clear()
+        is_readable = body is not None and len(body) <= MAX_ANSWER and self._size <= MAX_ANSWER
+        if self._is_stream:
+            self._read_stream((body or b"") if is_readable else b"")
+            self._read_event(self._splitter.rest)
+            self.is_complete = self.is_complete or not is_readable  # nobody can tell
+            return self._report
+        value = splice.parse_value(body) if body and is_readable else None
+        if isinstance(
+            value, list
+        ):  # Gemini's stream, where it is no stream of events: one short answer after the other
+            for each in value:
+                self._read_usage(each if isinstance(each, dict) else {})
+            return self._report
+        self.response = value if isinstance(value, dict) else {}
         return self.response
 
-    def _read_line(self, line: bytes) -> None:
-        if not line.startswith(b"data:"):
+    def _read_stream(self, data: bytes) -> None:
+        for raw in self._splitter.cut(data):
+            self._read_event(raw)
+
+    def _read_event(self, raw: bytes) -> None:
+        if len(raw) > MAX_ANSWER or not any(hint in raw for hint in _HINTS):
             return
-        if any(end in line for end in _ENDS):
-            self.is_complete = True
-        if not any(mark in line for mark in _MARKS):
+        event = parse_event(raw)
+        if event.value is None:
+            self.is_complete = self.is_complete or event.data.strip() == b"[DONE]"
             return
-        event = splice.parse_value(line[5:].strip())
-        if not isinstance(event, dict):
-            return
-        holder = next((event[key] for key in ("response", "message") if isinstance(event.get(key), dict)), event)
-        for key in ("usage", "usageMetadata", "usage_metadata"):
+        self.is_complete = self.is_complete or _is_last(event.value)
+        self._read_usage(event.value)
+        response = event.value.get("response")
+        if isinstance(response, dict) and event.value.get("type") in ("response.completed", "response.incomplete"):
+            self.response = response
+
+    def _read_usage(self, value: Mapping[str, Any]) -> None:
+        holder = next((value[key] for key in ("response", "message") if isinstance(value.get(key), dict)), value)
+        for key in _USAGE_FIELDS:
             if isinstance(holder.get(key), dict):  # Anthropic tells the prompt first and the output at the end
                 self._report = {key: {**self._report.get(key, {}), **holder[key]}}
-        if isinstance(event.get("response"), dict) and event.get("type") in (
-            "response.completed",
-            "response.incomplete",
-        ):
-            self.response = event["response"]
+
+
+def _is_last(value: Mapping[str, Any]) -> bool:
+    """Whether an event is one of those that a stream ends with."""
+    if value.get("type") in _LAST_TYPES or value.get("error"):
+        return True
+    choices = [value[key] for key in ("choices", "candidates") if isinstance(value.get(key), list)]
+    ends = [each for listed in choices for each in listed if isinstance(each, dict)]
+    feedback = value.get("promptFeedback")
+    is_blocked = isinstance(feedback, dict) and bool(feedback.get("blockReason"))
+    return is_blocked or any(each.get("finish_reason") or each.get("finishReason") for each in ends)
