@@ -10,6 +10,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -244,14 +245,20 @@ def test_folders_follow_the_clients_own_variables(
     assert {each["client"] for each in tenfold.run_ok("find", "--json").objects} == {"pi", "codex"}
 
 
+def dump_database(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as database:
+        return list(database.iterdump())
+
+
 def test_opencode_database(tenfold: Cli, home: Path) -> None:
     path = home / ".local" / "share" / "opencode" / "opencode.db"
     write_opencode(path, steps=12)
-    before = list(sqlite3.connect(path).iterdump())
+    before = dump_database(path)
     (found,) = tenfold.run_ok("find", "--json").objects
     assert (found["client"], found["id"], found["title"]) == ("opencode", "ses_1", "Counting")
     tenfold.run_ok("apply", "ses_1", "--to", "20%")
-    rows = [json.loads(d) for (d,) in sqlite3.connect(path).execute("SELECT data FROM part ORDER BY id")]
+    with closing(sqlite3.connect(path)) as database:
+        rows = [json.loads(d) for (d,) in database.execute("SELECT data FROM part ORDER BY id")]
     start = next(at for at, row in enumerate(rows) if row["type"] == "compaction")
     view = rows[start:]
     assert "<tenfold-summary" in json.dumps(view)
@@ -259,7 +266,7 @@ def test_opencode_database(tenfold: Cli, home: Path) -> None:
     assert len({row["callID"] for row in tools}) == len(tools)
     assert all(row["state"]["status"] == "completed" for row in tools)
     tenfold.run_ok("apply", "ses_1", "--undo")
-    assert list(sqlite3.connect(path).iterdump()) == before
+    assert dump_database(path) == before
 
 
 OPENCODE_TABLES = (
@@ -276,7 +283,7 @@ OPENCODE_TABLES = (
 def write_opencode(path: Path, *, steps: int) -> None:
     """A database as opencode 1.18 writes it, with the tables and columns that are used."""
     path.parent.mkdir(parents=True)
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.executescript(OPENCODE_TABLES)
         about = ("ses_1", None, "/w", "Counting", "1.18.33", 1_795_720_797_414, None)
         database.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?)", about)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_what_a_database_has_taken_over_is_listed_once_and_is_the_same_session(t
 
 def take_over(storage: Path, database: Path) -> None:
     """Does what opencode 1.2 does with the files: each becomes a row, its ids become columns."""
-    with sqlite3.connect(database) as db:
+    with closing(sqlite3.connect(database)) as db, db:
         db.executescript(OPENCODE_TABLES)
         for path in storage.glob("session/*/*.json"):
             about = json.loads(path.read_bytes())

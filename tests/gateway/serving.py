@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any, Self
 
 import msgspec
@@ -30,12 +30,9 @@ Json = dict[str, Any]
 def serve_gateway(upstream: str, *, store: Store | None = None, **settings: object) -> Iterator[GatewayThread]:
     """Runs a gateway on a free port, before an upstream."""
     place = store or open_store(":memory:")
-    with GatewayThread(
-        Gateway(msgspec.convert({"port": 0, "upstream": upstream, **settings}, GatewaySettings), place)
-    ) as served:
+    gateway = Gateway(msgspec.convert({"port": 0, "upstream": upstream, **settings}, GatewaySettings), place)
+    with nullcontext() if store is not None else closing(place), GatewayThread(gateway) as served:
         yield served
-    if store is None:
-        place.close()
 
 
 class RawRequest(Struct, frozen=True):

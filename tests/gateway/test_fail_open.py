@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,12 @@ def lock_store(path: Path) -> Callable[[], None]:
 
 def drop_tables(path: Path) -> Callable[[], None]:
     """Someone deletes what the store consists of."""
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         names = [row[0] for row in other.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         other.execute("PRAGMA foreign_keys = OFF")
         for name in names:
             with suppress(sqlite3.Error):
                 other.execute(f"DROP TABLE {name}")
-    other.close()
     return lambda: None
 
 
@@ -150,7 +149,7 @@ ODD: dict[str, bytes] = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def odd_place():  # type: ignore[no-untyped-def]  # noqa: ANN201
     store = open_store(":memory:")
     with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=10**9) as gateway:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -64,12 +65,15 @@ def test_a_fault_in_a_lookup_leaves_what_was_said(wire: str, *, streamed: bool, 
     talk = TALKS[wire]
 
     def answer(_: Got) -> Served:
-        with sqlite3.connect(tmp_path / "log.db") as other:
+        with closing(sqlite3.connect(tmp_path / "log.db")) as other:
             other.executescript("DROP TABLE entry")
         return SPOKEN
 
-    store = open_store(str(tmp_path / "log.db"))
-    with Provider(answer) as provider, serve_recall(provider, store=store) as (url, gateway):
+    with (
+        closing(open_store(tmp_path / "log.db")) as store,
+        Provider(answer) as provider,
+        serve_recall(provider, store=store) as (url, gateway),
+    ):
         final = talk.ask(url, talk.build_history(), streamed=streamed)
     assert (final.text, final.calls) == ("Let me look that up. ", [])
     assert final.stop in ("stop", "end_turn", "completed", "STOP")

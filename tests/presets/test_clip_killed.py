@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +56,20 @@ class TableMemory:
     """A memory in a table of SQLite."""
 
     def __init__(self, path: Path) -> None:
-        self.db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self.db.execute("CREATE TABLE IF NOT EXISTS batch (id TEXT PRIMARY KEY, label, content, conversation)")
+        self._path = path
+        self._run("CREATE TABLE IF NOT EXISTS batch (id TEXT PRIMARY KEY, label, content, conversation)")
+
+    def _run(self, statement: str, *values: str) -> list[tuple[str, ...]]:
+        with closing(sqlite3.connect(self._path, isolation_level=None)) as db:
+            return db.execute(statement, values).fetchall()
 
     def write(self, record: ArchiveRecord) -> bool:
         values = (record.id, record.label, record.content, record.conversation)
-        self.db.execute("INSERT OR REPLACE INTO batch VALUES (?, ?, ?, ?)", values)
+        self._run("INSERT OR REPLACE INTO batch VALUES (?, ?, ?, ?)", *values)
         return True
 
     def _select(self, where: str, value: str) -> list[ArchiveRecord]:
-        rows = self.db.execute(f"SELECT * FROM batch WHERE {where} ORDER BY rowid", (value,))  # noqa: S608 - a constant
+        rows = self._run(f"SELECT * FROM batch WHERE {where} ORDER BY rowid", value)  # noqa: S608 - a constant
         return [parse_record(*row) for row in rows]
 
     def read(self, id: str) -> ArchiveRecord | None:
@@ -77,7 +82,7 @@ class TableMemory:
         return self._select("conversation = ?", conversation)
 
     def delete(self, id: str) -> None:
-        self.db.execute("DELETE FROM batch WHERE id = ?", (id,))
+        self._run("DELETE FROM batch WHERE id = ?", id)
 
 
 class Killed(SqliteStore):

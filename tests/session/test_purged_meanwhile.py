@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,12 +41,13 @@ def read_everything(store: SqliteStore) -> bytes:
 
 
 @pytest.fixture(params=["memory", "file"])
-def stores(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[SqliteStore, SqliteStore]:
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[SqliteStore, SqliteStore]]:
     """The store as the older session has it open, and as the one that purges has it: two of one file, or one."""
-    if request.param == "memory":
-        store = SqliteStore(":memory:")
-        return store, store
-    return SqliteStore(tmp_path / "store.db"), SqliteStore(tmp_path / "store.db")
+    mine = SqliteStore(":memory:" if request.param == "memory" else tmp_path / "store.db")
+    other = mine if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    yield mine, other
+    mine.close()
+    other.close()
 
 
 def test_a_session_opened_before_writes_nothing_of_it(stores: tuple[SqliteStore, SqliteStore]) -> None:

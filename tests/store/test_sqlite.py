@@ -440,6 +440,16 @@ def test_a_fork_opens_connections_of_its_own(sqlite: SqliteStore) -> None:
     assert sqlite.verify(NS) == []
 
 
+def test_a_store_that_nobody_holds_closes_its_connections(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    with store._connections.read() as db:
+        pass
+    del store
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        db.execute("SELECT 1")
+
+
 def test_memory_touches_no_file_and_is_gone_when_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store = SqliteStore(":memory:")

@@ -38,22 +38,26 @@ _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
 class ConnectionPool:
-    """Lends connections to the database at `path`. `busy_seconds` is how long a writer waits for another one."""
+    """Lends connections to the database at `path`. `busy_seconds` is how long a writer waits for another one.
+
+    The connections are closed by `close`, or when nothing refers to this object any more.
+    """
 
     def __init__(self, path: str, *, busy_seconds: float) -> None:
         self.path = path
         self.busy_seconds = busy_seconds
         self.is_read_only = False
-        self._idle_connections: list[sqlite3.Connection] = []
         self._abandoned_connections: list[sqlite3.Connection] = []
-        self._write_lock = threading.Lock()
         self._locked_until = 0.0
         self._closed = False
-        self._process_id = os.getpid()
-        self._files = _OpenFiles(path)
+        self._begin_process()
         _create_file(path)
-        with self.read() as db:
-            migrate(db, path, busy_seconds=busy_seconds)
+        try:
+            with self.read() as db:
+                migrate(db, path, busy_seconds=busy_seconds)
+        except BaseException:
+            self.close()  # an error that somebody keeps would keep the file open
+            raise
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -62,9 +66,9 @@ class ConnectionPool:
             raise StoreError(f"the store {self.path} is closed: open it again")
         if self._process_id != os.getpid():
             # A connection must not be used after a fork, not even to close it.
+            self._finalizer.detach()
             self._abandoned_connections += self._idle_connections
-            self._idle_connections, self._process_id, self._write_lock = [], os.getpid(), threading.Lock()
-            self._files = _OpenFiles(self.path)
+            self._begin_process()
         self._files.check()
         try:
             try:
@@ -110,8 +114,14 @@ class ConnectionPool:
     def close(self) -> None:
         """Closes every idle connection. A connection in use is closed when its call ends."""
         self._closed = True
-        while self._idle_connections:
-            self._idle_connections.pop().close()
+        _close_all(self._idle_connections, self._process_id)
+
+    def _begin_process(self) -> None:
+        self._idle_connections: list[sqlite3.Connection] = []
+        self._process_id = os.getpid()
+        self._write_lock = threading.Lock()
+        self._files = _OpenFiles(self.path)
+        self._finalizer = weakref.finalize(self, _close_all, self._idle_connections, self._process_id)
 
     def connect(self) -> sqlite3.Connection:
         """Opens a new connection, for writing if that is possible, else for reading."""
@@ -131,6 +141,11 @@ class ConnectionPool:
             db.close()
         else:
             self._idle_connections.append(db)
+
+
+def _close_all(connections: list[sqlite3.Connection], process_id: int) -> None:
+    while connections and process_id == os.getpid():
+        connections.pop().close()
 
 
 class _OpenFiles:
