@@ -72,7 +72,9 @@ def fold(entries: Sequence[Entry]) -> Folded:
                 live.append(position)
                 changes.append(position)
         elif isinstance(entry, Retraction):
-            if live and entries[live[-1]].id == entry.block:
+            if not entry.block:
+                changes.append(position)
+            elif live and entries[live[-1]].id == entry.block:
                 live.pop()
                 changes.append(position)
             else:

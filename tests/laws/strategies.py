@@ -391,9 +391,12 @@ def play_misundo(desk: Desk, a: int, _b: int, _c: int) -> None:
         desk.entries.append(Retraction(entry_id, parent, run, 1_000 * desk.n, desk.entries[gone].id))
 
 
-def play_undo(desk: Desk, _a: int, _b: int, _c: int) -> None:
+def play_undo(desk: Desk, a: int, _b: int, _c: int) -> None:
     live = oracle.fold(desk.entries).live
-    if live:
+    if a % 5 == 4:  # what was undone is on a branch that was left
+        entry_id, parent, run = desk.head
+        desk.entries.append(Retraction(entry_id, parent, run, 1_000 * desk.n, ""))
+    elif live:
         entry_id, parent, run = desk.head
         desk.entries.append(Retraction(entry_id, parent, run, 1_000 * desk.n, desk.entries[live[-1]].id))
 

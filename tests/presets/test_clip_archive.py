@@ -8,13 +8,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, MemoryReadTool, SummaryBatch, get_memory
 from tenfold.errors import BadInput, NotFoundError
+from tenfold.recall.expand import open_path
 from tenfold.record.block import Batch
 from tenfold.record.entry import get_message
 from tenfold.record.message import get_text
+from tenfold.session import Session
 from tenfold.store.archive import Archive, ArchiveRecord, LogArchive
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batch_writer import find_full_level
@@ -454,3 +457,26 @@ def test_summary_batches_of_the_design_render_as_those_of_the_log() -> None:
     assert design.format_batch_content(one) == "[depth:1|start:2023-11-14T22:13:20.000Z|end:unknown|count:4]\nhello"
     assert design.format_batch_label("c", one) == "compaction-batch-c-unknown"
     assert "[Batch 1 — depth 1, 2023-11-14T22:13:20.000Z to unknown]\nhello" in design.render_clip_archive([one])
+
+
+@pytest.mark.spec("clip.13")
+@pytest.mark.parametrize("leave", ["undo", "edit"])
+def test_batches_that_another_head_stands_on_stay_in_the_archive(leave: str) -> None:
+    """Both heads share the compacted path. What one of them leaves is deleted once no head stands on it."""
+    shelf = Shelf()
+    session = make_session(build_policy(chunk_size=6), archive=shelf)
+    run_rounds(session, 4)
+    assert shelf.kept
+    other = Session(replace(session.address, head="other"), session.policy, archive=shelf)
+    store, leaf = session.address.store, session.leaf or ""
+    other.move_to(open_path(store, "default", store.locate("default", leaf)), (), expected=None)
+    other.append(make_user("on another head"))
+    kept = dict(shelf.kept)
+    if leave == "undo":
+        session.undo()
+    else:
+        session.sync([session.view.path.get_entry(0).message, make_user("something else")])  # type: ignore[union-attr]
+    assert shelf.kept == kept
+    block = get_newest_block(other)
+    assert other.undo() == block.id
+    assert not any(name.startswith(block.id) for name in shelf.kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 
 import pytest
@@ -233,3 +234,41 @@ def test_a_step_in_progress_grows_by_its_results() -> None:
     assert view.get_messages() == [make_user_message("go"), two, first, second]
     assert view.open_step is None
     assert len(get_entries(session)) == 4
+
+
+@pytest.mark.parametrize("at", [2, 20, -2])
+@pytest.mark.parametrize("cut", [False, True])
+def test_an_undo_holds_when_the_host_edits_an_earlier_message(at: int, cut: bool) -> None:  # noqa: FBT001 - a parameter
+    """Where the host edits in place, and where it goes on from the edited message: nothing is compacted at once."""
+    session = open_session(model="gpt-4o")
+    history = [json.loads(item.raw) for item in WIRES["openai-chat"].encode(make_work(12)).items]
+    session.sync(make_work(12))
+    window = int(session.take_reading().tokens / 0.9)
+    session.before_model({"messages": history}, window=window)
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
+    session.undo()
+    history = [*history, {"role": "user", "content": "And?"}]
+    assert session.before_model({"messages": history}, window=window)["messages"] == history
+    said = [place for place, item in enumerate(history) if item["role"] != "tool" and "tool_calls" not in item]
+    place = max(each for each in said if each <= at) if at >= 0 else said[at]
+    edited = [*history[:place], {**history[place], "content": "Otherwise."}, *([] if cut else history[place + 1 :])]
+    sent = session.before_model({"messages": edited}, window=window)["messages"]
+    assert sent == edited
+    assert session.view.state.undone
+    assert making.reopen_session(session).view.to_snapshot() == session.view.to_snapshot()
+    assert session.address.store.verify("default") == []
+    again = [*edited, {"role": "user", "content": "Go on."}]
+    assert session.before_model({"messages": again}, window=window)["messages"] == again
+    much = [*again, *({"role": "user", "content": "more " * 900} for _ in range(9))]
+    assert session.before_model({"messages": much}, window=window)["messages"] != much
+
+
+def test_an_undo_that_a_newer_compaction_followed_is_not_carried() -> None:
+    session = open_session(make_work(12))
+    session.compact(to=3_000)
+    session.undo()
+    session.append(make_user_message("next"))
+    assert session.compact(to=900).status == "compacted"
+    session.sync([*make_work(12)[:-1], make_reply("otherwise")])
+    assert not session.view.state.undone

@@ -73,7 +73,10 @@ class BranchSummary(
 
 
 class Retraction(Struct, frozen=True, tag="retraction", omit_defaults=True):
-    """Undoes the Block with the id `block`: the view is computed as if that Block were not on the path."""
+    """Undoes the Block with the id `block`: the view is computed as if that Block were not on the path.
+
+    With `block` "" it says that a compaction was undone on the branch that this one took the place of.
+    """
 
     id: str
     parent: str | None

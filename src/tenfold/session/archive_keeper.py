@@ -52,4 +52,5 @@ class ArchiveKeeper:
     def sync(self, before: View) -> str:
         """Brings the archive in line with the log after an undo, a redo or a change of branch."""
         conversation = self._conversation
-        return sync_archive(self.archive, before, conversation.view, conversation.address.session)
+        name, view = conversation.address.session, conversation.view
+        return sync_archive(self.archive, before, view, name, conversation.list_other_views)

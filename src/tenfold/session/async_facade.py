@@ -189,6 +189,7 @@ class AsyncSession:
     get_measures = _forward_read(Session.get_measures)
     freeze_measures = _forward_read(Session.freeze_measures)
     count_uncompacted = _forward_read(Session.count_uncompacted)
+    list_other_views = _forward_read(Session.list_other_views)
     count_messages = _forward_read(Session.count_messages)
     search = _forward_read(Session.search)
     expand = _forward_read(Session.expand)

@@ -167,6 +167,13 @@ class Conversation:
             shown = list(self.view.get_visible_messages())
             return dict(zip((s.key for s in shown), self.get_measures().token_cache.measure(shown), strict=True))
 
+    def list_other_views(self) -> list[View]:
+        """Returns what the other heads of the session show, read from the store."""
+        address = self.address
+        heads = address.store.read_heads(address.namespace, address.session)
+        others = (replace(address, head=head) for head in heads if head != address.head)
+        return [LogCursor(other, self._cursor.counter, self.stamps).view for other in others]
+
     def count_messages(self, view: View) -> int:
         """Counts the messages that a view shows. Counting goes on from the view that was counted last."""
         return self._cursor.count_messages(view)

@@ -14,7 +14,14 @@ from tenfold.meter.counters import Counter
 from tenfold.record.entry import MessageEntry, get_message
 from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
-from tenfold.session.requests import HostList, find_carried_entries, find_next_message, match_list, refresh_messages
+from tenfold.session.requests import (
+    HostList,
+    count_before_undo,
+    find_carried_entries,
+    find_next_message,
+    match_list,
+    refresh_messages,
+)
 from tenfold.text.surrogates import replace_surrogates
 from tenfold.view.units import MessageKey, Unit, get_step_messages, scan_entries
 from tenfold.wire import WIRES, DecodedHistory, EncodedList, SummaryConfirmer, Wire
@@ -82,9 +89,12 @@ class HostSync:
             return self._append_new(messages, known, run, times)
         match = match_list(messages, view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
         changed = find_next_message(view.path, match.position)
+        undone = count_before_undo(view, changed) if changed is not None else None
         if changed is not None and self._branch_before(changed):
             match = match_list(messages, self._cursor.view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
         matched = HostList(self._cursor.view, messages, list(match.keys), match.count, is_floor_ignored)
+        if undone is not None:
+            matched = self._append_with_undo(messages, matched, run, times, undone)
         return self._append_new(messages, matched, run, times)
 
     def read_next(self, items: Sequence[bytes], confirm: SummaryConfirmer) -> list[Message] | None:
@@ -188,14 +198,28 @@ class HostSync:
         cursor.append_copies(kept)
         return bool(kept)
 
+    def _append_with_undo(
+        self, messages: list[Message], matched: HostList, run: str, times: Sequence[int | None] | None, replaced: int
+    ) -> HostList:
+        """Appends the messages in place of those before an undo on the branch that was left, and then the undo.
+
+        So what the view has grown by since is what came behind them, and what was undone is not made again at once.
+        """
+        end = matched.count + replaced
+        self._append_new(messages[:end], matched, run, times)
+        self._cursor.carry_undo()
+        assert self._last_list is not None
+        return self._last_list.add_known(self._cursor.view, ())
+
     def _append_new(
         self, messages: list[Message], matched: HostList, run: str, times: Sequence[int | None] | None
     ) -> HostList:
         """Appends the messages after the matched ones, and keeps the list for the next request."""
         cursor, start, count = self._cursor, self._cursor.view.length, matched.count
         if count < len(messages):
-            cursor.append_messages(messages[count:], usage=None, run=run, times=times and times[count:])
-        self._last_list = matched.extend(messages, cursor.view, first_position=start)
+            new = messages[count:]
+            cursor.append_messages(new, usage=None, run=run, times=times and times[count : count + len(new)])
+        self._last_list = matched.extend(messages, cursor.view, range(start, start + len(messages) - count))
         return self._last_list
 
     def get_messages_to_send(self, host_list: HostList) -> list[Message] | None:

@@ -319,6 +319,10 @@ class LogCursor:
         self.append([Retraction(self.stamps.new_id(), self.leaf, "", self.stamps.now(), block)])
         return block
 
+    def carry_undo(self) -> None:
+        """Notes that a compaction was undone on the branch that this one takes the place of."""
+        self.append([Retraction(self.stamps.new_id(), self.leaf, "", self.stamps.now(), "")])
+
     def pin_message(self, entry: str, *, pinned: bool) -> str:
         """Pins or unpins the message whose id begins with `entry`, and returns its full id.
 

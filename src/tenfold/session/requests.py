@@ -81,16 +81,12 @@ class HostList(Struct):
         """The messages of the list. Do not change them."""
         return self.host_messages if len(self.host_messages) == self.count else self.host_messages[: self.count]
 
-    def extend(self, messages: list[Message], view: View, *, first_position: int) -> HostList:
-        """Returns the list of a later request that begins with this one. Its new messages are in the log from there."""
-        new = range(first_position, first_position + len(messages) - self.count)
-        self.keys[self.count :] = map(build_original_key, new)
-        return replace(self, view=view, host_messages=messages, count=len(messages))
+    def extend(self, messages: list[Message], view: View, positions: Sequence[int]) -> HostList:
+        """Returns the list of a later request that begins with this one. Its new messages are in the log there."""
+        return replace(self.add_known(view, positions), host_messages=messages)
 
     def add_known(self, view: View, positions: Sequence[int]) -> HostList:
         """Returns the list with the messages after it that the log has at these positions. The next list has them."""
-        if view is self.view:
-            return self
         self.keys[self.count :] = map(build_original_key, positions)
         return replace(self, view=view, count=self.count + len(positions))
 
@@ -205,6 +201,14 @@ def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | P
         ):
             out.append((at, entry))
     return out
+
+
+def count_before_undo(view: View, position: int) -> int | None:
+    """Counts the messages from a position to where the newest compaction was undone. None if none was after it."""
+    undone = view.state.last_change
+    if not view.state.undone or undone < position:
+        return None
+    return sum(get_message(entry) is not None for entry in view.path.get_entries(position, undone))
 
 
 def _match_raw_history(keys: list[bytes], path: Path, get_key: KeyLookup) -> HistoryMatch:

@@ -12,7 +12,7 @@ known for what they are, and the first pass of the next process deletes them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from inspect import isawaitable
@@ -217,14 +217,19 @@ def delete_strays(archive: Archive, log: LogArchive) -> str:
     return _delete_records(archive, cast("list[ArchiveRecord]", reply.value))
 
 
-def sync_archive(archive: Archive, before: View, after: View, conversation: str) -> str:
+def sync_archive(
+    archive: Archive, before: View, after: View, conversation: str, list_other_views: Callable[[], Iterable[View]]
+) -> str:
     """Brings an archive in line after an undo, a redo or a change of branch.
 
-    What no longer stands is deleted, and what stands again is written. Returns what could not be done, "" if all was.
+    What no longer stands is deleted, and what stands again is written. Nothing is deleted that stands on another head
+    of the conversation, whose views are asked for only then. Returns what could not be done, "" if all was.
     """
     old, new = list_standing_blocks(before), list_standing_blocks(after)
     kept, standing = {block.id for block in old}, {block.id for block in new}
-    problems = [delete_batches(archive, block, conversation) for block in old if block.id not in standing]
+    gone = [block for block in old if block.id not in standing and block.batches]
+    elsewhere = {block.id for view in list_other_views() for block in list_standing_blocks(view)} if gone else set()
+    problems = [delete_batches(archive, block, conversation) for block in gone if block.id not in elsewhere]
     problems += [write_batches(archive, block, conversation) for block in new if block.id not in kept]
     return "; ".join(filter(None, problems))
 

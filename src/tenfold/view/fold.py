@@ -238,8 +238,10 @@ class View:
                 except StaleBlock:
                     marks = replace(marks, stale_entries=(*marks.stale_entries, position))
             case Retraction():
-                newest = self.find_newest_block()
-                if newest is not None and newest.id == entry.block:
+                newest = self.find_newest_block() if entry.block else None
+                if not entry.block:  # on another branch, so there is nothing to show again
+                    marks = replace(marks, last_change=position, undone=True, attempts=())
+                elif newest is not None and newest.id == entry.block:
                     view = self._without_block(marks.live_blocks[-1])
                     marks = replace(
                         marks, live_blocks=marks.live_blocks[:-1], last_change=position, undone=True, attempts=()
