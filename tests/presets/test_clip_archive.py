@@ -475,7 +475,9 @@ def test_batches_that_another_head_stands_on_stay_in_the_archive(leave: str) -> 
     if leave == "undo":
         session.undo()
     else:
-        session.sync([session.view.path.get_entry(0).message, make_user("something else")])  # type: ignore[union-attr]
+        first = get_message(session.view.path.get_entry(0))
+        assert first is not None
+        session.sync([first, make_user("something else")])
     assert shelf.kept == kept
     block = get_newest_block(other)
     assert other.undo() == block.id

@@ -207,7 +207,7 @@ class HostSync:
         """
         end = matched.count + replaced
         self._append_new(messages[:end], matched, run, times)
-        self._cursor.carry_undo()
+        self._cursor.note_undo()
         assert self._last_list is not None
         return self._last_list.add_known(self._cursor.view, ())
 

@@ -319,7 +319,7 @@ class LogCursor:
         self.append([Retraction(self.stamps.new_id(), self.leaf, "", self.stamps.now(), block)])
         return block
 
-    def carry_undo(self) -> None:
+    def note_undo(self) -> None:
         """Notes that a compaction was undone on the branch that this one takes the place of."""
         self.append([Retraction(self.stamps.new_id(), self.leaf, "", self.stamps.now(), "")])
 
