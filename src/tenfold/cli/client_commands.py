@@ -217,10 +217,10 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
             _report(found, json=json, said=f"{found.path} holds this compaction already", block=block)
             return run.exit_code
         copy = ViewCopy(get_view_items(opened.view), _count_view(opened), block, get_current_time())
-        record = apply_view(found, data, copy, backups)
+        record = apply_view(found, data, copy, backups, opened.policy.counter)
         place.record_export(namespace, opened.address.session, record.path, bytes.fromhex(record.digest_after))
-    said = f"applied: {copy.tokens:,} tokens to {found.path}; backup {record.backup}"
-    _report(found, json=json, said=said, block=block, tokens=copy.tokens, backup=record.backup)
+    said = f"applied: {record.tokens:,} tokens to {found.path}; backup {record.backup}"
+    _report(found, json=json, said=said, block=block, tokens=record.tokens, backup=record.backup)
     return run.exit_code
 
 

@@ -19,13 +19,15 @@ from tenfold.clients.cline_messages import add_to_cline
 from tenfold.clients.codex_items import add_to_codex
 from tenfold.clients.found_sessions import FoundSession
 from tenfold.clients.gemini_records import add_to_gemini_cli
+from tenfold.clients.loaded_messages import list_words, load_messages
 from tenfold.clients.opencode_database import read_opencode_session, write_opencode_session
 from tenfold.clients.opencode_files import read_opencode_files
 from tenfold.clients.opencode_messages import add_to_opencode
 from tenfold.clients.pi_entries import add_to_pi
 from tenfold.clients.view_copy import ViewCopy
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.formats.output_file import write_output
+from tenfold.meter.counters import Counter, measure_messages
 
 _ADDERS: dict[str, Callable[[bytes, ViewCopy], bytes]] = {
     "pi": add_to_pi,
@@ -38,7 +40,10 @@ _ADDERS: dict[str, Callable[[bytes, ViewCopy], bytes]] = {
 
 
 class AppliedView(Struct, frozen=True):
-    """A record of what was written into a client's session: digests are the SHA-256 of the whole session."""
+    """A record of what was written into a client's session: digests are the SHA-256 of the whole session.
+
+    `tokens` is the size of what the client sends when it resumes the session, as it was read back.
+    """
 
     client: str
     id: str
@@ -48,6 +53,7 @@ class AppliedView(Struct, frozen=True):
     digest_after: str
     backup: str
     time: int
+    tokens: int = 0
 
 
 def read_found_session(found: FoundSession) -> bytes:
@@ -58,14 +64,18 @@ def read_found_session(found: FoundSession) -> bytes:
     return read_opencode_files(found.path) if is_file else read_opencode_session(found.path, found.id)
 
 
-def apply_view(found: FoundSession, data: bytes, copy: ViewCopy, backups: Path) -> AppliedView:
+def apply_view(found: FoundSession, data: bytes, copy: ViewCopy, backups: Path, counter: Counter) -> AppliedView:
     """Writes a view into a client's session and returns the record of it. `data` is the session as it was read.
 
-    Raises `UsageError` if the session has changed since or is only read, and `OSError` if it cannot be written; it is
-    unchanged then.
+    What was written is read back as the client will load it. Raises `UsageError` if that is not the view, if the
+    session has changed since, or if it is only read, and `OSError` if it cannot be written; it is unchanged then.
     """
     if found.refusal:
         raise UsageError(found.refusal)
+    try:
+        load_messages(found.client, data)
+    except BadInput as exc:
+        raise UsageError(f"{found.path}: {exc}. Nothing was applied") from exc
     added = _ADDERS[found.client](data, copy)
     if read_found_session(found) != data:
         raise UsageError(f"{found.path} changed while it was read: quit {found.client} and run the command again")
@@ -75,10 +85,32 @@ def apply_view(found: FoundSession, data: bytes, copy: ViewCopy, backups: Path) 
     backup = folder / f"{number:04}.backup"
     write_output(backup, data, force=True)
     _replace_session(found, data, added)
-    digests = _compute_digest(data), _compute_digest(read_found_session(found))
-    record = AppliedView(found.client, found.id, str(found.path), copy.mark, *digests, str(backup), copy.time)
+    written = read_found_session(found)
+    try:
+        tokens = _check_loaded(found.client, written, copy, counter)
+    except BadInput as exc:
+        _replace_session(found, written, data)
+        raise UsageError(
+            f"{exc}. Nothing was applied: {found.path} is as it was. `tenfold export` writes a file"
+        ) from exc
+    digests = _compute_digest(data), _compute_digest(written)
+    record = AppliedView(found.client, found.id, str(found.path), copy.mark, *digests, str(backup), copy.time, tokens)
     write_output(folder / f"{number:04}.json", msgspec.json.encode(record), force=True)
     return record
+
+
+def _check_loaded(client: str, written: bytes, copy: ViewCopy, counter: Counter) -> int:
+    """Counts what the client will send of a session. Raises `BadInput` if that is not the view that was written."""
+    loaded, promised = load_messages(client, written), copy.list_messages()
+    tokens = sum(measure_messages(loaded, counter))
+    sent, wanted = list_words(client, loaded), list_words(client, promised)
+    if sent == wanted:
+        return tokens
+    place = next((n for n, (a, b) in enumerate(zip(sent, wanted, strict=False)) if a != b), min(len(sent), len(wanted)))
+    raise BadInput(
+        f"{client} would send {tokens:,} tokens in {len(loaded):,} messages when it resumes the session, and the view "
+        f"has {copy.tokens:,} in {len(promised):,}; they differ from part {place + 1} of {len(wanted):,} on"
+    )
 
 
 def find_applied(found: FoundSession, backups: Path) -> AppliedView:

@@ -11,9 +11,10 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tenfold.clients.view_copy import ViewCopy, parse_lines
+from tenfold.clients.view_copy import ViewCopy, parse_lines, read_objects
 from tenfold.formats.applied_lines import mark_applied
 from tenfold.formats.claude_code import FORMAT, render_line
+from tenfold.formats.claude_queue import get_queued_prompt
 from tenfold.formats.message_parts import dump_json
 from tenfold.store.base import SessionInfo
 
@@ -25,7 +26,7 @@ _NAMESPACE = uuid.UUID("6f1d3c5e-6a0b-4d3f-9a57-6a2c1f0e8b11")
 
 def add_to_claude_code(data: bytes, copy: ViewCopy) -> bytes:
     """Returns the file with a boundary and the view behind its lines. The file's own bytes stay as they are."""
-    lines = [value for line in data.split(b"\n") if line.strip() and isinstance(value := json.loads(line), dict)]
+    lines = read_objects(data)
     linked = [line for line in lines if line.get("uuid") and line.get("isSidechain") is not True]
     newest = linked[-1] if linked else {}
     carried = {key: newest[key] for key in _CARRIED if key in newest} | {"isSidechain": False}
@@ -68,9 +69,8 @@ def _find_model(lines: list[Json]) -> str:
 
 def _copy_messages(copy: ViewCopy, session: str, model: str) -> Iterator[Json]:
     for piece in copy.build_pieces(FORMAT):
-        if piece.exact:
-            lines = parse_lines(piece)
-        else:
+        lines = parse_lines(piece) if piece.exact else []
+        if not lines or not all("message" in line or get_queued_prompt(line) is not None for line in lines):
             raw = render_line(SessionInfo(session, FORMAT, source_id=session), piece)
             lines = [json.loads(raw)] if raw else []
         for line in lines:

@@ -6,11 +6,10 @@ rules and the environment again behind it, so these are left out of the view; fo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tenfold.clients.view_copy import ViewCopy, parse_lines
+from tenfold.clients.view_copy import ViewCopy, parse_lines, read_objects
 from tenfold.formats.applied_lines import mark_applied
 from tenfold.formats.codex import FORMAT, render_items
 from tenfold.formats.message_parts import dump_json
@@ -20,7 +19,7 @@ Json = dict[str, Any]
 
 def add_to_codex(data: bytes, copy: ViewCopy) -> bytes:
     """Returns the rollout with a compaction behind its lines. The file's own bytes stay as they are."""
-    lines = [value for line in data.split(b"\n") if line.strip() and isinstance(value := json.loads(line), dict)]
+    lines = read_objects(data)
     ordinal = max((n for line in lines if isinstance(n := line.get("ordinal"), int)), default=None)
     opening = list(_find_opening(lines)) if ordinal is None else []
     shown = [item for item in _copy_items(copy) if not _is_own(item)]

@@ -13,8 +13,7 @@ from typing import Any
 
 from tenfold.clients.view_copy import ViewCopy, parse_lines
 from tenfold.formats.applied_lines import mark_applied
-from tenfold.formats.gemini_cli import FORMAT, render_records
-from tenfold.formats.json_items import list_objects
+from tenfold.formats.gemini_cli import FORMAT, render_records, render_restated
 from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import join_results
 
@@ -47,10 +46,5 @@ def _has_lines(data: bytes) -> bool:
 
 
 def _copy_records(copy: ViewCopy) -> Iterator[Json]:
-    for piece in join_results(copy.build_pieces(FORMAT)):
-        if not piece.exact:
-            yield from render_records(piece)
-            continue
-        for value in parse_lines(piece):
-            changed = value.get("$set")
-            yield from list_objects(changed, "messages") if isinstance(changed, dict) else [value]
+    for piece in join_results(map(render_restated, copy.build_pieces(FORMAT))):
+        yield from parse_lines(piece) if piece.exact else render_records(piece)

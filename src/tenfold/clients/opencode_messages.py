@@ -11,14 +11,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tenfold.clients.view_copy import ViewCopy
+from tenfold.clients.view_copy import COMPACTED_NOTE, ViewCopy
 from tenfold.formats.opencode import APPLIED_ID, FORMAT, render_messages
 from tenfold.formats.output_pieces import OutputPiece, join_results
 
 Json = dict[str, Any]
 _ANSWER_KEYS: tuple[str, ...] = ("mode", "agent", "path", "modelID", "providerID")
 """What every answer repeats."""
-_NOTE = "The conversation was compacted. What is kept of it follows."
 
 
 def add_to_opencode(data: bytes, copy: ViewCopy) -> bytes:
@@ -32,7 +31,9 @@ def add_to_opencode(data: bytes, copy: ViewCopy) -> bytes:
     builder = _MessageBuilder(document["info"]["id"], ids, asked, answer, copy.tokens)
     added = [
         builder.build({"info": {"role": "user"}, "parts": [{"type": "compaction", "auto": False}]}),
-        builder.build({"info": {"role": "assistant"}, "parts": [{"type": "text", "text": _NOTE}]}, is_summary=True),
+        builder.build(
+            {"info": {"role": "assistant"}, "parts": [{"type": "text", "text": COMPACTED_NOTE}]}, is_summary=True
+        ),
     ]
     for piece in join_results(copy.build_pieces(FORMAT)):
         added += [builder.build(each) for each in _parse(piece)]

@@ -1,7 +1,8 @@
 """Adds a compacted view to a pi session: a second root in the tree of entries, which pi takes for the newest branch.
 
-The branch repeats the settings in force, since pi reads them along the branch. Each answer of it reports the size of
-the compacted view, because pi decides by the newest report whether to compact by itself.
+The branch repeats the settings in force, since pi reads them along the branch. A file before version 2 is no tree: pi
+makes one chain of its lines when it opens it. There the view stands behind a compaction that keeps nothing. Each answer
+reports the size of the compacted view, because pi decides by the newest report whether to compact by itself.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tenfold.clients.view_copy import ViewCopy, parse_lines
+from tenfold.clients.view_copy import COMPACTED_NOTE, ViewCopy, parse_lines, read_objects
 from tenfold.formats.applied_lines import mark_applied
 from tenfold.formats.json_items import get_list
 from tenfold.formats.message_parts import dump_json
@@ -24,20 +25,39 @@ _NO_COST = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0
 
 def add_to_pi(data: bytes, copy: ViewCopy) -> bytes:
     """Returns the file with the view behind its entries. The file's own bytes stay as they are."""
-    lines = [value for line in data.split(b"\n") if line.strip() and isinstance(value := json.loads(line), dict)]
-    used = {str(line.get("id")) for line in lines}
-    settings = [found for kind in _SETTINGS if (found := _find_newest(lines, kind)) is not None]
+    lines = read_objects(data)
     answer = next((m for m in map(_get_answer, reversed(lines)) if m is not None), {})
-    parent: str | None = None
-    out: list[bytes] = []
-    for value in [*settings, *_copy_messages(copy, answer)]:
-        own = _choose_id(used, f"{copy.mark}{len(out)}{len(data)}")
-        used.add(own)
-        line = value | {"id": own, "parentId": parent, "timestamp": copy.iso_time}
-        out.append(dump_json(mark_applied(line, copy.mark), compact=True))
-        parent = own
+    messages = _copy_messages(copy, answer)
+    is_chain = bool(lines) and (lines[0].get("version") or 1) < 2
+    added = _build_chain(len(lines), messages, copy) if is_chain else _build_branch(lines, messages, copy, len(data))
+    out = [dump_json(mark_applied(line | {"timestamp": copy.iso_time}, copy.mark), compact=True) for line in added]
     end = b"" if data.endswith(b"\n") else b"\n"
     return data + end + b"\n".join(out) + b"\n"
+
+
+def _build_branch(
+    lines: list[dict[str, Any]], messages: Iterator[dict[str, Any]], copy: ViewCopy, size: int
+) -> Iterator[dict[str, Any]]:
+    """Builds a branch from the root, with the settings in force."""
+    used = {str(line.get("id")) for line in lines}
+    settings = [found for kind in _SETTINGS if (found := _find_newest(lines, kind)) is not None]
+    parent: str | None = None
+    for number, value in enumerate((*settings, *messages)):
+        own = _choose_id(used, f"{copy.mark}{number}{size}")
+        used.add(own)
+        yield value | {"id": own, "parentId": parent}
+        parent = own
+
+
+def _build_chain(count: int, messages: Iterator[dict[str, Any]], copy: ViewCopy) -> Iterator[dict[str, Any]]:
+    """Builds what a file before version 2 can hold, of which pi makes one chain: a compaction that keeps nothing.
+
+    `count` is the number of lines before it. The settings in force stand before it and stay in force.
+    """
+    compaction = {"type": "compaction", "summary": COMPACTED_NOTE, "tokensBefore": copy.tokens}
+    yield compaction | {"firstKeptEntryIndex": count + 1}
+    for value in messages:
+        yield {key: each for key, each in value.items() if key not in ("id", "parentId")}
 
 
 def _find_newest(lines: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:

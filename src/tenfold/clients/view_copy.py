@@ -13,9 +13,15 @@ from typing import Any
 
 from msgspec import Struct
 
+from tenfold.errors import BadInput
 from tenfold.formats.base import ExportItem
+from tenfold.formats.json_lines import LineFile
 from tenfold.formats.output_pieces import OutputPiece, build_pieces
 from tenfold.record.entry import CustomEntry, Setting
+from tenfold.record.message import Message
+
+COMPACTED_NOTE = "The conversation was compacted. What is kept of it follows."
+"""What stands in a client's own compaction, where it demands one with words. The view itself comes behind it."""
 
 
 class ViewCopy(Struct, frozen=True):
@@ -38,8 +44,19 @@ class ViewCopy(Struct, frozen=True):
 
     def build_pieces(self, format: str) -> list[OutputPiece]:
         """Builds the pieces of the view's messages: original bytes where a message is untouched."""
-        messages = [item for item in self.items if not isinstance(item, CustomEntry | Setting)]
-        return build_pieces(messages, format)
+        return build_pieces([item for item in self.items if not isinstance(item, CustomEntry | Setting)], format)
+
+    def list_messages(self) -> list[Message]:
+        """Lists the messages of the view: what the client is to send."""
+        return [message for piece in self.build_pieces("") for message in piece.messages]
+
+
+def read_objects(data: bytes) -> list[dict[str, Any]]:
+    """Reads the objects of a client's file of lines. Raises `BadInput` if the client is writing the last one."""
+    source = LineFile(data, file="the session", skip_damaged=False)
+    if source.problems:
+        raise BadInput(f"{source.problems[0]}: the client is writing, so quit it first")
+    return [line.value for line in source.lines]
 
 
 def parse_lines(piece: OutputPiece) -> list[dict[str, Any]]:

@@ -15,21 +15,23 @@ from msgspec.structs import replace
 
 from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.envelopes import decode_messages
 from tenfold.formats.file_shape import FileShape, inspect_shape
-from tenfold.formats.gemini_lines import read_lines
+from tenfold.formats.gemini_lines import RESTATED_KINDS, GeminiLines, parse_usage, share_bytes
 from tenfold.formats.json_items import JsonItem, list_objects, parse_array, parse_document
+from tenfold.formats.json_lines import LineFile
 from tenfold.formats.message_list import MessageListFormat
 from tenfold.formats.message_parts import dump_json, parse_call, parse_texts, render_call
 from tenfold.formats.output_pieces import (
     OutputPiece,
     build_pieces,
+    drop_compactions,
     join_lines,
     join_results,
     render_array,
     render_pieces,
 )
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
-from tenfold.record.entry import Usage
+from tenfold.formats.session_draft import SessionDraft, build_sessions
 from tenfold.record.message import (
     Message,
     NativeBytes,
@@ -82,7 +84,8 @@ class GeminiCli(SessionFormat):
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
         """Parses the one session of the file."""
         if _has_lines(inspect_shape(data)):
-            return read_lines(data, file=file, skip_damaged=skip_damaged, format=FORMAT, add_record=_add_record)
+            source = LineFile(data, file=file, skip_damaged=skip_damaged)
+            return GeminiLines(source, file, FORMAT, _parse_record).read()
         if not _has_records(inspect_shape(data)):
             return _CONTENTS_FORMAT.read(data, file=file, skip_damaged=skip_damaged)
         top = parse_document(data, file)
@@ -100,8 +103,8 @@ class GeminiCli(SessionFormat):
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the session's document, or its lines."""
         if b'"projectHash"' in info.prefix and b'"messages"' not in info.prefix:
-            pieces = join_results(build_pieces(items, FORMAT))
-            return join_lines(info, render_pieces(pieces, _join_lines))
+            pieces = map(render_restated, build_pieces(drop_compactions(items, RESTATED_KINDS), FORMAT))
+            return join_lines(info, render_pieces(join_results(pieces), _join_lines))
         if b'"projectHash"' not in info.prefix + info.suffix:
             return _CONTENTS_FORMAT.render_body(info, items)
         return render_array(info, items, FORMAT, _join_records, has_results=True)
@@ -111,23 +114,43 @@ class GeminiCli(SessionFormat):
         return _CONTENTS_FORMAT.build_info(session_id)
 
 
+def render_restated(piece: OutputPiece) -> OutputPiece:
+    """Returns the piece of a line that sets the whole conversation as one to be rendered from its own messages."""
+    is_restated = piece.exact and piece.messages and b'"$set"' in piece.raw[:40]
+    return replace(piece, raw=b"", exact=False) if is_restated else piece
+
+
 def _add_record(draft: SessionDraft, record: JsonItem, file: str) -> None:
     value = record.get_object(file)
     source_id = str(value.get("id") or "")
     draft.start_item(record.number, source_id=source_id, timestamp=value.get("timestamp"), place=record.place)
-    native = record.to_native(FORMAT)
+    messages = _parse_record(record, file)
+    if messages is None:
+        draft.add_custom(str(value.get("type") or "unknown"), record.to_native(FORMAT))
+        return
+    draft.add_messages(messages)
+    draft.set_usage(parse_usage(value) if value.get("type") == "gemini" else None)
+
+
+def _parse_record(record: JsonItem, file: str) -> list[Message] | None:
+    """Parses a record to its messages. Returns None if it is none."""
+    value = record.get_object(file)
+    content = list_objects(value, "content")
+    role = {"user": "user", "gemini": "model"}.get(str(value.get("type")))
+    if role and any("functionResponse" in p or ("functionCall" in p and not value.get("toolCalls")) for p in content):
+        turn = dump_json({"role": role, "parts": content})
+        messages = [message for decoded in decode_messages("gemini", [turn]) for message in decoded.messages]
+        return share_bytes(messages, replace(record.to_native(FORMAT), group=f"line{record.number}"))
     match value.get("type"):
         case "user":
             texts = parse_texts(value.get("content"))
             origin = find_text_origin(texts[0].text if texts else "")
-            draft.add_messages([Message("user", texts, origin, native=native)])
+            return [Message("user", texts, origin, native=record.to_native(FORMAT))]
         case "gemini":
-            draft.add_messages(_parse_answer(record, value, source_id or f"{record.number}"))
-            draft.set_usage(_parse_usage(value))
-        case role if "content" in value and role not in _NOTE_TYPES:
-            raise UnknownRole(f"{file}: record {record.number}: {role!r} is not a type of the gemini-cli format")
-        case kind:
-            draft.add_custom(str(kind or "unknown"), native)
+            return _parse_answer(record, value, str(value.get("id") or record.number))
+        case kind if "content" in value and kind not in _NOTE_TYPES:
+            raise UnknownRole(f"{file}: record {record.number}: {kind!r} is not a type of the gemini-cli format")
+    return None
 
 
 def _parse_answer(record: JsonItem, value: dict[str, Any], group: str) -> list[Message]:
@@ -136,7 +159,10 @@ def _parse_answer(record: JsonItem, value: dict[str, Any], group: str) -> list[M
     thinking = tuple(Thinking(f"{t.get('subject', '')}: {t.get('description', '')}") for t in thoughts)
     calls = list_objects(value, "toolCalls")
     parsed_calls = [parse_call(c.get("id"), c.get("name"), c.get("args")) for c in calls]
-    parts: tuple[Part, ...] = (*thinking, *parse_texts(value.get("content")), *parsed_calls)
+    content = value.get("content")
+    if isinstance(content, list):
+        content = [part for part in content if not (isinstance(part, dict) and part.get("thought"))]
+    parts: tuple[Part, ...] = (*thinking, *parse_texts(content), *parsed_calls)
     if all(_parse_result(call) is None for call in calls):
         return [Message("assistant", parts, "model", native=record.to_native(FORMAT))]
     inner = parse_array(record.raw, "toolCalls", "")
@@ -175,13 +201,6 @@ def _get_response_text(part: object) -> str:
         case {"functionResponse": {"response": response}}:
             return json.dumps(response, ensure_ascii=False)
     return json.dumps(part, ensure_ascii=False)
-
-
-def _parse_usage(value: dict[str, Any]) -> Usage | None:
-    match value.get("tokens"):
-        case {"input": int(prompt), "output": int(output), **rest} if prompt > 0:
-            return Usage(prompt, output, parse_token_count(rest.get("cached")), 0, str(value.get("model") or ""))
-    return None
 
 
 def _join_lines(piece: OutputPiece) -> bytes:

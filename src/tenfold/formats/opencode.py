@@ -38,6 +38,8 @@ from tenfold.store.base import SessionInfo
 FORMAT = "opencode"
 APPLIED_ID = "tenfold"
 """What the ids of messages that `tenfold apply` added hold: opencode writes a message's other fields again."""
+RESULT_NOT_KEPT = "the result is not kept"
+"""What stands for the result of a call that has none: opencode runs no call anew."""
 _SILENT_PARTS = ("step-start", "step-finish", "snapshot", "patch", "agent", "retry")
 
 
@@ -198,7 +200,7 @@ def _render_part(part: Part) -> dict[str, Any] | None:
 
 
 def _render_call(call_id: str, tool: str, arguments: object) -> dict[str, Any]:
-    state = {"status": "error", "input": arguments, "error": "the result is not kept", "time": {"start": 0, "end": 0}}
+    state = {"status": "error", "input": arguments, "error": RESULT_NOT_KEPT, "time": {"start": 0, "end": 0}}
     return {"type": "tool", "callID": call_id, "tool": tool, "state": state}
 
 

@@ -22,7 +22,7 @@ class OutputPiece(Struct, frozen=True):
     """One line or element: its bytes `raw`, with the separator `lead` before it.
 
     `exact` says that these are the bytes of the original file. `source_id` is the foreign id of the piece. `is_orphan`
-    says that its parent is not among the items. `messages` are what it is rendered from while `raw` is still empty.
+    says that its parent is not among the items. `messages` are what it holds, and is rendered from if it is not exact.
     `parent_id` is the foreign id of the piece before, in formats whose lines name their parents.
     """
 
@@ -75,12 +75,11 @@ def build_pieces(items: Sequence[ExportItem], format: str) -> list[OutputPiece]:
             not isinstance(first, ReplacementMessage) and first.parent is not None and first.parent not in present
         )
         lead = natives[0].lead if natives else b""
+        messages = tuple(m for m in map(_get_item_message, group) if m is not None)
         if natives and [n.index for n in natives] == list(range(natives[0].count)):
             raw = b"".join(n.head + n.body + n.tail for n in natives)
-            out.append(OutputPiece(lead, raw, True, source, is_orphan))
-            continue
-        messages = tuple(m for m in map(_get_item_message, group) if m is not None)
-        if messages:
+            out.append(OutputPiece(lead, raw, True, source, is_orphan, messages))
+        elif messages:
             out.append(OutputPiece(lead, b"", False, source, is_orphan, messages))
     return out
 
@@ -132,7 +131,8 @@ def join_results(pieces: Iterable[OutputPiece]) -> list[OutputPiece]:
     """
     out: list[OutputPiece] = []
     for piece in pieces:
-        if piece.messages and piece.messages[0].role == "tool" and out and out[-1].messages:
+        follows = bool(out) and not piece.exact and not out[-1].exact and bool(out[-1].messages)
+        if follows and piece.messages and piece.messages[0].role == "tool":
             out[-1] = replace(out[-1], messages=out[-1].messages + piece.messages)
         else:
             out.append(piece)

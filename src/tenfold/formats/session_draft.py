@@ -115,9 +115,17 @@ class SessionDraft:
             key = self._unlinked_keys[key]
         self._parent_key = key
 
-    def add_messages(self, messages: Sequence[Message], usage: Usage | None = None) -> None:
-        """Adds the messages of one native message. All but the last get the foreign id `source_id#index`."""
+    def set_parent_key(self, key: str | None) -> None:
+        """Sets the parent of the current line by the key of its entry, None for a new beginning."""
+        self._parent_key = key
+
+    def add_messages(self, messages: Sequence[Message], usage: Usage | None = None) -> list[str]:
+        """Adds the messages of one native message, and returns the keys of their entries.
+
+        All but the last get the foreign id `source_id#index`.
+        """
         self._has_messages = True
+        keys: list[str] = []
         usage = self._check_usage(usage)
         for index, message in enumerate(messages):
             is_last = index == len(messages) - 1
@@ -129,6 +137,8 @@ class SessionDraft:
                 MessageEntry(key, self._parent_key, run, self._time, named, usage if is_last else None, foreign_id)
             )
             self._parent_key = key
+            keys.append(key)
+        return keys
 
     def extend_newest(self, message: Message, usage: Usage | None = None) -> None:
         """Extends the newest entry, an answer, by a message that continues it. The bytes must follow directly."""
