@@ -239,8 +239,10 @@ def test_a_store_of_the_first_schema_is_indexed_again(tmp_path: Path) -> None:
         pass
     store.close()
     db = sqlite3.connect(path, isolation_level=None)
-    for change in ("DROP TABLE passages", "DROP TABLE export", "ALTER TABLE session DROP COLUMN purges"):
-        db.execute(change)
+    for table, column in (("session", "purges"), ("head", "pending"), ("head", "overhead")):
+        db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+    for table in ("passages", "export"):
+        db.execute(f"DROP TABLE {table}")
     db.execute("PRAGMA user_version = 1")
     db.close()
     store = SqliteStore(path)
