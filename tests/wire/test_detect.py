@@ -63,7 +63,7 @@ def test_an_unknown_wire_is_refused_with_those_there_are() -> None:
 
 
 def test_what_is_no_message_is_refused_by_its_type() -> None:
-    with pytest.raises(BadInput, match="not int"):
+    with pytest.raises(BadInput, match="not a value of type int"):
         to_json_bytes(7)
     with pytest.raises(BadInput, match=r"what JSON cannot: .*object"):
         to_json_bytes({"role": "user", "content": object()})
