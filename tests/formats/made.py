@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from tests.formats.made_frameworks import FRAMEWORK_FILES
+
 
 def render_lines(*values: object) -> bytes:
     """A file of one JSON value a line."""
@@ -440,5 +442,6 @@ FILES: dict[str, tuple[str, bytes]] = {
     "anthropic": ("anthropic", ANTHROPIC),
     "responses": ("openai-responses", RESPONSES),
     "gemini": ("gemini", GEMINI_BODY),
+    **FRAMEWORK_FILES,
 }
 """Name -> (format, bytes)."""

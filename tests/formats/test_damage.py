@@ -13,7 +13,17 @@ from tenfold.record.entry import CustomEntry, MessageEntry, get_message
 from tenfold.record.message import get_text, get_tool_result
 from tests.formats.made import CLAUDE, CODEX_NEW, FILES, PI_1, PI_3, SWE_0, TAU2, render_lines
 
-LINED = ("pi-1", "pi-2", "pi-3", "claude", "codex-new", "codex-old", "chat-lines", "events")
+LINED = (
+    *("pi-1", "pi-2", "pi-3", "claude", "codex-new", "codex-old", "chat-lines", "events"),
+    *("langchain-lines", "vercel-chats", "strands"),
+)
+ROLE_SWAPS: dict[str, tuple[bytes, bytes]] = {
+    "gemini-session": (b'"type": "user"', b'"type": "oracle"'),
+    "langchain": (b'"type": "human"', b'"type": "oracle"'),
+    "langchain-lc": (b'"HumanMessage"', b'"oracleMessage"'),
+    "pydantic-ai": (b'"kind": "request"', b'"kind": "oracle"'),
+}
+"""Where the role of a user stands, by the file's name or its format, if it is no field `role`."""
 WHOLE = tuple(name for name in FILES if name not in LINED)
 
 
@@ -134,10 +144,9 @@ def test_a_damaged_line_in_the_middle_of_a_tree_is_bridged() -> None:
 @pytest.mark.parametrize("name", list(FILES))
 def test_an_unknown_role_is_an_error_that_names_it(name: str) -> None:
     form, data = FILES[name]
-    swaps = ((b'"role": "user"', b'"role": "oracle"'), (b'"type": "user"', b'"type": "oracle"'))
     if form == "openhands-events":
         return
-    old, new = swaps[1] if name == "gemini-session" else swaps[0]
+    old, new = ROLE_SWAPS.get(name) or ROLE_SWAPS.get(form, (b'"role": "user"', b'"role": "oracle"'))
     assert old in data
     with pytest.raises(UnknownRole, match="'oracle'"):
         read_data(data.replace(old, new), file="f", format=form)

@@ -28,8 +28,9 @@ class Cline(MessageListFormat):
         is_task = name == TASK_FILE and bool(items) and all(isinstance(v, dict) and "role" in v for v in items)
         return is_task or super().can_read(head, name)
 
-    def _read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
-        info, path = super()._read_info(top, file), Path(file)
+    def read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
+        """Takes the id of a task from its folder."""
+        info, path = super().read_info(top, file), Path(file)
         if path.name != TASK_FILE or path.parent.parent.name != "tasks":
             return info
         return replace(info, id=path.parent.name, source_id=path.parent.name)

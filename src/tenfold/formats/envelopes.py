@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.record.message import Message, NativeBytes
-from tenfold.wire import WIRES, count_items, get_wire
+from tenfold.wire import Wire, count_items, get_wire, pydantic_ai
 
 
 class DecodedMessage(Struct, frozen=True):
@@ -21,9 +21,14 @@ class DecodedMessage(Struct, frozen=True):
     messages: list[Message]
 
 
+def find_wire(name: str) -> Wire:
+    """Finds a wire by its name, also the one that no provider takes. Raises `UnknownFormat` if there is none."""
+    return pydantic_ai.WIRE if name == pydantic_ai.NAME else get_wire(name)
+
+
 def decode_messages(wire: str, items: Sequence[bytes]) -> Iterator[DecodedMessage]:
     """Decodes native messages in order. Raises `UnknownRole`, and `BadInput` for an item that is not a JSON object."""
-    messages = iter(get_wire(wire).decode(items))
+    messages = iter(find_wire(wire).decode(items))
     for first in messages:
         count = first.native.count if first.native is not None else 1
         yield DecodedMessage(count_items(first), [first, *(next(messages) for _ in range(count - 1))])
@@ -66,6 +71,6 @@ def encode_messages(wire: str, messages: Sequence[Message]) -> list[bytes]:
     System messages become user messages if the wire format keeps them outside the list. Messages that the wire format
     would add at the beginning of a list are left out.
     """
-    is_folded = WIRES[wire].profile.has_separate_system
+    is_folded = find_wire(wire).profile.has_separate_system
     plain = [replace(m, native=None, role="user" if is_folded and m.role == "system" else m.role) for m in messages]
-    return [item.raw for item in get_wire(wire).encode(plain).items if item.indices]
+    return [item.raw for item in find_wire(wire).encode(plain).items if item.indices]

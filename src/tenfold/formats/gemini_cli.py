@@ -45,6 +45,7 @@ from tenfold.record.message import (
 )
 from tenfold.store.base import SessionInfo
 from tenfold.wire import find_text_origin
+from tenfold.wire.foreign_shapes import find_shape_of_any
 
 FORMAT = "gemini-cli"
 _NOTE_TYPES = ("info", "error", "warning")
@@ -55,7 +56,8 @@ def _has_contents(shape: FileShape) -> bool:
     contents = shape.items or shape.members.get("history")
     if not contents or not isinstance(contents, list | tuple):
         return False
-    return all(isinstance(c, dict) and isinstance(c.get("parts"), list) for c in contents)
+    is_content = all(isinstance(c, dict) and isinstance(c.get("parts"), list) for c in contents)
+    return is_content and find_shape_of_any(contents) is None
 
 
 def _has_records(shape: FileShape) -> bool:

@@ -71,6 +71,12 @@ def get_list(value: Mapping[str, Any], key: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
+def get_object(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Returns the object under a key, {} if there is none."""
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
+
+
 def list_objects(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     """Lists the objects in the list under a key."""
     return [each for each in get_list(value, key) if isinstance(each, dict)]

@@ -7,23 +7,20 @@ OpenHands requests, Gemini CLI checkpoints. See docs/formats/messages.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 from msgspec.structs import replace
 
-from tenfold.errors import BadInput, UnknownRole
-from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
-from tenfold.formats.envelopes import decode_messages, encode_messages, wrap_messages
+from tenfold.errors import UnknownRole
+from tenfold.formats.envelopes import decode_messages, encode_messages, find_wire, wrap_messages
 from tenfold.formats.file_shape import FileShape, inspect_shape
-from tenfold.formats.json_items import JsonItem, parse_array, parse_document
+from tenfold.formats.item_lists import ItemListFormat
+from tenfold.formats.json_items import JsonItem
 from tenfold.formats.json_lines import LineFile
-from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_lines, render_array, render_pieces
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
+from tenfold.formats.session_draft import SessionDraft, parse_token_count
 from tenfold.record.entry import Usage
-from tenfold.record.message import NativeBytes
+from tenfold.record.message import Message, NativeBytes
 from tenfold.store.base import SessionInfo
-from tenfold.wire import WIRES
 
 LIST_KEYS = ("messages", "contents", "history", "input")
 ShapeTest = Callable[[FileShape], bool]
@@ -36,11 +33,14 @@ def find_messages(shape: FileShape) -> Sequence[Any]:
     return next((shape.members[k] for k in LIST_KEYS if isinstance(shape.members.get(k), list)), shape.lines)
 
 
-class MessageListFormat(SessionFormat):
+class MessageListFormat(ItemListFormat):
     """A list of messages in one wire format. `shape_test` recognizes the files of this format."""
 
+    paths = tuple((key,) for key in LIST_KEYS)
+    session_keys = ("sessionId", "scenarioId")
+
     def __init__(self, name: str, wire: str, shape_test: ShapeTest) -> None:
-        self.name = name
+        super().__init__(name)
         self._wire = wire
         self._shape_test = shape_test
 
@@ -48,38 +48,12 @@ class MessageListFormat(SessionFormat):
         """Looks at the first messages."""
         return self._shape_test(inspect_shape(head))
 
-    def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
-        """Parses the one conversation of the file."""
-        shape = inspect_shape(data)
-        if len(shape.lines) > 1 or (shape.lines and not any(k in shape.lines[0] for k in LIST_KEYS)):
-            return self._read_lines(data, file, skip_damaged=skip_damaged)
-        top = parse_document(data, file)
-        fields: dict[str, Any] = {}
-        key = ""
-        if isinstance(top, dict):
-            fields, key = top, next((k for k in LIST_KEYS if isinstance(top.get(k), list)), LIST_KEYS[0])
-        elif not isinstance(top, list):
-            raise BadInput(f"{file}: neither a list of messages nor an object with one; is this the right --format?")
-        array = parse_array(data, key, file)
-        draft = SessionDraft(file, "element")
-        self._add_items(draft, array.elements, file)
-        info = self._read_info(fields, file)
-        return build_sessions([draft], [replace(info, prefix=array.before, suffix=array.after)])
+    def is_item(self, value: dict[str, Any]) -> bool:
+        """Returns whether a value is a message and no object with messages."""
+        return "role" in value
 
-    def _read_lines(self, data: bytes, file: str, *, skip_damaged: bool) -> list[ParsedSession]:
-        source = LineFile(data, file=file, skip_damaged=skip_damaged)
-        draft = SessionDraft(file)
-        for is_damaged, lines in groupby(source.lines, lambda line: bool(line.problem)):
-            if not is_damaged:
-                self._add_items(draft, list(lines), file)
-                continue
-            for line in lines:
-                draft.start_item(line.number, place=line.place)
-                draft.add_damaged(line.problem, line.to_native(self.name))
-        info = SessionInfo("", self.name, file, prefix=source.before, suffix=source.after)
-        return build_sessions([draft], [info], source.problems)
-
-    def _add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str) -> None:
+    def add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str, source: LineFile | None) -> None:  # noqa: ARG002 - a list is decoded as a whole
+        """Decodes messages. An answer may be several items."""
         objects = [item.get_object(file) for item in items]
         try:
             decoded_messages = list(decode_messages(self._wire, [item.raw for item in items]))
@@ -97,36 +71,23 @@ class MessageListFormat(SessionFormat):
             )
             draft.add_messages(wrap_messages(decoded.messages, native), _parse_usage(value))
 
-    def _read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
-        session = top.get("sessionId") or top.get("scenarioId") or ""
-        model = top.get("model")
+    def read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
+        """Reads the model from a response beside the list, too."""
+        info = super().read_info(top, file)
         match top.get("response"):
-            case {"model": str(response_model)}:
-                model = response_model
-        return SessionInfo(
-            str(session), self.name, file, str(top.get("description") or ""), str(model or ""), source_id=str(session)
-        )
+            case {"model": str(model)}:
+                info = replace(info, model=model)
+        return replace(info, title=str(top.get("description") or ""))
 
-    def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
-        """Renders the list with the bytes around it in its file."""
-        is_array = info.prefix.rstrip().endswith(b"[")
-
-        def render(piece: OutputPiece) -> bytes:
-            return (b",\n" if is_array else b"\n").join(encode_messages(self._wire, piece.messages))
-
-        if is_array:
-            return render_array(info, items, self.name, render)
-        return join_lines(info, render_pieces(build_pieces(items, self.name), render))
-
-    def build_info(self, session_id: str) -> SessionInfo:
-        """Builds an array."""
-        return SessionInfo(session_id, self.name, prefix=b"[", suffix=b"]\n")
+    def render_items(self, messages: Sequence[Message]) -> list[bytes]:
+        """Encodes messages."""
+        return encode_messages(self._wire, messages)
 
 
 def _get_id(value: Mapping[str, Any], wire: str) -> str:
     """Returns the id of a message, or "". The items of a split answer may repeat their ids, so those are ignored."""
     message_id = value.get("id")
-    return message_id if isinstance(message_id, str) and not WIRES[wire].profile.splits_answers else ""
+    return message_id if isinstance(message_id, str) and not find_wire(wire).profile.splits_answers else ""
 
 
 def _parse_usage(value: Mapping[str, Any]) -> Usage | None:

@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from tenfold.formats.applied_lines import APPLIED_KIND
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
 from tenfold.formats.json_items import JsonItem, list_objects, parse_array, parse_document
 from tenfold.formats.message_parts import dump_json, parse_call, render_call
-from tenfold.formats.output_pieces import OutputPiece, render_array
+from tenfold.formats.output_pieces import OutputPiece, render_array, share_bytes
 from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import Usage
 from tenfold.record.message import (
     Message,
-    NativeBytes,
     OpaquePart,
     Origin,
     Part,
@@ -117,22 +114,10 @@ def _add_message(draft: SessionDraft, element: JsonItem, info: dict[str, Any], p
         results = [result for part in tools if (result := _parse_result(part)) is not None]
         messages = [Message("assistant", _parse_parts(parts), "model", status)]
         messages += [Message("tool", (result,), "tool") for result in results]
-        draft.add_messages(_share_bytes(messages, native, id_ or str(element.number)))
+        draft.add_messages(share_bytes(messages, native, id_ or str(element.number)))
         draft.set_usage(_parse_usage(info))
     else:
         draft.add_custom(str(info.get("role") or "unknown"), native)
-
-
-def _share_bytes(messages: Sequence[Message], native: NativeBytes, group: str) -> list[Message]:
-    """Gives the messages of one record its bytes: the first has them all, and only together are they the record."""
-    if len(messages) == 1:
-        return [replace(messages[0], native=native)]
-    first = replace(native, group=group, count=len(messages))
-    rest = NativeBytes(FORMAT, b"", group=group, count=len(messages))
-    return [
-        replace(message, native=first if index == 0 else replace(rest, index=index))
-        for index, message in enumerate(messages)
-    ]
 
 
 def _parse_parts(parts: Sequence[dict[str, Any]]) -> tuple[Part, ...]:

@@ -47,6 +47,18 @@ def get_native(item: ExportItem) -> NativeBytes | None:
     return None
 
 
+def share_bytes(messages: Sequence[Message], native: NativeBytes, group: str) -> list[Message]:
+    """Gives the messages of one record its bytes: the first has them all, and only together are they the record."""
+    if len(messages) == 1:
+        return [replace(messages[0], native=native)]
+    first = replace(native, group=group, count=len(messages))
+    rest = NativeBytes(native.format, b"", group=group, count=len(messages))
+    return [
+        replace(message, native=first if index == 0 else replace(rest, index=index))
+        for index, message in enumerate(messages)
+    ]
+
+
 def drop_compactions(items: Sequence[ExportItem], kinds: Sequence[str]) -> Sequence[ExportItem]:
     """Leaves out the compactions that the tool recorded itself, entries of these kinds, if a summary or stub is shown.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,12 +23,19 @@ class LinkFields(Struct, frozen=True):
 
 
 def _get_ids(raw: bytes, key: str) -> list[str]:
-    out = []
-    for line in raw.split(b"\n"):
-        if line.strip():
-            value = json.loads(line)
-            out.append(str(value.get(key) or "") if isinstance(value, dict) else "")
-    return [i for i in out if i]
+    """Returns the ids of an object, or of each object on a line of its own. [] for anything else."""
+    for texts in ([raw], [line for line in raw.split(b"\n") if line.strip()]):
+        values = list(map(_parse_or_none, texts))
+        if all(isinstance(value, dict) for value in values):
+            return [own for value in values if (own := str(value.get(key) or ""))]
+    return []
+
+
+def _parse_or_none(raw: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _choose_id(piece: OutputPiece, used_ids: set[str], id_length: int) -> str:
@@ -47,7 +55,7 @@ def link_pieces(pieces: Sequence[OutputPiece], link_fields: LinkFields, render: 
     in the file was inserted between parent and child (`bypassed` is then the id of that parent). Nothing else in a
     line changes. `render` gets the piece with its new id as `source_id`.
     """
-    exact = [_get_ids(p.raw, link_fields.id_key) if p.exact and _is_json(p.raw) else [] for p in pieces]
+    exact = [_get_ids(p.raw, link_fields.id_key) if p.exact else [] for p in pieces]
     used_ids = {i for ids in exact for i in ids}
     out: list[OutputPiece] = []
     previous_id = ""
@@ -70,13 +78,6 @@ def link_pieces(pieces: Sequence[OutputPiece], link_fields: LinkFields, render: 
         if ids:
             previous_id, bypassed = ids[-1], ""
     return out
-
-
-def _is_json(raw: bytes) -> bool:
-    try:
-        return all(isinstance(json.loads(line), dict) for line in raw.split(b"\n") if line.strip())
-    except (ValueError, RecursionError):
-        return False
 
 
 def _set_parent(raw: bytes, key: str, previous_id: str, known_ids: set[str]) -> bytes:

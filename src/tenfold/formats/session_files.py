@@ -9,20 +9,25 @@ from msgspec.structs import replace
 
 from tenfold.errors import BadInput, UnknownFormat
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.chatgpt import ChatGpt
 from tenfold.formats.claude_code import ClaudeCode
 from tenfold.formats.cline import Cline
 from tenfold.formats.codex import Codex
+from tenfold.formats.converse import CONVERSE
 from tenfold.formats.file_shape import FileShape, inspect_shape
 from tenfold.formats.gemini_cli import GeminiCli
 from tenfold.formats.json_items import decode_utf8, parse_document
+from tenfold.formats.langchain import LANGCHAIN
 from tenfold.formats.message_list import MessageListFormat, find_messages
 from tenfold.formats.opencode import Opencode
 from tenfold.formats.openhands_events import OpenHandsEvents
 from tenfold.formats.output_pieces import get_native
 from tenfold.formats.pi import Pi
+from tenfold.formats.pydantic_ai_list import PydanticAiList
 from tenfold.formats.summaries import with_unknown_source
 from tenfold.formats.swe_agent import SweAgent
 from tenfold.formats.tau2 import Tau2
+from tenfold.formats.vercel import VERCEL_MODEL, VERCEL_UI
 from tenfold.record.entry import get_message
 from tenfold.record.message import OpaquePart
 from tenfold.store.base import SessionInfo
@@ -66,6 +71,12 @@ _ALL_FORMATS: tuple[SessionFormat, ...] = (
     GeminiCli(),
     Opencode(),
     Cline(),
+    ChatGpt(),
+    LANGCHAIN,
+    VERCEL_UI,
+    VERCEL_MODEL,
+    CONVERSE,
+    PydanticAiList(),
     *map(_PlainListFormat, WIRES),
 )
 FORMATS: dict[str, SessionFormat] = {reader.name: reader for reader in _ALL_FORMATS}

@@ -1,0 +1,106 @@
+"""The parts of messages as frameworks write them: texts, thinking, pictures, calls and results in typed objects.
+
+The same few forms come back in many of them. What is none of these is kept as an opaque part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tenfold.errors import UnknownRole
+from tenfold.formats.message_parts import dump_json, render_call
+from tenfold.record.message import (
+    Document,
+    Image,
+    Message,
+    OpaquePart,
+    Origin,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from tenfold.wire import find_text_origin
+from tenfold.wire.media import to_image
+
+ContentPart = Text | Image | Document | OpaquePart
+BlockParser = Callable[[Mapping[str, Any]], Part | None]
+"""Parses a block of one framework's own. None for a block that is not."""
+_TEXT_KEYS = ("text", "thinking", "reasoning", "think", "refusal")
+_THINKING_KINDS = frozenset({"thinking", "reasoning", "think", "redacted_thinking"})
+_TEXT_KINDS = frozenset({"", "text", "input_text", "output_text", "refusal"})
+
+
+def parse_blocks(content: object, parse_own: BlockParser = lambda _: None) -> list[Part]:
+    """Parses a content: a text, or texts and objects in a list. Empty texts are left out."""
+    blocks = content if isinstance(content, list) else [] if content is None else [content]
+    parts = (parse_block(block, parse_own) for block in blocks)
+    return [part for part in parts if part != Text("")]
+
+
+def parse_block(block: object, parse_own: BlockParser = lambda _: None) -> Part:
+    """Parses one element of a content."""
+    if isinstance(block, str):
+        return Text(block)
+    if not isinstance(block, dict):
+        return OpaquePart("", dump_json(block, compact=True))
+    if (own := parse_own(block)) is not None:
+        return own
+    kind = block["type"] if isinstance(block.get("type"), str) else ""
+    text = next((block[key] for key in _TEXT_KEYS if isinstance(block.get(key), str)), None)
+    if kind in _THINKING_KINDS and text is not None:
+        signature = block.get("signature")
+        return Thinking(text, signature if isinstance(signature, str) else "")
+    if kind in _TEXT_KINDS and text is not None:
+        return Text(text)
+    image = block.get("image_url")
+    url = image.get("url") if isinstance(image, dict) else image
+    if kind in ("image_url", "input_image") and isinstance(url, str):
+        return to_image(url)
+    return OpaquePart(kind, dump_json(block, compact=True))
+
+
+def parse_output(value: object) -> tuple[ContentPart, ...]:
+    """Parses what a tool returned: a text, blocks in a list, or any other value, which becomes its JSON."""
+    if value is None or value == "":
+        return ()
+    if isinstance(value, str):
+        return (Text(value),)
+    if isinstance(value, list):
+        parts = parse_blocks(value)
+        if all(isinstance(part, Text | Image) for part in parts):
+            return tuple(part for part in parts if isinstance(part, Text | Image))
+    return (Text(dump_json(value).decode()),)
+
+
+def make_result(call_id: object, name: object, output: object, *, is_error: bool = False) -> Message:
+    """Makes the message of a tool's result."""
+    return Message("tool", (ToolResult(str(call_id or ""), str(name or ""), parse_output(output), is_error),), "tool")
+
+
+def make_prompt(role: str, parts: Sequence[Part]) -> Message:
+    """Makes the message of a user or of a system prompt. Raises `UnknownRole` for any other role."""
+    if role in ("system", "developer"):
+        return Message("system", tuple(parts), "harness")
+    if role != "user":
+        raise UnknownRole(repr(role))
+    text = "\n".join(part.text for part in parts if isinstance(part, Text))
+    origin: Origin = find_text_origin(text)
+    return Message("user", tuple(parts), origin)
+
+
+def make_answer(parts: Iterable[Part]) -> Message:
+    """Makes the message of an answer."""
+    return Message("assistant", tuple(parts), "model")
+
+
+def list_texts(message: Message) -> list[str]:
+    """Lists the texts of a message that are no thinking."""
+    return [part.text for part in message.parts if isinstance(part, Text) and part.text]
+
+
+def render_arguments(call: ToolCall) -> object:
+    """Renders the arguments of a call as an object."""
+    return render_call(call)["arguments"]

@@ -1,0 +1,257 @@
+"""Files that hold one list of items, or one such list for each of several conversations.
+
+A list is an array, a member of an object (in a path of keys), or the lines of a file. Several objects with such a list,
+in an array or on lines, are several sessions. What an item means is for the formats that derive from these two classes
+to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.errors import BadInput, UnknownRole
+from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.file_shape import FileShape, inspect_shape
+from tenfold.formats.json_items import JsonArray, JsonItem, parse_array, parse_document
+from tenfold.formats.json_lines import LineFile
+from tenfold.formats.message_parts import dump_json
+from tenfold.formats.output_pieces import (
+    OutputPiece,
+    build_pieces,
+    join_lines,
+    join_results,
+    render_array,
+    render_pieces,
+    share_bytes,
+)
+from tenfold.formats.session_draft import SessionDraft, build_sessions
+from tenfold.record.entry import Usage
+from tenfold.record.message import Message
+from tenfold.store.base import SessionInfo
+from tenfold.wire.splice import find_span
+
+KeyPath = tuple[str, ...]
+
+
+class ItemListFormat(SessionFormat):
+    """A list of items. A format says which keys lead to it, what an item is, and how messages become items again.
+
+    With `has_results` an answer's item holds the results of its calls. `frame` is what stands around the items of a
+    new file.
+    """
+
+    paths: Sequence[KeyPath] = ()
+    session_keys: Sequence[str] = ("session_id", "sessionId", "id")
+    has_results = False
+    frame = (b"[", b"]\n")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def is_item(self, value: dict[str, Any]) -> bool:
+        """Returns whether a value can only be an item of this format."""
+        raise NotImplementedError
+
+    def add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str, source: LineFile | None) -> None:
+        """Adds items to a session. `source` is the file if they are its lines."""
+        raise NotImplementedError
+
+    def render_items(self, messages: Sequence[Message]) -> list[bytes]:
+        """Renders messages as items."""
+        raise NotImplementedError
+
+    def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
+        """Looks for an item."""
+        return any(self.is_item(value) for value in self._iterate_values(inspect_shape(head)))
+
+    def _iterate_values(self, shape: FileShape) -> Iterator[dict[str, Any]]:
+        for value in shape.items or shape.lines:
+            if isinstance(value, dict):
+                yield value
+                inner = _walk(value, self.find_path(value) or ("",))
+                yield from (each for each in inner or () if isinstance(each, dict))
+
+    def find_path(self, value: Mapping[str, Any]) -> KeyPath | None:
+        """Finds the keys that lead to the list in an object, None if it holds none."""
+        return next((path for path in self.paths if _walk(value, path) is not None), None)
+
+    def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
+        """Parses the sessions of the file."""
+        shape = inspect_shape(data)
+        has_list = bool(shape.lines) and self.find_path(shape.lines[0]) is not None
+        if shape.lines and not (shape.members and self._can_hold_list(shape.members)):
+            source = LineFile(data, file=file, skip_damaged=skip_damaged)
+            if has_list and not self.is_item(shape.lines[0]):
+                return self._read_conversations(source.lines, (source.before, source.after), file, source.problems)
+            return self._read_lines(source, file)
+        top = parse_document(data, file)
+        if isinstance(top, list):
+            array = parse_array(data, "", file)
+            first = next((v for v in top if isinstance(v, dict)), {})
+            if self.find_path(first) is not None and not self.is_item(first):
+                return self._read_conversations(array.elements, (array.before, array.after), file)
+            top = {}
+        elif isinstance(top, dict):
+            array = parse_array_at(data, self.find_path(top) or (self.paths or (("messages",),))[0], file)
+        else:
+            raise BadInput(f"{file}: neither a list of messages nor an object with one; is this the right --format?")
+        return self._read_list(array, self.read_info(top, file), file)
+
+    def _can_hold_list(self, value: Mapping[str, Any]) -> bool:
+        return any(path[0] in value for path in self.paths)
+
+    def _read_list(self, array: JsonArray, info: SessionInfo, file: str) -> list[ParsedSession]:
+        draft = SessionDraft(file, "element")
+        self.add_items(draft, array.elements, file, None)
+        return build_sessions([draft], [replace(info, prefix=array.before, suffix=array.after)])
+
+    def _read_lines(self, source: LineFile, file: str) -> list[ParsedSession]:
+        draft = SessionDraft(file)
+        for is_damaged, lines in groupby(source.lines, lambda line: bool(line.problem)):
+            if not is_damaged:
+                self.add_items(draft, list(lines), file, source)
+                continue
+            for line in lines:
+                draft.start_item(line.number, place=line.place)
+                draft.add_damaged(line.problem, line.to_native(self.name))
+        keys = [key for key in self.session_keys if key != "id"]  # on a line, that is the id of the item
+        named = {
+            key: line.value[key] for line in reversed(source.lines) for key in (*keys, "model") if key in line.value
+        }
+        info = replace(self.read_info(named, file), prefix=source.before, suffix=source.after)
+        return build_sessions([draft], [info], source.problems)
+
+    def _read_conversations(
+        self, items: Sequence[JsonItem], ends: tuple[bytes, bytes], file: str, problems: Sequence[str] = ()
+    ) -> list[ParsedSession]:
+        out: list[ParsedSession] = []
+        gap, found = ends[0], list(problems)
+        for item in items:
+            path = self.find_path(item.value) if isinstance(item.value, dict) else None
+            if path is None:
+                found.append(item.problem or f"{item.number} holds no conversation")
+                gap += item.lead + item.raw
+                continue
+            place = f"{file}, conversation {len(out) + 1}"
+            info = replace(self.read_info(item.value, file), file_prefix=gap + item.lead)
+            out += self._read_list(parse_array_at(item.raw, path, place), info, place)
+            gap = b""
+        if not out:
+            raise BadInput(f"{file}: no object holds a list of messages; is this the right --format?")
+        last = replace(out[-1], info=replace(out[-1].info, file_suffix=gap + ends[1]))
+        return [*out[:-1], replace(last, problems=(*last.problems, *found))]
+
+    def read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
+        """Reads what the object around the list, or the first line with an id, says of the session."""
+        session = next((v for key in self.session_keys if isinstance(v := top.get(key), str)), "")
+        title = next((v for key in ("title", "name", "description") if isinstance(v := top.get(key), str)), "")
+        model = top["model"] if isinstance(top.get("model"), str) else ""
+        return SessionInfo(session, self.name, file, title, model, source_id=session)
+
+    def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
+        """Renders the list with the bytes around it in its file."""
+        is_array = info.prefix.rstrip().endswith(b"[")
+
+        def render(piece: OutputPiece) -> bytes:
+            return (b",\n" if is_array else b"\n").join(self.render_items(piece.messages))
+
+        if is_array:
+            return render_array(info, items, self.name, render, has_results=self.has_results)
+        pieces = build_pieces(items, self.name)
+        return join_lines(info, render_pieces(join_results(pieces) if self.has_results else pieces, render))
+
+    def build_info(self, session_id: str) -> SessionInfo:
+        """Builds the frame of a new file."""
+        return SessionInfo(session_id, self.name, prefix=self.frame[0], suffix=self.frame[1])
+
+
+class Record(Struct):
+    """What an item means: its messages, or if it is none, its `kind`."""
+
+    messages: Sequence[Message] = ()
+    usage: Usage | None = None
+    kind: str = ""
+
+
+class RecordRules(Struct, frozen=True, kw_only=True):
+    """All that tells one format of records from another.
+
+    `parse` says what an item means; it raises `UnknownRole` with what it saw. `render` makes items of messages.
+    The rest is as in `ItemListFormat`, or names the keys of an item's id and time.
+    """
+
+    is_item: Callable[[dict[str, Any]], bool]
+    parse: Callable[[dict[str, Any]], Record]
+    render: Callable[[Sequence[Message]], list[dict[str, Any]]]
+    paths: Sequence[KeyPath] = (("messages",),)
+    session_keys: Sequence[str] = ("session_id", "sessionId", "id")
+    id_key: str = "id"
+    time_keys: Sequence[str] = ("timestamp",)
+    has_results: bool = False
+    frame: tuple[bytes, bytes] = (b"[", b"]\n")
+
+
+class RecordFormat(ItemListFormat):
+    """A list of items that each mean the same wherever they stand, by a table of rules."""
+
+    def __init__(self, name: str, rules: RecordRules) -> None:
+        super().__init__(name)
+        self._rules = rules
+        self.paths, self.session_keys = rules.paths, rules.session_keys
+        self.has_results, self.frame = rules.has_results, rules.frame
+
+    def is_item(self, value: dict[str, Any]) -> bool:
+        """Asks the rules."""
+        return self._rules.is_item(value)
+
+    def add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str, source: LineFile | None) -> None:
+        """Adds the messages of each item, or the item as an entry without a message."""
+        for item in items:
+            value = item.get_object(file)
+            own = value.get(self._rules.id_key)
+            id_ = own if isinstance(own, str) and not draft.has_source(own) else ""
+            time = next((value[key] for key in self._rules.time_keys if key in value), None)
+            draft.start_item(item.number, source_id=id_, timestamp=time, place=item.place)
+            native = item.to_native(self.name)
+            try:
+                record = self._rules.parse(value)
+            except UnknownRole as exc:
+                if source is None:
+                    raise UnknownRole(
+                        f"{file}: element {item.number}: {exc}; correct it, or name another --format"
+                    ) from exc
+                draft.add_damaged(source.reject_role(item, exc.args[0], self.name).problem, native)
+                continue
+            if not record.messages:
+                draft.add_custom(record.kind or "unknown", native)
+                continue
+            draft.add_messages(share_bytes(record.messages, native, f"{item.number}.{item.place}"))
+            draft.set_usage(record.usage)
+
+    def render_items(self, messages: Sequence[Message]) -> list[bytes]:
+        """Renders messages as items."""
+        return list(map(dump_json, self._rules.render(messages)))
+
+
+def parse_array_at(data: bytes, path: KeyPath, file: str) -> JsonArray:
+    """Parses the array that a path of keys leads to in a JSON object. Raises `BadInput` that names the key."""
+    start, end = 0, len(data)
+    for key in path[:-1]:
+        span = find_span(data[start:end], key)
+        if span is None:
+            raise BadInput(f"{file}: there is no object under {key!r}; is this the right --format?")
+        start, end = start + span[0], start + span[1]
+    array = parse_array(data[start:end], path[-1], file)
+    return JsonArray(data[:start] + array.before, array.elements, array.after + data[end:])
+
+
+def _walk(value: Mapping[str, Any], path: KeyPath) -> list[Any] | None:
+    found: Any = value
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, list) else None

@@ -1,0 +1,74 @@
+"""Files of chat programs and agent frameworks: whose words are whose, which tool said what, and no text is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenfold.formats import ParsedSession, read_data
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
+from tenfold.wire.unread_text import find_unread_items
+from tests.formats.made_frameworks import FRAMEWORK_FILES
+
+ASKED = "What colour is the shed?"
+MEANINGS: dict[str, tuple[list[str], list[str], list[tuple[str, str, bool]]]] = {
+    "chatgpt": ([ASKED, "What is this?"], ["browser"], [("browser", "The shed was painted green.", False)]),
+    "langchain": ([ASKED], ["look"], [("look", "It is green and dry.", False)]),
+    "vercel-ui": (
+        [ASKED, "And the door?"],
+        ["look", "smell"],
+        [("look", '{"colour": "green and dry"}', False), ("smell", "no nose here", True)],
+    ),
+    "vercel-model": (
+        [ASKED],
+        ["look", "look"],
+        [("look", '{"colour": "green and dry"}', False), ("look", "no such shed", True)],
+    ),
+    "bedrock-converse": (
+        [ASKED, "Hurry up, please."],
+        ["look", "look"],
+        [("look", '{"colour": "green and dry"}', False), ("look", "no such shed", True)],
+    ),
+    "pydantic-ai": ([ASKED], ["look"], [("look", "It is green and dry.", False)]),
+}
+"""By format: what a person said, which tools were called, and what each result says."""
+PARTIAL = {
+    "chatgpt-one": ([ASKED], *MEANINGS["chatgpt"][1:]),
+    "vercel-chats": ([ASKED, "And the door?", ASKED], *MEANINGS["vercel-ui"][1:]),
+    "vercel-old": ([ASKED], *MEANINGS["langchain"][1:]),
+}
+"""The same for files that hold something else than others of their format."""
+
+
+def list_messages(sessions: list[ParsedSession]) -> list[Message]:
+    return [message for s in sessions for e in s.entries if (message := get_message(e)) is not None]
+
+
+@pytest.mark.parametrize("name", list(FRAMEWORK_FILES))
+def test_words_keep_their_origin_and_results_their_calls(name: str) -> None:
+    format_, data = FRAMEWORK_FILES[name]
+    human, calls, results = PARTIAL.get(name) or MEANINGS[format_]
+    messages = list_messages(read_data(data, file="f"))
+    assert [get_text(m) for m in messages if m.origin == "human"] == human
+    assert [call.name for m in messages for call in get_tool_calls(m)] == calls
+    found = [(r, get_text(m)) for m in messages if (r := get_tool_result(m)) is not None]
+    assert [(result.name, text, result.is_error) for result, text in found] == results
+    called = {call.id for m in messages for call in get_tool_calls(m)}
+    assert {result.call_id for result, _ in found} == called
+
+
+@pytest.mark.parametrize("name", list(FRAMEWORK_FILES))
+def test_no_text_of_the_messages_is_lost(name: str) -> None:
+    unread = find_unread_items(list_messages(read_data(FRAMEWORK_FILES[name][1], file="f")), "")
+    assert [each.chars for each in unread if each.chars] == []
+
+
+def test_a_conversation_goes_on_from_the_current_node() -> None:
+    first, second = read_data(FRAMEWORK_FILES["chatgpt"][1], file="f")
+    assert (first.info.id, first.info.title, second.info.id) == ("chat-1", "The shed", "chat-2")
+    assert get_text(list_messages([first])[-1]) == "The shed is green."
+    sources = [entry.source_id for entry in first.entries if hasattr(entry, "source_id")]
+    parents = {e.id: e.parent for e in first.entries}
+    assert sources[-1] == "d"
+    left = next(e for e in first.entries if getattr(e, "source_id", "") == "x")
+    assert parents[left.id] == next(e.id for e in first.entries if getattr(e, "source_id", "") == "a")
