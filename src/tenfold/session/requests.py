@@ -425,9 +425,14 @@ def with_items(host_request: HostRequest, encoded: EncodedList, items: str | lis
 def read_usage(response: Any, *, model: str = "") -> Usage | None:  # noqa: ANN401 - a provider's JSON, or its SDK's object
     """Reads the usage from a response or usage mapping of any wire. None if it is partial, failed or has no prompt.
 
-    `prompt` counts the whole prompt, including what was read from and written to a cache.
+    `prompt` counts the whole prompt, including what was read from and written to a cache. Of a sum over several
+    requests the last one counts, if it is listed. Raises `UsageError` for a value that can hold no report.
     """
     fields = get_set_fields(response)
+    if fields is None and response is not None:
+        raise UsageError(
+            f"after_model takes a response or its usage, and not a {type(response).__name__}: {response!r:.80}"
+        )
     if fields is None or fields.get("error"):
         return None
     profiles = [wire.profile for wire in WIRES.values()]
@@ -436,4 +441,7 @@ def read_usage(response: Any, *, model: str = "") -> Usage | None:  # noqa: ANN4
     usage_fields = [usage for profile in profiles for usage in profile.usage]
     holder = next((usage.holder for usage in usage_fields if usage.holder in fields), "")
     report = (get_set_fields(fields[holder]) or {}) if holder else fields
+    if isinstance(count := report.get("requests"), int) and count > 1:  # as agents' SDKs sum up a run
+        listed = report.get("request_usage_entries")
+        report = (get_set_fields(listed[-1]) or {}) if listed else {}
     return next((found for usage in usage_fields if (found := usage.read(report, model)) is not None), None)

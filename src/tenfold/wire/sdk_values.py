@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -69,9 +70,17 @@ def render_value(value: object) -> str:
 
 
 def get_set_fields(value: object) -> Mapping[str, Any] | None:
-    """Returns a mapping as it is, or the fields that were set on an SDK object. None for anything else."""
-    fields = value.model_dump(exclude_unset=True) if isinstance(value, _SDKObject) else value
-    return fields if isinstance(fields, Mapping) else None
+    """Returns a mapping as it is, or the fields of an object: of an SDK, a dataclass, or a plain one.
+
+    Returns None for a value that has none, such as a text, a number or a list.
+    """
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, _SDKObject):
+        return value.model_dump(exclude_unset=True)
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    return vars(value) if hasattr(value, "__dict__") else None
 
 
 def _to_plain(value: object) -> object:
