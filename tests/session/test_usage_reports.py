@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tenfold.config.settings import build_policy
-from tenfold.errors import UsageError
 from tenfold.meter.counters import choose_counter
 from tenfold.session import Session, SessionAddress
 from tenfold.session.requests import read_usage
@@ -95,12 +94,3 @@ def test_of_a_sum_over_several_requests_only_the_last_one_counts() -> None:
     assert usage is not None
     assert usage.prompt == 900
     assert read_usage(RequestUsage(requests=2, input_tokens=1_300)) is None
-
-
-@pytest.mark.parametrize("report", ["usage: 900", 900, ["usage"]])
-def test_what_can_hold_no_report_is_refused_by_its_type(report: object, store: Store) -> None:
-    session = Session.create(SessionAddress(store, "s"), build_policy("tenfold", choose_counter("gpt-5").counter))
-    with pytest.raises(
-        UsageError, match=f"after_model takes a response or its usage, and not a {type(report).__name__}"
-    ):
-        session.after_model(report)

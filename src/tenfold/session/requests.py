@@ -426,13 +426,9 @@ def read_usage(response: Any, *, model: str = "") -> Usage | None:  # noqa: ANN4
     """Reads the usage from a response or usage mapping of any wire. None if it is partial, failed or has no prompt.
 
     `prompt` counts the whole prompt, including what was read from and written to a cache. Of a sum over several
-    requests the last one counts, if it is listed. Raises `UsageError` for a value that can hold no report.
+    requests the last one counts, if it is listed.
     """
     fields = get_set_fields(response)
-    if fields is None and response is not None:
-        raise UsageError(
-            f"after_model takes a response or its usage, and not a {type(response).__name__}: {response!r:.80}"
-        )
     if fields is None or fields.get("error"):
         return None
     profiles = [wire.profile for wire in WIRES.values()]
