@@ -35,6 +35,12 @@ def serve_gateway(upstream: str, *, store: Store | None = None, **settings: obje
         yield served
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Waits until something that has to come has come."""
+    while not condition():
+        time.sleep(0.01)
+
+
 class RawRequest(Struct, frozen=True):
     """A request as it reached the upstream, byte for byte."""
 

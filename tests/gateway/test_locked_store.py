@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from collections import Counter
@@ -12,10 +13,17 @@ from pathlib import Path
 
 import httpx
 
+from tenfold.config.settings import load_settings
+from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.lanes import Lane, try_lock
+from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
+from tenfold.gateway.model_request import parse_request
+from tenfold.gateway.upstream_model import UpstreamCall
+from tenfold.store.base import Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, read_stored
 from tests.gateway.program import ServeProgram
-from tests.gateway.serving import RawUpstream
+from tests.gateway.serving import RawUpstream, wait_until
 
 
 @contextmanager
@@ -58,3 +66,73 @@ def test_every_client_is_answered_while_the_store_is_locked(tmp_path: Path) -> N
     with closing(open_store(path)) as store:
         stored = read_stored(store).values()
     assert sum(stored, Counter()) == Counter(mark for talk in talks for mark in talk.marks)
+
+
+PATIENCE = 20.0
+"""Seconds that a write waits. What stalls the event loop for as long makes the write fail."""
+
+
+class Sessions:
+    """The sessions of a gateway on this event loop, without a server, before an upstream that is never called."""
+
+    def __init__(self, store: Store, client: httpx.AsyncClient) -> None:
+        settings = GatewaySettings(port=0, window=16_000, summary_model="none")
+        self.sessions = LiveSessions(settings, store, load_settings(), client)
+
+    async def prepare(self, talk: Talk) -> PreparedRequest:
+        """What is to be sent of a conversation."""
+        request = parse_request("/v1/chat/completions", talk.build_body())
+        assert request is not None
+        return await self.sessions.prepare(request, {}, talk.tag, UpstreamCall(request.wire, "", {}, request.model))
+
+    async def learn(self, talk: Talk) -> Lane:
+        """Has a session learn of a conversation to the end, and returns its lane."""
+        prepared = await self.prepare(talk)
+        assert prepared.lane is not None
+        await prepared.lane.finish_later_work()
+        return prepared.lane
+
+
+def go_on(talk: Talk) -> Talk:
+    talk.add_answer()
+    talk.add_user()
+    return talk
+
+
+def test_a_write_that_waits_for_another_process_stalls_nobody_else(tmp_path: Path) -> None:
+    """The next request of the same session waits in a thread, with a view in force and without."""
+    path = tmp_path / "s.db"
+    small, large, other = (Talk("chat", name) for name in ("small", "large", "other"))
+
+    async def run(store: Store) -> None:
+        async with httpx.AsyncClient() as client:
+            sessions = Sessions(store, client)
+            for talk, steps in ((small, 2), (large, 30), (other, 2)):
+                talk.add_user()
+                talk.add_steps(steps, 300 if talk is large else 40)
+            lanes = [[await sessions.learn(go_on(talk)) for _ in range(4)][-1] for talk in (small, large, other)]
+            assert [lane.sent_view is not None for lane in lanes] == [False, True, False]
+            with lock_store(path):
+                first = [await sessions.prepare(go_on(talk)) for talk in (small, large)]
+                writing = [each.pending.start() for each in first if each.pending is not None]
+                assert len(writing) == 2, "both were sent before their sessions were looked at"
+                await asyncio.to_thread(wait_until, lambda: all(is_held(lane) for lane in lanes[:2]))
+                waiting = [asyncio.ensure_future(sessions.prepare(go_on(talk))) for talk in (small, large)]
+                for _ in range(200):  # turns of the loop: what blocks it holds the lock below until the writes fail
+                    await asyncio.sleep(0)
+                served = await sessions.prepare(go_on(other))
+                assert served.sent is served.original
+                assert not any(each.done() for each in (*writing, *waiting))
+            await asyncio.gather(*writing, *waiting)
+            await sessions.sessions.lanes.finish_later_work()
+
+    with closing(open_store(path, busy_seconds=PATIENCE)) as store:
+        asyncio.run(run(store))
+        stored = read_stored(store).values()
+    assert sum(stored, Counter()) == Counter(mark for talk in (small, large, other) for mark in talk.marks)
+
+
+def is_held(lane: Lane) -> bool:
+    """Whether another thread holds the lock of a lane's session."""
+    with try_lock(lane) as is_free:
+        return not is_free

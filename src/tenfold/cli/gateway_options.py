@@ -54,6 +54,14 @@ AllowOriginOption = Annotated[
 ShadowOption = Annotated[
     bool, typer.Option("--shadow", help="Forward everything as it came, and record what would have been done.")
 ]
+CredentialHeaderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="A header that tells users apart, besides those whose names say so, as x-api-key does. Give it again for "
+        "another.",
+    ),
+]
 
 
 @contextmanager

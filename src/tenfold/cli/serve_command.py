@@ -13,6 +13,7 @@ from tenfold.cli.console import print_note, show
 from tenfold.cli.gateway_options import (
     STORE_PATIENCE,
     AllowOriginOption,
+    CredentialHeaderOption,
     GatewayRecallOption,
     GatewayWindowOption,
     ShadowOption,
@@ -25,6 +26,11 @@ from tenfold.cli.size_options import CompactAtOption, DownToOption, ThriftOption
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.config.settings import load_settings
 from tenfold.errors import BadInput
+
+DryRunOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Print what would be sent for the request in this file (- for standard input)."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -51,12 +57,8 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     recall: GatewayRecallOption = None,
     shadow: ShadowOption = False,
     allow_origin: AllowOriginOption = None,
-    dry_run: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Print what would be sent for the request in this file (- for standard input)."
-        ),
-    ] = None,
+    credential_header: CredentialHeaderOption = None,
+    dry_run: DryRunOption = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
 ) -> int:
@@ -81,6 +83,7 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
         summary_model=summary_model,
         recall=recall,
         shadow=shadow,
+        credential_headers=credential_header,
         namespace=namespace,
         allow_origin=allow_origin or None,
     )

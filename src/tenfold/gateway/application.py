@@ -42,6 +42,7 @@ class Gateway:
         self.settings, self.store, self.log = settings, store, RequestLog()
         self._config = config or load_settings()
         self._relay: Relay | None = None
+        self.sessions: LiveSessions | None = None
         application = Starlette(
             routes=[
                 Route("/healthz", self._report_health),
@@ -60,7 +61,7 @@ class Gateway:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # one client's cookies are no other's
         async with httpx.AsyncClient(timeout=timeout, limits=limits, cookies=no_cookies) as client:
-            sessions = LiveSessions(self.settings, self.store, self._config, client)
+            sessions = self.sessions = LiveSessions(self.settings, self.store, self._config, client)
             application.state.sessions = sessions
             application.state.settings, application.state.log = self.settings, self.log
             application.state.limits = RequestLimits(self.settings, self.log)

@@ -5,25 +5,21 @@ Each row was seen on the wire: see docs/gateway.md, "What clients send".
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.wire import splice
 
+SESSION_HEADER = "x-tenfold-session"
 _SESSION_HEADERS = (
+    SESSION_HEADER,  # any program that knows its own conversations
     "session-id",  # codex
     "x-session-id",  # opencode, Kilo
     "session_id",  # pi
     "x-session-affinity",  # opencode, pi
     "x-litellm-session-id",  # openhands
 )
-_CREDENTIAL_HEADERS = (
-    *("authorization", "x-api-key", "x-goog-api-key", "api-key"),
-    *("openai-organization", "openai-project", "chatgpt-account-id"),  # whose account it is, where one key has several
-)
-_KEY_IN_QUERY = re.compile(r"(?:^|&)key=([^&]*)")
 _USER_SESSION = re.compile(r'"session_id"\s*:\s*"([^"]+)"|(session_(?!id")[\w-]+)')
 """The session in `metadata.user_id` of Anthropic's clients."""
 _SUMMARY_SYSTEM = re.compile(
@@ -45,23 +41,31 @@ _TITLE = re.compile(rb"title generator|generate a (?:short|brief|concise) title"
 _SYSTEM_ROLE = re.compile(rb'"role"\s*:\s*"(?:system|developer)"')
 
 
-def digest_credentials(headers: Mapping[str, str], query: str = "") -> str:
-    """Returns who sends a request, as a digest of its credentials. Nothing of them can be read from it."""
-    given = [headers.get(name, "") for name in _CREDENTIAL_HEADERS]
-    key = _KEY_IN_QUERY.search(query)
-    text = "\0".join((*given, key[1] if key else ""))
-    return hashlib.sha256(b"tenfold-tenant\0" + text.encode("utf-8", "replace")).hexdigest()[:16]
-
-
 def find_client_session(headers: Mapping[str, str], request: ModelRequest) -> str:
     """Returns the client's own id of the session that a request belongs to. "" if it sends none."""
     found = next((headers[name] for name in _SESSION_HEADERS if headers.get(name)), "")
-    found = found or splice.get_text(dict(request.fields), "prompt_cache_key")
-    if found or "metadata" not in request.fields:
-        return found
-    user = splice.get_text(splice.parse_object(request.fields["metadata"]) or {}, "user_id")
-    session = _USER_SESSION.search(user)
-    return (session[1] or session[2]) if session else ""
+    session = _USER_SESSION.search(_read_user_id(request)) if not found else None
+    return (session[1] or session[2]) if session else found
+
+
+def find_cache_key(request: ModelRequest) -> str:
+    """Returns the key under which the client wants its prompt cached, "" without one.
+
+    Many clients give each session its own, but one may also be shared by all users of a program.
+    """
+    return splice.get_text(dict(request.fields), "prompt_cache_key")
+
+
+def find_end_user(request: ModelRequest) -> str:
+    """Returns whom a program that serves many users by one key names as the user of this request, "" if nobody."""
+    named = (splice.get_text(dict(request.fields), name) for name in ("user", "safety_identifier"))
+    return "\0".join(filter(None, (*named, _read_user_id(request))))
+
+
+def _read_user_id(request: ModelRequest) -> str:
+    if "metadata" not in request.fields:
+        return ""
+    return splice.get_text(splice.parse_object(request.fields["metadata"]) or {}, "user_id")
 
 
 def find_side_reason(headers: Mapping[str, str], request: ModelRequest) -> str:

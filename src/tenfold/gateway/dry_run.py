@@ -31,16 +31,15 @@ def describe_dry_run(settings: GatewaySettings, config: Config, body: bytes) -> 
     lines = [f"{request.wire}, model {request.model or 'unknown'}, {len(request.items)} messages, {len(body):,} bytes"]
     if prepared.tokens_before:
         lines.append(f"tokens: {prepared.tokens_before:,} -> {prepared.tokens_after:,}")
-    if note := prepared.bypass or prepared.note:
-        lines.append(note)
     sent = prepared.sent
     if sent is prepared.original:
-        lines.append("it is forwarded as it came")
+        lines.append(f"it is forwarded as it came: {prepared.reason}")
     else:
         kept = set(request.items)
         same = sum(item in kept for item in sent.items)
         lines.append(
-            f"compaction: {prepared.compaction or 'in force'}; {len(sent.items)} messages, {same} of them as they came"
+            f"compaction: {prepared.compaction or 'in force'}, {prepared.reason}; "
+            f"{len(sent.items)} messages, {same} of them as they came"
         )
         lines.append(f"the body that is sent, {len(sent.body):,} bytes:")
         lines.append(sent.body.decode("utf-8", "replace"))

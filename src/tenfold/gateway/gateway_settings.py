@@ -39,6 +39,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `namespace` is the tenant of the store. `max_body` is in bytes, `timeout` in seconds without a
     byte from the upstream, or of a request's body from the client. More than `max_requests` at a time are refused with
     503, more than `max_tenant_requests` with the same credentials with 429. `max_sessions` are kept in memory.
+    `credential_headers` names headers that tell users apart besides those that `tenants.py` knows by their names.
     """
 
     host: str = "127.0.0.1"
@@ -54,6 +55,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     shadow: bool = False
     key: str = ""
     allow_origin: tuple[str, ...] = ()
+    credential_headers: tuple[str, ...] = ()
     namespace: str = "default"
     max_body: int = 64 * 1024 * 1024
     max_requests: int = 256

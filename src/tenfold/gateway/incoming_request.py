@@ -33,13 +33,17 @@ class BodyTooSlow(Exception):
 
 
 class IncomingRequest(Struct, frozen=True):
-    """A request as it came in. `body` are the bytes that came, and `plain` what they say: None if nobody can tell."""
+    """A request as it came in. `body` are the bytes that came, and `plain` what they say: None if nobody can tell.
+
+    `tenant` is a digest of who sends it: see `digest_credentials`.
+    """
 
     method: str
     path: str
     query: str
     raw_headers: RawHeaders
     headers: Mapping[str, str]
+    tenant: str
     body: bytes
     plain: bytes | None
 
@@ -57,6 +61,15 @@ def list_types(headers: RawHeaders) -> list[str]:
 def is_json(content_type: str) -> bool:
     """Whether a body is sent as JSON. A page of a browser may send a text unasked, whatever it adds to the type."""
     return content_type.partition(";")[0].strip().lower() == "application/json"
+
+
+def join_headers(raw_headers: RawHeaders) -> dict[str, str]:
+    """Returns the headers by their names in lower case. What comes several times is one value, as HTTP has it."""
+    out: dict[str, str] = {}
+    for raw_name, raw_value in raw_headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        out[name] = f"{out[name]}{'; ' if name == 'cookie' else ', '}{value}" if name in out else value
+    return out
 
 
 async def read_body(receive: Receive, limit: int, seconds: float) -> bytes:

@@ -16,9 +16,9 @@ from tenfold.config.policy import Policy
 from tenfold.config.settings import Config
 from tenfold.errors import NotFoundError
 from tenfold.gateway.cache_marks import mark_compacted_prefix
-from tenfold.gateway.client_marks import digest_credentials, find_client_session, find_side_reason
+from tenfold.gateway.client_marks import find_side_reason
 from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.gateway.lanes import Family, Lane, LaneTable, find_opening
+from tenfold.gateway.lanes import Family, Lane, LaneTable, find_family, try_lock
 from tenfold.gateway.later_work import LaterWork
 from tenfold.gateway.learned_windows import LearnedWindows
 from tenfold.gateway.model_request import ModelRequest
@@ -33,6 +33,7 @@ from tenfold.gateway.native_compaction import (
 from tenfold.gateway.opening_pins import pin_opening
 from tenfold.gateway.sent_views import SentView
 from tenfold.gateway.stored_responses import ResponseChains
+from tenfold.gateway.unchanged import FIRST_MESSAGE, SHADOW, UNKNOWN_PART, explain_check, explain_size
 from tenfold.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models, limit_summary_input
 from tenfold.llm.choose import AUTO
 from tenfold.llm.prices import find_rates
@@ -63,9 +64,9 @@ MAX_POLICIES = 1_024
 class PreparedRequest(Struct, frozen=True):
     """What to send in place of a request.
 
-    `lane` is None if it belongs to no session, for the reason in `note`, or in `bypass` where it belongs to one that is
-    not known. `whole` is the request with everything that the original only refers to. `answer`, if any, is the
-    response: nothing is sent then.
+    `reason` says why it is sent as it came, or why no more of it is hidden than before; with `is_bypass` it should have
+    been looked at and could not be. `lane` is None if it belongs to no session. `whole` is the request with everything
+    that the original only refers to. `answer`, if any, is the response: nothing is sent then.
 
     `has_recall` says that the recall tools were added, `aside` what of `whole` is no part of the session. `compaction`
     is the status of the compaction that was due, "" if none was.
@@ -81,8 +82,8 @@ class PreparedRequest(Struct, frozen=True):
     tokens_after: int = 0
     dollars_saved: float = 0.0
     compaction: str = ""
-    note: str = ""
-    bypass: str = ""
+    reason: str = ""
+    is_bypass: bool = False
     has_recall: bool = False
     aside: SetAside | None = None
     pending: LaterWork[PreparedRequest] | None = None
@@ -103,31 +104,26 @@ class LiveSessions:
     # -- a request -----------------------------------------------------------------------------------------------------
 
     async def prepare(
-        self, request: ModelRequest, headers: Mapping[str, str], query: str, call: UpstreamCall
+        self, request: ModelRequest, headers: Mapping[str, str], tenant: str, call: UpstreamCall
     ) -> PreparedRequest:
-        """Finds the session of a request, compacts it if it is due, and returns what to send."""
-        tenant = digest_credentials(headers, query)
+        """Finds the session of a tenant's request, compacts it if it is due, and returns what to send."""
         triggered = remove_trigger(request) if not self._settings.shadow else None
         reason = find_side_reason(headers, request) if triggered is None else ""
         if reason:
-            return PreparedRequest(request, request, tenant, note=reason)
+            return PreparedRequest(request, request, tenant, reason=reason)
         whole = await self._unfold(tenant, triggered or request)
         if whole is None:
-            unknown = "the provider holds a part of it that is not known here"
-            return PreparedRequest(request, request, tenant, bypass=unknown)
+            return PreparedRequest(request, request, tenant, reason=UNKNOWN_PART, is_bypass=True)
         whole, aside = set_listings_aside(whole)
         if not _has_answer(whole):
-            return PreparedRequest(request, request, tenant, note="a first message")
-        lane = await self._open_lane(Family(tenant, request.wire, _find_key(headers, whole)), whole, call)
-        sent = self._find_forwarded(lane, whole, tenant, aside) if triggered is None else None
-        if sent is None:
+            return PreparedRequest(request, request, tenant, reason=FIRST_MESSAGE)
+        lane = await self._open_lane(find_family(tenant, headers, whole), whole, call)
+        if triggered is not None:
             await lane.finish_later_work()
-            if triggered is not None:
-                return await self._answer_trigger(lane, request, whole, tenant)
-            return self._keep_form(await self._compact_lane(lane, whole, tenant, aside), request, whole, aside)
-        has_recall = sent is not whole and lane.sent_view is not None and lane.sent_view.has_recall
+            return await self._answer_trigger(lane, request, whole, tenant)
+        forwarded = await self._find_forwarded(lane, whole, tenant, aside)
         pending = lane.add_later_work(partial(self._compact_lane, lane, whole, tenant, aside))
-        prepared = PreparedRequest(whole, sent, tenant, lane, has_recall=has_recall, pending=pending)
+        prepared = await pending.start() if forwarded is None else replace(forwarded, pending=pending)
         return self._keep_form(prepared, request, whole, aside)
 
     def _keep_form(
@@ -172,59 +168,55 @@ class LiveSessions:
         if (window := self._find_window(tenant, request)) is not None:
             outcome = await lane.session.compact(replace(session.build_call(window=window), demand="manual"))
         if outcome is None or outcome.status == "nothing":  # the client's limit is lower: it would ask again at once
-            call = session.build_call(to=max(1, int(OVERFLOW_SHARE * session.take_reading().tokens)))
+            reading = await lane.session.take_reading()
+            call = session.build_call(to=max(1, int(OVERFLOW_SHARE * reading.tokens)))
             outcome = await lane.session.compact(replace(call, demand="manual"))
         token = build_token(tenant, lane.id, session.leaf or "")
         answer = build_answer(request, token, (outcome.spent.input_tokens, outcome.spent.output_tokens))
-        note = f"the client asked for a compaction: {outcome.status}"
-        return replace(prepared, original=request, answer=answer, compaction=outcome.status, note=note)
+        reason = f"the client asked for it; {outcome.reason}"
+        return replace(prepared, original=request, answer=answer, compaction=outcome.status, reason=reason)
 
     def keep_response(self, prepared: PreparedRequest, response: Mapping[str, Any]) -> None:
         """Remembers a response that the client may refer to later."""
         if prepared.original.wire == "openai-responses":
             self.chains.keep(prepared.tenant, prepared.original, response)
 
-    def _find_forwarded(
+    async def _find_forwarded(
         self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None
-    ) -> ModelRequest | None:
+    ) -> PreparedRequest | None:
         """Finds what to send of a request before its session is looked at. None if the session has to say it."""
-        if self._settings.shadow or self._can_forward(lane, request, tenant):
-            return request
-        return self._continue_view(lane, request, tenant) if aside is None else None
+        prepared = PreparedRequest(request, request, tenant, lane)
+        if self._settings.shadow:
+            return replace(prepared, reason=SHADOW)
+        window = self._find_window(tenant, request)
+        with try_lock(lane) as is_free:  # another thread may be writing, and wait for the store
+            most = lane.measure_most(request, window) if is_free and window is not None else None
+        reserve = request.read_output_limit()
+        if most is not None and window is not None and most < FORWARD_SHARE * (window - reserve):
+            return replace(prepared, reason=explain_size(most, window, reserve))
+        view = lane.sent_view if aside is None and lane.is_idle else None
+        if view is None or lane.session.session.compactor.lock.is_held:
+            return None
+        sent = await asyncio.to_thread(self._continue_view, view, lane, request, window)
+        is_newest = sent is not None and lane.sent_view is view and lane.is_idle
+        return replace(prepared, sent=sent, has_recall=view.has_recall) if is_newest else None
 
-    def _continue_view(self, lane: Lane, request: ModelRequest, tenant: str) -> ModelRequest | None:
+    def _continue_view(
+        self, last: SentView, lane: Lane, request: ModelRequest, window: int | None
+    ) -> ModelRequest | None:
         """Continues what was sent for the last request of a session with hidden parts. None if that is not certain.
 
         It is where the session would not compact, and neither this process nor another has changed it.
         """
-        last, session = lane.sent_view, lane.session.session
-        if last is None or last.window != self._find_window(tenant, request):
-            return None
-        if not lane.is_idle or session.compactor.lock.is_held:
-            return None
-        sent = last.extend(request, session)
+        session = lane.session.session
+        sent = last.extend(request, session) if last.window == window else None
         if sent is None:
             return None
         heads = self._store.read_heads(self._settings.namespace, lane.id)
         return sent if heads.get(session.address.head) == session.leaf else None
 
-    def _can_forward(self, lane: Lane, request: ModelRequest, tenant: str) -> bool:
-        """Whether a request needs nothing for certain, so that its session may learn of it while it is answered.
-
-        That is where nothing is hidden, and what is new takes less than half of what is left of the window even if
-        each byte is a token. A session that was opened for this request knows nothing yet.
-        """
-        session, window = lane.session.session, self._find_window(tenant, request)
-        count = lane.synced_count
-        is_readable = count or session.leaf is None
-        if window is None or not is_readable or session.find_newest_block_id() is not None:
-            return False
-        reading = session.take_reading(window=window, floor=session.sent_overhead)
-        new = sum(map(len, request.items[count:])) if count else len(request.body)
-        return reading.tokens + int(new * reading.slope) < FORWARD_SHARE * window
-
-    async def prepare_again(self, prepared: PreparedRequest, limit: int | None) -> PreparedRequest | None:
-        """Compacts a request that the provider refused as too long. None if that does not make it shorter.
+    async def prepare_again(self, prepared: PreparedRequest, limit: int | None) -> PreparedRequest | str:
+        """Compacts a request that the provider refused as too long. Returns why if that does not make it shorter.
 
         `limit` is how many tokens the provider said that it takes, None if it did not. It is the window from now on.
         """
@@ -232,21 +224,21 @@ class LiveSessions:
         if limit is not None:
             self._windows.keep(prepared.tenant, asked.wire, asked.model, limit)
         if lane is None or self._settings.shadow:
-            return None
+            return prepared.reason
         if prepared.pending is not None:  # what is compacted has to be known
             await prepared.pending.start()
         session = lane.session.session
         call = replace(session.build_call(window=self._find_window(prepared.tenant, asked)), demand="overflow")
         if call.window is None:
-            call = replace(
-                session.build_call(to=int(OVERFLOW_SHARE * session.take_reading().tokens)), demand="overflow"
-            )
+            reading = await lane.session.take_reading()
+            call = replace(session.build_call(to=int(OVERFLOW_SHARE * reading.tokens)), demand="overflow")
         outcome = await lane.session.compact(call)
         if outcome.status != "compacted":
-            return None
+            return outcome.reason
         whole = prepared.whole or asked
         again = await self._compact_lane(lane, whole, prepared.tenant, prepared.aside)
-        return replace(self._keep_form(again, asked, whole, prepared.aside), compaction=outcome.status)
+        again = replace(again, compaction=outcome.status, reason=outcome.reason)
+        return self._keep_form(again, asked, whole, prepared.aside)
 
     async def _compact_lane(
         self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None = None
@@ -267,14 +259,14 @@ class LiveSessions:
         after = await lane.run_on_newest(request, ask_session)
         lane.note_synced(request)
         outcome = session.outcome if session.outcome is not earlier else None
-        if session.find_newest_block_id() != lane.hidden[0]:
-            await asyncio.to_thread(lane.count_hidden)
-        prepared = self._build_prepared(lane, request, before, after, outcome, can_recall=can_recall)
+        prepared = await asyncio.to_thread(
+            self._build_prepared, lane, request, before, after, outcome, can_recall=can_recall
+        )
         if prepared.sent is not request and aside is None:  # what stands aside is not there the next time
             shown, has_recall = after[request.list_field], prepared.has_recall
             lane.sent_view = SentView.build(request, shown, prepared.sent, has_recall=has_recall, window=window)
-        note = "" if window else f"the window of {request.model} is unknown: set --window"
-        return replace(prepared, tenant=tenant, note=note)
+        reason = explain_check(session, outcome, prepared.tokens_after, window, request.model)
+        return replace(prepared, tenant=tenant, reason=reason)
 
     def _pin_opening(self, lane: Lane, request: ModelRequest, before: Mapping[str, Any], window: int | None) -> None:
         """Has a session learn of a request before it is compacted for the first time, and pins its opening."""
@@ -322,7 +314,7 @@ class LiveSessions:
         return is_inside and request.can_take_tools((SEARCH, READ, EXPAND))
 
     def open_recall(self, lane: Lane) -> RecallTools:
-        """Opens the recall tools of a lane's session."""
+        """Opens the recall tools of a lane: they look things up in its own line of the conversation alone."""
         address = lane.session.session.address
         return RecallTools(
             address.store,
@@ -330,6 +322,7 @@ class LiveSessions:
             address.session,
             count=lane.session.session.policy.counter.count,
             head=address.head,
+            is_path_only=True,  # other branches may be of other users of the same key
         )
 
     def _find_window(self, tenant: str, request: ModelRequest) -> int | None:
@@ -376,10 +369,6 @@ def _make_room(policies: dict[Any, Policy]) -> None:
     """Forgets all once there are too many: a client may name another model in each request."""
     if len(policies) >= MAX_POLICIES:
         policies.clear()
-
-
-def _find_key(headers: Mapping[str, str], request: ModelRequest) -> str:
-    return find_client_session(headers, request) or find_opening(request)
 
 
 def _has_answer(request: ModelRequest) -> bool:

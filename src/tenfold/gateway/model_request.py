@@ -56,6 +56,14 @@ class ModelRequest(Struct, frozen=True):
         """Returns the bytes of the fields, one after the other. Fields that are not there are left out."""
         return b"\0".join(bytes(self.fields[name]) for name in names if name in self.fields)
 
+    def read_output_limit(self) -> int:
+        """Returns the limit that the request puts on the answer, in tokens. 0 if it has none."""
+        request = self.profile.request
+        names = (*request.output_fields, *request.settings_fields)
+        return request.read_output_limit(
+            {name: splice.parse_value(self.fields[name]) for name in names if name in self.fields}
+        )
+
     def digest_fields(self) -> bytes:
         """Returns a digest of the model and of all fields but the list, in their order."""
         digest = hashlib.sha256(self.model.encode("utf-8", "replace"))

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from tenfold.engine.tracing import trace_span
 from tenfold.errors import BadInput
-from tenfold.gateway.client_marks import digest_credentials
+from tenfold.gateway.client_marks import SESSION_HEADER
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.incoming_request import (
     ENCODING_HEADER,
@@ -26,6 +26,7 @@ from tenfold.gateway.incoming_request import (
     IncomingRequest,
     RawHeaders,
     is_json,
+    join_headers,
     list_types,
     read_body,
     unpack_body,
@@ -35,6 +36,8 @@ from tenfold.gateway.model_request import ModelRequest, find_wire, parse_request
 from tenfold.gateway.recall_loop import ClientAnswer, RecallLoop, UpstreamSender
 from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
+from tenfold.gateway.tenants import digest_credentials
+from tenfold.gateway.unchanged import HEADER, NO_CALL, encode_header
 from tenfold.gateway.upstream_bodies import MAX_ERROR, UpstreamBody
 from tenfold.gateway.upstream_model import UpstreamCall
 from tenfold.gateway.upstreams import choose_likely_wire
@@ -48,7 +51,7 @@ _HOP_HEADERS = frozenset({
 })  # fmt: skip
 """Headers that are about one connection only (RFC 9110, 7.6.1), and those that are written anew."""
 KEY_HEADER = "x-tenfold-key"
-_OWN_HEADERS = (KEY_HEADER, ENCODING_HEADER, "accept-encoding", "accept", "content-type")
+_OWN_HEADERS = (KEY_HEADER, SESSION_HEADER, ENCODING_HEADER, "accept-encoding", "accept", "content-type")
 """Headers of a client that the gateway's own requests do not take over."""
 _OWN_RESPONSE_HEADERS = ("access-control-", "x-tenfold-")
 """How the headers of a response begin that only the gateway sets."""
@@ -72,22 +75,22 @@ class Relay:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
+        headers = join_headers(scope["headers"])
         record = RequestRecord(scope["method"], scope["path"], is_shadow=self._settings.shadow)
-        tenant = digest_credentials(headers, scope["query_string"].decode("latin-1"))
-        refusal = self._find_refusal(scope, path, headers, tenant)
+        query = scope["query_string"].decode("latin-1")
+        tenant = digest_credentials(headers, query, self._settings.credential_headers)
+        refusal = self._find_refusal(scope, headers, tenant)
         if refusal is not None:
             await self._refuse(send, record, *refusal)
             return
         with self._limits.hold(tenant):
-            await self._take(scope, path, headers, record, receive, send)
+            await self._take(scope, headers, tenant, record, receive, send)
 
     async def _take(
-        self, scope: Scope, path: str, headers: Mapping[str, str], record: RequestRecord, receive: Receive, send: Send
+        self, scope: Scope, headers: Mapping[str, str], tenant: str, record: RequestRecord, receive: Receive, send: Send
     ) -> None:
         try:
-            incoming = await self._read_request(scope, path, headers, receive)
+            incoming = await self._read_request(scope, headers, tenant, receive)
             with trace_span("tenfold.request") as note_attributes:
                 await self._handle(incoming, record, receive, send)
                 note_attributes(record.get_attributes())
@@ -103,18 +106,23 @@ class Relay:
             self._log.add(record)
 
     async def _read_request(
-        self, scope: Scope, path: str, headers: Mapping[str, str], receive: Receive
+        self, scope: Scope, headers: Mapping[str, str], tenant: str, receive: Receive
     ) -> IncomingRequest:
+        path = _get_path(scope)
         body = await read_body(receive, self._settings.max_body, self._settings.timeout)
         plain: bytes | None = body
         if ENCODING_HEADER in headers and scope["method"] == "POST" and find_wire(path):
             plain = await unpack_body(body, headers[ENCODING_HEADER], self._settings.max_body)
         query = scope["query_string"].decode("latin-1")
-        return IncomingRequest(scope["method"], path, query, scope["headers"], headers, body, plain)
+        return IncomingRequest(scope["method"], path, query, scope["headers"], headers, tenant, body, plain)
 
-    def _find_refusal(self, scope: Scope, path: str, headers: Mapping[str, str], tenant: str) -> tuple[int, str] | None:
+    def _find_refusal(self, scope: Scope, headers: Mapping[str, str], tenant: str) -> tuple[int, str] | None:
         """Returns the status and the reason if a request is not taken at all."""
-        if scope["method"] == "POST" and find_wire(path) and not all(map(is_json, list_types(scope["headers"]))):
+        if (
+            scope["method"] == "POST"
+            and find_wire(_get_path(scope))
+            and not all(map(is_json, list_types(scope["headers"])))
+        ):
             return 415, NO_JSON
         if headers.get("upgrade", "").lower() == "websocket":  # Codex then uses HTTP at once
             return 426, "this gateway speaks HTTP, not WebSocket"
@@ -130,7 +138,7 @@ class Relay:
             request = parse_request(incoming.path, incoming.plain)
         record.wire = wire
         if wire and request is None:
-            record.bypass = "its body cannot be read as a call to this API"
+            record.bypass = NO_CALL
             record.bypass += f" ({ENCODING_HEADER} {incoming.encodings[:60]})" if incoming.encodings else ""
         url = self._settings.upstreams.build_url(
             wire or choose_likely_wire(incoming.path, incoming.headers), incoming.path, incoming.query
@@ -143,7 +151,9 @@ class Relay:
         if prepared is not None and prepared.answer:
             await self._send_answer(prepared, record, send)
             return
-        response = await self._send(incoming, url, self._choose_body(incoming, prepared), receive)
+        body = self._choose_body(incoming, prepared)
+        record.is_unchanged = bool(wire) and body is incoming.body
+        response = await self._send(incoming, url, body, receive)
         try:
             if prepared is not None and 400 <= response.status_code < 500 and prepared.lane is not None:
                 response, prepared = await self._retry_overflow(incoming, url, response, prepared, receive, record)
@@ -169,7 +179,7 @@ class Relay:
         """Asks the sessions what to send. After a fault of ours it is the request as it came."""
         try:
             call = self._build_call(incoming, request, url)
-            prepared = await self._sessions.prepare(request, incoming.headers, incoming.query, call)
+            prepared = await self._sessions.prepare(request, incoming.headers, incoming.tenant, call)
         except BadInput as exc:
             record.bypass = f"the messages cannot be read: {exc}"
             return None, False
@@ -181,8 +191,8 @@ class Relay:
         return prepared, False
 
     def _record_prepared(self, prepared: PreparedRequest, record: RequestRecord) -> None:
-        record.note = prepared.note
-        record.bypass = prepared.bypass or record.bypass
+        record.reason = prepared.reason
+        record.bypass = prepared.reason if prepared.is_bypass else record.bypass
         record.compaction = prepared.compaction or record.compaction
         record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
         record.dollars_saved = prepared.dollars_saved
@@ -228,18 +238,19 @@ class Relay:
             LOG.warning("a fault of the gateway; the provider's error is passed on", exc_info=exc)
             record.bypass = f"a fault of the gateway: {type(exc).__name__}"
             return response, prepared
-        if again is None:
-            record.note = "the provider refused it as too long, and it could not be made shorter"
+        if isinstance(again, str):
+            record.note = f"the provider refused it as too long, and it could not be made shorter: {again}"
             return response, prepared
         await response.aclose()
         self._record_prepared(again, record)
+        record.is_unchanged = False
         record.note = "the provider refused it as too long; it was compacted and sent again"
         return await self._send(incoming, url, again.sent.body, receive), again
 
     async def _send(self, incoming: IncomingRequest, url: str, body: bytes, receive: Receive) -> httpx.Response:
         """Sends a request to the upstream. Raises `ClientGone` if the client leaves before the response begins."""
         is_call = bool(find_wire(incoming.path))
-        left_out = {*_list_hop_headers(incoming.raw_headers), KEY_HEADER}
+        left_out = {*_list_hop_headers(incoming.raw_headers), KEY_HEADER, SESSION_HEADER}
         left_out |= {"accept-encoding"} if is_call else set()
         left_out |= {ENCODING_HEADER} if body is not incoming.body else set()  # what was changed goes as it is
         headers = [(n, v) for n, v in incoming.raw_headers if n.decode("latin-1").lower() not in left_out]
@@ -342,18 +353,25 @@ class Relay:
 
     async def _await_session(self, pending: asyncio.Task[PreparedRequest], record: RequestRecord) -> None:
         """Waits for the work on the session that was not on the client's way, and takes its numbers."""
-        note = record.note
+        reason = record.reason
         try:
-            self._record_prepared(await pending, record)
+            learned = await pending
+            self._record_prepared(learned, record)
+            if record.is_unchanged and (self._settings.shadow or learned.sent is not learned.original):
+                record.reason = reason  # what the session would send was not sent
         except Exception as exc:  # noqa: BLE001 - the client has its response; what went wrong is recorded
             LOG.warning("a fault of the gateway after a request was forwarded", exc_info=exc)
             record.bypass = f"a fault of the gateway: {type(exc).__name__}"
-        record.note = note or record.note
 
     async def _refuse(self, send: Send, record: RequestRecord, status: int, text: str) -> None:
         record.status, record.note = status, text
         self._log.add(record)
         await send_error(send, status, text)
+
+
+def _get_path(scope: Scope) -> str:
+    """Returns the path of a request as the client wrote it."""
+    return str(scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0])
 
 
 def _list_hop_headers(headers: RawHeaders) -> frozenset[str]:
@@ -406,7 +424,9 @@ def _describe(record: RequestRecord) -> RawHeaders:
     if record.tokens_before:  # they are not known yet where the request was sent on first
         out.append((b"x-tenfold-tokens", f"{record.tokens_before}->{record.tokens_after}".encode()))
     if record.bypass:
-        out.append((b"x-tenfold-bypass", record.bypass.encode("latin-1", "replace")))
+        out.append((b"x-tenfold-bypass", encode_header(record.bypass)))
+    if record.forward_reason:
+        out.append((HEADER.encode(), encode_header(record.forward_reason)))
     return out
 
 

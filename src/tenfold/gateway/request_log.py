@@ -19,9 +19,10 @@ class RequestRecord(Struct):
 
     `tokens_before` is what the request would have taken with nothing hidden, `tokens_after` what was sent, both as the
     provider counts as far as that is known. `dollars_saved` counts what was left out at the price of input that is read
-    from a cache, the lowest there is. `own_seconds` is the time that the gateway itself took. `bypass` says why the
-    request was forwarded as it came, although it is a call to a model. `is_cut` says that the response ended early.
-    With `is_shadow` nothing was changed, and the numbers are those that would have been.
+    from a cache, the lowest there is. `own_seconds` is the time that the gateway itself took. `reason` says what came
+    of the session's check, or why there was none, `is_unchanged` that a call to a model was forwarded as it came, and
+    `bypass` why it was although it should have been looked at. `is_cut` says that the response ended early. With
+    `is_shadow` nothing was changed, and the numbers are those that would have been.
     """
 
     method: str
@@ -37,10 +38,17 @@ class RequestRecord(Struct):
     upstream_seconds: float = 0.0
     compaction: str = ""
     note: str = ""
+    reason: str = ""
     bypass: str = ""
+    is_unchanged: bool = False
     recall_calls: int = 0
     is_cut: bool = False
     is_shadow: bool = False
+
+    @property
+    def forward_reason(self) -> str:
+        """Why the call was forwarded as it came. "" if it was not."""
+        return (self.bypass or self.reason) if self.is_unchanged else ""
 
     def get_attributes(self) -> dict[str, str | int | float]:
         """Returns what a span of the request holds."""
@@ -55,6 +63,7 @@ class RequestRecord(Struct):
             "tenfold.own_seconds": self.own_seconds,
             "tenfold.compaction": self.compaction,
             "tenfold.bypass": self.bypass,
+            "tenfold.unchanged": self.forward_reason,
             "tenfold.is_cut": int(self.is_cut),
         }
 
@@ -71,12 +80,12 @@ class RequestRecord(Struct):
         if self.dollars_saved:
             parts.append(f"saved ${self.dollars_saved:.4f}")
         parts.append(f"own {self.own_seconds * 1e3:.1f} ms, upstream {self.upstream_seconds * 1e3:.0f} ms")
-        if self.compaction:
-            parts.append(f"compaction {self.compaction}")
+        if self.compaction or (self.reason and not self.is_unchanged and not self.bypass):
+            parts.append(f"compaction {self.compaction or 'not needed'}: {self.reason}")
         if self.recall_calls:
             parts.append(f"recall {self.recall_calls}")
-        if self.bypass:
-            parts.append(f"forwarded as it came: {self.bypass}")
+        if self.forward_reason or self.bypass:
+            parts.append(f"forwarded as it came: {self.forward_reason or self.bypass}")
         if self.note:
             parts.append(self.note)
         if self.is_cut:

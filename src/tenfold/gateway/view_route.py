@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenfold.errors import BadInput, TenfoldError, UsageError
-from tenfold.gateway.client_marks import digest_credentials
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.incoming_request import (
     ENCODING_HEADER,
@@ -24,15 +23,18 @@ from tenfold.gateway.incoming_request import (
     BodyTooLarge,
     BodyTooSlow,
     is_json,
+    join_headers,
     list_types,
     read_body,
     unpack_body,
 )
-from tenfold.gateway.lanes import Family, Lane, find_opening
+from tenfold.gateway.lanes import Lane, find_family
 from tenfold.gateway.live_sessions import LiveSessions
 from tenfold.gateway.model_request import ModelRequest
 from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
+from tenfold.gateway.tenants import digest_credentials
+from tenfold.record.ask import Outcome
 from tenfold.wire import WIRES, splice
 
 VIEW_PATH = "/tenfold/view"
@@ -75,9 +77,8 @@ async def answer_view(request: Request) -> Response:
     types = list_types(request.headers.raw)
     if not types or not all(map(is_json, types)):
         return _refuse(415, NO_JSON)
-    headers = {name.lower(): value for name, value in request.headers.items()}
     limits: RequestLimits = request.app.state.limits
-    tenant = digest_credentials(headers)
+    tenant = digest_credentials(join_headers(request.headers.raw), request.url.query, settings.credential_headers)
     refusal = limits.find_refusal(tenant)
     if refusal is not None:
         return _refuse(*refusal)
@@ -94,16 +95,15 @@ async def _answer(request: Request, sessions: LiveSessions, tenant: str, setting
             return _refuse(415, f"the body cannot be unpacked: send it without {ENCODING_HEADER}, or as gzip or zstd")
         question = parse_question(plain)
         asked = question.request
-        key = f"view {question.session or find_opening(asked)}"
-        lane = await asyncio.to_thread(sessions.lanes.find_lane, Family(tenant, asked.wire, key), asked)
+        family = find_family(f"view {tenant}", {}, asked, session=question.session)
+        lane = await asyncio.to_thread(sessions.lanes.find_lane, family, asked)
         window = question.window or settings.window
         if question.usage is not None:
             await lane.session.after_model(question.usage)
         earlier = lane.session.session.outcome
         answer = await _build_answer(lane, asked, window)
         outcome = lane.session.session.outcome
-        status = outcome.status if outcome is not None and outcome is not earlier else ""
-        _log_answer(request.app.state.log, asked, lane, answer, "" if status == "nothing" else status)
+        _log_answer(request.app.state.log, asked, lane, answer, outcome if outcome is not earlier else None)
         return Response(msgspec.json.encode(answer), media_type="application/json")
     except BodyTooLarge:
         return _refuse(
@@ -147,9 +147,8 @@ async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> 
     after = await lane.run_on_newest(asked, ask_session)
     lane.note_synced(asked)
     sent = asked.with_mapping(before, after)
-    session = lane.session.session
-    reading = session.take_reading(window=window, floor=session.sent_overhead)
-    hidden = int(lane.count_hidden() * reading.slope)
+    reading = await lane.session.take_reading(window=window, floor=lane.session.session.sent_overhead)
+    hidden = int(await asyncio.to_thread(lane.count_hidden) * reading.slope)
     changed = {
         name: raw
         for name, raw in sent.fields.items()
@@ -163,9 +162,12 @@ async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> 
     }
 
 
-def _log_answer(log: RequestLog, asked: ModelRequest, lane: Lane, answer: Mapping[str, Any], status: str) -> None:
+def _log_answer(
+    log: RequestLog, asked: ModelRequest, lane: Lane, answer: Mapping[str, Any], outcome: Outcome | None
+) -> None:
     record = RequestRecord("POST", VIEW_PATH, wire=asked.wire, model=asked.model, session=lane.id, status=200)
-    record.compaction = status
+    if outcome is not None:
+        record.compaction, record.reason = outcome.status if outcome.status != "nothing" else "", outcome.reason
     record.tokens_before, record.tokens_after = answer["tokens_before"], answer["tokens_after"]
     record.note = "a view for an extension"
     log.add(record)

@@ -68,8 +68,8 @@ def find_entry_id(store: Store, namespace: str, session: str, name: str, *, head
     return entry.id
 
 
-def expand(
-    store: Store, namespace: str, id: str, *, deep: bool = False, session: str = "", around: int = 0
+def expand(  # noqa: PLR0913 - what is looked up, and where
+    store: Store, namespace: str, id: str, *, deep: bool = False, session: str = "", head: str = "", around: int = 0
 ) -> list[ExpandedMessage]:
     """Returns what lies behind the Block `id`, oldest first. The id of a message gives that message alone.
 
@@ -77,17 +77,31 @@ def expand(
     they were shown. A Block with an archive of batches gives the batches of its top level.
 
     The id of a batch, `<block id>/<index>`, gives its sources or its messages. If `session` is given, `id` may be a
-    number, as for `find_entry_id`. With `around`, as many messages before and after are returned too.
+    number, as for `find_entry_id`. With a `head` of the session, only what is on its path is looked at. With `around`,
+    as many messages before and after are returned too.
 
-    Raises `NotFoundError`, also if `session` is given and the id is in another session.
+    Raises `NotFoundError`, also if `session` is given and the id is in another session, or not on the path of `head`.
     """
     block, slash, number = id.rpartition("/")
-    block = block if slash else find_entry_id(store, namespace, session, id) if session else id
+    block = block if slash else find_entry_id(store, namespace, session, id, head=head or MAIN) if session else id
     target = store.locate(namespace, block)
-    if session and target.session != session:
+    path = _open_head(store, namespace, session, head) if session and head else None
+    if (session and target.session != session) or (path is not None and not _is_on_path(path, target)):
         raise NotFoundError(f"no entry {id} in this session: a search gives the ids there are")
     lines = _expand_entry(store, namespace, target, number if slash else None, deep=deep)
-    return _with_neighbors(store, namespace, target, lines, around) if around > 0 else lines
+    if around <= 0:
+        return lines
+    return _with_neighbors(path or _open_longest_path(store, namespace, target), target, lines, around)
+
+
+def _open_head(store: Store, namespace: str, session: str, head: str) -> Path:
+    """Opens the path of a head. One that is not stored yet has no entry."""
+    leaf = store.read_heads(namespace, session).get(head)
+    return open_path(store, namespace, store.locate(namespace, leaf)) if leaf is not None else Path(length=0)
+
+
+def _is_on_path(path: Path, target: LocatedEntry) -> bool:
+    return target.position < path.length and path.get_entry(target.position).id == target.entry.id
 
 
 def _expand_entry(
@@ -144,10 +158,9 @@ def _expand_block(path: Path, entry: Block, *, deep: bool) -> list[ExpandedMessa
 
 
 def _with_neighbors(
-    store: Store, namespace: str, target: LocatedEntry, lines: list[ExpandedMessage], count: int
+    path: Path, target: LocatedEntry, lines: list[ExpandedMessage], count: int
 ) -> list[ExpandedMessage]:
-    """Returns the lines with the nearest `count` messages before and after them."""
-    path = _open_longest_path(store, namespace, target)
+    """Returns the lines with the nearest `count` messages before and after them on a path."""
     first = min((line.position for line in lines), default=target.position)
     last = max((line.position for line in lines), default=target.position)
     before = chain.from_iterable(_read_originals(path, Run(p, p)) for p in range(first - 1, -1, -1))
@@ -160,7 +173,7 @@ def _open_longest_path(store: Store, namespace: str, target: LocatedEntry) -> Pa
     best = open_path(store, namespace, target)
     for leaf in store.read_heads(namespace, target.session).values():
         path = open_path(store, namespace, store.locate(namespace, leaf))
-        if path.length > best.length and path.get_entry(target.position).id == target.entry.id:
+        if path.length > best.length and _is_on_path(path, target):
             best = path
     return best
 

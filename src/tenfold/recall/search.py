@@ -19,28 +19,40 @@ ANSWER_LIMIT = 40
 
 
 def search_store(
-    store: Store, namespace: str, words: str, *, session: str | None = None, limit: int = HIT_LIMIT
+    store: Store, namespace: str, words: str, *, session: str | None = None, limit: int = HIT_LIMIT, head: str = ""
 ) -> list[Hit]:
     """Finds the best hits for words or a question.
 
     Hits that contain all the words come first, and among them those that also answer best. A phrase in double quotes is
     searched for exactly as it is, and so is a single word that some message contains. A summary that is in view is no
-    hit, because whoever searches has read it. Raises `UsageError` without a word.
+    hit, because whoever searches has read it. With a `head` of the session only its path is searched. Raises
+    `UsageError` without a word.
     """
     visible: dict[str, frozenset[str]] = {}
+    leaf = store.read_heads(namespace, session).get(head) if session is not None and head else None
+    if head and leaf is None:
+        return []
     while True:
-        without = frozenset[str]().union(*visible.values())
+        others = _list_others(store, namespace, session, leaf)
+        without = others.union(*visible.values())
         hits = _search_both(store, namespace, words, session=session, limit=limit, without=without)
         new = {hit.session for hit in hits if hit.kind == "block"} - visible.keys()
-        if not new:
+        if not new and others == _list_others(store, namespace, session, leaf):  # else one has grown meanwhile
             return hits
-        visible |= {name: find_visible_blocks(store, namespace, name) for name in new}
+        visible |= {name: find_visible_blocks(store, namespace, name, only=head) for name in new}
 
 
-def find_visible_blocks(store: Store, namespace: str, session: str) -> frozenset[str]:
-    """Returns the ids of the Blocks that show something in the view of one of the session's heads."""
+def _list_others(store: Store, namespace: str, session: str | None, leaf: str | None) -> frozenset[str]:
+    if session is None or leaf is None:
+        return frozenset()
+    return store.list_other_branches(namespace, session, leaf)
+
+
+def find_visible_blocks(store: Store, namespace: str, session: str, *, only: str = "") -> frozenset[str]:
+    """Returns the ids of the Blocks that show something in the view of one of the session's heads, or of one alone."""
     found: set[str] = set()
-    for head, leaf in store.read_heads(namespace, session).items():
+    heads = store.read_heads(namespace, session)
+    for head, leaf in heads.items() if not only else [(only, heads[only])]:
         state = store.open(namespace, session, head)
         path = open_path(store, namespace, store.locate(namespace, state.leaf or leaf))
         for position, entry in state.snapshot_entries.items():

@@ -49,14 +49,17 @@ class RecallTools:
         head: str = MAIN,
         cap: int = 4_000,
         prefix: str = "recall_",
+        is_path_only: bool = False,
     ) -> None:
         """`cap` limits each answer, in tokens as `count` counts them. A longer answer comes in parts.
 
         Without a `session`, all sessions of the namespace are meant, and entries are named by their ids. `prefix` is
-        how the names of the tools begin where they are offered under other names than `build_schemas` gives.
+        how the names of the tools begin where they are offered under other names than `build_schemas` gives. With
+        `is_path_only` nothing is found but what is on the path of `head`, else also the session's other branches.
         """
         self._store, self._namespace, self._session, self._head = store, namespace, session, head
         self._count, self._cap, self._prefix = count, cap, prefix
+        self._only = head if is_path_only else ""
 
     def describe_tools(self) -> dict[str, str]:
         """Returns what each tool is for, by its name."""
@@ -115,7 +118,7 @@ class RecallTools:
                 f"{name} is the number of an entry in a session: name the session too, or the entry's id"
             )
         entry = find_entry_id(self._store, self._namespace, self._session, name, head=self._head)
-        messages = expand(self._store, self._namespace, entry, session=self._session, around=around)
+        messages = expand(self._store, self._namespace, entry, session=self._session, head=self._only, around=around)
         return "\n\n".join(map(render_expanded, messages))
 
     def search(self, words: str) -> str:
@@ -125,7 +128,8 @@ class RecallTools:
         `UsageError` without a word.
         """
         budget, text = min(SEARCH_BUDGET, self._cap), ""
-        for hit in search_store(self._store, self._namespace, words, session=self._session or None):
+        session = self._session or None
+        for hit in search_store(self._store, self._namespace, words, session=session, head=self._only):
             where = "" if self._session else f", session {hit.session}"
             head = f"{self._name_entry(hit)} ({describe_hit(hit)}{where}):"
             longer = f"{text}\n{head}\n{hit.snippet}" if text else f"{head}\n{hit.snippet}"

@@ -236,6 +236,10 @@ class Store(Protocol):
         """Reads the names of the heads, each mapped to the id of its leaf."""
         ...
 
+    def list_other_branches(self, namespace: str, session: str, leaf: str) -> frozenset[str]:
+        """Lists the ids of a session's entries that are not on the path that ends in `leaf`."""
+        ...
+
     def search(
         self,
         namespace: str,

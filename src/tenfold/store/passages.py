@@ -67,6 +67,8 @@ _SELECT_FOLLOWERS = (
     " WHERE e.seq IN (SELECT value FROM json_each(?))"
 )
 
+_SELECT_SEQS = "SELECT seq FROM entry WHERE id IN (SELECT value FROM json_each(?))"
+
 
 class _Passage(Struct, frozen=True):
     """A passage of an entry that is about to be shown."""
@@ -139,6 +141,8 @@ def search_passages(
     `NEXT_MESSAGE`.
     """
     found = _find_terms(db, parse_question(words), sessions)
+    left_out = _find_seqs(db, without)
+    found = {t: [row for row in rows if split_passage_key(row[0])[0] not in left_out] for t, rows in found.items()}
     held = Counter(key for rows in found.values() for key, _ in rows)
     total = max(len(held), int(db.execute(_COUNT_ENTRIES, (json.dumps(list(sessions)),)).fetchone()[0]))
     rarity = {term: math.log(1 + (total - len(rows) + 0.5) / (len(rows) + 0.5)) for term, rows in found.items()}
@@ -163,6 +167,12 @@ def search_passages(
         place = (source.session, id_, source.position, source.kind)
         hits.setdefault(id_, Hit(*place, snippets.get(id_, ""), score, latest_of=latest_of))
     return list(hits.values())
+
+
+def _find_seqs(db: sqlite3.Connection, entries: Collection[str]) -> frozenset[int]:
+    """Returns the row numbers of the entries with these ids."""
+    rows = db.execute(_SELECT_SEQS, (json.dumps(list(entries)),)) if entries else ()
+    return frozenset(seq for (seq,) in rows)
 
 
 def _rank(scored: Scored) -> tuple[float, int]:

@@ -187,6 +187,12 @@ class SqliteStore:
         with self._connections.read() as db:
             return dict(db.execute(_SELECT_HEADS, (find_session_id(db, namespace, session),)))
 
+    def list_other_branches(self, namespace: str, session: str, leaf: str) -> frozenset[str]:
+        """See `Store.list_other_branches`."""
+        with self._connections.read() as db:
+            sid = find_session_id(db, namespace, session)
+            return sqlite_paths.list_other_branches(db, self._chains, sid, find_entry_row(db, sid, leaf))
+
     def index(self, *, limit: int = 2_000) -> int:
         """See `Store.index`."""
         if limit < 1:

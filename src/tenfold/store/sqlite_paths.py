@@ -273,6 +273,14 @@ def _read_positions(db: sqlite3.Connection, chain: SegmentChain, positions: set[
     return out
 
 
+def list_other_branches(db: sqlite3.Connection, chains: ChainCache, session: int, leaf: EntryRow) -> frozenset[str]:
+    """Returns the ids of a session's entries that are not on the path that ends in `leaf`."""
+    lasts = {seg: last for seg, _, last in chains.get_chain(db, leaf.segment).split_range(0, leaf.position)}
+    segments = db.execute("SELECT id FROM seg WHERE session = ?", (session,)).fetchall()
+    query = "SELECT id FROM entry WHERE seg = ? AND pos > ?"
+    return frozenset(id_ for (seg,) in segments for (id_,) in db.execute(query, (seg, lasts.get(seg, -1))))
+
+
 def check_range(leaf: EntryRow, first: int, last: int) -> None:
     """Raises `NotFoundError` unless `first` to `last` are positions on the path that ends in `leaf`."""
     if first < 0 or last > leaf.position or first > last:
