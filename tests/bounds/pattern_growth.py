@@ -40,6 +40,10 @@ PAIRS = (
         "key: ",
         '"a":',
         "1 2 ",
+        "/*",
+        "<!--",
+        "${",
+        "{{",
     ),
 )
 PROBES = (*CHARACTERS, *PAIRS)
@@ -50,6 +54,8 @@ LONG = 60_000
 GROWTH = 4
 FASTER = 8.0
 """Work that grows as the size takes 4 times as long for 4 times the text, quadratic work 16 times."""
+NOISE = 0.002
+"""Seconds below which a measure of the processor's time says nothing."""
 METHODS = {"match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split"}
 
 
@@ -58,7 +64,7 @@ def collect() -> dict[Pattern, str]:
     found: dict[Pattern, str] = {}
     seen: set[int] = set()
     for info in pkgutil.walk_packages(tenfold.__path__, "tenfold."):
-        if not info.name.endswith("__main__"):
+        if not info.name.endswith("__main__") and not info.name.startswith("tenfold.evals"):
             module = importlib.import_module(info.name)
             for name, value in list(vars(module).items()):
                 for where, pattern in _walk(value, f"{info.name}.{name}", seen):
@@ -86,6 +92,21 @@ def _walk(value: object, where: str, seen: set[int]) -> Iterator[tuple[str, Patt
         return
     for key, child in children:
         yield from _walk(child, f"{where}.{key}", seen)
+
+
+def collect_inline() -> dict[Pattern, tuple[str, str]]:
+    """Returns each pattern that the code compiles where it uses it, as in `re.sub(r"...", ...)`, and the function."""
+    found: dict[Pattern, tuple[str, str]] = {}
+    for path in Path(tenfold.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+                continue
+            text, name = node.args[0], node.func.attr
+            is_pattern = isinstance(text, ast.Constant) and isinstance(text.value, str | bytes)
+            if ast.unparse(node.func.value) == "re" and name in METHODS and is_pattern and "evals" not in path.parts:
+                place = f"{path.name}:{node.lineno}: re.{name}"
+                found[re.compile(ast.literal_eval(text))] = place, name
+    return found
 
 
 def find_methods() -> dict[str, set[str]]:
@@ -120,28 +141,30 @@ def measure(pattern: Pattern, method: str, text: str, times: int = 1) -> float:
     return time.thread_time() - start
 
 
-def is_suspicious(pattern: Pattern, method: str) -> bool:
-    """Tells whether long runs take longer than the same text in short runs. Only then it is worth measuring."""
+def find_suspicious(pattern: Pattern, method: str) -> tuple[str, ...]:
+    """Finds the probes that take longer in a long run than the same text in short runs. Only they are worth a look."""
+    probes = PROBES
     for _ in range(3):
-        whole = sum(measure(pattern, method, (probe * SHORT * TIMES)[: SHORT * TIMES]) for probe in PROBES)
-        parts = sum(measure(pattern, method, (probe * SHORT)[:SHORT], TIMES) for probe in PROBES)
-        if whole < SUSPICIOUS * parts:
-            return False
-    return True
+        probes = tuple(
+            probe
+            for probe in probes
+            if measure(pattern, method, (probe * SHORT * TIMES)[: SHORT * TIMES])
+            > SUSPICIOUS * measure(pattern, method, (probe * SHORT)[:SHORT], TIMES)
+        )
+    return probes
 
 
-def find_faster(pattern: Pattern, method: str) -> Iterator[tuple[str, float]]:
-    """Yields the probes on which the work grows faster than the text does, up to the longest that is worth it."""
-    for probe in PROBES:
+def find_faster(pattern: Pattern, method: str) -> str:
+    """Says on which probe the work grows faster than the text does, in a run of up to the longest. "" if on none."""
+    for probe in find_suspicious(pattern, method):
         size = LONG // GROWTH**4
         while size < LONG:
-            large = min(measure(pattern, method, (probe * size * GROWTH)[: size * GROWTH]) for _ in range(3))
-            small = min(measure(pattern, method, (probe * size)[:size]) for _ in range(5))
-            ratio = large / max(small, 1e-7)
-            if ratio > FASTER and large > 0.002:
-                yield probe, round(ratio, 1)
-                break
+            large = min(measure(pattern, method, (probe * size * GROWTH)[: size * GROWTH]) for _ in range(2))
+            small = min(measure(pattern, method, (probe * size)[:size]) for _ in range(3))
+            if large > FASTER * small and large > NOISE:
+                return f"runs of {probe!r}: {GROWTH} times {size:,} characters take {large / small:.0f} times as long"
             size *= GROWTH
+    return ""
 
 
 def main() -> None:
@@ -150,9 +173,14 @@ def main() -> None:
     found = collect()
     for pattern, where in sorted(found.items(), key=lambda item: item[1]):
         for method in choose_methods(where, methods):
-            if is_suspicious(pattern, method):
-                for probe, ratio in find_faster(pattern, method):
-                    print(f"{where}.{method} on runs of {probe!r}: {GROWTH} times the text, {ratio} times the work")
+            faster = find_faster(pattern, method)
+            if faster:
+                print(f"{where}.{method} on {faster}", flush=True)
+    for pattern, (place, name) in collect_inline().items():
+        method = name if name in ("match", "fullmatch") else "finditer"
+        faster = find_faster(pattern, method)
+        if faster:
+            print(f"{place} on {faster}", flush=True)
     print(f"{len(found)} patterns", file=sys.stderr)
 
 

@@ -30,7 +30,8 @@ from pydantic_ai.usage import RequestUsage
 from tenfold.agent.pydantic_messages import MessageReader, encode_overhead
 from tenfold.agent.runtime import RESUME_PROMPT
 from tenfold.meter.counters import choose_counter, measure_messages
-from tenfold.record.message import Message, Text, decode_arguments, get_text, get_tool_calls, get_tool_result
+from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.text.json_text import decode_arguments
 from tenfold.wire.marks import find_summary_mark, find_text_origin
 
 DEMONSTRATION = "demonstration"

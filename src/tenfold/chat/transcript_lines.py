@@ -21,8 +21,9 @@ from tenfold.events import (
 )
 from tenfold.record.block import Block
 from tenfold.record.entry import BranchSummary, Retraction, get_message
-from tenfold.record.message import Message, decode_arguments, get_text, get_tool_calls, get_tool_result
+from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session
+from tenfold.text.json_text import decode_arguments
 from tenfold.text.terminal_safe import to_one_line
 
 LineKind = Literal["you", "answer", "call", "mark", "note", "trouble", "told"]

@@ -41,7 +41,7 @@ from tenfold.events import (
 )
 from tenfold.llm.provider import describe_error, without_keys
 from tenfold.record.entry import MessageEntry
-from tenfold.record.message import decode_arguments
+from tenfold.text.json_text import decode_arguments
 from tenfold.text.redaction import MASK
 from tenfold.text.terminal_safe import strip_controls
 

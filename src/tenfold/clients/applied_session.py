@@ -27,6 +27,7 @@ from tenfold.clients.pi_entries import add_to_pi
 from tenfold.clients.view_copy import ViewCopy
 from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.formats.output_file import write_output
+from tenfold.formats.session_files import read_regular_file
 from tenfold.meter.counters import Counter, measure_messages
 
 _ADDERS: dict[str, Callable[[bytes, ViewCopy], bytes]] = {
@@ -59,7 +60,7 @@ class AppliedView(Struct, frozen=True):
 def read_found_session(found: FoundSession) -> bytes:
     """Reads a client's session whole: the file, or for opencode the document that its own export prints."""
     if found.client != "opencode":
-        return found.path.read_bytes()
+        return read_regular_file(found.path)
     is_file = found.path.suffix == ".json"
     return read_opencode_files(found.path) if is_file else read_opencode_session(found.path, found.id)
 

@@ -138,6 +138,8 @@ def _find_files(
 ) -> Iterator[FoundSession]:
     for path in paths:
         try:
+            if not path.is_file():  # a pipe would be waited for
+                continue
             modified = path.stat().st_mtime_ns // 1000
             described = describe(path, _read_head(path))
         except FileNotFoundError:  # removed meanwhile

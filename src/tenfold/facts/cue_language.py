@@ -42,7 +42,7 @@ _SCRIPTS = (
 )
 _UNCLAIMED_LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(rf"(?:(?!\d){_LETTER})+(?:'(?:(?!\d){_LETTER})+)?")
-_TOKEN = re.compile(rf"[\w./:-]*\d[\w./:-]*|{_LETTER}+(?:[._/]{_LETTER}+)+|{_LETTER}+")
+_TOKEN = re.compile(rf"(?<![\w./:-])[\w./:-]*\d[\w./:-]*|{_LETTER}+(?:[._/]{_LETTER}+)+|{_LETTER}+")
 _KANA = re.compile(r"[\u3040-\u309f\s]+")
 _UNSPACED_RUN = re.compile(r"[\u3400-\u9fff\u30a0-\u30ff]+")
 _STEM_CHARS = 5
@@ -120,8 +120,9 @@ def _compile_phrases(phrases: tuple[str, ...], cues: InstructionCues) -> re.Patt
     found: dict[_Form, list[str]] = {}
     for phrase in phrases:
         body = _fold_case(phrase.removeprefix("^"))
-        parts = [re.escape(part.strip()).replace(r"\*", r"\w*").replace(r"\ ", r"\s+") for part in body.split("...")]
         form = _find_form(phrase, is_spaced=cues.spaced)
+        body = body.removeprefix("*") if form == "word_end" else body
+        parts = [re.escape(part.strip()).replace(r"\*", r"\w*").replace(r"\ ", r"\s+") for part in body.split("...")]
         found.setdefault(form, []).append(parts[0] if form == "anywhere" else (r"\s+" + _GAP).join(parts))
     lead = "|".join(re.escape(_fold_case(word)).replace(r"\ ", r"\s+") for word in cues.lead) or "(?!)"
     before: dict[_Form, str] = {

@@ -17,9 +17,9 @@ from tenfold.text.redaction import redact, redact_cached
 
 _STRIP_CHARS = ".,;:!?\"'`()[]{}<>*\\"
 _CANDIDATE = re.compile(r"\d|@|://")
+_URL = re.compile(r"https?://[^\s\"'<>`\\)\]}]{4,300}")
 _IDENTIFIER = re.compile(
-    r"(?P<url>https?://[^\s\"'<>`\\)\]}]{4,300})"
-    r"|(?P<email>[\w.+-]{1,60}@[\w-]+(?:\.[\w-]+)+)"
+    r"(?P<email>[\w.+-]{1,60}@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
     r"|(?P<hash>(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64})"
     r"|(?P<version>(?:@?[\w./-]{1,60}@)?v?\d{1,4}\.\d{1,5}\.\d{1,5}(?:[-+][\w.]{1,40})?)"
@@ -200,12 +200,8 @@ def _classify_word(word: str) -> _FoundIdentifier | None:
         return None
     bare = word.strip(_STRIP_CHARS)
     if "://" in bare:
-        found = _IDENTIFIER.search(bare)
-        return (
-            _FoundIdentifier(found.group(), found.group(), is_prominent=True)
-            if found and found.lastgroup == "url"
-            else None
-        )
+        found = _URL.search(bare)
+        return _FoundIdentifier(found.group(), found.group(), is_prominent=True) if found else None
     match = _IDENTIFIER.fullmatch(bare)
     if match is not None:
         is_plain_word = match.lastgroup == "id" and not _DIGIT.search(bare)

@@ -121,7 +121,7 @@ def _split_sentences(text: str, masked: str) -> Iterator[_Sentence]:
             bullet = _BULLET.match(own.lstrip())
             skipped = len(own) - len(own.lstrip()) + (bullet.end() if bullet else 0)
             own = own[skipped : skipped + _MAX_JUDGED_CHARS].replace(MASK, "\x00").replace("\u2019", "'").strip()
-            own = _MARKER.sub("", own, count=1) if _MARKER.match(own) else own
+            own = own[marker.end() :] if (marker := _MARKER.match(own)) else own
             yield _Sentence(piece[skipped:].strip(), own, bullet is not None, paragraph)
         paragraph += "\n\n" in re.sub(r"[ \t]", "", text[end:following])
         start = following

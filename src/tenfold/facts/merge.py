@@ -343,7 +343,7 @@ _CHECK_PROGRAM = re.compile(
     r"\b(?:check|test|tests|build|lint|tsc|tsgo|typecheck|compile|mypy|pyright|ruff|pytest|unittest|cargo|make|vet"
     r"|jest|vitest|python3?|node|tsx|go|deno|bun)\b"
 )
-_FILE_LOCATION = re.compile(r"([\w.-]+\.\w{1,5})(?:[:(]\d)")
+_FILE_LOCATION = re.compile(r"(?<![\w.-])([\w.-]+\.\w{1,5})(?:[:(]\d)")
 
 
 class _SuccessTimes:

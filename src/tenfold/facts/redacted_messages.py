@@ -24,6 +24,7 @@ from tenfold.record.message import (
     ToolCall,
     ToolResult,
 )
+from tenfold.text.json_text import decode_json
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact, redact_cached, redact_value
 
@@ -96,9 +97,8 @@ def _redact_record(value: Any) -> Any:  # noqa: ANN401  any value that a record 
 @memoize
 def _redact_arguments(arguments: str) -> str:
     """Redacts each text in the arguments by the name of its field, so that they stay JSON."""
-    try:
-        value: object = msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    value = decode_json(arguments)
+    if value is None:
         return redact(arguments)
     clean = redact_fields(value)
     return arguments if clean == value else msgspec.json.encode(clean).decode()

@@ -52,9 +52,9 @@ _KEYWORD_NAMES = "do done then else elif fi if while until esac case { } ! time"
 _KEYWORDS = frozenset(_KEYWORD_NAMES.split())
 _ERROR_WORD = re.compile(r"err|fail|fatal|panic|traceback", re.IGNORECASE)
 _TEST_RUN = re.compile(
-    r"(?:\S*/)?(?:(?:npx|bunx|uv run|poetry run|pnpm(?: exec)?|yarn|bun|npm run|npm|cargo|go|make"
+    r"(?:\S{0,200}/)?(?:(?:npx|bunx|uv run|poetry run|pnpm(?: exec)?|yarn|bun|npm run|npm|cargo|go|make"
     r"|python3?(?: -m)?|dotnet|mvn|gradlew?|rake"
-    r"|bundle exec) )*(?:\S*/)?(?:pytest|unittest|jest|vitest|mocha|tox|nox|rspec|phpunit|ctest|test)(?:[:\s]|$)"
+    r"|bundle exec) )*(?:\S{0,200}/)?(?:pytest|unittest|jest|vitest|mocha|tox|nox|rspec|phpunit|ctest|test)(?:[:\s]|$)"
 )
 
 

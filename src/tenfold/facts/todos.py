@@ -37,7 +37,7 @@ _PLAN_FILE = re.compile(
     re.IGNORECASE,
 )
 """The name of a file in which an agent keeps its plan."""
-_FENCED = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"^[ \t]*(```++|~~~++)[^\n]*+\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _OLD_TEXT_KEYS = ("old_string", "oldText", "old_str", "old_content")
 _NEW_TEXT_KEYS = ("content", "contents", "file_text", "new_string", "newText", "new_str", "text", "new_content")
 

@@ -18,6 +18,7 @@ from tenfold.facts.shell import FileEffect, FileVerb, find_file_effects, inline_
 from tenfold.facts.todos import count_items
 from tenfold.record.message import Message, Text, ToolCall
 from tenfold.text.excerpts import Keep, excerpt
+from tenfold.text.json_text import decode_json
 
 Verb = Literal["read", "write", "modify", "delete", "rename", "shell", "todo", "other"]
 
@@ -94,10 +95,7 @@ class ToolAction(Struct, frozen=True):
 
 def parse_arguments(call: ToolCall) -> dict[str, object]:
     """Returns the call's arguments as a dict. Arguments that are not a JSON object become `{"command": text}`."""
-    try:
-        value: object = msgspec.json.decode(call.arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {"command": call.arguments}
+    value = decode_json(call.arguments)
     if isinstance(value, dict):
         return {str(key): item for key, item in value.items()}
     return {"command": value if isinstance(value, str) else call.arguments}

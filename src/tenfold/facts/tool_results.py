@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from enum import IntEnum, auto
 
-import msgspec
 from msgspec import Struct
 
 from tenfold.facts.shell import FileEffect, can_hide_failure, is_read_only, is_search, is_test_run
 from tenfold.facts.tool_calls import ToolAction, Verb, find_command
 from tenfold.record.block import Fact
 from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key, strip_escapes
+from tenfold.text.json_text import decode_json
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact
 from tenfold.view.units import NO_RESULT
@@ -29,7 +29,7 @@ _EXIT_CODE = re.compile(
     re.IGNORECASE,
 )
 _REFUSAL = re.compile(
-    r"\s*(?:<tool_use_error>|error:)?\s*(?:the user (?:doesn't|does not|did not) (?:want|allow|approve)"
+    r"(?:<tool_use_error>|error:)?\s{0,20}(?:the user (?:doesn't|does not|did not) (?:want|allow|approve)"
     r"|\[?request interrupted"
     r"|(?:command|operation|tool use|tool call) (?:was )?(?:aborted|interrupted|rejected|cancell?ed|declined)"
     r"|(?:(?:tool (?:use|call)|command|edit|call) )?(?:aborted|cancell?ed|rejected|declined|denied"
@@ -37,7 +37,7 @@ _REFUSAL = re.compile(
     r"|(?:the )?user (?:has )?(?:rejected|declined|denied|cancell?ed|aborted|refused))",
     re.IGNORECASE,
 )
-"""Matches how a result begins that says that the user stopped the call."""
+"""Matches how a result begins, without its blank lines, that says that the user stopped the call."""
 _FAILURE_START = re.compile(
     r"^\s*(?:<tool_use_error>|error\b|\[error|exception\b|failed\b|failure\b|could not find\b"
     r"|no replacement was performed|no changes made"
@@ -230,7 +230,7 @@ def judge_result(action: ToolAction, text: str, *, is_error: bool, position: int
     """
     is_error = is_error or text.startswith(ERROR_FLAG)
     text = text.removeprefix(ERROR_FLAG)
-    if _REFUSAL.match(text):
+    if _REFUSAL.match(text.lstrip()):
         return ToolOutcome("stopped by the user")
     if text.strip() == NO_RESULT:
         return ToolOutcome("no result")
@@ -344,10 +344,7 @@ def _has_error_member(text: str) -> bool:
     """Tells whether a result is a JSON object that reports an error."""
     if not text.lstrip().startswith("{") or len(text) > MAX_SEARCHED_CHARS:
         return False
-    try:
-        value: object = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return False
+    value = decode_json(text)
     if not isinstance(value, dict):
         return False
     return (

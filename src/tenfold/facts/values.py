@@ -117,7 +117,7 @@ def find_stated_values(text: str) -> tuple[StatedValue, ...]:
     for sentence in re.split(r"(?<=[.!?])\s+|\n+|(?<=[\u3002\uff01\uff1f])", _FENCED.sub("\n", redact_cached(text))):
         if len(sentence) > 400 or sentence.endswith("?") or not _STATEMENT_HINT.search(sentence):
             continue
-        for clause in re.split(r";\s+|,?\s+(?:and|und|et|y)\s+(?=the\b|[A-Z])", sentence):
+        for clause in re.split(r";\s+|,?\s{1,9}(?:and|und|et|y)\s{1,9}(?=the\b|[A-Z])", sentence):
             match = next((match for shape in _STATEMENTS if (match := shape.search(clause.strip()))), None)
             if match and (value := _build_value(match["subject"], match["value"])):
                 found.pop(value.key, None)

@@ -15,15 +15,11 @@ from msgspec import Struct
 
 from tenfold.errors import BadInput, DamagedLine
 from tenfold.record.message import NativeBytes
+from tenfold.text.json_text import MAX_DEPTH, is_too_deep
 from tenfold.wire.splice import BOM, find_span, replace_lone_surrogates, slice_array
 
-MAX_DEPTH = 200
-"""Levels of arrays and objects that are read. Python's own limit of some 1,000 depends on who calls, and what is
-written from the values is nested a little deeper."""
 _TOO_DEEP = f"nested too deeply to read, in more than {MAX_DEPTH} levels"
 _MAX_DIGITS = 4_000
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -99,34 +95,26 @@ def parse_json(raw: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
     """
     text = (replace_lone_surrogates(raw) if _SURROGATE.search(raw) else raw).decode("utf-8")
     try:
-        value = json.loads(text)
+        value = _load_json(text)
     except RecursionError:
         raise json.JSONDecodeError(_TOO_DEEP, text, 0) from None
+    if is_too_deep(raw):
+        raise json.JSONDecodeError(_TOO_DEEP, text, 0)
+    return value
+
+
+def _load_json(text: str) -> Any:  # noqa: ANN401 - whatever the file holds
+    try:
+        return json.loads(text)
     except json.JSONDecodeError:
         raise
     except ValueError:  # an integer of thousands of digits, which Python refuses to convert
-        value = json.loads(text, parse_int=_parse_integer)
-    if _is_too_deep(raw):
-        raise json.JSONDecodeError(_TOO_DEEP, text, 0)
-    return value
+        return json.loads(text, parse_int=_parse_integer)
 
 
 def _parse_integer(digits: str) -> int | float:
     """Parses an integer of any length. One of more digits than any count or time has is only kept as infinite."""
     return int(digits) if len(digits) <= _MAX_DIGITS else float(digits)
-
-
-def _is_too_deep(raw: bytes) -> bool:
-    """Tells whether valid JSON is nested more than `MAX_DEPTH` levels deep."""
-    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
-        return False
-    brackets = _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS)
-    for _ in range(MAX_DEPTH):
-        inner = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        if inner == brackets:
-            break
-        brackets = inner
-    return brackets != b""
 
 
 def parse_document(data: bytes, file: str) -> Any:  # noqa: ANN401 - whatever the file holds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -96,13 +97,23 @@ def read_file(path: str | Path, *, format: str | None = None, skip_damaged: bool
 
     Raises `UnknownFormat`, and `BadInput` for a file that cannot be read; the error says where and what to do.
     """
+    return read_data(read_regular_file(path), file=str(path), format=format, skip_damaged=skip_damaged)
+
+
+def read_regular_file(path: str | Path) -> bytes:
+    """Reads a file whole. Raises `BadInput` if it cannot be read, is a folder, or is one that may never end.
+
+    A device or a pipe is not even opened: that may wait for ever, and so may reading it.
+    """
     try:
-        data = Path(path).read_bytes()
-    except IsADirectoryError as exc:
-        raise BadInput(f"{path} is a folder; name the session files in it") from exc
+        mode = Path(path).stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise BadInput(f"{path} is a folder; name the session files in it")
+        if not stat.S_ISREG(mode):
+            raise BadInput(f"{path} is no regular file but a device, a pipe or a socket; write it to a file first")
+        return Path(path).read_bytes()
     except OSError as exc:
         raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
-    return read_data(data, file=str(path), format=format, skip_damaged=skip_damaged)
 
 
 def read_data(data: bytes, *, file: str, format: str | None = None, skip_damaged: bool = False) -> list[ParsedSession]:

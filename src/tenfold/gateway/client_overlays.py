@@ -30,7 +30,7 @@ from tenfold.gateway.wrapped_clients import (
     list_members,
 )
 
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_COMMENT = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
 """A text of JSON, or what its relatives have besides: comments, and a comma before an end."""
 _ADDRESS = r"(https?://[^\s\"']+)"
 _NAMED_ADDRESS = re.compile(rf"^(.*(?:base[-_]?url|api[-_]?base)[\"']?\s*=\s*[\"']?){_ADDRESS}([\"']?)$", re.IGNORECASE)

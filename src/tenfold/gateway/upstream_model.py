@@ -155,7 +155,7 @@ class UpstreamModel:
             return _build_failure(text, qualified, retryable=status in _RETRYABLE)
         try:
             return read_summary_answer(call.wire, msgspec.json.decode(answer), qualified)
-        except (msgspec.DecodeError, LookupError, TypeError, AttributeError) as exc:
+        except (msgspec.DecodeError, RecursionError, LookupError, TypeError, AttributeError) as exc:
             return _build_failure(f"the answer of the upstream cannot be read: {exc}", qualified, retryable=False)
 
     async def _read_answer(self, request: httpx.Request) -> tuple[int, bytes | None]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -118,15 +117,6 @@ class Message(Struct, frozen=True, omit_defaults=True):
     origin: Origin
     status: Status = "ok"
     native: NativeBytes | None = None
-
-
-def decode_arguments(arguments: str) -> dict[str, object] | None:
-    """Decodes a tool call's arguments. Returns None if they are no JSON object: a view may show them shortened."""
-    try:
-        value: object = msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def get_text(message: Message) -> str:

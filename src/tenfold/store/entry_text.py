@@ -14,6 +14,7 @@ from tenfold.record.block import Block, Substitute
 from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.summarize.batches import format_batch
+from tenfold.text.json_text import decode_json
 from tenfold.text.terminal_safe import sanitize
 
 _ACCENTED = re.compile("[\u00c0-\u024f\u0300-\u036f\u0370-\u04ff\u1e00-\u1fff]")
@@ -179,10 +180,10 @@ def _list_part_texts(part: Part) -> Iterator[str]:
 
 def list_arguments(arguments: str) -> list[ArgumentValue]:
     """Returns the values in a call's arguments, in order, or the arguments as one value if they are not JSON."""
-    try:
-        waiting: list[tuple[str, str, object]] = [("", "", msgspec.json.decode(arguments))]
-    except msgspec.DecodeError:
-        return [ArgumentValue("", arguments)]
+    decoded = decode_json(arguments)
+    if decoded is None:
+        return [] if arguments.strip() == "null" else [ArgumentValue("", arguments)]
+    waiting: list[tuple[str, str, object]] = [("", "", decoded)]
     out: list[ArgumentValue] = []
     while waiting:
         key, label, value = waiting.pop()

@@ -43,7 +43,6 @@ _CHUNK_SIZE = 64
 _PHRASE = re.compile(r'"([^"]+)"|(\S+)')
 _MAX_TRIMMED = SNIPPET_LENGTH // 4
 """Characters that a snippet may lose at an end so as to begin or end with a line."""
-_BLANK = re.compile(r"[^\S\n]*\n\s*\n|[^\S\n]+\n")
 Spellings = tuple[str, ...]
 """The folded spellings of a word, any of which may match. The first is the word as it was given."""
 _SELECT_SESSION = "SELECT e.seq FROM seg g JOIN entry e ON e.seg = g.id WHERE g.session = ?"
@@ -183,7 +182,8 @@ def cut_snippet(entry: Entry, words: Sequence[Spellings]) -> str:
         stop = line if line >= 0 else stop
     opening, closing = "..." if start else "", "..." if stop < len(text) else ""
     pieces = ((f"[{label}] " if label else "") + piece for label, piece in split_excerpt(plain, start, stop))
-    return opening + _BLANK.sub("\n", "".join(pieces)).strip() + closing
+    lines = (line.rstrip() for line in "".join(pieces).split("\n") if line.strip())
+    return opening + "\n".join(lines).strip() + closing
 
 
 def _find_densest(text: str, words: Sequence[Spellings]) -> tuple[int, int]:

@@ -154,10 +154,11 @@ def _check_changed_files(sentence: str, source: SourceText) -> list[ClaimError]:
 
 # -- how it ended ------------------------------------------------------------------------------------------------------
 
-_LEAD = r"(?:(?:still|now|all|both|also|then|always|never|have|has|had|did|does|do|not|once|again|later)\s)*"
+_LEAD = r"(?:(?:still|now|all|both|also|then|always|never|have|has|had|did|does|do|not|once|again|later)\s){0,8}"
 _JOINT = r"(?:that|though|because|since|while|when|and|but|where|which)\b"
+_SUBJECT_WORD = rf"(?:`[^`]{{1,300}}`|(?!{_JOINT})[^\s.;,`]{{1,100}})"
 _ENDING = re.compile(
-    rf"(?P<subject>(?:`[^`]{{1,300}}`|(?!{_JOINT})[^\s.;,`]+)(?: (?:`[^`]{{1,300}}`|(?!{_JOINT})[^\s.;,`]+)){{0,7}}?)\s"
+    rf"(?P<subject>{_SUBJECT_WORD}(?: {_SUBJECT_WORD}){{0,7}}?)\s"
     rf"(?P<lead>{_LEAD})"
     r"(?:(?P<good>pass(?:es|ed)?|succeed(?:s|ed)?|compiles?|(?:(?:was|were) )?[a-z]+ed successfully"
     r"|(?:is|are|was|were|went|came out) (?:now |all |still )?(?:green|successful|passing|clean))"
@@ -400,7 +401,7 @@ def _is_said_in_full(clause: Clause, same: Sequence[Statement]) -> bool:
     return any(clause.is_denied == each.clause.is_denied and each.clause.stems <= stems for each in same)
 
 
-_NAME = re.compile(rf"{_CLAIM.pattern}|\S*/\S*")
+_NAME = re.compile(rf"{_CLAIM.pattern}|\S{{0,200}}/\S*")
 """A name or a path: two sentences that share one may still be about different matters."""
 
 

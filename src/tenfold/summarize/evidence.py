@@ -218,7 +218,9 @@ class SourceText:
     def has_quotation(self, quotation: str, *, by_user: bool = False) -> bool:
         """Tells whether the words of a quotation occur one after the other."""
         words = self._user_word_text if by_user else self._word_text
-        parts = (" ".join(_WORD.findall(part.lower())) for part in re.split(r"\.{3}|\u2026|\[[^\]]*\]", quotation))
+        parts = (
+            " ".join(_WORD.findall(part.lower())) for part in re.split(r"\.{3}|\u2026|\[[^\]]{0,400}\]", quotation)
+        )
         return all(f" {part} " in words for part in parts if part)
 
     @cached_property

@@ -23,7 +23,7 @@ _HEADING_MARK = re.compile(r"[\s>*_+\-\u2022\d.)]*(?:#+|<h\d\b[^>]*>|\*\*|__)", 
 _UNDERLINE = re.compile(r"[ \t]*(?:=+|-{2,})[ \t]*")
 _EDGE_MARKS = "#*_-=~`>+\u2022\u00b7|: \t."
 _HTML_HEADING = re.compile(r"</?(?:h\d|b|strong)\b[^>]*>", re.IGNORECASE)
-_NUMBER = re.compile(r"\d+[.)]\s+")
+_NUMBER = re.compile(r"(?<!\d)\d{1,9}[.)]\s+")
 _VOUCHING = re.compile(r"(?P<words>[^()]+)\((?:[^()]*[^\w()])?(?:user|human)s?\b[^()]*\)", re.IGNORECASE)
 _MAX_HEADING_CHARS = 200
 _TAG = re.compile(

@@ -116,7 +116,7 @@ def _build_call_key(action: ToolAction) -> str:
 
 _MENDED = " (later ok)"
 """Stands behind a failure of a command that succeeded when it last ran, which the story need not tell otherwise."""
-_FAILED_LINE = re.compile(r"- (?P<label>.+?) -> (?:exit \d+|failed|errors)[^;\n]*?(?=;|$)")
+_FAILED_LINE = re.compile(r"- (?P<label>.{1,400}?) -> (?:exit \d+|failed|errors)[^;\n]*?(?=;|$)")
 
 
 def _split_earlier(texts: Sequence[str], mended: Mapping[str, int]) -> Iterator[Passage]:

@@ -29,6 +29,7 @@ from tenfold.record.message import (
 )
 from tenfold.text.excerpts import Count, Keep, excerpt, strip_escapes
 from tenfold.text.fence import fence_text
+from tenfold.text.json_text import decode_json
 from tenfold.text.redaction import redact_cached
 
 TranscriptStyle = Literal["numbered", "labelled", "roles"]
@@ -279,10 +280,7 @@ def _list_labelled(message: Message, speaker: str, limit: int) -> Iterator[tuple
 
 def _render_call(call: ToolCall, limit: int) -> str:
     """Returns `name(key=json, ...)`. Arguments that are not a JSON object stay as they were written."""
-    try:
-        arguments = msgspec.json.decode(call.arguments)
-    except msgspec.DecodeError:
-        arguments = None
+    arguments = decode_json(call.arguments)
     written = call.arguments
     if isinstance(arguments, dict):
         written = ", ".join(f"{key}={msgspec.json.encode(value).decode()}" for key, value in arguments.items())

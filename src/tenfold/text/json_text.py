@@ -1,10 +1,71 @@
-"""Reads JSON as text: a line for each object."""
+"""Reads JSON of unknown origin: bounded in depth, and as text, with a line for each object."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import msgspec
+
+MAX_DEPTH = 200
+"""Levels of arrays and objects that are read. What is nested deeper stays a text that nobody looks into.
+
+Python's own limit of some 1,000 calls depends on who calls, and code that walks through a value takes two for a level.
+"""
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_BRACKET = re.compile(_STRING.pattern + rb"|[\[\]{}]", re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def decode_json(text: str | bytes) -> object:
+    """Returns a JSON value as plain dicts, lists, texts and numbers.
+
+    None if the text is not JSON, is `null`, or is nested deeper than `MAX_DEPTH`: then take it as it is.
+    """
+    try:
+        value: object = msgspec.json.decode(text)
+        is_readable = not is_too_deep(text.encode() if isinstance(text, str) else text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return value if is_readable else None
+
+
+def decode_arguments(arguments: str) -> dict[str, object] | None:
+    """Decodes a tool call's arguments. Returns None if they are no JSON object: a view may show them shortened."""
+    value = decode_json(arguments)
+    return value if isinstance(value, dict) else None
+
+
+def is_too_deep(raw: bytes) -> bool:
+    """Tells whether a JSON text is nested deeper than `MAX_DEPTH`."""
+    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
+        return False
+    depth, deepest = 0, 0
+    for bracket in _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest > MAX_DEPTH
+
+
+def empty_deep(raw: bytes) -> bytes:
+    """Returns a JSON text whose arrays and objects are empty from the level `MAX_DEPTH` on.
+
+    It is for whoever looks at the outer levels only. A text that is not nested so deeply is returned as it is.
+    """
+    if not is_too_deep(raw):
+        return raw
+    depth, start = 0, 0
+    kept: list[bytes] = []
+    for token in _BRACKET.finditer(raw):
+        first = raw[token.start()]
+        if first in b"[{":
+            depth += 1
+            if depth == MAX_DEPTH:
+                kept.append(raw[start : token.end()])
+        elif first in b"]}":
+            start = token.start() if depth == MAX_DEPTH else start
+            depth -= 1
+    return b"".join((*kept, raw[start:]))
 
 
 def extract_prose(text: str) -> str:
@@ -12,7 +73,7 @@ def extract_prose(text: str) -> str:
 
     The key is left out if there is only one, as in `{"message": "Done."}`.
     """
-    value = _decode(text) if text.lstrip()[:1] == "{" else None
+    value = decode_json(text) if text.lstrip()[:1] == "{" else None
     if not isinstance(value, dict):
         return text
     only = next(iter(value.values())) if len(value) == 1 else None
@@ -21,15 +82,8 @@ def extract_prose(text: str) -> str:
 
 def flatten_json(text: str) -> list[str] | None:
     """Returns a line for each object of a JSON text, with its plain values. None if the text is no JSON."""
-    value = _decode(text)
+    value = decode_json(text)
     return None if value is None else list(_iter_objects(value, ""))
-
-
-def _decode(text: str) -> object:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
 
 
 def _iter_objects(value: object, name: str) -> Iterator[str]:

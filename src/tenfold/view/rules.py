@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, get_args
 
 from tenfold.record.message import Message, OpaquePart, Part, ToolResult
+from tenfold.text.json_text import empty_deep
 from tenfold.view.order_rules import RULES, Violation, find_violations
 from tenfold.wire import FormRule, Profile, Wire, count_items, find_form_faults, get_wire, parse_value, to_json_bytes
 from tenfold.wire.given_values import list_messages
@@ -140,7 +141,7 @@ def _judge_single_value(messages: str | bytes | Mapping[str, object], profile: P
 def _find_native_violations(items: Sequence[bytes], profile: Profile) -> list[Violation]:
     if profile.form is None:
         return []
-    natives = [parse_value(item) for item in items]
+    natives = [parse_value(empty_deep(item)) for item in items]
     found = [
         Violation(fault.rule, index, fault.problem, fault.path)
         for index, native in enumerate(natives)

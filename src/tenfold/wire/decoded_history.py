@@ -26,6 +26,8 @@ from tenfold.wire.unread_text import UnreadMessage, find_unread_items, refuse_un
 T = TypeVar("T")
 _PLAIN_TYPES = (int, bool)
 """Types whose equal values give the same JSON. Floats are not among them: 0.0 == -0.0."""
+_COPIED_LEVELS = 50
+"""Levels of a message that are copied. What is nested deeper, mostly a call's arguments, is compared as JSON."""
 CHECKED_ITEMS = 32
 """How many items are compared in each list: this many of the newest, and this many of those before them."""
 
@@ -47,14 +49,14 @@ class _ExactValue:
         return hash(self._value)
 
 
-def _copy_value(value: object) -> object:
+def _copy_value(value: object, levels: int = _COPIED_LEVELS) -> object:
     """Copies a value: the copy equals it until somebody changes it."""
     if value is None or isinstance(value, str | bytes):
         return value
-    if type(value) is list:
-        return [_copy_value(inner) for inner in value]
-    if type(value) is dict and all(type(key) is str for key in value):
-        return {key: _copy_value(inner) for key, inner in value.items()}
+    if levels and type(value) is list:
+        return [_copy_value(inner, levels - 1) for inner in value]
+    if levels and type(value) is dict and all(type(key) is str for key in value):
+        return {key: _copy_value(inner, levels - 1) for key, inner in value.items()}
     return _ExactValue(value)
 
 

@@ -11,6 +11,7 @@ import hashlib
 import msgspec
 
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.text.json_text import decode_json
 
 
 def fingerprint_message(message: Message) -> bytes:
@@ -51,17 +52,14 @@ _IGNORED_FIELDS = frozenset({"cache_control", "id", "created_by", "status"})
 
 
 def _drop_ignored_fields(raw: bytes) -> bytes:
-    try:
-        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    fields = decode_json(raw)
+    if not isinstance(fields, dict):
         return raw
-    content = {key: msgspec.json.decode(value) for key, value in fields.items() if key not in _IGNORED_FIELDS}
+    content = {key: value for key, value in fields.items() if key not in _IGNORED_FIELDS}
     return msgspec.json.encode(content, order="sorted")
 
 
 def canonicalize_json(arguments: str) -> bytes:
-    """Returns a JSON text in one form, whatever its spaces and the order of its keys; text that is no JSON as it is."""
-    try:
-        return msgspec.json.encode(msgspec.json.decode(arguments.encode()), order="sorted")
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return arguments.encode(errors="surrogatepass")
+    """Returns a JSON text in one form, whatever its spaces and the order of its keys; any other text as it is."""
+    value = decode_json(arguments)
+    return msgspec.json.encode(value, order="sorted") if value is not None else arguments.encode(errors="surrogatepass")

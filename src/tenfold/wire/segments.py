@@ -91,7 +91,7 @@ def _parse_fields(raw: bytes, index: int) -> Fields:
         return fields
     try:
         msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise BadInput(f"message {index} is not valid JSON: {exc}; mend it, or leave it out") from exc
     raise BadInput(
         f"message {index} is not a JSON object but {raw[:40]!r}; pass a list of message objects in one format"

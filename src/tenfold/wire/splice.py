@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tenfold.errors import BadInput
+from tenfold.text.json_text import is_too_deep
 from tenfold.text.surrogates import replace_surrogates
 
 T = TypeVar("T")
@@ -21,7 +22,8 @@ Fields = dict[str, Raw]
 BOM = b"\xef\xbb\xbf"
 _OPEN = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*\[[ \t\r\n]*")
 _GAP = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}"]|[^][{}",: \t\r\n]+', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(")?+|[\[\]{}]|[^][{}",: \t\r\n]+', re.DOTALL)
+"""A text (with a group for the quote that ends it), a bracket, or another word of JSON."""
 _COLON = re.compile(rb"[ \t\r\n]*:")
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
@@ -58,10 +60,10 @@ def slice_array(data: bytes, *, is_partial: bool = False) -> Slices:
     With `is_partial` it may be cut off, or hold what JSON lacks (`NaN`): whole elements are sliced, the rest is `end`.
     """
     bare = data.removeprefix(BOM)
-    raws = _decode_leniently(_ARRAY_DECODER, bare)
+    raws, is_deep = _decode_or_cut(bare)
     if raws is not None:
         bounds = _locate_elements(data, raws)
-    elif is_partial:
+    elif is_partial or is_deep:
         bounds = [(m.start, m.end) for m in iterate_members(data)]
     else:
         raise BadInput(f"not a JSON array: {_explain_failure(bare)}; pass the list of messages itself, as UTF-8 JSON")
@@ -112,7 +114,7 @@ def iterate_members(data: bytes) -> Iterator[Member]:
             if depth == 1:
                 yield Member(key, start, token.end())
                 key = ""
-        elif token.group() == b'"':
+        elif first == _QUOTE and token.group(1) is None:
             break
         elif depth == 1 and first == _QUOTE and _COLON.match(data, token.end()):
             key = parse_string(token.group()) or ""
@@ -131,17 +133,32 @@ def find_span(data: bytes, key: str) -> tuple[int, int] | None:
 
 def parse_object(data: bytes | Raw) -> Fields | None:
     """Returns the fields of a JSON object as raw slices, None if it is not one. The last of duplicate keys wins."""
-    return _decode_leniently(_OBJECT_DECODER, data)
+    try:
+        return _decode_leniently(_OBJECT_DECODER, data)
+    except RecursionError:
+        members = _cut_deep(bytes(data), b"{}")
+        return None if members is None else {member.key: raw for member, raw in members}
 
 
 def parse_array(data: bytes | Raw | None) -> list[Raw] | None:
     """Returns the elements of a JSON array as raw slices, None if it is not one."""
-    return None if data is None else _decode_leniently(_ARRAY_DECODER, data)
+    try:
+        return None if data is None else _decode_leniently(_ARRAY_DECODER, data)
+    except RecursionError:
+        members = _cut_deep(bytes(data or b""), b"[]")
+        return None if members is None else [raw for _, raw in members]
 
 
 def parse_value(data: bytes | Raw) -> object:
-    """Returns a JSON value as plain dicts, lists, texts and numbers. None if it is not JSON, or null."""
-    return _decode_leniently(_VALUE_DECODER, data)
+    """Returns a JSON value as plain dicts, lists, texts and numbers.
+
+    None if it is not JSON, is null, or is nested deeper than `MAX_DEPTH`.
+    """
+    try:
+        value = _decode_leniently(_VALUE_DECODER, data)
+    except RecursionError:
+        return None
+    return None if value is None or is_too_deep(bytes(data)) else value
 
 
 def parse_string(data: bytes | Raw | None) -> str | None:
@@ -198,16 +215,41 @@ def build_array(values: Iterable[bytes]) -> bytes:
 
 
 def _decode_leniently(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T | None:
+    """Decodes JSON, also with lone surrogates. None if it is not JSON. Raises `RecursionError` for what is too deep."""
     try:
         return decoder.decode(data)
-    except (msgspec.ValidationError, UnicodeDecodeError, RecursionError):
+    except (msgspec.ValidationError, UnicodeDecodeError):
         return None
     except msgspec.DecodeError:
         softened = replace_lone_surrogates(bytes(data))
     try:
         return decoder.decode(softened)
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         return None
+
+
+def _decode_or_cut(data: bytes) -> tuple[list[Raw] | None, bool]:
+    """Returns the elements of an array, or None and whether it holds objects that are nested too deeply to decode."""
+    try:
+        return _decode_leniently(_ARRAY_DECODER, data), False
+    except RecursionError:
+        members = _cut_deep(data, b"[]") or ()
+        return None, bool(members) and all(bytes(raw).startswith(b"{") for _, raw in members)
+
+
+def _cut_deep(data: bytes, brackets: bytes) -> list[tuple[Member, Raw]] | None:
+    """Cuts an array or object that is nested too deeply for a decoder, which calls itself for each level.
+
+    Only the brackets and texts are read: what is inside the members is not known to be valid. None if it has another
+    bracket, or something behind its end.
+    """
+    bare = data.removeprefix(BOM).strip(b" \t\r\n")
+    members = list(iterate_members(bare))
+    if bare[:1] != brackets[:1] or not members or members[-1].end < 0:
+        return None
+    if bare[members[-1].end :].strip(b" \t\r\n,") != brackets[1:]:
+        return None
+    return [(member, Raw(bare[member.start : member.end])) for member in members]
 
 
 def replace_lone_surrogates(data: bytes) -> bytes:

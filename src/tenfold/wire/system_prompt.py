@@ -15,9 +15,8 @@ from tenfold.wire.marks import ARCHIVE_START, SummaryConfirmer, find_summary_mar
 from tenfold.wire.profiles import Profile
 from tenfold.wire.sdk_values import get_set_fields
 
-_SUMMARY = re.compile(
-    rf"\s*((?:{re.escape(ARCHIVE_START)} — .*?)?<tenfold-summary block=.*?</tenfold-summary>)\s*", re.DOTALL
-)
+_OPENING, _CLOSING = "<tenfold-summary block=", "</tenfold-summary>"
+_SUMMARY = re.compile(rf"((?:{re.escape(ARCHIVE_START)} — .*?)?{_OPENING}.*?{_CLOSING})", re.DOTALL)
 _TEXT_FIELDS = ("parts", "text")
 """The fields of a system prompt, or of a block of it, that may hold its text."""
 
@@ -64,13 +63,17 @@ def _take_from_text(text: str, confirm: SummaryConfirmer) -> tuple[str, list[str
     kept: list[str] = []
     found: list[str] = []
     end = 0
-    for match in _SUMMARY.finditer(text):
+    last_opening = text.rfind(_OPENING, 0, max(0, text.rfind(_CLOSING)))
+    last_closing = text.find(_CLOSING, last_opening) + len(_CLOSING)
+    for match in _SUMMARY.finditer(text[:last_closing]) if last_opening >= 0 else ():  # each opening there has its end
         mark = find_summary_mark(match.group(1))
         if mark is not None and confirm(*mark, True):
-            kept.append(text[end : match.start()])
+            before = text[end : match.start()].rstrip()
+            kept.append(before.lstrip() if found else before)
             found.append(match.group(1))
             end = match.end()
-    return ("\n\n".join(filter(None, (*kept, text[end:]))), found) if found else (text, [])
+    rest = text[end:].lstrip() if found else ""
+    return ("\n\n".join(filter(None, (*kept, rest))), found) if found else (text, [])
 
 
 def _set_field(settings: Any, name: str, value: Any) -> Any:  # noqa: ANN401 - a provider's JSON, or its SDK's object

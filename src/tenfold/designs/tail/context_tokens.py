@@ -15,6 +15,7 @@ from tenfold.errors import BadInput, UsageError
 from tenfold.record.block import Block
 from tenfold.record.entry import Entry, MessageEntry, Retraction, Usage
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.text.json_text import decode_json
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.wire import WIRES, detect_wire, to_json_bytes
@@ -88,10 +89,8 @@ def _count_utf16_units(text: str) -> int:
 
 def _to_compact_json(arguments: str) -> str:
     """Returns the arguments as compact JSON, or unchanged if they are not valid JSON."""
-    try:
-        return msgspec.json.encode(msgspec.json.decode(arguments)).decode()
-    except msgspec.DecodeError:
-        return arguments
+    value = decode_json(arguments)
+    return arguments if value is None else msgspec.json.encode(value).decode()
 
 
 def calculate_context_tokens(usage: Usage | Mapping[str, object]) -> int:

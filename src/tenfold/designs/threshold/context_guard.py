@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -40,6 +39,7 @@ from tenfold.store.base import Store
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.briefing import WORDS_PER_TOKEN, render_todos
 from tenfold.summarize.ladder import SummarySettings
+from tenfold.text.json_text import decode_json
 from tenfold.trigger.limits import get_buffer
 
 _LOG = logging.getLogger("tenfold.contextguard")
@@ -425,10 +425,7 @@ def _estimate_part(part: object) -> int:
 
 
 def _estimate_arguments(arguments: str) -> int:
-    try:
-        decoded: object = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
-        return _estimate_text(arguments)
+    decoded = decode_json(arguments)
     if not isinstance(decoded, dict):
         return _estimate_text(arguments)
     return sum(_estimate_text(str(key)) + _estimate_text(str(value)) for key, value in decoded.items())

@@ -1,0 +1,157 @@
+"""JSON that is nested deeper than anybody reads stays a text: nothing fails on it, and its bytes come back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tenfold
+from tenfold import Session, SessionAddress, open_store
+from tenfold.errors import BadInput
+from tenfold.facts.redacted_messages import redact_message
+from tenfold.facts.tool_calls import parse_arguments
+from tenfold.formats import read_data, render_sessions
+from tenfold.formats.json_items import parse_json
+from tenfold.record.message import ToolCall
+from tenfold.text.json_text import MAX_DEPTH, decode_json
+from tenfold.view.rules import validate
+from tenfold.wire import WIRES, decode_bytes, encode_bytes, parse_value
+from tenfold.wire.splice import parse_array, parse_object, slice_array
+
+DEPTHS = (50, MAX_DEPTH, MAX_DEPTH + 1, 500, 980, 5_000, 100_000)
+depths = pytest.mark.parametrize("depth", DEPTHS)
+SECRET = "sk-ant-api03-" + "Zk9" * 20
+
+
+def nest(depth: int, inner: str = "1") -> str:
+    return '{"a": ' * (depth - 1) + inner + "}" * (depth - 1)
+
+
+def build_chat(arguments: str) -> list[bytes]:
+    quoted = json.dumps(arguments)
+    items = ['{"role": "user", "content": "start"}']
+    for n in range(12 if len(arguments) < 20_000 else 2):
+        items += [
+            f'{{"role": "assistant", "tool_calls": [{{"id": "c{n}", "type": "function", "function": {{"name": "bash", "arguments": {quoted}}}}}]}}',  # noqa: E501
+            f'{{"role": "tool", "tool_call_id": "c{n}", "content": {json.dumps(arguments[:30_000])}}}',
+            f'{{"role": "assistant", "content": "step {n} is done"}}',
+        ]
+    return [item.encode() for item in items]
+
+
+def build_objects(wire: str, nested: str) -> list[bytes]:
+    call = {
+        "anthropic": ('{"role": "user", "content": "go"}',
+                      '{"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "x", "input": %s}]}',
+                      '{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]}'),
+        "gemini": ('{"role": "user", "parts": [{"text": "go"}]}',
+                   '{"role": "model", "parts": [{"functionCall": {"name": "x", "args": %s}}]}',
+                   '{"role": "user", "parts": [{"functionResponse": {"name": "x", "response": {"output": "ok"}}}]}'),
+    }[wire]  # fmt: skip
+    return [item.replace("%s", nested).encode() for item in call]
+
+
+@depths
+def test_a_value_is_read_to_the_bound_and_no_deeper(depth: int) -> None:
+    text = nest(depth)
+    is_read = depth <= MAX_DEPTH + 1  # the innermost level is a number
+    assert (decode_json(text) is not None) == (parse_value(text.encode()) is not None) == is_read
+    brackets = '{"t": "' + "[" * 1_000 + '\\""}'
+    assert decode_json(brackets) == json.loads(brackets)
+
+
+@depths
+def test_raw_slices_do_not_depend_on_the_depth(depth: int) -> None:
+    deep = nest(depth).encode()
+    fields = parse_object(b'{"k": 1, "deep": ' + deep + b" }")
+    assert fields is not None
+    assert {key: bytes(raw) for key, raw in fields.items()} == {"k": b"1", "deep": deep}
+    assert [bytes(raw) for raw in parse_array(b"[1, " + deep + b"]") or ()] == [b"1", deep]
+    assert slice_array(b"[{}, " + deep + b" ]").items == (b"{}", deep)
+    for broken in (b'{"deep": ' + deep, deep + b"}", b"[" * depth, b"[" + deep + b"] x"):
+        assert parse_object(broken) is None
+        assert parse_array(broken) is None
+
+
+@depths
+def test_arguments_stay_what_they_were(depth: int) -> None:
+    text = nest(depth, f'"{SECRET}"')
+    call = ToolCall("c", "bash", text)
+    assert parse_arguments(call).get("command") == text or depth <= MAX_DEPTH + 1
+    (message,) = WIRES["openai-chat"].decode([build_chat(text)[1]])
+    clean = redact_message(message)
+    assert SECRET not in repr(clean)
+
+
+@pytest.mark.parametrize(
+    ("policy", "depth"),
+    [
+        *(("tenfold", depth) for depth in DEPTHS),
+        *((name, 980) for name in ("tail", "tiers", "blocks", "threshold", "clip")),
+    ],
+)
+def test_a_list_with_deep_arguments_is_compacted(policy: str, depth: int) -> None:
+    items = build_chat(nest(depth))
+    result = tenfold.compact(items, to="20%", policy=policy, format="openai-chat")
+    assert result.outcome.status in ("compacted", "nothing", "unsatisfiable")
+    assert validate(result.messages, "openai-chat") == []
+    data = b"[" + b", ".join(items) + b"]"
+    assert encode_bytes(decode_bytes(data, "openai-chat"), "openai-chat") == data
+
+
+@depths
+@pytest.mark.parametrize("wire", ["anthropic", "gemini"])
+def test_deep_objects_come_back_byte_for_byte(depth: int, wire: str) -> None:
+    items = build_objects(wire, nest(depth))
+    assert [item.raw for item in WIRES[wire].encode(WIRES[wire].decode(items)).items] == items
+    assert [v for v in validate(items, wire) if v.rule in ("message_form", "known_role")] == []
+    outcome = tenfold.compact(items, to=10, format=wire).outcome
+    assert outcome.tokens_before > depth / 10
+
+
+@depths
+def test_a_session_takes_and_finds_what_stands_beside_it(depth: int, tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store.db")
+    session = Session.create(SessionAddress(store, "s"), "tenfold")
+    items = build_chat(nest(depth, '"needle"'))
+    session.before_model({"messages": items}, window=10**8)
+    assert session.before_model({"messages": items}, window=10**8)["messages"] == items
+    session.compact(to="30%")
+    assert session.search("step 1")
+    store.close()
+
+
+@pytest.mark.parametrize("depth", [50, 150, 500, 700])
+def test_a_hosts_own_objects_may_be_deep(depth: int) -> None:
+    value: object = 1
+    for _ in range(depth):
+        value = {"a": value}
+    call = {"type": "tool_use", "id": "t", "name": "x", "input": value}
+    messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": [call]}]
+    messages += [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]}]
+    session = Session.create(SessionAddress(open_store(":memory:"), "s"), "tenfold")
+    for _ in range(2):
+        assert session.before_model({"messages": messages}, window=200_000)["messages"] == messages
+    assert tenfold.compact(messages, to=10**6).messages[1] is messages[1]
+
+
+@depths
+def test_a_session_file_is_read_or_refused_in_words(depth: int) -> None:
+    line = '{"type":"%s","uuid":"%s","parentUuid":%s,"sessionId":"s","timestamp":"2026-01-01T00:00:00Z","message":%s}'
+    data = "\n".join((
+        line % ("user", "a", "null", '{"role":"user","content":"go"}'),
+        line % ("assistant", "b", '"a"', build_objects("anthropic", nest(depth))[1].decode()),
+    )).encode() + b"\n"  # fmt: skip
+    if depth > MAX_DEPTH - 10:
+        with pytest.raises(BadInput, match="nested too deeply"):
+            read_data(data, file="f", format="claude-code")
+    sessions = read_data(data, file="f", format="claude-code", skip_damaged=depth > MAX_DEPTH - 10)
+    assert render_sessions([(each.info, each.entries) for each in sessions]) == data
+
+
+def test_the_second_attempt_at_long_integers_is_bounded_too() -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    with pytest.raises(json.JSONDecodeError, match="nested too deeply"):
+        parse_json(f'{{"n": {"9" * 5_000}, "deep": {deep}}}'.encode())
