@@ -15,7 +15,7 @@ from tenfold.clients.view_copy import ViewCopy
 from tenfold.errors import UsageError
 from tenfold.formats import read_data, read_file
 from tenfold.formats.base import ReplacementMessage
-from tenfold.meter.counters import CharacterCounter
+from tenfold.meter.counters import CharacterCounter, measure_messages
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, ToolResult, get_text
 from tests.cli.conftest import EXAMPLES, Cli
@@ -242,3 +242,21 @@ def test_what_is_loaded_of_a_session_is_what_the_file_says(client: str, home: Pa
     (session,) = read_file(path)[:1]
     texts = [get_text(m) for entry in session.entries if (m := get_message(entry)) is not None]
     assert [get_text(m) for m in load_messages(client, path.read_bytes())] == texts
+
+
+def test_a_session_that_codex_had_compacted_goes_on_from_the_view(tenfold: Cli, home: Path) -> None:
+    id_, path = place_example("codex", home)
+    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Only this is kept."}]}
+    payload = {"message": "", "replacement_history": [said]}
+    old = path.read_bytes()
+    path.write_bytes(
+        old
+        + render_lines({"timestamp": "2026-01-02T03:04:05Z", "type": "compacted", "payload": payload})
+        + old.split(b"\n", 1)[1]
+    )
+    before = sum(measure_messages(load_messages("codex", path.read_bytes()), CharacterCounter()))
+    assert before < sum(measure_messages(load_messages("codex", old), CharacterCounter())) + 100
+    applied = tenfold.run_json("apply", id_, "--to", "10%")
+    loaded = load_messages("codex", path.read_bytes())
+    assert applied["tokens"] < before / 3
+    assert sum("<tenfold-summary" in get_text(message) for message in loaded) == 1

@@ -174,4 +174,5 @@ def test_any_messages_stubbed_the_view_reads_again(name: str, change: list[bool]
     before = sum("a stub" in text for text in get_texts(items))
     again = write_and_read(recorded, items)
     assert sum("a stub" in text for text in get_texts(again.entries)) == before
-    assert all(entry.parent is not None for entry in again.entries[1:])
+    beginnings = sum(entry.parent is None for entry in recorded.entries)
+    assert sum(entry.parent is None for entry in again.entries) <= beginnings

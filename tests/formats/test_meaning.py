@@ -101,7 +101,8 @@ MEANT = {
         "tool/tool",
         "assistant/model",
         "event_msg:token_count",
-        "compacted",
+        "user/human",
+        "user/harness",
         "response_item:ghost_snapshot",
     ],
     "codex-old": [

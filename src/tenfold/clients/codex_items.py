@@ -11,8 +11,9 @@ from typing import Any
 
 from tenfold.clients.view_copy import ViewCopy, parse_lines, read_objects
 from tenfold.formats.applied_lines import mark_applied
-from tenfold.formats.codex import FORMAT, render_items
+from tenfold.formats.codex import COMPACTING, FORMAT, render_items
 from tenfold.formats.message_parts import dump_json
+from tenfold.formats.output_pieces import unfold_restated
 
 Json = dict[str, Any]
 
@@ -64,7 +65,7 @@ def _is_own(item: Json) -> bool:
 
 
 def _copy_items(copy: ViewCopy) -> Iterator[Json]:
-    for piece in copy.build_pieces(FORMAT):
+    for piece in (unfold_restated(piece, COMPACTING) for piece in copy.build_pieces(FORMAT)):
         if piece.exact:
             yield from filter(None, map(_get_item, parse_lines(piece)))
         else:

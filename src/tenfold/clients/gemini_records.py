@@ -13,9 +13,9 @@ from typing import Any
 
 from tenfold.clients.view_copy import ViewCopy, parse_lines
 from tenfold.formats.applied_lines import mark_applied
-from tenfold.formats.gemini_cli import FORMAT, render_records, render_restated
+from tenfold.formats.gemini_cli import FORMAT, RESTATING, render_records
 from tenfold.formats.message_parts import dump_json
-from tenfold.formats.output_pieces import join_results
+from tenfold.formats.output_pieces import join_results, unfold_restated
 
 Json = dict[str, Any]
 _NAMESPACE = uuid.UUID("0b8d0f0e-1c0f-4a55-8c1c-d2c0a9a5d7e4")
@@ -46,5 +46,5 @@ def _has_lines(data: bytes) -> bool:
 
 
 def _copy_records(copy: ViewCopy) -> Iterator[Json]:
-    for piece in join_results(map(render_restated, copy.build_pieces(FORMAT))):
+    for piece in join_results(unfold_restated(piece, RESTATING) for piece in copy.build_pieces(FORMAT)):
         yield from parse_lines(piece) if piece.exact else render_records(piece)

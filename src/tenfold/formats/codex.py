@@ -15,16 +15,26 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.errors import UnknownRole
+from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.envelopes import decode_messages, encode_messages, wrap_messages
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_items import JsonItem, parse_json
+from tenfold.formats.json_items import JsonItem, list_objects, parse_json
 from tenfold.formats.json_lines import LineFile
 from tenfold.formats.message_parts import dump_json
-from tenfold.formats.output_pieces import OutputPiece, build_pieces, drop_compactions, join_lines, render_pieces
+from tenfold.formats.output_pieces import (
+    OutputPiece,
+    build_pieces,
+    drop_compactions,
+    has_replacements,
+    join_lines,
+    render_pieces,
+    share_bytes,
+    unfold_restated,
+)
 from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import Usage
-from tenfold.record.message import Message, NativeBytes, Text, get_tool_result
+from tenfold.record.message import Message, NativeBytes, Text, get_text, get_tool_result
 from tenfold.store.base import SessionInfo
 from tenfold.wire.splice import find_span
 
@@ -33,6 +43,12 @@ _WIRE = "openai-responses"
 _TIMESTAMP = re.compile(rb'"timestamp" *: *"([^"\\]+)"')
 _NO_TIME = b"1970-01-01T00:00:00.000Z"
 """Codex skips a line without a time. A line that Tenfold writes gets that of the header, this one if it has none."""
+COMPACTING = re.compile(rb'[^\\]{0,300}"type" *: *"compacted"')
+"""What a line begins with by which Codex put other messages in place of all before."""
+_SUMMARY_OPENING = "Another language model started to solve this problem"
+"""What Codex puts before a summary that it had written."""
+_KEPT_BYTES = 80_000
+"""The size of the user's words that Codex kept beside a summary, before it wrote what it kept: 20,000 tokens."""
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _ITEM_TYPES = (
     "message",
@@ -44,6 +60,8 @@ _ITEM_TYPES = (
     "local_shell_call",
     "local_shell_call_output",
     "web_search_call",
+    "compaction",
+    "context_compaction",
 )
 
 
@@ -91,14 +109,30 @@ class Codex(SessionFormat):
             raws = [dump_json(item, compact=True) for item in render_items(piece.messages)]
             return b"\n".join(raw if is_old_layout else head + raw + b"}" for raw in raws)
 
-        return join_lines(
-            info, render_pieces(build_pieces(drop_compactions(items, ("compacted",)), FORMAT), render_lines)
-        )
+        pieces = build_pieces(drop_compactions(items, ("compacted",)), FORMAT)
+        unfolded = _unfold_compacted(pieces, is_changed=has_replacements(items))
+        return join_lines(info, render_pieces(unfolded, render_lines))
 
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds a new header."""
         header = dump_json({"type": "session_meta", "payload": {"id": session_id}})
         return SessionInfo(session_id, FORMAT, prefix=header, suffix=b"\n")
+
+
+def _unfold_compacted(pieces: Sequence[OutputPiece], *, is_changed: bool) -> list[OutputPiece]:
+    """Turns the lines of Codex's own compactions into items where they do not say what is shown.
+
+    That is so if a summary or stub is shown, or if the line has but a summary, and the words that were kept beside it
+    are not before it.
+    """
+    out: list[OutputPiece] = []
+    said: set[str] = set()
+    for piece in pieces:
+        words = {get_text(message) for message in piece.messages if message.origin == "human"}
+        is_whole = b'"replacement_history"' in piece.raw or words <= said
+        out.append(piece if is_whole and not is_changed else unfold_restated(piece, COMPACTING))
+        said |= words
+    return out
 
 
 def render_items(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -139,6 +173,8 @@ class _CodexParser:
         self.model = ""
         self._source = source
         self._pending: list[_PendingLine] = []
+        self._words: list[Message] = []
+        self._turns: list[str | None] = []
 
     def add_line(self, line: JsonItem) -> None:
         """Adds the next line."""
@@ -149,8 +185,14 @@ class _CodexParser:
             self.flush()
             self.draft.start_item(line.number, place=line.place)
             self.draft.add_damaged(line.problem, line.to_native(FORMAT))
+        elif kind == "event_msg" and isinstance(payload, dict) and payload.get("type") == "thread_rolled_back":
+            self.flush()
+            self._rewind(line, parse_token_count(payload.get("num_turns")))
         elif kind == "event_msg":
             self._pending.append(_PendingLine(line))
+        elif kind == "compacted" and isinstance(payload, dict):
+            self.flush()
+            self._add_compacted(line, payload)
         elif kind == "response_item" and isinstance(payload, dict):
             item_type = payload.get("type", "message")
             span = find_span(line.raw, "payload")
@@ -164,6 +206,47 @@ class _CodexParser:
         else:
             self.flush()
             self._add_custom(line, kind)
+
+    def _add_compacted(self, line: JsonItem, payload: dict[str, Any]) -> None:
+        """Adds the messages that Codex put in place of all before: a new beginning, which the originals are no part of.
+
+        Codex wrote only its summary at first, and kept the newest words of the user.
+        """
+        self.draft.start_item(line.number, timestamp=line.value.get("timestamp"), place=line.place)
+        native, summary = line.to_native(FORMAT), str(payload.get("message") or "")
+        if is_applied(payload):
+            self.draft.add_custom(APPLIED_KIND, native)
+            return
+        if isinstance(payload.get("replacement_history"), list):
+            raws = [dump_json(item) for item in list_objects(payload, "replacement_history")]
+            decoded = [message for each in decode_messages(_WIRE, raws) for message in each.messages]
+            messages = [_with_summary_origin(_unpack_output(message), summary) for message in decoded]
+        else:
+            kept = list(_keep_newest(self._words))
+            messages = [*kept, Message("user", (Text(summary),), "harness")] if summary else []
+        if not messages:
+            self.draft.add_custom("compacted", native)
+            return
+        if self.draft.has_messages:
+            self.draft.set_parent_key(None)
+        self._words, self._turns = [], []
+        self._note_turns(messages, self.draft.add_messages(share_bytes(messages, native, f"line{line.number}")))
+
+    def _note_turns(self, messages: Sequence[Message], keys: Sequence[str]) -> None:
+        """Notes the words of the user, and the entry before each of his turns."""
+        for place, message in enumerate(messages):
+            if message.origin == "human":
+                self._words.append(message)
+                self._turns.append(keys[place - 1] if place else self.draft.get_parent(keys[0]))
+
+    def _rewind(self, line: JsonItem, count: int) -> None:
+        """Goes back to before the newest turns of the user, as Codex did."""
+        self.draft.start_item(line.number, timestamp=line.value.get("timestamp"), place=line.place)
+        if count and self._turns:
+            place = max(0, len(self._turns) - count)
+            self.draft.set_parent_key(self._turns[place])
+            self._words, self._turns = self._words[:place], self._turns[:place]
+        self.draft.add_custom("event_msg:thread_rolled_back", line.to_native(FORMAT))
 
     def _add_item(self, pending: _PendingLine, item: dict[str, Any]) -> None:
         try:
@@ -197,12 +280,9 @@ class _CodexParser:
         native = NativeBytes(FORMAT, body, line.lead, group=f"line{line.number}")
         usages = [usage for each in pending if (usage := _parse_usage(each.line.value, self.model)) is not None]
         self.draft.start_item(line.number, timestamp=line.value.get("timestamp"), place=line.place)
-        self.draft.add_messages(
-            wrap_messages(
-                [_unpack_output(m) for m in messages], native, line.raw[: first.start], line.raw[first.end :]
-            ),
-            usages[-1] if usages else None,
-        )
+        prefix, suffix = line.raw[: first.start], line.raw[first.end :]
+        wrapped = wrap_messages([_unpack_output(m) for m in messages], native, prefix, suffix)
+        self._note_turns(wrapped, self.draft.add_messages(wrapped, usages[-1] if usages else None))
 
     def _add_custom(self, line: JsonItem, kind: str) -> None:
         self.draft.start_item(line.number, timestamp=line.value.get("timestamp"), place=line.place)
@@ -215,6 +295,25 @@ class _CodexParser:
                 kind = f"{kind}:{event_type}"
         self.draft.add_custom(kind, line.to_native(FORMAT))
         self.draft.set_usage(_parse_usage(line.value, self.model))
+
+
+def _with_summary_origin(message: Message, summary: str) -> Message:
+    """Returns a message of a replaced history, with Codex's own summary as not the user's words."""
+    text = get_text(message)
+    is_summary = text.startswith(_SUMMARY_OPENING) or (summary.strip() != "" and summary.strip() in text)
+    return replace(message, origin="harness") if is_summary and message.role == "user" else message
+
+
+def _keep_newest(words: Sequence[Message]) -> list[Message]:
+    """Keeps the newest words of the user, about as many as Codex did."""
+    kept: list[Message] = []
+    size = 0
+    for message in reversed(words):
+        if size >= _KEPT_BYTES:
+            break
+        size += len(get_text(message).encode())
+        kept.insert(0, Message("user", (Text(get_text(message)),), "human"))
+    return kept
 
 
 def _unpack_output(message: Message) -> Message:

@@ -6,6 +6,7 @@ docs/formats/gemini-cli.md describes the mapping.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
@@ -17,7 +18,7 @@ from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.envelopes import decode_messages
 from tenfold.formats.file_shape import FileShape, inspect_shape
-from tenfold.formats.gemini_lines import RESTATED_KINDS, GeminiLines, parse_usage, share_bytes
+from tenfold.formats.gemini_lines import RESTATED_KINDS, GeminiLines, parse_usage
 from tenfold.formats.json_items import JsonItem, list_objects, parse_array, parse_document
 from tenfold.formats.json_lines import LineFile
 from tenfold.formats.message_list import MessageListFormat
@@ -26,10 +27,13 @@ from tenfold.formats.output_pieces import (
     OutputPiece,
     build_pieces,
     drop_compactions,
+    has_replacements,
     join_lines,
     join_results,
     render_array,
     render_pieces,
+    share_bytes,
+    unfold_restated,
 )
 from tenfold.formats.session_draft import SessionDraft, build_sessions
 from tenfold.record.message import (
@@ -48,6 +52,8 @@ from tenfold.wire import find_text_origin
 from tenfold.wire.foreign_shapes import find_shape_of_any
 
 FORMAT = "gemini-cli"
+RESTATING = re.compile(rb'\{ *"\$set" *:')
+"""What a line begins with that states the whole conversation, of which its entries may be a part."""
 _NOTE_TYPES = ("info", "error", "warning")
 
 
@@ -105,7 +111,9 @@ class GeminiCli(SessionFormat):
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the session's document, or its lines."""
         if b'"projectHash"' in info.prefix and b'"messages"' not in info.prefix:
-            pieces = map(render_restated, build_pieces(drop_compactions(items, RESTATED_KINDS), FORMAT))
+            pieces = build_pieces(drop_compactions(items, RESTATED_KINDS), FORMAT)
+            if has_replacements(items):
+                pieces = [unfold_restated(piece, RESTATING) for piece in pieces]
             return join_lines(info, render_pieces(join_results(pieces), _join_lines))
         if b'"projectHash"' not in info.prefix + info.suffix:
             return _CONTENTS_FORMAT.render_body(info, items)
@@ -114,12 +122,6 @@ class GeminiCli(SessionFormat):
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds a contents array."""
         return _CONTENTS_FORMAT.build_info(session_id)
-
-
-def render_restated(piece: OutputPiece) -> OutputPiece:
-    """Returns the piece of a line that sets the whole conversation as one to be rendered from its own messages."""
-    is_restated = piece.exact and piece.messages and b'"$set"' in piece.raw[:40]
-    return replace(piece, raw=b"", exact=False) if is_restated else piece
 
 
 def _add_record(draft: SessionDraft, record: JsonItem, file: str) -> None:
@@ -142,7 +144,7 @@ def _parse_record(record: JsonItem, file: str) -> list[Message] | None:
     if role and any("functionResponse" in p or ("functionCall" in p and not value.get("toolCalls")) for p in content):
         turn = dump_json({"role": role, "parts": content})
         messages = [message for decoded in decode_messages("gemini", [turn]) for message in decoded.messages]
-        return share_bytes(messages, replace(record.to_native(FORMAT), group=f"line{record.number}"))
+        return share_bytes(messages, record.to_native(FORMAT), f"line{record.number}")
     match value.get("type"):
         case "user":
             texts = parse_texts(value.get("content"))

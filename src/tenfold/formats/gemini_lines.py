@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
 from tenfold.formats.base import ParsedSession
 from tenfold.formats.json_items import JsonItem, get_list, list_objects
 from tenfold.formats.json_lines import LineFile
 from tenfold.formats.message_parts import dump_json
+from tenfold.formats.output_pieces import share_bytes
 from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import Usage
-from tenfold.record.message import Message, NativeBytes, get_text, get_tool_result
+from tenfold.record.message import Message, get_text, get_tool_result
 from tenfold.store.base import SessionInfo
 from tenfold.wire.fingerprint import fingerprint_message
 
@@ -150,7 +150,7 @@ class GeminiLines:
             self.draft.add_custom("restated", native)
             return
         said = [message for _, messages in added for message in messages]
-        keys = iter(self.draft.add_messages(share_bytes(said, replace(native, group=f"line{line.number}"))))
+        keys = iter(self.draft.add_messages(share_bytes(said, native, f"line{line.number}")))
         for each, messages in added:
             *_, key = [next(keys) for _ in messages]
             self._shown.append(_describe(each, messages, key))
@@ -232,18 +232,6 @@ def _find_earlier_forms(lines: Sequence[JsonItem]) -> set[tuple[int, int]]:
             out.add((line.number, line.place))
         coming |= {own} if own else set()
     return out
-
-
-def share_bytes(messages: Sequence[Message], native: NativeBytes) -> list[Message]:
-    """Gives the messages of one line its bytes: the first has them all, and only together are they the line."""
-    if len(messages) == 1:
-        return [replace(messages[0], native=replace(native, group=""))]
-    first = replace(native, count=len(messages))
-    rest = replace(native, body=b"", lead=b"", count=len(messages))
-    return [
-        replace(message, native=replace(first if index == 0 else rest, index=index))
-        for index, message in enumerate(messages)
-    ]
 
 
 def parse_usage(value: dict[str, Any]) -> Usage | None:

@@ -7,6 +7,7 @@ others are rendered together.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
@@ -59,12 +60,17 @@ def share_bytes(messages: Sequence[Message], native: NativeBytes, group: str) ->
     ]
 
 
+def has_replacements(items: Iterable[ExportItem]) -> bool:
+    """Returns whether a summary or stub is shown."""
+    return any(isinstance(item, ReplacementMessage) for item in items)
+
+
 def drop_compactions(items: Sequence[ExportItem], kinds: Sequence[str]) -> Sequence[ExportItem]:
     """Leaves out the compactions that the tool recorded itself, entries of these kinds, if a summary or stub is shown.
 
     The tool would go by its own compaction, and not see the summary that stands before what that one kept.
     """
-    if not any(isinstance(item, ReplacementMessage) for item in items):
+    if not has_replacements(items):
         return items
     return [item for item in items if not (isinstance(item, CustomEntry) and item.kind in kinds)]
 
@@ -113,6 +119,15 @@ def _group_items(items: Iterable[ExportItem], format: str) -> Iterable[list[Expo
         name, index = (native.group, native.index) if native is not None and is_split else ("", -1)
     if group:
         yield group
+
+
+def unfold_restated(piece: OutputPiece, restating: re.Pattern[bytes]) -> OutputPiece:
+    """Returns the piece of a line by which a tool states the whole conversation anew as one to be rendered.
+
+    The line begins as `restating` says. The tool would go by it, and not see what stands before it.
+    """
+    is_restated = piece.exact and piece.messages and restating.match(piece.raw) is not None
+    return replace(piece, raw=b"", exact=False) if is_restated else piece
 
 
 def render_pieces(pieces: Sequence[OutputPiece], render: PieceRenderer) -> list[OutputPiece]:

@@ -78,6 +78,15 @@ class SessionDraft:
         """The entry added last."""
         return self._entries[-1] if self._entries else None
 
+    @property
+    def has_messages(self) -> bool:
+        """Whether a message was added."""
+        return self._has_messages
+
+    def get_parent(self, key: str) -> str | None:
+        """Returns the key of the entry that a recent one hangs on."""
+        return next(entry.parent for entry in reversed(self._entries) if entry.id == key)
+
     def start_item(self, line_number: int, *, source_id: str = "", timestamp: object = None, place: int = 0) -> None:
         """Starts the line or element with this number. `source_id` is its foreign id, "" if it has none.
 
