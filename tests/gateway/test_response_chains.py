@@ -206,6 +206,29 @@ def test_chains_are_bounded_by_bytes_and_the_one_used_least_recently_goes() -> N
     assert chains.forgotten >= 1
 
 
+def test_a_chain_of_more_responses_than_are_remembered_keeps_its_beginning() -> None:
+    """What cannot be named any more is a part of what came after it."""
+    chains = ResponseChains(limit=4)
+    add_responses(chains, "a", range(30), 10)
+    whole = chains.expand("t", build_link("a29", "y"))
+    assert whole is not None
+    assert len(whole.items) == 31
+    add_responses(chains, "b", range(3), 10)
+    assert chains.expand("t", build_link("a29", "y")) == whole, "others take names, and not items"
+    assert not is_known(chains, "a10")
+    branched = ResponseChains(limit=5)
+    add_responses(branched, "a", range(3), 10)
+    for name in ("b", "c"):
+        branched.keep("t", build_link("a2", name), {"id": f"{name}0", "output": []})
+    for number in range(1, 4):
+        add_responses(branched, "b", range(number, number + 1), 10)
+        add_responses(branched, "c", range(number, number + 1), 10)
+    for name in ("b3", "c3"):
+        branch = branched.expand("t", build_link(name, "y"))
+        assert branch is not None
+        assert len(branch.items) == 8
+
+
 def test_a_chain_that_is_larger_than_all_of_the_room_is_left_to_the_provider() -> None:
     chains = ResponseChains(max_bytes=100_000)
     add_responses(chains, "a", range(40), 8_000)

@@ -64,6 +64,24 @@ def test_the_log_is_a_file_without_secrets_and_the_session_can_be_shown(tmp_path
     assert "go on" in shown.stdout
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="rights of POSIX")
+def test_the_log_is_the_users_alone_and_the_key_is_the_gateways(tmp_path: Path) -> None:
+    """Also a log of an earlier version. The key would open whatever else listens with it."""
+    show = "import json, os; print(json.dumps([k for k, v in os.environ.items() if 'key-of-a-gateway' in v]))"
+    (tmp_path / "wrap.log").write_text("earlier\n")
+    (tmp_path / "wrap.log.1").write_text("earlier still\n")
+    for path in tmp_path.glob("wrap.log*"):
+        path.chmod(0o644)
+    with Loopback(script=build_script()) as upstream:
+        told = {"OPENAI_BASE_URL": f"{upstream.url}/v1", "TENFOLD_GATEWAY_KEY": "key-of-a-gateway"}
+        ran = wrap(tmp_path, sys.executable, "-c", f"{show}\n{CALL}", **told)
+    assert ran.stdout.splitlines()[0] == "[]"
+    assert ran.stdout.splitlines()[1].startswith("200"), "the gateway of the command needs no key"
+    assert len(list(tmp_path.glob("wrap.log*"))) == 2
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("wrap.log*")} == {0o600}
+    assert (tmp_path / "wrap.log").read_text("utf-8").startswith("earlier\n")
+
+
 def test_a_shadow_says_what_would_have_been(tmp_path: Path) -> None:
     with Loopback(script=build_script()) as upstream:
         ran = wrap(tmp_path, "--shadow", sys.executable, "-c", CALL, OPENAI_BASE_URL=f"{upstream.url}/v1")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
@@ -32,6 +33,7 @@ from tenfold.cli.size_options import CompactAtOption, DownToOption, ThriftOption
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.config.settings import load_settings
 from tenfold.errors import UsageError
+from tenfold.formats.output_file import PRIVATE_MODE
 from tenfold.store.base import MEMORY_LOCATION
 from tenfold.store.location import get_default_location
 
@@ -179,11 +181,23 @@ def _find_log_path(store: str | None) -> Path:
     return (Path(get_default_location({})) if location == MEMORY_LOCATION else Path(location)).with_name(LOG_NAME)
 
 
+class _PrivateLog(RotatingFileHandler):
+    """A log that its user alone can read, also one that was written before with other rights, and what it leaves."""
+
+    def _open(self) -> TextIOWrapper:
+        path = Path(self.baseFilename)
+        path.touch(PRIVATE_MODE)
+        for each in (path, Path(f"{path}.1")):
+            with suppress(FileNotFoundError):
+                each.chmod(PRIVATE_MODE)
+        return super()._open()
+
+
 @contextmanager
 def _write_log(path: Path) -> Iterator[None]:
     """Sends everything that is logged to a file, since the screen is the agent's."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handler = RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
+    handler = _PrivateLog(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     root = logging.getLogger()
     root.addHandler(handler)

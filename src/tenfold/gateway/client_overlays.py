@@ -18,6 +18,7 @@ import yaml
 from msgspec import Struct
 
 from tenfold.errors import BadInput
+from tenfold.gateway.gateway_settings import KEY_VARIABLE
 from tenfold.gateway.lent_folders import ensure_folders
 from tenfold.gateway.wrapped_clients import (
     OTHER_VARIABLES,
@@ -72,6 +73,7 @@ def overlay_client(
         with overlay_client(["pi", "-c"], routes, environ=os.environ, folder=Path.cwd()) as run:
             subprocess.run(run.command, env=run.environ)
     """
+    environ = {name: value for name, value in environ.items() if name != KEY_VARIABLE}  # it opens other gateways
     client, count = find_wrapped_client(command)
     own = client.variables if client is not None else {}
     variables = {**{name: own[name] for name in own if name not in environ}, **route_variables(environ, routes)}

@@ -2,7 +2,7 @@
 
 Clients of OpenAI's Responses may send only what is new and name the response before it. A chain is what such a name
 stands for: the items of that request, and the answer. Chains are kept in memory, the most recently used ones up to a
-number of responses and of bytes. One that is not known, as after a restart, stays with the provider: the request is
+number of names and of bytes. One that is not known, as after a restart, stays with the provider: the request is
 forwarded as it came. They may also send their whole list with an `item_reference` in place of each item of an answer.
 """
 
@@ -20,7 +20,7 @@ from tenfold.wire import splice
 
 FIELD = "previous_response_id"
 MAX_CHAINS = 4_096
-"""Responses that are remembered. Each costs only what is new in it."""
+"""Responses that can be named. Each costs only what is new in it."""
 MAX_CHAIN_BYTES = 256 * 1024 * 1024
 """Bytes of all items that are remembered."""
 _Key = tuple[str, str]
@@ -50,7 +50,7 @@ class ResponseChains:
     """
 
     def __init__(self, limit: int = MAX_CHAINS, *, max_bytes: int = MAX_CHAIN_BYTES) -> None:
-        """Keeps `limit` responses and `max_bytes` at most. What was used least recently goes first."""
+        """Keeps the names of `limit` responses and `max_bytes` at most. What was used least recently goes first."""
         self._links: OrderedDict[_Key, _Link] = OrderedDict()
         self._items: dict[_Key, tuple[_Key, bytes]] = {}
         self._limit, self._max_bytes = limit, max_bytes
@@ -97,8 +97,12 @@ class ResponseChains:
         link = self._links[tenant, id_] = _Link(first, (*request.items, *answer), tuple(named))
         self._items |= {(tenant, name): ((tenant, id_), raw) for name, raw in named.items()}
         self.size += link.size
-        while len(self._links) > self._limit or self.size > self._max_bytes:
+        while self.size > self._max_bytes:
             self._forget(next(iter(self._links)))
+            self.forgotten += 1
+        while len(self._links) > self._limit:
+            inner = {link.previous for link in self._links.values()}  # what nobody went on from is named next
+            self._fold(next((key for key in self._links if key in inner), next(iter(self._links))))
             self.forgotten += 1
 
     def _use_chain(self, key: _Key) -> list[_Link]:
@@ -113,6 +117,17 @@ class ResponseChains:
         for each in reversed(keys):
             self._links.move_to_end(each)
         return [self._links[each] for each in keys]
+
+    def _fold(self, key: _Key) -> None:
+        """Forgets the name of a response. What it stands for becomes a part of those that go on from it."""
+        link, later = self._links[key], [at for at, each in self._links.items() if each.previous == key]
+        named = {name: raw for name in link.named for at, raw in [self._items[key[0], name]] if at == key}
+        self._forget(key)
+        for at in later:
+            old = self._links[at]
+            self._links[at] = _Link(link.previous, link.items + old.items, (*named, *old.named))
+            self._items |= {(key[0], name): (at, raw) for name, raw in named.items()}
+            self.size += link.size
 
     def _forget(self, key: _Key) -> None:
         link = self._links.pop(key, None)
