@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from tenfold.wire import splice
 
-_LINE_END = rb"(?>\r\n|\r|\n)"
-_END = re.compile(_LINE_END + _LINE_END)
+_LINE = re.compile(rb"\r\n|\r|\n")
+_END = re.compile(rb"\r\n(?:\r\n?|\n)|\n(?:\r\n?|\n)|\r\r\n?")
+"""Two ends of a line, of whatever kind, written so that what does not begin with one is skipped at once."""
 _LONGEST_END = 4
-_LINE = re.compile(_LINE_END)
 MAX_EVENT = 64 * 1024 * 1024
 """More bytes than this without an end of an event are passed on as they are."""
 
