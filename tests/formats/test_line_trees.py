@@ -237,6 +237,52 @@ def test_a_queued_message_is_read_once_or_never(between: list[Json], behind: lis
     assert "other" not in words
 
 
+def test_messages_delivered_together_and_short_ones_are_told_apart() -> None:
+    typed = ["ok", "Use\n  four spaces.", "look at this"]
+    waiting = [queue("enqueue", text) for text in typed]
+    taken = [queue("dequeue") for _ in typed]
+    together = claude("q", "r", "user", "look at this\nUse\n  four spaces.")
+    session = read(ASKED, ANSWER, *waiting, RESULT, *taken, together, claude("d", "q", "assistant", []))
+    assert [text for text in list_words(session) if "\n" in text or text == "ok"] == [get_text_of(together), "ok"]
+    alone = read(ASKED, ANSWER, queue("enqueue", typed[1]), RESULT, queue("dequeue"), DONE)
+    assert typed[1] in list_words(alone), "its lines are kept"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [queue("enqueue", "[Pasted text #1]"), RESULT, queue("dequeue"), claude("q", "r", "user", "What was pasted.")],
+        [
+            queue("enqueue", "[Image #1] look"),
+            RESULT,
+            make_queued("q", "r", "look at it"),
+            queue("remove", "[Image #1] look", reason="absorbed_mid_turn"),
+        ],
+        [
+            queue("enqueue", "[Image #1] look"),
+            RESULT,
+            queue("remove", reason="absorbed_mid_turn"),
+            make_queued("q", "r", "look at it"),
+        ],
+    ],
+)
+def test_a_message_whose_words_were_changed_on_the_way_is_not_doubled(lines: list[Json]) -> None:
+    words = list_words(read(ASKED, ANSWER, *lines, claude("d", "q", "assistant", [{"type": "text", "text": "Seen."}])))
+    assert len(words) == 5
+    assert not any("#1" in text for text in words)
+
+
+def get_text_of(line: Json) -> str:
+    return str(line["message"]["content"])
+
+
+def test_a_message_that_only_the_queue_has_is_read_once_as_the_file_grows() -> None:
+    lines = [ASKED, ANSWER, queue("enqueue", TYPED), RESULT, queue("dequeue"), DONE, claude("e", "d", "user", "Go on.")]
+    texts = open_stored(*(render_lines(*lines[:n]) for n in range(2, len(lines) + 1)))
+    assert texts == open_stored(render_lines(*lines))
+    assert texts.count(TYPED) == 1
+
+
 @pytest.mark.parametrize("is_late", [True, False])
 def test_a_message_that_was_attached_comes_once_whenever_the_queue_says_so(*, is_late: bool) -> None:
     gone = queue("remove", TYPED, reason="absorbed_mid_turn")
@@ -303,3 +349,10 @@ def test_many_answers_and_late_results_are_linked_in_linear_time() -> None:
     session = read(ASKED, *answers, *results)
     assert len(session.entries) == 2 * count + 1
     assert json.dumps(list_words(session)).count("+c") == count
+
+
+def test_a_file_on_one_line_is_recognised() -> None:
+    data = render_lines(ASKED, ANSWER, RESULT, DONE).replace(b"\n", b"")
+    (session,) = read_data(data, file="f.jsonl")
+    assert list_words(session) == ["Read the files.", "+c1", "-c1", "Noted."]
+    assert render_sessions([(session.info, session.entries)]) == data

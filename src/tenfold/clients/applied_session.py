@@ -74,10 +74,9 @@ def apply_view(found: FoundSession, data: bytes, copy: ViewCopy, backups: Path, 
     if found.refusal:
         raise UsageError(found.refusal)
     try:
-        load_messages(found.client, data)
+        added = _ADDERS[found.client](data, copy)
     except BadInput as exc:
         raise UsageError(f"{found.path}: {exc}. Nothing was applied") from exc
-    added = _ADDERS[found.client](data, copy)
     if read_found_session(found) != data:
         raise UsageError(f"{found.path} changed while it was read: quit {found.client} and run the command again")
     folder = backups / found.client / found.id

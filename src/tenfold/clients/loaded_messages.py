@@ -20,6 +20,7 @@ from tenfold.formats.opencode import RESULT_NOT_KEPT
 from tenfold.formats.session_files import get_format
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
+from tenfold.wire.marks import find_summary_mark
 
 Json = dict[str, Any]
 
@@ -58,7 +59,8 @@ def list_words(client: str, messages: Iterable[Message]) -> list[tuple[str, str]
 def _is_own(client: str, message: Message, text: str) -> bool:
     """Returns whether this message is of the client itself, or one that it never sends again."""
     if client == "codex":
-        return message.role == "system" or text.startswith("<environment_context>")
+        is_rule = message.role == "system" and find_summary_mark(text) is None
+        return is_rule or text.startswith("<environment_context>")
     return client == "gemini-cli" and is_unsent({"type": "user"}, [message])
 
 

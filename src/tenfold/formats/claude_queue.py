@@ -53,11 +53,11 @@ class MessageQueue:
             return
         match value.get("type"):
             case "queue-operation":
-                self._change(line, str(value.get("operation")), _flatten(value.get("content")))
-            case "user" if isinstance(value.get("message"), dict):
-                self._note_delivery(value["message"].get("content"))
+                self._change(line, str(value.get("operation")), _join_texts(value.get("content")))
+            case "user" if isinstance(value.get("message"), dict) and value.get("isMeta") is not True:
+                self._note_delivery(value["message"].get("content"), is_attached=False)
             case "attachment":
-                self._note_delivery(get_queued_prompt(value))
+                self._note_delivery(get_queued_prompt(value), is_attached=True)
             case "assistant":
                 self._place_taken(line)
 
@@ -87,19 +87,34 @@ class MessageQueue:
             if is_given and text and not _is_command(text):
                 self._taken.append((line, text))
 
-    def _note_delivery(self, content: object) -> None:
-        """Notes a message that was delivered: by a line of its own, or with others in one."""
-        said = _flatten(content) if self._taken or self._waiting else ""
+    def _note_delivery(self, content: object, *, is_attached: bool) -> None:
+        """Notes a message that was delivered: by a line of its own, or with others in one, a line after another.
+
+        One whose words were changed on the way, as pasted text is, is taken to be the one that comes next.
+        """
+        said = _join_texts(content) if self._taken or self._waiting else ""
         if not said:
             return
-        self._taken = [(line, text) for line, text in self._taken if text not in said]
-        found = [text for text in self._waiting if text in said]
+        count = len(self._taken)
+        self._taken = [(line, text) for line, text in self._taken if not _has_lines(said, text)]
+        found = [text for text in self._waiting if _has_lines(said, text)]
+        if not found and len(self._taken) == count and not said.startswith("<"):
+            if self._taken:
+                self._taken.pop(0)
+            elif is_attached:
+                found = self._waiting[:1]
         self._waiting = [text for text in self._waiting if text not in found]
         self._seen += found
 
 
-def _flatten(content: object) -> str:
-    return " ".join(" ".join(part.text for part in parse_texts(content)).split())
+def _join_texts(content: object) -> str:
+    return "\n".join(part.text for part in parse_texts(content)).strip()
+
+
+def _has_lines(said: str, text: str) -> bool:
+    """Returns whether a text has all lines of another, whatever spaces are in them."""
+    whole, part = ("\n".join(" ".join(line.split()) for line in each.splitlines()) for each in (said, text))
+    return f"\n{part}\n" in f"\n{whole}\n"
 
 
 def _is_command(text: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from tenfold.formats.json_lines import split_objects
 from tenfold.wire.splice import iterate_members, slice_array
 
 _DECODER = json.JSONDecoder()
@@ -62,7 +63,8 @@ def _parse_or_none(raw: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
 
 
 def _parse_line_objects(data: bytes) -> tuple[dict[str, Any], ...]:
-    values = map(_parse_or_none, data.split(b"\n", _MAX_LINES)[:_MAX_LINES])
+    lines = data.split(b"\n", _MAX_LINES)[:_MAX_LINES]
+    values = [_parse_or_none(piece) for line in lines for piece in split_objects(line.strip(b" \t\r"))[:_MAX_LINES]]
     return tuple(value for value in values if isinstance(value, dict))
 
 

@@ -48,7 +48,7 @@ class LineFile:
         pieces = [
             (number, place, piece)
             for number, text in enumerate(texts, 1)
-            for place, piece in enumerate(_split_objects(text.strip(b" \t\r").removeprefix(BOM)))
+            for place, piece in enumerate(split_objects(text.strip(b" \t\r").removeprefix(BOM)))
         ]
         if len(pieces) > 1 and _is_cut(pieces[-1][2]):
             number, _, _ = pieces.pop()
@@ -133,7 +133,7 @@ class LineFile:
                 self.reject(line, f"line {line.number}: the parent {line.parent!r} is not in the file")
 
 
-def _split_objects(raw: bytes) -> list[bytes]:
+def split_objects(raw: bytes) -> list[bytes]:
     """Splits a line into its objects: one, or several if a line end was not written. What follows them is the last."""
     if not raw or _SECOND_OBJECT.search(raw) is None:
         return [raw] if raw else []

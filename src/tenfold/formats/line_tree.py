@@ -87,7 +87,7 @@ def _name_lines(lines: Sequence[JsonItem], facts: Sequence[LineFacts]) -> list[L
 
 def _get_words(line: JsonItem) -> object:
     """Returns what a line says, without the time and whatever else a client writes around it."""
-    return line.value.get("message", line.value)
+    return line.value.get("message") or line.value.get("attachment") or line.value
 
 
 class _Step:
