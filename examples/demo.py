@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct
 
 from tenfold.cli.compact_report import SessionOutcome
-from tenfold.cli.console import get_width, print_table, relax_stream_errors, show
+from tenfold.cli.console import get_width, print_table, show
+from tenfold.cli.process import relax_stream_errors
 from tenfold.config.presets import get_preset
 from tenfold.errors import TenfoldError
 from tenfold.formats import read_file

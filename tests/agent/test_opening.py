@@ -179,11 +179,26 @@ def test_a_session_of_another_tool_goes_on_and_is_not_taken_for_a_rewrite(tmp_pa
     import_sessions(
         read_file(ROOT / "examples" / "sessions" / file), store, "default", choose_counter(DEMONSTRATION).counter
     )
-    made = open_agent(store, AgentOptions(tmp_path, DEMONSTRATION, session="last"), refuse)
-    assert "scripted demonstration" in asyncio.run(made.invoke("What is this?"))
+    with Loopback(script=serve_summary) as loopback:
+        options = AgentOptions(tmp_path, OPENAI, get_base_url(OPENAI, loopback), window=16_000, session="last")
+        made = open_agent(store, options, refuse)
+        assert asyncio.run(made.invoke("What is this?")) == "Fine."
     path = made.session.view.path
     assert made.session.view.state.live_blocks, "it did not fit the window"
     assert path.length == len(store.read_entries("default", made.session.address.session))
+
+
+def test_a_script_never_goes_on_with_a_session_of_a_real_model(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without a key it answered, and its answers stayed in the session."""
+    del bare
+    store = SqliteStore(":memory:")
+    file = ROOT / "examples" / "sessions" / "logs.pi.jsonl"
+    (id_,) = import_sessions(read_file(file), store, "default", choose_counter(DEMONSTRATION).counter)
+    count = len(store.read_entries("default", id_))
+    for model in ("", DEMONSTRATION):
+        with pytest.raises(UsageError, match=r"is a script .* name a model with --model PROVIDER:NAME"):
+            open_agent(store, AgentOptions(tmp_path, model, session="last"), refuse)
+    assert len(store.read_entries("default", id_)) == count
 
 
 # -- the settings ------------------------------------------------------------------------------------------------------
@@ -310,9 +325,8 @@ def test_a_change_of_the_model_is_recorded_and_it_writes_the_summaries_too(tmp_p
         assert any(outcome.spent.calls >= 1 for outcome in done)
         assert made.window == 16_000
     assert store.list_sessions("default")[0].info.model == OPENAI
-    change_model(made, DEMONSTRATION)
-    assert (made.model.model_name, made.window) == (DEMONSTRATION, DEMONSTRATION_WINDOW)
-    assert "scripted demonstration" in asyncio.run(made.invoke("And now?"))
+    with pytest.raises(UsageError, match="is a script"):
+        change_model(made, DEMONSTRATION)
 
 
 def test_a_change_that_cannot_be_changes_nothing(tmp_path: Path) -> None:

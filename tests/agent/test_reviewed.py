@@ -18,8 +18,8 @@ from pydantic_ai.usage import RequestUsage
 from tenfold.agent import Agent, Memory
 from tenfold.agent.factory import AgentOptions
 from tenfold.agent.runtime import RESUME_PROMPT
-from tenfold.cli.console import ExitCode
 from tenfold.cli.headless_run import JsonLines, run_headless
+from tenfold.cli.process import ExitCode
 from tenfold.config.extensions import Extension
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError

@@ -184,7 +184,8 @@ def test_an_old_session_does_not_command_the_terminal_and_tells_no_secrets(home:
     said = f"{RED}Look{TITLE} at \x9b2J[@click=app.quit]this[/] \u202e{CLEARED}and {SECRET}"
     create_session(store, said, f"{said} I see.")
     store.close()
-    with Terminal(home, "chat", "--session", "new", size=(200, 60)) as chat:
+    model = ("--model", "openai:gpt-4o-mini", "--base-url", "http://127.0.0.1:9/v1")  # nobody asks it
+    with Terminal(home, "chat", "--session", "new", *model, size=(200, 60)) as chat:
         chat.wait_for_text("> Look at [@click=app.quit]this[/] and [redacted]", "[redacted] I see.")
         chat.say("/search this")
         chat.wait_for_text("2 found")

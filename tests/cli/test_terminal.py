@@ -28,9 +28,9 @@ class Terminal(StringIO):
 def typed(tenfold: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """The lines that a command prints in a terminal of 80 columns."""
 
-    def run_lines(*arguments: str | Path) -> list[str]:
+    def run_lines(*arguments: str | Path, width: int = 80) -> list[str]:
         screen = Terminal()
-        for name, value in (("COLUMNS", "80"), ("NO_COLOR", "1")):
+        for name, value in (("COLUMNS", str(width)), ("NO_COLOR", "1")):
             monkeypatch.setenv(name, value)
         with redirect_stdout(screen):
             assert run([str(a) for a in arguments]) == 0
@@ -50,7 +50,7 @@ def test_a_comparison_has_one_line_for_each_policy(typed: Callable[..., list[str
 def test_a_timeline_has_one_line_for_each_message(typed: Callable[..., list[str]], tmp_path: Path, pi: Path) -> None:
     store = ("--store", tmp_path / "seen.db")
     assert run(["compact", str(pi), "--to", "10%", "--store", str(store[1])]) == 0
-    lines = typed("show", "last", *store)
+    lines = typed("show", "last", "--brief", *store)
     assert max(map(len, lines)) <= 80
     (head,) = [i for i, line in enumerate(lines) if line.split()[:2] == ["id", "step"]]
     rows = lines[head + 2 : -2]

@@ -36,14 +36,11 @@ def collect_blocks(kind: str) -> list[Any]:
 
 SESSIONS = ROOT / "examples" / "sessions"
 OWN_SESSIONS = {
-    "~/.claude/projects/*/*.jsonl": (".claude/projects/-home-me-shop/4f1e9b7c.jsonl", "pricing.claude-code.jsonl"),
-    "~/.codex/sessions/*/*/*/*.jsonl": (
-        ".codex/sessions/2026/11/24/rollout-2026-11-24-4f1e.jsonl",
-        "tracker.codex.jsonl",
-    ),
-    "~/.pi/agent/sessions/*/*.jsonl": (".pi/agent/sessions/--home-me-logs--/2026-11-24_4f1e.jsonl", "logs.pi.jsonl"),
+    ".claude/projects/-home-me-shop/4f1e9b7c.jsonl": "pricing.claude-code.jsonl",
+    ".codex/sessions/2026/11/24/rollout-2026-11-24-4f1e.jsonl": "tracker.codex.jsonl",
+    ".pi/agent/sessions/--home-me-logs--/2026-11-24_4f1e.jsonl": "logs.pi.jsonl",
 }
-"""Where three tools keep their sessions, as the README says it: a file there, and the example that stands in for it."""
+"""Where three tools keep their sessions: a file there, and the example that stands in for it."""
 
 
 def get_readme_blocks(kind: str) -> list[str]:
@@ -73,27 +70,28 @@ def test_shell_runs(script: str, tmp_path: Path) -> None:
         assert ran.returncode == 0, (line, ran.stderr)
 
 
-@pytest.mark.skipif(shutil.which("sh") is None, reason="the command needs a shell of POSIX")
-@pytest.mark.parametrize("pattern", OWN_SESSIONS)
-def test_the_first_command_compacts_the_longest_session_of_a_tool_and_leaves_its_file_alone(
-    pattern: str, tmp_path: Path
-) -> None:
-    (command,) = get_readme_blocks("sh")
-    assert next(iter(OWN_SESSIONS)) in command
-    assert pattern in (ROOT / "README.md").read_text("utf-8")
-    place, example = OWN_SESSIONS[pattern]
-    own = tmp_path / "home" / place
-    own.parent.mkdir(parents=True)
-    shutil.copyfile(SESSIONS / example, own)
-    own.with_name("shorter.jsonl").write_bytes(b"".join(own.read_bytes().splitlines(keepends=True)[:5]))
+def test_the_first_commands_list_your_sessions_and_compact_one_by_its_id(tmp_path: Path) -> None:
+    (commands,) = get_readme_blocks("sh")
+    first, second = (shlex.split(line) for line in commands.splitlines())
+    assert (first, second[:2], second[3:]) == (["tenfold", "find"], ["tenfold", "compact"], ["--to", "10%"])
+    for place, example in OWN_SESSIONS.items():
+        own = tmp_path / "home" / place
+        own.parent.mkdir(parents=True)
+        shutil.copyfile(SESSIONS / example, own)
     env = os.environ | {"HOME": str(tmp_path / "home"), "TENFOLD_STORE": str(tmp_path / "store.db")}
-    script = f'tenfold() {{ "{sys.executable}" -m tenfold "$@"; }}\n' + command.replace(
-        next(iter(OWN_SESSIONS)), pattern
-    )
-    ran = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith(f"{own}\n  compacted: ")
-    assert own.read_bytes() == (SESSIONS / example).read_bytes()
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tenfold", *words]
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+    listed = [line.split("\t") for line in run(*first[1:]).stdout.splitlines()[1:]]
+    assert len(listed) == len(OWN_SESSIONS)
+    assert second[2] in {row[2] for row in listed}, "the id in the README is one of the form that is listed"
+    for row in listed:
+        ran = run("compact", row[2], *second[3:])
+        assert (ran.returncode, "compacted: " in ran.stdout) == (0, True), ran.stderr
+    for place, example in OWN_SESSIONS.items():
+        assert (tmp_path / "home" / place).read_bytes() == (SESSIONS / example).read_bytes()
 
 
 def test_the_output_shown_is_what_the_command_prints() -> None:

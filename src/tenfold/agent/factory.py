@@ -87,7 +87,8 @@ def open_agent(
     if not options.root.is_dir():
         raise BadInput(f"{options.root}: there is no such folder; name the one to work in")
     row = find_session(store, options.session, namespace=options.namespace) if options.session else None
-    name, model = choose_model(options, row.info.model if row else "", report_problem)
+    is_real = row is not None and row.entry_count > 0 and row.info.model != DEMONSTRATION
+    name, model = choose_model(options, row.info.model if row else "", report_problem, is_real=is_real)
     environ = {**os.environ, "TENFOLD_POLICY": options.policy} if options.policy else os.environ
     policy = _LivePolicy(
         LivePolicy(choose_counter(name).counter, environ=environ, flags=options.sizes, report=report),
@@ -128,7 +129,8 @@ def change_model(agent: Agent, model: str, *, base_url: str = "", window: int | 
     Raises `UsageError` if it cannot be opened; nothing is changed then.
     """
     session = agent.session
-    name, new_model = choose_model(AgentOptions(Path(), model, base_url))
+    is_real = agent.model.model_name != DEMONSTRATION and session.view.path.length > 0
+    name, new_model = choose_model(AgentOptions(Path(), model, base_url), is_real=is_real)
     provider = session.policy_provider
     policy = provider.with_agent_model(name, base_url) if isinstance(provider, _LivePolicy) else provider
     named = policy().summary.models
@@ -156,18 +158,24 @@ def build_instructions(root: Path) -> str:
 
 
 def choose_model(
-    options: AgentOptions, recorded_model: str = "", report: Callable[[str], None] = lambda _: None
+    options: AgentOptions,
+    recorded_model: str = "",
+    report: Callable[[str], None] = lambda _: None,
+    *,
+    is_real: bool = False,
 ) -> tuple[str, Model]:
     """Chooses the agent's model. Returns the name that is recorded, and the model.
 
     The model that was asked for comes first, then the one recorded in the session, then the first one whose key is set,
-    then the demonstration. Raises `UsageError` if the model that was asked for cannot be opened.
+    then the demonstration. With `is_real` the session has messages of a real model: a script never goes on with it.
+    Raises `UsageError` if the model that was asked for cannot be opened, or if only the demonstration is left for such
+    a session.
     """
     requested = options.model
     if options.base_url and requested in ("", DEMONSTRATION):
         raise UsageError("--base-url is the address of a model: name it with --model")
     if requested == DEMONSTRATION:
-        return DEMONSTRATION, build_demonstration()
+        return _choose_demonstration(is_real=is_real)
     if requested:
         name = qualify_served_model(requested) if options.base_url else requested
         return name, open_client(name, options.base_url)
@@ -177,16 +185,25 @@ def choose_model(
             return name, open_client(name)
         except UsageError as exc:
             report(f"the session's model cannot be used: {exc}")
-    return _find_keyed_model(os.environ, report)
+    return _find_keyed_model(os.environ, report) or _choose_demonstration(is_real=is_real)
 
 
-def _find_keyed_model(environ: Mapping[str, str], report: Callable[[str], None]) -> tuple[str, Model]:
+def _find_keyed_model(environ: Mapping[str, str], report: Callable[[str], None]) -> tuple[str, Model] | None:
     for row in PROVIDER_KEYS:
         if environ.get(row.variable):
             try:
                 return row.model, open_client(row.model)
             except UsageError as exc:  # its client is not installed
                 report(str(exc))
+    return None
+
+
+def _choose_demonstration(*, is_real: bool) -> tuple[str, Model]:
+    if is_real:
+        raise UsageError(
+            "the demonstration is a script and does not go on with a session of a real model: name a model with "
+            f"--model PROVIDER:NAME, or set a provider's key, such as {PROVIDER_KEYS[0].variable}"
+        )
     return DEMONSTRATION, build_demonstration()
 
 

@@ -125,7 +125,7 @@ def build_history(session: Session, *, last: int = HISTORY_ENTRIES) -> list[Tran
     for entry in entries:
         match entry:
             case Block():
-                lines.append(build_compaction_mark(*session.get_provider_tokens(entry)))
+                lines.append(build_compaction_mark(*entry.sizes))
             case Retraction():
                 lines.append(TranscriptLine("mark", "— the compaction was undone —"))
             case BranchSummary():

@@ -11,6 +11,7 @@ import typer
 
 from tenfold.cli.console import format_id, print_note
 from tenfold.cli.size_options import CompactAtOption, DownToOption, ThriftOption, build_flags
+from tenfold.cli.source_files import parse_path
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.cli.summary_models import BaseUrlOption
 from tenfold.errors import BadInput, UsageError
@@ -33,7 +34,10 @@ SessionOption = Annotated[
         metavar="SESSION", help="Resume this session where you left off: its id, the beginning of it, or `last`."
     ),
 ]
-FolderOption = Annotated[Path, typer.Option(help="The folder to work in. The file tools cannot leave it.")]
+FolderOption = Annotated[
+    Path,
+    typer.Option(parser=parse_path, metavar="FOLDER", help="The folder to work in. The file tools cannot leave it."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -67,6 +71,7 @@ def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
     # isort: split
     from tenfold.agent.factory import AgentOptions  # noqa: PLC0415 - the same
 
+    _keep_banner_out()
     sizes = build_flags(compact_at, down_to, thrift)
     options = AgentOptions(folder, model, base_url, window, policy, session, namespace, sizes)
     with open_cli_store(store, create=not session) as place:
@@ -113,6 +118,7 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
     from tenfold.agent import factory  # noqa: PLC0415 - an optional extra, and slow to load
     from tenfold.cli import headless_run  # noqa: PLC0415 - needs it too
 
+    _keep_banner_out()
     sizes = build_flags(compact_at, down_to, thrift)
     options = factory.AgentOptions(folder, model, base_url, window, policy, session, namespace, sizes)
     lines = headless_run.JsonLines(
@@ -123,6 +129,13 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
             place, options, lines.approve, extensions=(lines.build_extension(),), report=lines.report
         )
         return asyncio.run(headless_run.run_headless(agent, prompt, options, lines))
+
+
+def _keep_banner_out() -> None:
+    """Keeps what pydantic-ai prints about itself at a first run out of the command's own output."""
+    import pydantic_ai  # noqa: PLC0415 - an optional extra
+
+    pydantic_ai.BANNER_ENABLED = False
 
 
 def _read_task(task: str) -> str:

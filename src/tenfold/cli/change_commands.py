@@ -10,6 +10,7 @@ import typer
 
 from tenfold.cli.console import format_id, print_json, show
 from tenfold.cli.exported_files import find_exports
+from tenfold.cli.show_command import get_live_blocks, render_block_sizes
 from tenfold.cli.store_access import (
     JsonOption,
     NamespaceOption,
@@ -61,7 +62,7 @@ def undo(
             raise NotFoundError(f"the session has no branch {branch!r}; there are: {', '.join(heads)}")
         branch = branch or heads[0]
         opened_session = open_session(place, row, namespace=namespace, config=load_settings(), head=branch)
-        before = opened_session.take_reading()
+        before, blocks = opened_session.take_reading(), get_live_blocks(opened_session)
         block = opened_session.undo()
         after = opened_session.take_reading()
     if json:
@@ -69,9 +70,11 @@ def undo(
         record = {"session": row.info.id, "branch": branch, "undone": block, **sizes}
         print_json(msgspec.json.encode(record))
     else:
-        sizes_text = f"{after.tokens:,} tokens again, instead of {before.tokens:,}"
         where = f" on the branch {branch} (the session has {', '.join(heads)})" if len(heads) > 1 else ""
-        show(f"undone: block {format_id(block)}{where}; the view has {sizes_text}")
+        show(
+            f"undone: block {format_id(block)}, {render_block_sizes(blocks[-1])}{where}; the model sees again what it "
+            "saw before"
+        )
 
 
 def pin(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,17 +12,25 @@ import typer
 
 from tenfold.cli.compact_report import render_share
 from tenfold.cli.compact_run import CompactArguments, CompactRun, FreshOption, YesOption
-from tenfold.cli.console import ExitCode, format_id, print_json, print_note, print_table, show
-from tenfold.cli.source_files import FormatOption
+from tenfold.cli.console import format_id, is_terminal, print_json, print_note, print_table, show
+from tenfold.cli.process import ExitCode
+from tenfold.cli.source_files import (
+    FormatOption,
+    find_on_this_machine,
+    find_sources,
+    find_with_reasons,
+    parse_path,
+    read_source,
+)
 from tenfold.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.cli.summary_models import BaseUrlOption, ModelsOption, parse_models
 from tenfold.clients.applied_session import apply_view, read_found_session, undo_applied
-from tenfold.clients.client_folders import ClientFolders
-from tenfold.clients.found_sessions import FoundSession, choose_session, find_sessions
+from tenfold.clients.found_sessions import FoundSession, choose_session
+from tenfold.clients.session_sizes import measure_session
 from tenfold.clients.view_copy import ViewCopy
 from tenfold.config.settings import load_settings as settings
-from tenfold.errors import NotFoundError, UsageError
-from tenfold.formats import ParsedSession, read_file
+from tenfold.errors import NotFoundError, UnknownFormat, UsageError
+from tenfold.formats import ParsedSession
 from tenfold.formats.export_items import get_view_items
 from tenfold.formats.importer import import_sessions
 from tenfold.formats.session_files import read_data
@@ -60,6 +65,10 @@ _UndoForceOption = Annotated[
 ]
 
 
+_SHORT_ID = 8
+"""Characters of an id in a terminal, as long as they tell all sessions apart."""
+
+
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("find", epilog="Example: tenfold find --here")(find)
@@ -67,25 +76,10 @@ def register(app: typer.Typer) -> None:
     app.command("apply", epilog="Example: tenfold apply 01a2194c --to 10%")(apply)
 
 
-def _find_on_this_machine(report_problem: Callable[[str], None]) -> list[FoundSession]:
-    return find_sessions(ClientFolders(os.environ, Path.home(), report_problem))
-
-
-@contextmanager
-def _find_with_reasons() -> Iterator[list[FoundSession]]:
-    """Finds the sessions. If none is the one that is sought, it is said which files could not be read."""
-    problems: list[str] = []
-    try:
-        yield _find_on_this_machine(problems.append)
-    except NotFoundError:
-        for problem in problems:
-            print_note(problem)
-        raise
-
-
 def find(
     *,
     only_here: Annotated[bool, typer.Option("--here", help="Only the sessions of the current folder.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="List at most this many sessions; 0 lists all.")] = 20,
     json: JsonOption = False,
 ) -> None:
     """Finds the sessions of Claude Code, Codex, pi, gemini-cli, opencode and cline on this machine, newest first.
@@ -94,42 +88,66 @@ def find(
     ID` stores it, so that it can be searched.
     """
     here = Path.cwd()
-    found = [each for each in _find_on_this_machine(print_note) if not only_here or each.is_in(here)]
+    every = [each for each in find_on_this_machine(print_note) if not only_here or each.is_in(here)]
+    found = every[: limit or len(every)]
+    sizes = [measure_session(each) for each in found]
     if json:
-        for each in found:
+        for each, size in zip(found, sizes, strict=True):
             record = {"client": each.client, "id": each.id, "path": str(each.path), "modified": each.modified}
-            print_json(
-                msgspec.json.encode(
-                    record
-                    | {"folder": each.folder, "here": each.is_in(here), "title": each.title, "resume": each.command}
-                )
-            )
+            about = {"folder": each.folder, "here": each.is_in(here), "title": each.title, "resume": each.command}
+            print_json(msgspec.json.encode(record | about | {"bytes": size.size, "messages": size.messages}))
         return
     if not found:
         print_note(
             "no client keeps a session here: Claude Code, Codex, pi, gemini-cli, opencode and cline were looked for"
         )
         return
+    ids, now = _shorten_ids([each.id for each in every]), get_current_time()
     rows = [
         (
             "*" if each.is_in(here) else "",
             each.client,
-            each.id,
-            _render_time(each.modified),
+            ids[each.id],
+            _render_age(now - each.modified),
+            _render_bytes(size.size),
+            f"{size.messages:,}",
             to_one_line(each.title, 200),
         )
-        for each in found
+        for each, size in zip(found, sizes, strict=True)
     ]
-    print_table(("here", "client", "session", "changed", "title"), rows, fit="title")
+    numbers = ("age", "size", "msgs")
+    print_table(("", "client", "session", *numbers, "title"), rows, right=numbers, fit="title")
+    if len(every) > len(found):
+        print_note(f"{len(every) - len(found):,} older sessions are not listed; --limit 0 lists all")
 
 
-def _render_time(micros: int) -> str:
-    return datetime.fromtimestamp(micros / 1_000_000).astimezone().strftime("%Y-%m-%d %H:%M")
+def _shorten_ids(ids: Sequence[str]) -> dict[str, str]:
+    """Shortens ids to beginnings that tell them apart, which `apply` and `import` take. They stay whole if piped."""
+    length = _SHORT_ID
+    while is_terminal() and len({id_[:length] for id_ in ids}) < len(set(ids)):
+        length += 1
+    return {id_: id_[:length] if is_terminal() else id_ for id_ in ids}
+
+
+def _render_age(micros: int) -> str:
+    """Renders how long ago something was in the largest unit of which it is at least one: `5m`, `3h`, `12d`."""
+    seconds = max(0, micros // 1_000_000)
+    units = ((86_400, "d"), (3_600, "h"), (60, "m"))
+    return next((f"{seconds // size}{unit}" for size, unit in units if seconds >= size), "now")
+
+
+def _render_bytes(size: int) -> str:
+    return f"{size / 1e6:.1f}M" if size >= 1_000_000 else f"{size / 1e3:.0f}k"
 
 
 def import_(
     sessions: Annotated[
-        list[str], typer.Argument(metavar="FILE|ID...", help="Session files, or ids that `tenfold find` lists.")
+        list[Path],
+        typer.Argument(
+            parser=parse_path,
+            metavar="FILE|ID...",
+            help="Session files, folders of them, or ids that `tenfold find` lists.",
+        ),
     ],
     *,
     format: FormatOption = None,
@@ -140,8 +158,15 @@ def import_(
 ) -> None:
     """Stores sessions as they are, without compacting, so that they can be searched, read and compacted later."""
     with open_cli_store(store, create=True) as place:
-        for named in sessions:
-            recorded = _read_named(named, format=format, skip_damaged=skip_damaged)
+        for source in find_sources(sessions):
+            try:
+                recorded = read_source(source, format=format, skip_damaged=skip_damaged)
+            except UnknownFormat as exc:
+                if source.is_named:
+                    raise
+                print_note(f"skipped: {exc}")
+                continue
+            named = str(source.path)
             for problem in (problem for each in recorded for problem in each.problems):
                 print_note(f"{named}: {problem}")
             model = next((each.info.model for each in recorded if each.info.model), None)
@@ -154,15 +179,6 @@ def import_(
                     print_json(msgspec.json.encode(record))
                 else:
                     show(f"session {format_id(id_)}: {len(each.entries):,} entries of {to_one_line(named, 200)}")
-
-
-def _read_named(named: str, *, format: str | None, skip_damaged: bool) -> list[ParsedSession]:
-    path = Path(named)
-    if path.exists() or "/" in named or "\\" in named or path.suffix:
-        return read_file(path, format=format, skip_damaged=skip_damaged)
-    with _find_with_reasons() as found:
-        chosen = choose_session(found, named)
-    return _read_found(chosen, skip_damaged=skip_damaged)[1]
 
 
 def _read_found(found: FoundSession, *, skip_damaged: bool) -> tuple[bytes, list[ParsedSession]]:
@@ -237,7 +253,7 @@ def _compact_first(run: CompactRun, session: Session) -> None:
 
 def _choose(store: Store, beginning: str, namespace: str) -> FoundSession:
     """Chooses a client's session by its own id, or by the id that it has in the store."""
-    with _find_with_reasons() as found:
+    with find_with_reasons() as found:
         try:
             return choose_session(found, beginning)
         except NotFoundError as exc:

@@ -13,11 +13,11 @@ import typer
 
 from tenfold.cli.compact_report import SessionOutcome, as_json, encode_preview, print_report, show_preview
 from tenfold.cli.compact_run import CompactArguments, CompactRun, FreshOption, YesOption
-from tenfold.cli.console import ExitCode, build_progress, is_terminal, print_json, print_note
+from tenfold.cli.console import build_progress, is_terminal, print_json
 from tenfold.cli.exported_files import record_export
 from tenfold.cli.output_options import ForceOption, write_file
 from tenfold.cli.policy_comparison import compare_policies, parse_policies
-from tenfold.cli.source_files import FormatOption, SourceFile, find_sources
+from tenfold.cli.source_files import FormatOption, SourceFile, find_sources, parse_path
 from tenfold.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.cli.summary_models import BaseUrlOption, ModelsOption, parse_models
 from tenfold.config.settings import load_settings as settings
@@ -63,6 +63,7 @@ _WindowOption = Annotated[
 _OutOption = Annotated[
     Path | None,
     typer.Option(
+        parser=parse_path,
         metavar="PATH",
         help="Write the compacted conversation to this file, in its own format. For several files, name a folder.",
     ),
@@ -76,7 +77,12 @@ def register(app: typer.Typer) -> None:
 
 def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
     files: Annotated[
-        list[Path], typer.Argument(help="Session files, or folders with session files.", metavar="FILE...")
+        list[Path],
+        typer.Argument(
+            parser=parse_path,
+            metavar="FILE|ID...",
+            help="Session files, folders with session files, or ids that `tenfold find` lists.",
+        ),
     ],
     *,
     to: _TargetOption = None,
@@ -130,15 +136,9 @@ def _compact_sources(run: CompactRun, store: Store, sources: Sequence[SourceFile
         task = bar.add_task("sessions", total=len(sources))
         for source, recorded in run.read_sources(sources):
             bar.update(task, total=(bar.tasks[0].total or 0) + max(0, len(recorded) - 1))
-            try:
-                for result in _compact_recorded(run, store, source, recorded):
-                    bar.advance(task)
-                    yield result
-            except UsageError as exc:
-                if len(sources) == 1:
-                    raise
-                print_note(f"{source.path}: {exc}", style="red")
-                run.exit_code = max(run.exit_code, ExitCode.USAGE)
+            for result in _compact_recorded(run, store, source, recorded, is_alone=len(sources) == 1):
+                bar.advance(task)
+                yield result
             if not recorded:
                 bar.advance(task)
 
@@ -168,15 +168,27 @@ def _find_output_path(out: Path, source: SourceFile) -> Path:
 
 
 def _compact_recorded(
-    run: CompactRun, store: Store, source: SourceFile, recorded: Sequence[ParsedSession]
+    run: CompactRun, store: Store, source: SourceFile, recorded: Sequence[ParsedSession], *, is_alone: bool
 ) -> Iterator[SessionOutcome]:
-    """Imports and compacts the sessions of one file, one after the other, and then writes them all."""
+    """Imports and compacts the sessions of one file, one after the other, and then writes them all.
+
+    One that is too small for the target stays as it is, unless it is the only one (`is_alone`): then it is an error.
+    """
     arguments = run.arguments
     store = _copy_to_memory(store, recorded, arguments.namespace) if arguments.preview else store
     sessions: list[Session] = []
     for row, session in run.open_sessions(store, recorded, arguments.policy):
         sessions.append(session)
-        run.prepare_session(session)
+        counter = session.policy.counter.name
+        try:
+            run.prepare_session(session)
+        except UsageError as exc:
+            if is_alone and len(recorded) == 1:
+                raise
+            yield SessionOutcome(
+                str(source.path), row.info.id, row.info.format, counter, run.build_refused_outcome(session, exc)
+            )
+            continue
         if arguments.preview:
             decision, plan = session.preview(arguments.build_call(session))
             reading = session.take_reading(window=arguments.window)
@@ -185,7 +197,7 @@ def _compact_recorded(
             else:
                 show_preview(source.path, session, reading, decision, plan)
         else:
-            outcome, counter = run.compact_session(session), session.policy.counter.name
+            outcome = run.compact_session(session)
             yield SessionOutcome(str(source.path), row.info.id, row.info.format, counter, outcome)
     if arguments.out is not None and sessions and len(sessions) == len(recorded):
         infos = [get_format(each.info.format).without_damaged(each.info) for each in recorded]

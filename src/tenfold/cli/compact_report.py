@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
@@ -49,6 +50,8 @@ def print_report(results: Sequence[SessionOutcome], *, is_stored: bool) -> None:
         return
     for result in results:
         _print_details(result, is_stored=is_stored)
+    if len(results) > 1:
+        _print_sum(results)
 
 
 def _print_details(result: SessionOutcome, *, is_stored: bool) -> None:
@@ -61,7 +64,7 @@ def _print_details(result: SessionOutcome, *, is_stored: bool) -> None:
         show(
             f"  tokens {out.tokens_before:,} -> {out.tokens_after:,} ({render_share(out)}; target {out.target:,}"
             f"{missed}; {result.counter}), messages {out.messages_before:,} -> {out.messages_after:,}, "
-            f"rung {out.rung or 'none'}"
+            f"{describe_rung(out.rung)}"
         )
     else:
         show(f"  tokens {out.tokens_before:,}, {out.messages_before:,} messages; session {session}")
@@ -105,6 +108,21 @@ def _render_facts(out: Outcome, *, must: bool) -> str:
     return ", ".join(f"{kind} {kept}/{total}" for kind, kept, total in found) or "there are none"
 
 
+_RUNGS = {
+    "none": "no summary",
+    "model": "summary by the model",
+    "stricter": "summary by the model, asked to be shorter",
+    "next_model": "summary by the fallback model",
+    "extractive": "summary by code",
+    "mechanical": "summary by code, a line for each part",
+}
+
+
+def describe_rung(rung: str) -> str:
+    """Describes in words how the summary of a compaction came about. `rung` is that of a Block or an Outcome."""
+    return _RUNGS[rung or "none"]
+
+
 def render_must_keep(out: Outcome) -> str:
     """Renders how many must-keep facts are in view, "" if there are none."""
     count = out.must_keep
@@ -138,13 +156,23 @@ def _print_totals(results: Sequence[SessionOutcome]) -> None:
         rows.append((Path(result.file).name, format_id(result.session), state, *sizes))
     right = ("before", "after", "share", "must-keep facts")
     print_table(("file", "session", "status", *right), rows, right=right)
-    before = sum(r.outcome.tokens_before for r in results)
-    after = sum(r.outcome.tokens_after for r in results)
-    show(f"{len(results):,} sessions: {before:,} -> {after:,} tokens")
+    for result in results:
+        if result.outcome.status != "compacted":
+            name = f"{Path(result.file).name}, session {format_id(result.session)}"
+            show(f"{name}: {to_one_line(result.outcome.reason, 400)}")
+    _print_sum(results)
     spent = [r.outcome.spent for r in results if r.outcome.spent.calls]
     if spent:
         show(f"models: {_render_cost(reduce(add_costs, spent))}")
     _print_lost_facts(results)
+
+
+def _print_sum(results: Sequence[SessionOutcome]) -> None:
+    before = sum(r.outcome.tokens_before for r in results)
+    after = sum(r.outcome.tokens_after for r in results)
+    counts = Counter("compacted" if r.outcome.status == "compacted" else "as they were" for r in results)
+    states = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+    show(f"{len(results):,} sessions ({states}): {before:,} -> {after:,} tokens")
 
 
 def show_preview(path: Path, session: Session, reading: Reading, decision: Decision, plan: Plan | None) -> None:

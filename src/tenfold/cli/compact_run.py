@@ -9,14 +9,15 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
-from tenfold.cli.console import ExitCode, print_note
-from tenfold.cli.source_files import SourceFile
+from tenfold.cli.console import print_note
+from tenfold.cli.process import ExitCode
+from tenfold.cli.source_files import SourceFile, read_source
 from tenfold.cli.store_access import open_session
 from tenfold.cli.summary_models import SummaryModels
 from tenfold.config.settings import Config
 from tenfold.engine.call import Call
 from tenfold.errors import BadInput, UnknownFormat, UsageError
-from tenfold.formats import ParsedSession, read_file
+from tenfold.formats import ParsedSession
 from tenfold.formats.importer import import_sessions
 from tenfold.meter.counters import CharacterCounter, choose_counter
 from tenfold.record.ask import Outcome
@@ -53,7 +54,12 @@ class CompactArguments(msgspec.Struct, frozen=True):
     def check(self) -> None:
         """Checks the arguments before anything is read. Raises `UsageError` for invalid ones."""
         if self.to is not None:
-            parse_target(self.to, 1_000_000, name="--to")
+            target = parse_target(self.to, 1_000_000, name="--to")
+            if not self.to.endswith("%") and target <= MOST_LIKELY_SHARE and not self.is_small_accepted:
+                raise UsageError(
+                    f"--to {self.to} asks for {target} tokens: give --to {self.to}% if a share was meant, or --yes to "
+                    "do it all the same"
+                )
         self.config.build_policy(CharacterCounter(), self.policy)
         if self.preview and self.out is not None:
             raise UsageError("--preview changes nothing, so --out would have nothing to write: give one of the two")
@@ -68,34 +74,15 @@ FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Compact the originals anew, and not what an earlier compaction left.")
 ]
 YesOption = Annotated[
-    bool, typer.Option("--yes", help="Accept a target below 5% of the session, or below what must stay.")
+    bool, typer.Option("--yes", help="Accept a target of 100 tokens or less, or one below what must stay.")
 ]
-LEAST_SHARE = 0.05
-"""The share of a session below which a target is taken for a slip: `--to 10` for `--to 10%`."""
+MOST_LIKELY_SHARE = 100
+"""A bare number up to this is taken for a share without its sign: `--to 10` for `--to 10%`."""
 
 
-def check_target(session: Session, to: str, *, is_accepted: bool) -> None:
-    """Checks that `--to` is no slip, and that it can be reached. Raises `UsageError` with the arithmetic if not.
-
-    A target below a twentieth of the session is taken for a slip. One below what must stay cannot be reached.
-
-    `is_accepted` says that the user has confirmed such a target.
-    """
-    tokens = session.count_uncompacted()
-    target = parse_target(to, tokens, name="--to")
-    if is_accepted:
-        return
-    if target >= int(tokens * LEAST_SHARE):
-        _check_least(session, to, target)
-        return
-    meant = f"--to {to}% if a share was meant, " if to.isdigit() and int(to) <= 100 else ""
-    raise UsageError(
-        f"--to {to} would leave {target:,} of {tokens:,} tokens ({target / tokens:.2%}), less than {LEAST_SHARE:.0%}: "
-        f"give {meant}--to {int(tokens * LEAST_SHARE)} or more, or --yes to do it all the same"
-    )
-
-
-def _check_least(session: Session, to: str, target: int) -> None:
+def _check_least(session: Session, to: str) -> None:
+    """Checks that `--to` can be reached. Raises `UsageError` with the arithmetic if what must stay is larger."""
+    target = parse_target(to, session.count_uncompacted(), name="--to")
     decision, _ = session.preview(to=target)
     if decision.should_act and decision.target_missed:
         raise UsageError(
@@ -137,7 +124,7 @@ class CompactRun:
         """Reads the sessions of a file. A file in a folder that is no session file gives none, with a note."""
         arguments = self.arguments
         try:
-            recorded = read_file(source.path, format=arguments.format, skip_damaged=arguments.skip_damaged)
+            recorded = read_source(source, format=arguments.format, skip_damaged=arguments.skip_damaged)
         except UnknownFormat as exc:
             if source.is_named:
                 raise
@@ -173,13 +160,20 @@ class CompactRun:
     def prepare_session(self, session: Session) -> None:
         """Checks the target for a session, and takes its earlier compactions back if it is to be compacted anew.
 
-        Raises `UsageError` for a target that is a slip. Nothing has changed then.
+        Raises `UsageError` for a target that cannot be reached. Nothing has changed then.
         """
         arguments = self.arguments
-        if arguments.to is not None:
-            check_target(session, arguments.to, is_accepted=arguments.is_small_accepted)
+        if arguments.to is not None and not arguments.is_small_accepted:
+            _check_least(session, arguments.to)
         if arguments.is_fresh:
             drop_compactions(session)
+
+    def build_refused_outcome(self, session: Session, refusal: UsageError) -> Outcome:
+        """Builds the Outcome of a session that stays as it is, as one of several that are compacted in one run."""
+        tokens, call = session.count_uncompacted(), self.arguments.build_call(session)
+        count = sum(1 for _ in session.view.get_visible_messages())
+        sizes = tokens, tokens, call.to or 0
+        return Outcome("nothing", str(refusal), *sizes, messages_before=count, messages_after=count)
 
     def compact_session(self, session: Session) -> Outcome:
         """Compacts a session. The Outcome also lists what providers would refuse in its view."""

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from enum import IntEnum
-from io import TextIOWrapper
 from typing import TextIO
 
 from rich.box import ASCII2, SIMPLE_HEAD
@@ -23,16 +20,6 @@ from tenfold.text.terminal_safe import escape_json, strip_controls, to_one_line
 
 _COLUMN_GAP = 2
 """Columns between two cells of a table: narrow, to leave space for text in a terminal of 80."""
-
-
-class ExitCode(IntEnum):
-    """What a command's exit code means."""
-
-    OK = 0
-    USAGE = 2
-    BAD_INPUT = 3
-    FAILED = 4
-    INTERRUPTED = 130
 
 
 def is_terminal() -> bool:
@@ -131,11 +118,3 @@ def print_json(data: bytes) -> None:
     Control characters and marks that change the direction of text are escaped, so that a terminal may show it.
     """
     emit(escape_json(data.decode()).encode() + b"\n")
-
-
-def relax_stream_errors() -> None:
-    """Makes standard output and error replace what they cannot encode, help texts included, and not fail."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            with suppress(ValueError):
-                stream.reconfigure(errors="replace")

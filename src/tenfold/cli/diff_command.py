@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from tenfold.cli.compact_report import describe_rung
 from tenfold.cli.console import format_id, get_width, is_terminal, print_json, print_table, show
 from tenfold.cli.show_command import get_live_blocks, render_block_sizes
 from tenfold.cli.store_access import (
@@ -23,7 +24,7 @@ from tenfold.facts.parse import parse_facts
 from tenfold.recall.expand import ExpandedMessage, excerpt_message
 from tenfold.record.block import MUST_KEEP, Block, Substitute
 from tenfold.record.message import Message, get_text, get_tool_calls
-from tenfold.store.lookup import find_session
+from tenfold.store.lookup import LAST, find_session
 from tenfold.text.terminal_safe import sanitize, to_one_line
 from tenfold.view.fold import View
 from tenfold.view.path import Path
@@ -48,7 +49,7 @@ def register(app: typer.Typer) -> None:
 
 
 def diff(
-    session: SessionArgument,
+    session: SessionArgument = LAST,
     *,
     limit: Annotated[
         int | None,
@@ -71,7 +72,7 @@ def diff(
         hidden, kept_count = _find_hidden(opened_session.view.path, opened_session.view.state.live_blocks[-1])
         substitutes = [s for r in block.replacements for s in r.shown_items if isinstance(s, Substitute)]
         facts = list_facts(block, opened_session.view)
-        sizes = render_block_sizes(opened_session, block)
+        sizes = render_block_sizes(block)
     if json:
         print_json(_encode_diff(row.info.id, block, hidden, substitutes, facts))
         return
@@ -79,7 +80,7 @@ def diff(
     show(
         f"block {format_id(block.id)}: {sizes}, {kept_count:,} "
         f"{'message stays as it was' if kept_count == 1 else 'messages stay as they were'}, {len(hidden):,} hidden or "
-        f"shortened, rung {block.rung}",
+        f"shortened, {describe_rung(block.rung)}",
         style="bold",
     )
     if block.batches:

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from tenfold.cli.console import build_progress, print_json, print_note, print_table, show
-from tenfold.cli.source_files import find_sources
+from tenfold.cli.source_files import find_sources, parse_path
 from tenfold.errors import UnknownFormat, UsageError
 from tenfold.evals.cases import EvalSession, name_files, read_sessions
 from tenfold.evals.methods import ALL
@@ -19,7 +19,8 @@ from tenfold.evals.quality_report import OURS
 from tenfold.evals.tables import Table
 
 FilesArgument = Annotated[
-    list[Path], typer.Argument(metavar="FILES...", help="Session files, or folders with session files.")
+    list[Path],
+    typer.Argument(parser=parse_path, metavar="FILES...", help="Session files, or folders with session files."),
 ]
 MethodsOption = Annotated[
     str,

@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
-from tenfold.cli.console import ExitCode, emit, print_note
+from tenfold.cli.console import emit, print_note
 from tenfold.cli.exported_files import record_export
 from tenfold.cli.output_options import ForceOption, write_file
+from tenfold.cli.process import ExitCode
+from tenfold.cli.source_files import parse_path
 from tenfold.cli.store_access import NamespaceOption, SessionArgument, StoreOption, open_cli_store, open_session
 from tenfold.errors import UsageError
 from tenfold.formats import FORMATS, render_sessions
@@ -27,6 +29,9 @@ from tenfold.view.fold import View
 from tenfold.view.path import Path as LogPath
 from tenfold.wire import WIRES
 
+PLAIN_WIRE = "openai-chat"
+"""The format in which a session is written that came from no file, such as one of `tenfold run`."""
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -39,13 +44,17 @@ def export(  # noqa: PLR0913 - the options of a command
     as_: Annotated[
         str | None,
         typer.Option(
-            "--as", metavar="FORMAT", help=f"The format to write: {', '.join(WIRES)}. Default: the session's own."
+            "--as",
+            metavar="FORMAT",
+            help=f"The format to write: {', '.join(WIRES)}. Default: the session's own, else {PLAIN_WIRE}.",
         ),
     ] = None,
     view: Annotated[
         bool, typer.Option("--view/--original", help="Write what the model sees now, or all messages as they came.")
     ] = True,
-    out: Annotated[Path | None, typer.Option(metavar="PATH", help="Write to this file instead of printing.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(parser=parse_path, metavar="PATH", help="Write to this file instead of printing.")
+    ] = None,
     force: ForceOption = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
@@ -57,7 +66,9 @@ def export(  # noqa: PLR0913 - the options of a command
         row = find_session(place, session, namespace=namespace)
         is_complete = view or _report_unreadable(place, namespace, row)
         own_format = row.info.format
-        target_format = as_ or own_format
+        target_format = as_ or own_format or PLAIN_WIRE
+        if not (as_ or own_format):
+            print_note(f"a session of no file has no format of its own: written as {PLAIN_WIRE}; --as names another")
         if target_format == own_format and own_format in FORMATS:
             items = (
                 get_view_items(open_session(place, row, namespace=namespace).view)

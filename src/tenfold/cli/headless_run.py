@@ -26,7 +26,8 @@ from tenfold.agent.demonstration import DEMONSTRATION
 from tenfold.agent.factory import AgentOptions
 from tenfold.agent.pydantic_messages import get_result_text, get_text_piece, has_succeeded
 from tenfold.agent.runtime import Agent
-from tenfold.cli.console import ExitCode, print_json, print_note
+from tenfold.cli.console import print_json, print_note
+from tenfold.cli.process import ExitCode
 from tenfold.config.extensions import Extension
 from tenfold.errors import TenfoldError
 from tenfold.events import (

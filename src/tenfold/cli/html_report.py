@@ -9,6 +9,7 @@ import typer
 from msgspec.structs import replace
 
 from tenfold.cli.output_options import write_file
+from tenfold.cli.source_files import parse_path
 from tenfold.errors import UsageError
 from tenfold.formats.output_file import check_output
 
@@ -33,6 +34,7 @@ HtmlOption = Annotated[
     Path | None,
     typer.Option(
         "--html",
+        parser=parse_path,
         metavar="PATH",
         help="Write a page with charts too. It loads nothing from elsewhere, and needs the extra `eval`.",
     ),

@@ -2,76 +2,94 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import re
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from typer.main import get_command
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
 from tenfold import __version__
-from tenfold.cli import (
-    agent_commands,
-    change_commands,
-    client_commands,
-    compact_command,
-    diff_command,
-    eval_commands,
-    export_command,
-    install_command,
-    mcp_command,
-    read_commands,
-    retention_command,
-    rules_command,
-    salvage_command,
-    serve_command,
-    show_command,
-    wrap_command,
-)
-from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
+from tenfold.cli.process import ExitCode, relax_stream_errors
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
+COMMANDS = {
+    "find": "client_commands",
+    "compact": "compact_command",
+    "import": "client_commands",
+    "apply": "client_commands",
+    "show": "show_command",
+    "diff": "diff_command",
+    "sessions": "read_commands",
+    "search": "read_commands",
+    "expand": "read_commands",
+    "verify": "read_commands",
+    "policies": "read_commands",
+    "salvage": "salvage_command",
+    "undo": "change_commands",
+    "pin": "change_commands",
+    "unpin": "change_commands",
+    "purge": "change_commands",
+    "retention": "retention_command",
+    "rules": "rules_command",
+    "export": "export_command",
+    "install": "install_command",
+    "hook": "install_command",
+    "mcp": "mcp_command",
+    "chat": "agent_commands",
+    "run": "agent_commands",
+    "serve": "serve_command",
+    "wrap": "wrap_command",
+    "eval": "eval_commands",
+}
+"""The commands in the order of the help, each with the module of `tenfold.cli` that defines it."""
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 _EXIT_CODES = (
     "Exit codes: 0 the command succeeded, also if there was nothing to compact; 2 an argument is wrong; 3 a file "
     "cannot be read; 4 the store or the work failed; 130 you interrupted it."
 )
 
+
+class _LazyGroup(TyperGroup):
+    """Imports the module of a command when that command is asked for: all of them together take half a second."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer publishes no type for it
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - nor for these
+        if cmd_name not in self.commands:  # a name that is misspelt is compared with those of all commands
+            for module in {COMMANDS[cmd_name]} if cmd_name in COMMANDS else dict.fromkeys(COMMANDS.values()):
+                self.commands.update(_load_commands(module))
+        return super().get_command(ctx, cmd_name)
+
+
+def _load_commands(module: str) -> dict[str, Any]:
+    """Imports a module of commands, and returns them by name."""
+    part = typer.Typer(context_settings=_CONTEXT)
+    importlib.import_module(f"tenfold.cli.{module}").register(part)
+    for each in (part, *(group.typer_instance for group in part.registered_groups)):
+        for command in each.registered_commands if each is not None else ():
+            # Typer keeps the line ends of a docstring, whatever the width of the terminal.
+            command.help = _LINE_END.sub(" ", inspect.getdoc(command.callback) or "")
+    return dict(get_group(part).commands)
+
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
+    cls=_LazyGroup,
     name="tenfold",
     epilog="Example: tenfold compact session.jsonl --to 10%",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_CONTEXT,
 )
-for module in (
-    compact_command,
-    client_commands,
-    show_command,
-    diff_command,
-    read_commands,
-    salvage_command,
-    change_commands,
-    retention_command,
-    rules_command,
-    export_command,
-    install_command,
-    mcp_command,
-    agent_commands,
-    serve_command,
-    wrap_command,
-    eval_commands,
-):
-    module.register(app)
-for each in (app, *(group.typer_instance for group in app.registered_groups)):
-    for command in each.registered_commands if each is not None else ():
-        # Typer keeps the line ends of a docstring, whatever the width of the terminal.
-        command.help = _LINE_END.sub(" ", inspect.getdoc(command.callback) or "")
 
 # Releases of typer keep the base class of argument errors in different places, so it is found by its name.
 _ArgumentError: type[Exception] = next(
@@ -154,6 +172,8 @@ def _report_misuse(exc: BaseException) -> int:
     The sentence is empty for a command without arguments: typer has printed its help already.
     """
     sentence = exc.format_message() if isinstance(exc, typer.BadParameter) else str(getattr(exc, "message", exc))
+    if possible := getattr(exc, "possibilities", None):
+        sentence = f"{sentence}. Did you mean {possible[0]}?"
     if sentence:
         said = " ".join(sentence.replace("Value error, ", "").split()).rstrip(".")
         command = getattr(getattr(exc, "ctx", None), "command_path", "tenfold")
@@ -169,7 +189,8 @@ def _explain_os_error(exc: OSError) -> str:
 
 
 def _print_error(text: str, code: int) -> int:
-    print_note(f"tenfold: {text}", style="red")
+    # The console draws with rich, which `tenfold --version` and a command without an error do not need.
+    importlib.import_module("tenfold.cli.console").print_note(f"tenfold: {text}", style="red")
     return code
 
 

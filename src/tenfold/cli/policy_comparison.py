@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tenfold.cli.compact_report import SessionOutcome, as_json, render_must_keep, render_price, render_share
+from tenfold.cli.compact_report import (
+    SessionOutcome,
+    as_json,
+    describe_rung,
+    render_must_keep,
+    render_price,
+    render_share,
+)
 from tenfold.cli.compact_run import CompactArguments, CompactRun
 from tenfold.cli.console import build_progress, is_terminal, print_json, print_table, show
 from tenfold.cli.source_files import SourceFile
@@ -23,7 +30,7 @@ ALL_POLICIES = "all"
 DEFAULT_TARGET = "10%"
 """The target if neither --to nor --window is given: a tenth of the tokens."""
 _NUMBER_COLUMNS = ("before", "after", "share", "messages", "calls", "price", "must-keep facts")
-_COLUMNS = ("policy", "rung", *_NUMBER_COLUMNS, "valid wires")
+_COLUMNS = ("policy", "summary", *_NUMBER_COLUMNS, "valid wires")
 _CONSTANT_COLUMNS = frozenset({"before"})
 """Columns that are the same for every policy. In a terminal the heading shows them."""
 _COST_COLUMNS = frozenset({"calls", "price"})
@@ -96,7 +103,7 @@ def _build_row(result: SessionOutcome) -> tuple[str, ...]:
     violation_text = ", ".join(f"{wire} {count}" for wire, count in violation_counts.items() if count)
     return (
         out.policy,
-        out.rung or "none" if out.status == "compacted" else out.status,
+        describe_rung(out.rung).removeprefix("summary ") if out.status == "compacted" else out.status,
         f"{out.tokens_before:,}",
         f"{out.tokens_after:,}" + (" missed" if out.target_missed else ""),
         render_share(out),

@@ -11,7 +11,6 @@ import msgspec
 import typer
 
 from tenfold.cli.console import (
-    ExitCode,
     format_id,
     get_width,
     is_terminal,
@@ -21,6 +20,7 @@ from tenfold.cli.console import (
     replace_unencodable,
     show,
 )
+from tenfold.cli.process import ExitCode
 from tenfold.cli.store_access import JsonOption, NamespaceOption, StoreOption, open_cli_store
 from tenfold.config import settings
 from tenfold.config.presets import POLICIES

@@ -17,7 +17,7 @@ from tenfold.cli.console import build_progress, print_note
 from tenfold.cli.eval_options import JsonOption, parse_methods, parse_rounds, print_result
 from tenfold.cli.html_report import HtmlOption, check_page, write_page
 from tenfold.cli.output_options import ForceOption, write_file
-from tenfold.cli.source_files import FormatOption
+from tenfold.cli.source_files import FormatOption, parse_path
 from tenfold.errors import UsageError
 from tenfold.evals.cases import read_sessions
 from tenfold.evals.methods import Method
@@ -41,7 +41,11 @@ _DEFAULT_SIZES = ",".join(f"{share:.0%}" for share in SIZES)
 
 QuestionFilesArgument = Annotated[
     list[Path],
-    typer.Argument(metavar="FILES...", help="Files of questions (*.reading.toml), their sessions, or folders of them."),
+    typer.Argument(
+        parser=parse_path,
+        metavar="FILES...",
+        help="Files of questions (*.reading.toml), their sessions, or folders of them.",
+    ),
 ]
 ReadingMethodsOption = Annotated[
     str,
@@ -79,28 +83,40 @@ RecallOption = Annotated[
 ]
 RecordOption = Annotated[
     Path | None,
-    typer.Option("--record", metavar="DIR", help="Record what models write, answer and grade in this folder."),
+    typer.Option(
+        "--record", parser=parse_path, metavar="DIR", help="Record what models write, answer and grade in this folder."
+    ),
 ]
 ReplayOption = Annotated[
-    Path | None, typer.Option("--replay", metavar="DIR", help="Take from this folder what is recorded there.")
+    Path | None,
+    typer.Option("--replay", parser=parse_path, metavar="DIR", help="Take from this folder what is recorded there."),
 ]
 ExportOption = Annotated[
     Path | None,
     typer.Option(
-        "--export", metavar="DIR", help="Write the views that nobody has read, and the summaries nobody has written."
+        "--export",
+        parser=parse_path,
+        metavar="DIR",
+        help="Write the views that nobody has read, and the summaries nobody has written.",
     ),
 ]
 ImportOption = Annotated[
     Path | None,
     typer.Option(
         "--import",
+        parser=parse_path,
         metavar="DIR",
         help="Take what was written in an exported folder. --writer, --reader and --judge then name who wrote it.",
     ),
 ]
 ExportJudgingOption = Annotated[
     Path | None,
-    typer.Option("--export-judging", metavar="DIR", help="Write sheets with the answers that nobody has graded."),
+    typer.Option(
+        "--export-judging",
+        parser=parse_path,
+        metavar="DIR",
+        help="Write sheets with the answers that nobody has graded.",
+    ),
 ]
 
 
@@ -166,11 +182,14 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
 
 def run_questions(  # noqa: PLR0913 - a parameter for each option
     session: Annotated[
-        Path, typer.Argument(metavar="SESSION", help="A session file, or FILE#NUMBER of one of several.")
+        Path,
+        typer.Argument(parser=parse_path, metavar="SESSION", help="A session file, or FILE#NUMBER of one of several."),
     ],
     *,
     model: Annotated[str, typer.Option("--model", metavar="MODEL", help=f"The model that drafts, {_MODEL_HELP}.")],
-    out: Annotated[Path, typer.Option("--out", metavar="PATH", help=f"The file to write: NAME{READING_SUFFIX}.")],
+    out: Annotated[
+        Path, typer.Option("--out", parser=parse_path, metavar="PATH", help=f"The file to write: NAME{READING_SUFFIX}.")
+    ],
     count: Annotated[int, typer.Option(min=1, help="How many questions to ask for.")] = 14,
     force: ForceOption = False,
     base_url: BaseUrlOption = "",

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from tenfold.cli.console import print_json, show
+from tenfold.cli.source_files import parse_path
 from tenfold.cli.store_access import JsonOption, StoreOption
 from tenfold.errors import UsageError
 from tenfold.formats.output_file import draft_output
@@ -25,7 +26,9 @@ def register(app: typer.Typer) -> None:
 
 
 def salvage(
-    new_store: Annotated[Path, typer.Argument(metavar="NEW_STORE", help="The file to make, a store of its own.")],
+    new_store: Annotated[
+        Path, typer.Argument(parser=parse_path, metavar="NEW_STORE", help="The file to make, a store of its own.")
+    ],
     *,
     store: StoreOption = None,
     json: JsonOption = False,

@@ -23,6 +23,7 @@ from tenfold.cli.gateway_options import (
     require_gateway,
 )
 from tenfold.cli.size_options import CompactAtOption, DownToOption, ThriftOption, build_flags
+from tenfold.cli.source_files import parse_path
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.config.settings import load_settings
 from tenfold.errors import BadInput

@@ -1,19 +1,19 @@
-"""`tenfold show`: a session as a timeline of exchanges and steps, with what the model sees of each message now.
+"""`tenfold show`: what the model sees of a session now, whole, or the session as a timeline of exchanges and steps.
 
 It reads the whole path, so it takes O(log) time. It is meant for people, not for a loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Literal
 
 import msgspec
 import typer
 from msgspec import Struct
 
-from tenfold.cli.compact_report import render_reading
-from tenfold.cli.console import format_id, print_json, print_table, show
+from tenfold.cli.compact_report import describe_rung, render_reading
+from tenfold.cli.console import format_id, print_json, print_table, replace_unencodable, show
 from tenfold.cli.store_access import (
     JsonOption,
     NamespaceOption,
@@ -23,13 +23,14 @@ from tenfold.cli.store_access import (
     open_session,
 )
 from tenfold.recall.expand import excerpt_message
+from tenfold.recall.tools import render_call
 from tenfold.record.block import Block
 from tenfold.record.entry import get_message
-from tenfold.record.message import Message, get_text
+from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.record.token_reading import Reading
 from tenfold.session import Session
 from tenfold.store.base import SessionRow
-from tenfold.store.lookup import find_session
+from tenfold.store.lookup import LAST, find_session
 from tenfold.text.terminal_safe import sanitize, to_one_line
 from tenfold.trigger.economy import explain_receipt
 from tenfold.view.fold import View
@@ -66,18 +67,26 @@ def register(app: typer.Typer) -> None:
 
 
 def show_session(
-    session: SessionArgument,
+    session: SessionArgument = LAST,
     *,
-    hidden: Annotated[bool, typer.Option("--all", help="List the hidden messages too.")] = False,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="Print a timeline instead: one line for each message, with its step.")
+    ] = False,
+    hidden: Annotated[bool, typer.Option("--all", help="List the hidden messages in the timeline, too.")] = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
     json: JsonOption = False,
 ) -> None:
-    """Shows a session as a timeline: each message with its step and tokens, and what the model sees of it now."""
+    """Prints what the model sees of a session now, every message of it whole."""
+    is_timeline = brief or hidden
     with open_cli_store(store) as place:
         row = find_session(place, session, namespace=namespace)
         current = open_session(place, row, namespace=namespace)
-        rows = [r for r in build_timeline(current) if hidden or r.seen != "hidden"]
+        rows = [
+            r
+            for r in build_timeline(current, excerpt_message if is_timeline else _render_whole)
+            if hidden or r.seen != "hidden"
+        ]
         blocks = get_live_blocks(current)
         sizes = _SessionSizes(len(_list_messages(current)), current.count_uncompacted(), current.take_reading())
     if json:
@@ -97,6 +106,16 @@ def show_session(
         print_json(msgspec.json.encode(record))
         return
     _print_heading(row, current, sizes, blocks)
+    if is_timeline:
+        _print_timeline(rows)
+    else:
+        _print_messages(rows)
+    hidden_count = sizes.messages - sum(r.seen not in ("summary", "hidden") for r in rows)
+    if hidden_count and not hidden:
+        show(f"{hidden_count:,} messages are hidden: --all lists them, and so does `tenfold diff`")
+
+
+def _print_timeline(rows: Sequence[TimelineRow]) -> None:
     cells = [
         (
             format_id(r.id),
@@ -109,9 +128,16 @@ def show_session(
         for r in rows
     ]
     print_table(("id", "step", "who", "tokens", "seen", "text"), cells, right=("tokens",), fit="text")
-    if blocks and not hidden:
-        count = sizes.messages - sum(r.seen != "summary" for r in rows)
-        show(f"{count:,} messages are hidden: --all lists them, and so does `tenfold diff`")
+
+
+def _print_messages(rows: Sequence[TimelineRow]) -> None:
+    for each in rows:
+        step = f", step {each.place}" if each.place else ""
+        pinned = ", pinned" if each.pinned else ""
+        heading = f"{each.role}{step}, {each.tokens or 0:,} tokens, {each.seen}{pinned}"
+        show(f"\n[{heading}] {format_id(each.id)}", style="bold")
+        typer.echo(replace_unencodable(sanitize(each.text)))
+    show()
 
 
 def _print_heading(row: SessionRow, session: Session, sizes: _SessionSizes, blocks: Sequence[Block]) -> None:
@@ -129,8 +155,8 @@ def _print_heading(row: SessionRow, session: Session, sizes: _SessionSizes, bloc
         show(f"the provider counts {render_reading(sizes.reading)}")
     for block in blocks:
         show(
-            f"Block {format_id(block.id)} by {block.policy}: {render_block_sizes(session, block)} "
-            f"({to_one_line(block.reason, 60)}, rung {block.rung})"
+            f"Block {format_id(block.id)} by {block.policy}: {render_block_sizes(block)} "
+            f"({to_one_line(block.reason, 60)}, {describe_rung(block.rung)})"
         )
         if block.receipt is not None:
             show(f"  money: {explain_receipt(block.receipt, _count_requests_after(session.view, block, blocks))}")
@@ -138,10 +164,10 @@ def _print_heading(row: SessionRow, session: Session, sizes: _SessionSizes, bloc
         show("the newest compaction was undone")
 
 
-def render_block_sizes(session: Session, block: Block) -> str:
-    """Renders the size of the view before and after a Block, as the provider counts it."""
-    before, after = session.get_provider_tokens(block)
-    return f"{before:,} -> {after:,} tokens"
+def render_block_sizes(block: Block) -> str:
+    """Renders the size of the view before and after a Block, as `tenfold compact` printed them, and who counted."""
+    before, after = block.sizes
+    return f"{before:,} -> {after:,} tokens{' as the provider counts' if block.provider_tokens else ''}"
 
 
 def get_live_blocks(session: Session) -> list[Block]:
@@ -169,7 +195,7 @@ def _list_messages(session: Session) -> dict[int, Message]:
     return {position: message for position, entry in entries if (message := get_message(entry)) is not None}
 
 
-def build_timeline(session: Session) -> Iterator[TimelineRow]:
+def build_timeline(session: Session, render: Callable[[Message], str]) -> Iterator[TimelineRow]:
     """Yields every message of the path in order, with the summaries in their places."""
     view, sizes, messages = session.view, session.get_message_sizes(), _list_messages(session)
     labels = dict(_label_messages(messages))
@@ -178,7 +204,7 @@ def build_timeline(session: Session) -> Iterator[TimelineRow]:
     unchanged = {each.original_position for each in shown if each.is_original}
 
     def build_row(position: int, message: Message, seen: Visibility, tokens: int | None) -> TimelineRow:
-        who, text = _describe_role(message), excerpt_message(message)
+        who, text = _describe_role(message), render(message)
         place, is_pinned = labels.get(position, ""), position in view.state.pins
         return TimelineRow(view.path.get_entry(position).id, position, place, who, seen, tokens, text, is_pinned)
 
@@ -194,7 +220,7 @@ def build_timeline(session: Session) -> Iterator[TimelineRow]:
         before = max(before, anchor)
         size, at = sizes[each.key], each.original_position
         if at is None or (not each.is_original and at in unchanged):  # shown beside it, not in its place
-            block, text = view.path.get_entry(each.position), get_text(each.message)
+            block, text = view.path.get_entry(each.position), render(each.message)
             yield TimelineRow(block.id, each.position, "", each.message.role, "summary", size, text)
         else:
             yield build_row(at, each.message, "as it was" if each.is_original else "shortened", size)
@@ -217,6 +243,29 @@ def _label_messages(messages: dict[int, Message]) -> Iterator[tuple[int, str]]:
         elif message.role == "assistant":
             step += 1
         yield position, f"{exchange}.{step}" if step else f"{exchange}"
+
+
+def _render_whole(message: Message) -> str:
+    return "\n".join(filter(None, map(_render_part, message.parts)))
+
+
+def _render_part(part: Part) -> str:
+    """Renders all that is sent of a part, and names what is no text."""
+    match part:
+        case Text():
+            return part.text
+        case Thinking():
+            return f"[thinking]\n{part.text}"
+        case ToolCall():
+            return render_call(part)
+        case ToolResult():
+            return "\n".join(("[failed]",) * part.is_error + tuple(map(_render_part, part.content)))
+        case Image():
+            return f"[image {part.media_type or part.url}]"
+        case Document():
+            return part.text or f"[document {part.name or part.media_type or part.url}]"
+        case OpaquePart():
+            return f"[{part.kind}, {len(part.raw):,} bytes]"
 
 
 def _describe_role(message: Message) -> str:

@@ -2,39 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from tenfold.errors import BadInput, UnknownFormat, UsageError
-from tenfold.formats.session_files import get_format
+from tenfold.cli.console import print_note
+from tenfold.clients.applied_session import read_found_session
+from tenfold.clients.client_folders import ClientFolders
+from tenfold.clients.found_sessions import FoundSession, choose_session, find_sessions
+from tenfold.errors import BadInput, NotFoundError, UnknownFormat, UsageError
+from tenfold.formats import ParsedSession, read_file
+from tenfold.formats.session_files import get_format, read_data
 
 _SESSION_SUFFIXES = (".jsonl", ".json", ".traj")
+
+
+def parse_path(text: str) -> Path:
+    """Parses a path that the user typed. An empty one, such as that of an unset variable, is not the current folder."""
+    if not text.strip():
+        raise typer.BadParameter("the path is empty; name a file, or . for the current folder")
+    return Path(text)
 
 
 class SourceFile(msgspec.Struct, frozen=True):
     """A file to read.
 
     With `is_named` the user named it. Otherwise it was found inside a folder and need not be a session file.
-    `relative_path` is its path from that folder on.
+    `relative_path` is its path from that folder on. `found` is the client's session whose id was given in its place.
     """
 
     path: Path
     relative_path: Path
     is_named: bool
+    found: FoundSession | None = None
+
+
+def find_on_this_machine(report_problem: Callable[[str], None]) -> list[FoundSession]:
+    """Finds the sessions that clients keep on this machine."""
+    return find_sessions(ClientFolders(os.environ, Path.home(), report_problem))
+
+
+@contextmanager
+def find_with_reasons() -> Iterator[list[FoundSession]]:
+    """Finds the sessions. If none is the one that is sought, it is said which files could not be read."""
+    problems: list[str] = []
+    try:
+        yield find_on_this_machine(problems.append)
+    except NotFoundError:
+        for problem in problems:
+            print_note(problem)
+        raise
 
 
 def find_sources(files: Sequence[Path]) -> list[SourceFile]:
-    """Finds the named files and those inside named folders, each once. Raises `BadInput` for a missing path."""
+    """Finds the named files and those inside named folders, each once. A name that is no path is a client's session.
+
+    Raises `BadInput` for a missing path, and `NotFoundError` if no client has a session whose id begins so.
+    """
     sources: dict[Path, SourceFile] = {}
     for path in files:
         if not path.is_dir():
+            source = SourceFile(path, Path(path.name), is_named=True)
             if not path.exists():
-                raise BadInput(f"{path}: there is no such file or folder; check the path")
-            sources.setdefault(path, SourceFile(path, Path(path.name), is_named=True))
+                source = _find_session(path)
+            sources.setdefault(source.path, source)
             continue
         inner_paths = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix in _SESSION_SUFFIXES)
         if not inner_paths:
@@ -42,6 +78,23 @@ def find_sources(files: Sequence[Path]) -> list[SourceFile]:
         for each in inner_paths:
             sources.setdefault(each, SourceFile(each, each.relative_to(path), is_named=False))
     return list(sources.values())
+
+
+def _find_session(named: Path) -> SourceFile:
+    """Finds the client's session whose id begins so. Raises `BadInput` for what is a path by its form."""
+    if named.suffix or len(named.parts) > 1:
+        raise BadInput(f"{named}: there is no such file or folder; check the path")
+    with find_with_reasons() as sessions:
+        found = choose_session(sessions, str(named))
+    return SourceFile(found.path, Path(found.path.name), is_named=True, found=found)
+
+
+def read_source(source: SourceFile, *, format: str | None, skip_damaged: bool) -> list[ParsedSession]:
+    """Reads the sessions of a file. Raises `BadInput` for one that cannot be read."""
+    if source.found is None:
+        return read_file(source.path, format=format, skip_damaged=skip_damaged)
+    data = read_found_session(source.found)
+    return read_data(data, file=str(source.path), format=source.found.client, skip_damaged=skip_damaged)
 
 
 def check_format(name: str | None) -> str | None:

@@ -11,6 +11,7 @@ import typer
 from msgspec.structs import replace
 
 from tenfold.cli.console import print_note
+from tenfold.cli.source_files import parse_path
 from tenfold.cli.summary_models import SummaryModels
 from tenfold.config.settings import DEFAULT_CONFIG, Config, load_settings
 from tenfold.meter.counters import choose_counter
@@ -26,6 +27,7 @@ StoreOption = Annotated[
     typer.Option(
         "--store",
         metavar="PATH",
+        callback=lambda path: path if path is None else str(parse_path(path)),
         help="The file that keeps the sessions, or :memory: to keep none. Default: $TENFOLD_STORE, else a file in your "
         "data folder.",
     ),

@@ -14,8 +14,13 @@ from tenfold.clients.client_folders import ClientFolders
 from tenfold.clients.opencode_database import list_opencode_sessions
 from tenfold.errors import BadInput, NotFoundError
 from tenfold.formats.cline import TASK_FILE
+from tenfold.formats.session_files import read_data
+from tenfold.record.entry import get_message
+from tenfold.record.message import get_text
 
 _HEAD_BYTES = 65_536
+_TITLE_BYTES = 262_144
+"""Bytes of a file within which the user's first words are looked for, where the client keeps no title."""
 _TASK_TEXT = re.compile(r"<task>\s*(.*?)\s*</task>", re.DOTALL)
 _TASK_FOLDER = re.compile(r"# Current Working Directory \((.+?)\) Files")
 _TITLE_LENGTH = 200
@@ -100,7 +105,10 @@ def find_sessions(folders: ClientFolders) -> list[FoundSession]:
         rows += [FoundSession("opencode", r.id, database, r.updated * 1000, r.directory, r.title) for r in listed]
     files = _find_files(folders, "opencode", folders.find_opencode_files(), _describe_opencode_file)
     found += _join_older(rows, files)
-    return sorted(found, key=lambda each: each.modified, reverse=True)
+    newest: dict[tuple[str, str], FoundSession] = {}
+    for each in sorted(found, key=lambda each: each.modified, reverse=True):
+        newest.setdefault((each.client, each.id), each)  # gemini-cli goes on in another file with the same id
+    return list(newest.values())
 
 
 def _join_older(present: list[FoundSession], older: Iterable[FoundSession]) -> list[FoundSession]:
@@ -148,7 +156,7 @@ def _find_files(
             folders.report_problem(f"{path} is left out ({exc.strerror or exc}): check its permissions")
             continue
         if described is not None and described.id:
-            title = " ".join(described.title.split())[:_TITLE_LENGTH]
+            title = " ".join((described.title or _find_first_request(path, client)).split())[:_TITLE_LENGTH]
             yield FoundSession(client, described.id, path, described.modified or modified, described.folder, title)
 
 
@@ -174,47 +182,51 @@ def _get_text(content: object) -> str:
     return " ".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))
 
 
-def _choose_title(texts: Iterable[str]) -> str:
-    """Chooses the first text that a person may have written: not one that a client wrapped in a tag."""
-    return next((text for text in texts if text.strip() and not text.lstrip().startswith("<")), "")
+def _find_first_request(path: Path, client: str) -> str:
+    """Finds the first words of the user: what the client or a program wrote into the session is none of theirs."""
+    with path.open("rb") as file:
+        head = file.read() if path.suffix == ".json" else file.read(_TITLE_BYTES).rpartition(b"\n")[0]
+    try:
+        recorded = read_data(head, file=str(path), format=client, skip_damaged=True)
+    except BadInput:
+        return ""
+    messages = (get_message(entry) for each in recorded for entry in each.entries)
+    requests = (get_text(m) for m in messages if m is not None and m.role == "user" and m.origin == "human")
+    return next((text for text in requests if text.strip()), "")
 
 
 def _describe_claude_code(path: Path, lines: list[Json]) -> _Described | None:
-    titles = [str(v["summary"]) for v in lines if v.get("type") == "summary" and v.get("summary")]
-    asked = [
-        _get_text(m.get("content"))
-        for v in lines
-        if v.get("type") == "user" and isinstance(m := v.get("message"), dict)
-    ]
+    titles = [str(v.get("customTitle") or "") for v in lines if v.get("type") == "custom-title"]
+    summaries = [v for v in lines if v.get("type") == "summary" and v.get("summary")]
+    if summaries:  # of this session, or of one that it goes on from
+        data = path.read_bytes()
+        own = [v for v in summaries if data.count(str(v.get("leafUuid")).encode()) > 1]
+        titles = [*(str(v["summary"]) for v in own), *titles]
     folder = next((str(v["cwd"]) for v in lines if v.get("cwd")), "")
-    return _Described(path.stem, folder, _choose_title([*titles, *asked])) if lines else None
+    return _Described(path.stem, folder, titles[-1] if titles else "") if lines else None
 
 
 def _describe_codex(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - the lines tell
     payloads = [p if isinstance(p := line.get("payload"), dict) else line for line in lines]
     head = payloads[0] if payloads else {}
-    asked = [_get_text(p.get("content")) for p in payloads if p.get("role") == "user"]
-    return _Described(str(head.get("id") or ""), str(head.get("cwd") or ""), _choose_title(asked)) if head else None
+    return _Described(str(head.get("id") or ""), str(head.get("cwd") or "")) if head else None
 
 
 def _describe_pi(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - the lines tell
     head = lines[0] if lines and lines[0].get("type") == "session" else {}
-    messages = [m for line in lines if isinstance(m := line.get("message"), dict)]
-    asked = [_get_text(m.get("content")) for m in messages if m.get("role") == "user"]
-    return _Described(str(head.get("id") or ""), str(head.get("cwd") or ""), _choose_title(asked))
+    named = [str(line.get("name") or "") for line in lines if line.get("type") == "session_info"]
+    return _Described(str(head.get("id") or ""), str(head.get("cwd") or ""), named[-1] if named else "")
 
 
 def _describe_gemini_cli(path: Path, lines: list[Json]) -> _Described | None:
     if path.suffix == ".json":
         whole = _parse_or_none(path.read_bytes())
         head = whole if isinstance(whole, dict) else {}
-        lines = [m for m in head.get("messages", []) if isinstance(m, dict)]
     else:
         head = lines[0] if lines else {}
     root = path.parent.parent / ".project_root"
     folder = root.read_text("utf-8").strip() if root.is_file() else ""
-    asked = [_get_text(line.get("content")) for line in lines if line.get("type") == "user"]
-    return _Described(str(head.get("sessionId") or ""), folder, str(head.get("summary") or _choose_title(asked)))
+    return _Described(str(head.get("sessionId") or ""), folder, str(head.get("summary") or ""))
 
 
 def _describe_cline(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - a file beside it tells

@@ -48,6 +48,14 @@ def list_opencode_sessions(database: Path) -> list[OpencodeSession]:
         return [OpencodeSession(*row) for row in rows]
 
 
+def measure_opencode_session(database: Path, session: str) -> tuple[int, int]:
+    """Returns the bytes and the messages of a session. Raises `BadInput` if the file is no database of opencode."""
+    with _open(database) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM message WHERE session_id = ?", (session,)).fetchone()
+        (size,) = connection.execute("SELECT sum(length(data)) FROM part WHERE session_id = ?", (session,)).fetchone()
+    return size or 0, count
+
+
 def read_opencode_session(database: Path, session: str) -> bytes:
     """Reads a session as a document. Raises `NotFoundError` if the database has no such session."""
     with _open(database) as connection:

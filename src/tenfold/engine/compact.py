@@ -389,10 +389,9 @@ def make_decision(draft: Draft, measured: Measured) -> Decision:
 
 def _explain_try(reading: Reading, limits: Limits, tried: Decision) -> str:
     """Explains what is tried against the Reading, in the tokens that the Reading gives."""
-    how = f"{reading.source}, floor {reading.floor:,} + {reading.slope:.2f} x {reading.estimate:,}"
     return (
-        f"{reading.tokens:,} tokens ({how}) are above the hard limit of {limits.hard:,}, and so is the least that must "
-        f"stay: down to {reading.convert_size(tried.target):,}"
+        f"{reading.tokens:,} tokens ({reading.explain_source()}) are above the hard limit of {limits.hard:,}, and so "
+        f"is the least that must stay: down to {reading.convert_size(tried.target):,}"
     )
 
 

@@ -181,11 +181,11 @@ def describe_hit(hit: Hit) -> str:
 
 def render_expanded(item: ExpandedMessage) -> str:
     """Renders one expanded message: its position, entry and role, its text, and its tool calls."""
-    calls = "".join(f"\n{_render_call(call)}" for call in get_tool_calls(item.message))
+    calls = "".join(f"\n{render_call(call)}" for call in get_tool_calls(item.message))
     return f"[{item.position} {item.entry} {item.message.role}]\n{get_text(item.message)}{calls}"
 
 
-def _render_call(call: ToolCall) -> str:
+def render_call(call: ToolCall) -> str:
     """Renders a call with its arguments as they are; an edit's arguments each by itself, the texts with their label."""
     values = list_arguments(call.arguments)
     if not any(value.label for value in values):

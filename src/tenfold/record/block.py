@@ -234,7 +234,8 @@ class Block(
 
     `previous_block` is the id of the newest live Block when this one was made; undo follows this chain.
     `tokens_before` and `tokens_after` are the size of the view by the policy's counter, and `provider_tokens` are both
-    as the provider counts them, by what was known when the Block was appended; None in a Block that does not hold them.
+    as the provider counts them, by what was known when the Block was appended; None in a Block that was made for a
+    target, which is by the counter, and in Blocks of versions before 0.3.0.
     `facts` are those of the covered range and of the Blocks it absorbs. `unshown_facts` counts the must-keep facts that
     did not fit their share of the view. `dropped_facts` counts those, over all Blocks so far, that are no longer stored
     in `facts` either; search still finds their originals. `batches` are the summaries that this Block adds to the
@@ -270,6 +271,11 @@ class Block(
     is_unsatisfiable: bool = False
     files: FileLists | None = None
     provider_tokens: tuple[int, int] | None = None
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The size of the view before and after, as its Outcome gave it: users are shown these two and no others."""
+        return self.provider_tokens or (self.tokens_before, self.tokens_after)
 
     @property
     def redone_block(self) -> str:

@@ -72,6 +72,13 @@ class Reading(Struct, frozen=True, omit_defaults=True):
         names = ("tokens", "low", "high", "window", "source", "evidence")
         return {name: getattr(self, name) for name in names}
 
+    def explain_source(self) -> str:
+        """Says how `tokens` is known, with the arithmetic where there is any: `calibrated: 1.25 x 40,000 + 3,000`."""
+        if self.slope == 1.0 and not self.floor:
+            return self.source
+        floor = f" + {self.floor:,} besides the messages" if self.floor else ""
+        return f"{self.source}: {self.slope:.2f} x {self.estimate:,} counted{floor}"
+
     def explain(self) -> str:
         """Renders the interval in a compact form, as in `41k-44k of 200k`. Bounds that look alike are one number."""
         low, high = format_thousands(self.low), format_thousands(self.high)

@@ -348,7 +348,7 @@ class CompactionRunner:
         has_explicit_target = call is not None and call.to is not None
         call = replace(call or self.build_call(), to=None)
         before = self._read_view(planned_view, call)
-        outcome = self._append_result(result, planned_view, before)
+        outcome = self._append_result(result, planned_view, None if has_explicit_target else before)
         view = self._conversation.view
         after = before
         if view is not planned_view:
@@ -367,11 +367,12 @@ class CompactionRunner:
             self.answerer.run_after_hooks(outcome, result.entry)
         return outcome
 
-    def _append_result(self, result: EngineResult, planned_view: View, before: Reading) -> Outcome:
+    def _append_result(self, result: EngineResult, planned_view: View, before: Reading | None) -> Outcome:
         """Writes the batches of an engine result to the archive, if there is one, and appends its entry.
 
         Where the Block is not appended, its batches are deleted again. Before, the log notes that they are written: a
-        process may be killed between the two. `before` is the size of the planned view.
+        process may be killed between the two. `before` is what the provider counts for the planned view, None where
+        the Outcome's sizes are by our counter.
         """
         conversation, keeper, block = self._conversation, self._keeper, result.entry
         path = planned_view.path
@@ -401,7 +402,7 @@ class CompactionRunner:
         if problem:
             self.answerer.report_problem(problem)
 
-    def _append_entry(self, result: EngineResult, planned_view: View, reading: Reading) -> Outcome:
+    def _append_entry(self, result: EngineResult, planned_view: View, reading: Reading | None) -> Outcome:
         """Appends the entry of an engine result and returns its Outcome with the message counts filled in.
 
         If the log has grown meanwhile, a Block whose ranges are still in view is appended at the new leaf. Otherwise,
@@ -446,9 +447,9 @@ class CompactionRunner:
             facts={},
         )
 
-    def _with_provider_tokens(self, entry: Entry, planned_view: View, before: Reading) -> Entry:
+    def _with_provider_tokens(self, entry: Entry, planned_view: View, before: Reading | None) -> Entry:
         """Returns a Block that is about to be appended with the sizes of an Outcome; any other entry as it is."""
-        if not isinstance(entry, Block):
+        if before is None or not isinstance(entry, Block):
             return entry
         conversation, view = self._conversation, self._conversation.view
         call, policy = self.build_call(), self.policy

@@ -163,8 +163,7 @@ def _explain_small(reading: Reading, idle: Decision, least: int) -> str:
 
 def _explain_action(reading: Reading, limits: Limits | None, demand: Demand, idle: Decision) -> str:
     aim = f"down to {idle.target:,}" + (", the least that must stay" if idle.target_missed else "")
-    how = f"{reading.source}, floor {reading.floor:,} + {reading.slope:.2f} x {reading.estimate:,}"
-    size = f"{reading.tokens:,} tokens ({how})"
+    size = f"{reading.tokens:,} tokens ({reading.explain_source()})"
     match demand:
         case "check" if limits is not None:
             if idle.need == "hard":

@@ -1,0 +1,29 @@
+"""What a command needs of its process: exit codes, and streams that take any text.
+
+It is apart from the console, which draws with rich: `tenfold --version` needs only this.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from enum import IntEnum
+from io import TextIOWrapper
+
+
+class ExitCode(IntEnum):
+    """What a command's exit code means."""
+
+    OK = 0
+    USAGE = 2
+    BAD_INPUT = 3
+    FAILED = 4
+    INTERRUPTED = 130
+
+
+def relax_stream_errors() -> None:
+    """Makes standard output and error replace what they cannot encode, help texts included, and not fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            with suppress(ValueError):
+                stream.reconfigure(errors="replace")
