@@ -64,11 +64,11 @@ def test_rules_are_listed_added_and_dropped(tenfold: Cli, stored: str) -> None:
 
 
 def test_show_reads_well_in_a_pipe(tenfold: Cli, stored: str) -> None:
-    lines = tenfold.run_ok("show", stored[:13]).out.splitlines()
+    lines = tenfold.run_ok("show", stored[:13], "--brief").out.splitlines()
     assert lines[0] == f"session {stored}"
     assert "212 messages, 52,296 tokens" in lines[2]
     assert "id\tstep\twho\ttokens\tseen\ttext" in lines
-    assert tenfold.run_ok("show", "last").out.splitlines() == lines
+    assert tenfold.run_ok("show", "--brief").out.splitlines() == lines
 
 
 def test_search_finds_what_no_view_shows_and_expand_gives_it_back_exactly(tenfold: Cli, stored: str, pi: Path) -> None:
@@ -206,8 +206,7 @@ def test_sizes_are_shown_as_the_provider_counts_them(tenfold: Cli, tmp_path: Pat
     assert tenfold.run_json("show", "last")["tokens_in_view"] < outcome["tokens_after"], "two units"
     assert sizes in tenfold.run_ok("show", "last").out
     assert sizes in tenfold.run_ok("diff", "last").out
-    undone = tenfold.run_ok("undo", "last").out
-    assert f"{outcome['tokens_before']:,} tokens again, instead of {outcome['tokens_after']:,}" in undone
+    assert sizes in tenfold.run_ok("undo", "last").out
 
 
 def test_a_pinned_message_stays_through_every_compaction(tenfold: Cli, pi: Path) -> None:

@@ -171,7 +171,7 @@ def test_many_sessions_are_told_as_a_table(tenfold: Cli) -> None:
     lines = tenfold.run_ok("compact", EXAMPLES, "--to", "10%").out.splitlines()
     assert lines[0].split("\t") == ["file", "session", "status", "before", "after", "share", "must-keep facts"]
     assert len(lines) == 6
-    assert lines[-1].startswith("4 sessions: ")
+    assert lines[-1].startswith("4 sessions (4 compacted): ")
 
 
 def test_few_sessions_are_told_in_full(tenfold: Cli, pi: Path) -> None:

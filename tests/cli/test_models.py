@@ -77,7 +77,7 @@ def test_the_result_tells_model_calls_tokens_and_price(tenfold: Cli, pi: Path) -
     with Loopback(script=make_writer("tenfold")) as loopback:
         base = get_base_url("openai:", loopback)
         ran = tenfold.run_ok("compact", pi, "--to", "10%", "--model", "openai:gpt-4o-mini", "--base-url", base)
-    assert "rung model" in ran.out
+    assert "summary by model" in ran.out
     assert "model openai:gpt-4o-mini: 1 call, 2,000 tokens read, 300 written, price $0.0005" in ran.out
 
 
@@ -259,7 +259,18 @@ def test_compare_prints_every_policy_and_changes_nothing(tenfold: Cli, chat: Pat
     assert read_folder(tmp_path) == before
     lines = [line.split("\t") for line in ran.out.splitlines()[2:]]
     assert lines[0] == [
-        *("policy", "rung", "before", "after", "share", "messages", "calls", "price", "must-keep facts", "valid wires")
+        *(
+            "policy",
+            "summary",
+            "before",
+            "after",
+            "share",
+            "messages",
+            "calls",
+            "price",
+            "must-keep facts",
+            "valid wires",
+        )
     ]
     assert [row[0] for row in lines[1:]] == list(POLICIES)
     assert {row[2] for row in lines[1:]} == {lines[1][2]}, "all begin with the same conversation"

@@ -104,7 +104,7 @@ def run(
 def test_a_console_that_knows_only_ascii_gets_only_ascii(tmp_path: Path) -> None:
     file = write_messages(tmp_path / "a.json", [{"role": "user", "content": "naïve – 日本語 ✓ :smile:"}] * 3)
     env = {"PYTHONIOENCODING": "ascii", "TENFOLD_STORE": str(tmp_path / "s.db")}
-    assert run("compact", file, "--to", "9", env=env).returncode == 0
+    assert run("compact", file, "--to", "9", "--yes", env=env).returncode == 0
     for line in (("show", "last"), ("--help",), ("compact", "--help"), ("search", "日本語"), ("show", "日本語")):
         ran = run(*line, env=env)
         assert (ran.stdout + ran.stderr).isascii(), line

@@ -18,10 +18,10 @@ PI = EXAMPLES / "logs.pi.jsonl"
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        (("import", "."), 3, ". is a folder; name the session files in it"),
+        (("import", "."), 3, ".: this folder has no .jsonl, .json, .traj file; name the session files"),
         (("import",), 2, "Missing argument 'FILE|ID...'; see `tenfold import --help`"),
         (("import", "nowhere"), 2, "no session of a client has an id that begins with 'nowhere'; `tenfold find` lists"),
-        (("import", "no where.jsonl"), 3, "no where.jsonl: No such file or directory; check the path"),
+        (("import", "no where.jsonl"), 3, "no where.jsonl: there is no such file or folder; check the path"),
         (("find", "--nope"), 2, "No such option: --nope; see `tenfold find --help`"),
         (("install",), 2, "Missing argument 'CLIENT'. Choose from: claude-code, codex, opencode, pi; see `tenfold"),
         (

@@ -108,19 +108,21 @@ def _render_facts(out: Outcome, *, must: bool) -> str:
     return ", ".join(f"{kind} {kept}/{total}" for kind, kept, total in found) or "there are none"
 
 
-_RUNGS = {
-    "none": "no summary",
-    "model": "summary by the model",
-    "stricter": "summary by the model, asked to be shorter",
-    "next_model": "summary by the fallback model",
-    "extractive": "summary by code",
-    "mechanical": "summary by code, a line for each part",
+WRITERS = {
+    "none": "",
+    "model": "model",
+    "stricter": "model, asked again",
+    "next_model": "fallback model",
+    "extractive": "code",
+    "mechanical": "code, in outline",
 }
+"""Who wrote a summary, by the rung of its Block or Outcome."""
 
 
 def describe_rung(rung: str) -> str:
     """Describes in words how the summary of a compaction came about. `rung` is that of a Block or an Outcome."""
-    return _RUNGS[rung or "none"]
+    writer = WRITERS[rung or "none"]
+    return f"summary by {writer}" if writer else "no summary"
 
 
 def render_must_keep(out: Outcome) -> str:

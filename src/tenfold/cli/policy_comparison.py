@@ -6,14 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tenfold.cli.compact_report import (
-    SessionOutcome,
-    as_json,
-    describe_rung,
-    render_must_keep,
-    render_price,
-    render_share,
-)
+from tenfold.cli.compact_report import WRITERS, SessionOutcome, as_json, render_must_keep, render_price, render_share
 from tenfold.cli.compact_run import CompactArguments, CompactRun
 from tenfold.cli.console import build_progress, is_terminal, print_json, print_table, show
 from tenfold.cli.source_files import SourceFile
@@ -103,7 +96,7 @@ def _build_row(result: SessionOutcome) -> tuple[str, ...]:
     violation_text = ", ".join(f"{wire} {count}" for wire, count in violation_counts.items() if count)
     return (
         out.policy,
-        describe_rung(out.rung).removeprefix("summary ") if out.status == "compacted" else out.status,
+        WRITERS[out.rung or "none"].partition(",")[0] or "none" if out.status == "compacted" else out.status,
         f"{out.tokens_before:,}",
         f"{out.tokens_after:,}" + (" missed" if out.target_missed else ""),
         render_share(out),

@@ -30,7 +30,11 @@ from tenfold.errors import BadInput
 
 DryRunOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Print what would be sent for the request in this file (- for standard input)."),
+    typer.Option(
+        parser=parse_path,
+        metavar="FILE",
+        help="Print what would be sent for the request in this file (- for standard input).",
+    ),
 ]
 
 

@@ -82,11 +82,8 @@ def show_session(
     with open_cli_store(store) as place:
         row = find_session(place, session, namespace=namespace)
         current = open_session(place, row, namespace=namespace)
-        rows = [
-            r
-            for r in build_timeline(current, excerpt_message if is_timeline else _render_whole)
-            if hidden or r.seen != "hidden"
-        ]
+        render = excerpt_message if is_timeline and not json else _render_whole
+        rows = [r for r in build_timeline(current, render) if hidden or r.seen != "hidden"]
         blocks = get_live_blocks(current)
         sizes = _SessionSizes(len(_list_messages(current)), current.count_uncompacted(), current.take_reading())
     if json:

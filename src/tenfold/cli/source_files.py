@@ -22,9 +22,9 @@ from tenfold.formats.session_files import get_format, read_data
 _SESSION_SUFFIXES = (".jsonl", ".json", ".traj")
 
 
-def parse_path(text: str) -> Path:
+def parse_path(text: str | Path) -> Path:
     """Parses a path that the user typed. An empty one, such as that of an unset variable, is not the current folder."""
-    if not text.strip():
+    if not str(text).strip():
         raise typer.BadParameter("the path is empty; name a file, or . for the current folder")
     return Path(text)
 
