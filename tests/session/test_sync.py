@@ -236,8 +236,7 @@ def test_a_step_in_progress_grows_by_its_results() -> None:
     assert len(get_entries(session)) == 4
 
 
-@pytest.mark.parametrize("at", [2, 20, -2])
-@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize(("at", "cut"), [(2, False), (20, False), (-2, False), (-2, True)])
 def test_an_undo_holds_when_the_host_edits_an_earlier_message(at: int, cut: bool) -> None:  # noqa: FBT001 - a parameter
     """Where the host edits in place, and where it goes on from the edited message: nothing is compacted at once."""
     session = open_session(model="gpt-4o")

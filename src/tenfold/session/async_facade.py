@@ -329,7 +329,7 @@ class AsyncSession:
             result = await arun_engine(effects, compactor.get_redo_answerer(answerer))
             return await run_uninterrupted(lambda: compactor.apply_result(result, view))
 
-    async def before_model(
+    async def before_model(  # noqa: PLR0913 - those of `Session.before_model`
         self,
         request: Mapping[str, Any],
         *,
@@ -338,6 +338,7 @@ class AsyncSession:
         wire: str = "",
         origin: OriginCallback | None = None,
         run: str = "",
+        append: bool = False,
     ) -> dict[str, Any]:
         """See `Session.before_model`. Cancelling it leaves no Block."""
         session, answerer = self.session, self._answerer
@@ -345,7 +346,7 @@ class AsyncSession:
 
         def begin() -> tuple[HostRequest, HostList, Call | None, dict[str, Any] | None]:
             host_request, host_list, call = session.sync_request(
-                request, window=window, recall=recall, wire=wire, origin=origin, run=run
+                request, window=window, recall=recall, wire=wire, origin=origin, run=run, append=append
             )
             if call is not None and not session.compactor.end_idle_check(call, answerer):
                 return host_request, host_list, call, None

@@ -125,13 +125,16 @@ class CompactionRunner:
         if call.window is not None:
             check_window(call.window)
         if call.to is None and call.window is None:
-            model = self._conversation.model
-            what = f"the window of model {model!r} is not known" if model else "no model is named"
             raise UsageError(
                 "neither a target nor a window: name a target (to=20_000, --to 20000, --to 10%) or a window "
-                f"(window=200_000, --window 200000); {what}"
+                f"(window=200_000, --window 200000); {self.explain_unknown_window()}"
             )
         return call
+
+    def explain_unknown_window(self) -> str:
+        """Says why there is no window to hold a view against."""
+        model = self._conversation.model
+        return f"the window of model {model!r} is not known" if model else "no model is named"
 
     # -- running -------------------------------------------------------------------------------------------------------
 

@@ -251,16 +251,20 @@ class Conversation:
         said = messages if origin is None else [_with_origin(message, origin) for message in messages]
         return self.write(lambda: self._cursor.append_messages(said, usage=usage, run=run))
 
-    def sync(self, messages: Sequence[Message], *, run: str = "") -> View:
+    def sync(self, messages: Sequence[Message], *, run: str = "", append: bool = False) -> View:
         """Syncs the log with a host's whole message list, which hosts resend on every request, and returns the view.
 
         The list may be the raw history, or begin with an earlier view. Known messages are matched by content and new
         ones are appended, so nothing is duplicated. If a known message was changed, a branch begins before it.
         `run` is the id of the run that new messages belong to.
+
+        Raises `UsageError` for a list that does not continue the session, as when a host sends the new message alone:
+        it begins otherwise, and has no answer, tool result or summary of the session before its last message. With
+        `append` such a list is appended, unless the log ends with it already.
         """
         with self.lock:
             clean = self._host.clean(messages)
-            self.write(lambda: self._host.sync(clean, run=run))
+            self.write(lambda: self._host.sync(clean, run=run, append=append))
             return self.view
 
     def match(self, messages: Sequence[Message]) -> tuple[int, bool]:

@@ -15,6 +15,7 @@ from tenfold.engine.call import Call
 from tenfold.engine.drive import Answerer, run_engine
 from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
 from tenfold.errors import StoreError
+from tenfold.events import CompactionSkip
 from tenfold.meter.counters import MESSAGE_OVERHEAD, get_media_model
 from tenfold.meter.media_counts import count_media
 from tenfold.meter.reading import Reading
@@ -73,6 +74,7 @@ class Session(Conversation):
         self.compactor = CompactionRunner(self, answerer or Answerer(), archive)
         self._last_call: Call | None = None
         self._last_sent: list[bytes] | None = None
+        self._told_model: str | None = None
 
     @classmethod
     def create(  # noqa: PLR0913 - those of the constructor, and the session's information
@@ -118,7 +120,7 @@ class Session(Conversation):
 
     # -- for hosts -----------------------------------------------------------------------------------------------------
 
-    def before_model(
+    def before_model(  # noqa: PLR0913 - what may be said of a request besides itself
         self,
         request: Mapping[str, Any],
         *,
@@ -127,6 +129,7 @@ class Session(Conversation):
         wire: str = "",
         origin: OriginCallback | None = None,
         run: str = "",
+        append: bool = False,
     ) -> dict[str, Any]:
         """Returns the request to send in place of this one, with its message list compacted if it is too long.
 
@@ -136,11 +139,12 @@ class Session(Conversation):
         more than 64 messages, the log may notice an edit far from the end some requests later, but always before a
         compaction. Without a known window nothing is compacted. `origin` says whose words a user text is where its form
         does not: see `tenfold.compact`. `run` is the id of the run that new messages and a compaction belong to. Raises
-        `UsageError` for a request that does not hold the whole conversation.
+        `UsageError` for a request that does not hold the whole conversation; with `append`, a list that does not
+        continue the session is appended to it, as by `sync`, and the request goes out with the whole view.
         """
         with self.compactor.lock:
             host_request, host_list, call = self.sync_request(
-                request, window=window, recall=recall, wire=wire, origin=origin, run=run
+                request, window=window, recall=recall, wire=wire, origin=origin, run=run, append=append
             )
             if call is not None:
                 self.compactor.run_check(call)
@@ -166,10 +170,10 @@ class Session(Conversation):
         except StoreError as exc:  # what a request took is worth no failed request
             self.answerer.report_problem(f"what is known of the last request is kept in memory only: {exc}")
 
-    def sync(self, messages: Sequence[Message], *, run: str = "") -> View:
+    def sync(self, messages: Sequence[Message], *, run: str = "", append: bool = False) -> View:
         """See `Conversation.sync`. If a branch begins, the archive follows."""
         before = self.view
-        view = super().sync(messages, run=run)
+        view = super().sync(messages, run=run, append=append)
         self.compactor.sync_archive(before)
         return view
 
@@ -183,6 +187,7 @@ class Session(Conversation):
         origin: OriginCallback | None = None,
         run: str = "",
         thorough: bool = False,
+        append: bool = False,
     ) -> tuple[HostRequest, HostList, Call | None]:
         """Does the first half of `before_model`: reads the request and syncs its list with the log.
 
@@ -211,7 +216,7 @@ class Session(Conversation):
             if not read.summaries and WIRES[read.wire].profile.has_separate_system:
                 messages = self._host.add_missing_summaries(listed)
                 read = replace(read, lacks_summaries=messages is not listed)
-        return read, *self.sync_and_check(messages, call)
+        return read, *self.sync_and_check(messages, call, append=append)
 
     def encode_next(self, sent: Sequence[bytes], items: Sequence[bytes]) -> list[bytes] | None:
         """Encodes what a request adds to the last one, so that it can be sent before the session learns of it.
@@ -255,23 +260,43 @@ class Session(Conversation):
         *,
         has_run_end_check: bool = False,
         times: Sequence[int | None] | None = None,
+        append: bool = False,
     ) -> tuple[HostList, Call | None]:
         """Syncs the log with a host's whole message list. Returns the synced list and the check to run, if one is due.
 
         Nobody may change `messages` afterwards. Five fields of `call` are used: the window, the floor (tokens sent
         besides the list), the output reserve, `recall` and the run that new messages belong to. `has_run_end_check`
         says that the host runs the check at the end of a run itself. `times` says when each message was written
-        (microseconds UTC, None if unknown); without it the new ones came now. Leading system prompts may change between
-        requests: the newest are sent, and the log keeps the first.
+        (microseconds UTC, None if unknown); without it the new ones came now. For `append` see `sync`. Leading system
+        prompts may change between requests: the newest are sent, and the log keeps the first.
         """
         with self.lock:
             before = self.view
-            host_list = self.write(lambda: self._host.sync(messages, is_floor_ignored=True, run=call.run, times=times))
+            host_list = self.write(
+                lambda: self._host.sync(messages, is_floor_ignored=True, run=call.run, times=times, append=append)
+            )
             self._try_to_keep(lambda: self._cursor.keep_overhead(call.floor))
         self.compactor.sync_archive(before)
         complete = self.build_call(window=call.window, floor=call.floor)
         check = replace(complete, demand="check", output_reserve=call.output_reserve, recall=call.recall, run=call.run)
+        if check.window is None and self.policy.auto:
+            self._tell_unknown_window(check)
         return host_list, check if self.is_check_due(check, has_run_end_check=has_run_end_check) else None
+
+    def _tell_unknown_window(self, call: Call) -> None:
+        """Keeps the Outcome of a check that cannot be made. Listeners and the log are told once for each model."""
+        with self.lock:
+            reading, known, self._told_model = self.compactor.take_reading(call), self._told_model, self.model
+        reason = (
+            f"{self.compactor.explain_unknown_window()}, so {reading.tokens:,} tokens cannot be held against it, and "
+            "nothing is compacted: name a window (window=200_000), or a model whose window is known"
+        )
+        outcome = Outcome("nothing", reason, reading.tokens, reading.tokens, 0, policy=self.policy.name)
+        outcome = replace(outcome, reading_before=reading, reading_after=reading)
+        self.compactor.keep_outcome(outcome)
+        if known != self.model:
+            self.answerer.notify(CompactionSkip(self.address.session, outcome, self.stamps.now()))
+            self.answerer.report_problem(reason)
 
     def is_check_due(self, call: Call, *, has_run_end_check: bool = False) -> bool:
         """Tells whether to check now: at the policy's check points, and wherever the hard limit may be exceeded."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from operator import is_
 
+from tenfold.errors import UsageError
 from tenfold.facts.redacted_messages import redact_message
 from tenfold.meter.counters import Counter
 from tenfold.record.entry import MessageEntry, get_message
@@ -16,6 +17,7 @@ from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
 from tenfold.session.requests import (
     HostList,
+    continues_log,
     count_before_undo,
     find_carried_entries,
     find_next_message,
@@ -23,11 +25,12 @@ from tenfold.session.requests import (
     refresh_messages,
 )
 from tenfold.text.surrogates import replace_surrogates
-from tenfold.view.units import MessageKey, Unit, get_step_messages, scan_entries
+from tenfold.view.units import MessageKey, Unit, build_original_key, get_step_messages, scan_entries
 from tenfold.wire import WIRES, DecodedHistory, EncodedList, SummaryConfirmer, Wire
 from tenfold.wire.base import DecodedPrefix
 from tenfold.wire.fingerprint import fingerprint_message
 from tenfold.wire.given_values import list_own_messages
+from tenfold.wire.marks import is_system_prompt
 from tenfold.wire.repeated_encoding import RepeatedEncoding
 
 
@@ -75,8 +78,11 @@ class HostSync:
         is_floor_ignored: bool = False,
         run: str = "",
         times: Sequence[int | None] | None = None,
+        append: bool = False,
     ) -> HostList:
         """Appends what of a list the log does not have yet, on a new branch if a known message was changed.
+
+        Raises `UsageError` for a list that does not continue the log (see `continues_log`); `append` appends it.
 
         Nobody may change `messages` afterwards. With `is_floor_ignored`, leading system prompts count as equal
         whatever their text. `run` is the id of the run that new messages belong to. `times` says when each message was
@@ -89,6 +95,10 @@ class HostSync:
             return self._append_new(messages, known, run, times)
         match = match_list(messages, view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
         changed = find_next_message(view.path, match.position)
+        if changed is not None and not continues_log(messages, match, view, self._get_fingerprint):
+            if not append:
+                raise UsageError(self._explain_apart(messages))
+            return self._append_apart(messages, run, times, is_floor_ignored=is_floor_ignored)
         undone = count_before_undo(view, changed) if changed is not None else None
         if changed is not None and self._branch_before(changed):
             match = match_list(messages, self._cursor.view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
@@ -198,6 +208,33 @@ class HostSync:
         cursor.append_copies(kept)
         return bool(kept)
 
+    def _explain_apart(self, messages: Sequence[Message]) -> str:
+        held = sum(not is_system_prompt(m) for _, m in self._cursor.view.path.list_messages())
+        new = sum(not is_system_prompt(m) for m in messages)
+        return (
+            f"this list of {new:,} does not continue session {self._cursor.address.session!r}: it begins otherwise, and "
+            f"has no answer, tool result or summary of the {held:,} messages there. Send the whole list, as with every "
+            f"request; or append=True appends these {new:,}; to begin anew, create another session"
+        )
+
+    def _append_apart(
+        self, messages: list[Message], run: str, times: Sequence[int | None] | None, *, is_floor_ignored: bool
+    ) -> HostList:
+        """Appends a list that does not continue the log. What the log ends with already is not appended again."""
+        path_messages = list(self._cursor.view.path.list_messages())
+        prompts = list(takewhile(is_system_prompt, messages))
+        own = list(takewhile(lambda pair: is_system_prompt(pair[1]), path_messages))
+        known = own if len(own) == len(prompts) else []
+        if own and not known:
+            messages, times = messages[len(prompts) :], times and times[len(prompts) :]
+        new = messages[len(known) :]
+        tail = path_messages[len(path_messages) - len(new) :] if len(new) <= len(path_messages) else []
+        if [self._get_fingerprint(*pair) for pair in tail] == [fingerprint_message(m) for m in new]:
+            known = [*known, *tail]
+        keys = [build_original_key(position) for position, _ in known]
+        matched = HostList(self._cursor.view, messages, keys, len(keys), is_floor_ignored, is_partial=True)
+        return self._append_new(messages, matched, run, times)
+
     def _append_with_undo(
         self, messages: list[Message], matched: HostList, run: str, times: Sequence[int | None] | None, replaced: int
     ) -> HostList:
@@ -251,6 +288,8 @@ class HostSync:
 
     def is_whole_history(self, host_list: HostList) -> bool:
         """Tells whether a list is the whole history, with no message replaced by a summary or a stub."""
+        if host_list.is_partial:
+            return False
         keys = host_list.keys[: host_list.count]
         last = keys[-1][0] if keys else -1
         return all(kind == -1 for _, _, kind in keys) and find_next_message(self._cursor.view.path, last) is None

@@ -66,7 +66,7 @@ class HostList(Struct):
 
     `view` is the view at that time, and `keys` are the `VisibleMessage.key` of each message. If requests only grow,
     their lists share `host_messages`, `keys` and `index_by_key`, which only get longer; the first `count` items belong
-    to this one.
+    to this one. An `is_partial` list was appended to a history that it does not hold.
     """
 
     view: View
@@ -74,6 +74,7 @@ class HostList(Struct):
     keys: list[MessageKey]
     count: int
     is_floor_ignored: bool = False
+    is_partial: bool = False
     index_by_key: dict[MessageKey, int] = {}
 
     @property
@@ -153,9 +154,8 @@ def match_list(
 def _match_prompts(messages: Sequence[Message], path: Path, get_key: KeyLookup) -> list[bytes]:
     """Returns the fingerprints of the system prompts at the beginning of the path, if the list begins with as many."""
     prompts = list(takewhile(is_system_prompt, messages))
-    path_messages = ((at, m) for at in range(path.length) if (m := get_message(path.get_entry(at))) is not None)
     fingerprints = (
-        [get_key(at, m) for at, m in takewhile(lambda pair: is_system_prompt(pair[1]), path_messages)]
+        [get_key(at, m) for at, m in takewhile(lambda pair: is_system_prompt(pair[1]), path.list_messages())]
         if prompts
         else []
     )
@@ -201,6 +201,29 @@ def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | P
         ):
             out.append((at, entry))
     return out
+
+
+def continues_log(messages: Sequence[Message], match: HistoryMatch, view: View, get_key: KeyLookup) -> bool:
+    """Whether a list goes on from the log or rewrites it, and is not one of new messages alone.
+
+    It does if it begins with what the path or the view begins with, system prompts aside, or if it has, before its last
+    message, an answer, a tool result or a summary that is on the path or in the view. So it may be edited, shortened at
+    either end, or begin with a summary by the host. A path without an answer has no history that could be lost, and
+    every list continues it.
+    """
+    prompts = sum(1 for _ in takewhile(is_system_prompt, messages))
+    if match.count > prompts or len(messages) == prompts:
+        return True
+    on_path = list(view.path.list_messages())
+    if all(message.role != "assistant" for _, message in on_path):
+        return True
+    known = {get_key(position, message) for position, message in on_path}
+    known |= {fingerprint_message(shown.message) for shown in view.get_visible_messages() if not shown.is_original}
+    return any(
+        fingerprint_message(message) in known
+        for message in messages[prompts:-1]
+        if message.role != "user" or message.origin == "tenfold"
+    )
 
 
 def count_before_undo(view: View, position: int) -> int | None:

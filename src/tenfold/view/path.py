@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tenfold.errors import RecordError
 from tenfold.record.block import Block
-from tenfold.record.entry import Entry
+from tenfold.record.entry import Entry, get_message
+from tenfold.record.message import Message
 
 EntryLoader = Callable[[int, int], Sequence[Entry]]
 
@@ -82,6 +83,13 @@ class Path:
             known.update(zip(range(position, end + 1), self._load(position, end), strict=True))
             position = end + 1
         return [known[p] for p in range(first, last + 1)]
+
+    def list_messages(self) -> Iterator[tuple[int, Message]]:
+        """Yields the messages of the path with their positions, in order. Entries are loaded as they are asked for."""
+        for position in range(self.length):
+            message = get_message(self.get_entry(position))
+            if message is not None:
+                yield position, message
 
     def fork(self, length: int) -> Path:
         """Returns a path of the first `length` entries, which may then grow apart from this one.
