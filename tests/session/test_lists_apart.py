@@ -61,7 +61,7 @@ CONTINUING: dict[str, list[Message]] = {
 @pytest.mark.parametrize("name", APART)
 def test_a_list_that_shares_nothing_with_the_session_is_refused(name: str) -> None:
     session = open_session(HELD)
-    with pytest.raises(UsageError, match=r"does not continue session 's'.*6 messages.*append=True"):
+    with pytest.raises(UsageError, match=r"this list of \d does not continue session 's'.*6 messages.*append=True"):
         session.sync(APART[name])
     assert session.view.get_messages() == HELD
     assert len(get_entries(session)) == len(HELD)

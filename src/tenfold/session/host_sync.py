@@ -211,8 +211,9 @@ class HostSync:
     def _explain_apart(self, messages: Sequence[Message]) -> str:
         held = sum(not is_system_prompt(m) for _, m in self._cursor.view.path.list_messages())
         new = sum(not is_system_prompt(m) for m in messages)
+        name = self._cursor.address.session
         return (
-            f"this list of {new:,} does not continue session {self._cursor.address.session!r}: it begins otherwise, and "
+            f"this list of {new:,} does not continue session {name!r}: it begins otherwise, and "
             f"has no answer, tool result or summary of the {held:,} messages there. Send the whole list, as with every "
             f"request; or append=True appends these {new:,}; to begin anew, create another session"
         )
