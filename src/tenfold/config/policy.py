@@ -76,6 +76,11 @@ class Policy(Struct, frozen=True):
     window: int | None = None
     default_window: int | None = None
 
+    def __repr__(self) -> str:
+        """Says its name and how many stages it has, not what they are set to."""
+        count = len(self.stages)
+        return f"<Policy {self.name!r}: {count} stage{'s' * (count != 1)}{'' if self.auto else ', by hand only'}>"
+
     @property
     def has_batches(self) -> bool:
         """Whether its summaries are batches, which can be looked up one by one."""

@@ -64,6 +64,11 @@ class Plan(Struct, frozen=True):
     tokens_before: int
     tokens_after: int
 
+    def __repr__(self) -> str:
+        """Says its sizes by the counter. `explain` prints all of it."""
+        pieces = f"{len(self.changed_pieces)} of {len(self.draft.pieces)} pieces change"
+        return f"<Plan: {self.tokens_before:,} -> at most {self.tokens_after:,} tokens, {pieces}>"
+
     @property
     def changed_pieces(self) -> tuple[DraftPiece, ...]:
         """The pieces that a Block would replace."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tenfold.record.block import MUST_KEEP, FileLists, ModelCost, Receipt, Run
 from tenfold.record.entry import Entry
+from tenfold.record.notebook import render_table
 from tenfold.record.token_reading import Reading
 
 DEFAULT_TIMEOUT = 120.0
@@ -144,6 +145,29 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     receipt: Receipt | None = None
     reading_before: Reading | None = None
     reading_after: Reading | None = None
+
+    def __repr__(self) -> str:
+        """Says how it ended, with its sizes or its reason. The fields have the rest."""
+        if self.status != "compacted":
+            return f"<Outcome {self.status}: {self.reason}>"
+        sizes = f"{self.tokens_before:,} -> {self.tokens_after:,} tokens"
+        return f"<Outcome compacted: {sizes}, {self.messages_before} -> {self.messages_after} messages>"
+
+    def _repr_html_(self) -> str:
+        return render_table(self.list_rows())
+
+    def list_rows(self) -> list[tuple[str, object]]:
+        """Lists what a notebook shows of it: a name and a value for each row."""
+        rows: list[tuple[str, object]] = [
+            ("status", self.status),
+            ("reason", self.reason),
+            ("tokens", f"{self.tokens_before:,} -> {self.tokens_after:,}"),
+            ("messages", f"{self.messages_before:,} -> {self.messages_after:,}"),
+            ("target", f"{self.target:,}" if self.target else "none"),
+        ]
+        if self.reading_after is not None:
+            rows.append(("sent now", self.reading_after.explain()))
+        return rows
 
     def convert_sizes(self, before: Reading, after: Reading) -> Outcome:
         """Returns the Outcome with its sizes as the provider counts them. `after` counts only if a Block was made."""

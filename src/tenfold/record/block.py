@@ -272,6 +272,11 @@ class Block(
     files: FileLists | None = None
     provider_tokens: tuple[int, int] | None = None
 
+    def __repr__(self) -> str:
+        """Says what it is and how large, without the texts."""
+        count, sizes = len(self.replacements), f"{self.tokens_before:,} -> {self.tokens_after:,} tokens"
+        return f"<Block {self.id!r} by {self.policy}: {count} replacement{'s' * (count != 1)}, {sizes}>"
+
     @property
     def sizes(self) -> tuple[int, int]:
         """The size of the view before and after, as its Outcome gave it: users are shown these two and no others."""

@@ -171,6 +171,9 @@ class AsyncSession:
 
         return cls(await run_uninterrupted(create), answer=answer)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self.session.describe()}>"
+
     policy = _Held(lambda session: session.policy)
     answerer = _Held(lambda session: session.answerer)
     archive = _Held(lambda session: session.archive)
@@ -183,6 +186,7 @@ class AsyncSession:
     instructions = _Awaited(lambda session: session.instructions)
     next_calibration = _Awaited(lambda session: session.next_calibration)
 
+    describe = _forward_read(Session.describe)
     take_reading = _forward_read(Session.take_reading)
     get_provider_tokens = _forward_read(Session.get_provider_tokens)
     get_message_sizes = _forward_read(Session.get_message_sizes)

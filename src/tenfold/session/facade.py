@@ -76,6 +76,14 @@ class Session(Conversation):
         self._last_sent: list[bytes] | None = None
         self._told_model: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self.describe()}>"
+
+    def describe(self) -> str:
+        """Says which session it is, and how large the view that was read last. Nothing is counted or waited for."""
+        model = f", model {self.model!r}" if self.model else ""
+        return f" {self.address.session!r}, head {self.address.head!r}{model}: {self.view.describe_size()}"
+
     @classmethod
     def create(  # noqa: PLR0913 - those of the constructor, and the session's information
         cls,

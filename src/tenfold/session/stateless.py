@@ -20,11 +20,13 @@ from tenfold.plan.draft import RecallMode
 from tenfold.recall.tools import RecallTools
 from tenfold.record.ask import Outcome
 from tenfold.record.message import Message, Text
+from tenfold.record.notebook import render_table
 from tenfold.session.facade import Session
 from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import can_send_unchanged, drop_opening_stub, restore_objects
 from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite import SqliteStore
+from tenfold.text.redaction import redact
 from tenfold.trigger.limits import check_window
 from tenfold.wire import (
     WIRES,
@@ -40,6 +42,8 @@ from tenfold.wire.given_values import list_messages
 from tenfold.wire.registry import explain_name
 from tenfold.wire.unread_text import find_unread_items, refuse_unread
 
+SHOWN_CHARACTERS = 200
+"""How much of each message a notebook shows."""
 P = ParamSpec("P")
 R = TypeVar("R")
 ProviderMessage = Any
@@ -70,6 +74,13 @@ class CompactResult:
         self.messages, self.outcome, self.session, self.wire, self.tools = messages, outcome, session, wire, tools
         self.system = encoded.system
         self.adjustments = tuple(adjustment.kind for adjustment in encoded.adjustments)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} in {self.wire}: {len(self.messages)} messages, {self.outcome!r}>"
+
+    def _repr_html_(self) -> str:
+        beginnings = (" ".join(redact(render_value(m)).split())[:SHOWN_CHARACTERS] for m in self.messages)
+        return render_table(self.outcome.list_rows()) + render_table(enumerate(beginnings, 1))
 
 
 def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything after the messages is by keyword

@@ -91,6 +91,13 @@ class SqliteStore:
         self._chains = sqlite_paths.ChainCache()
         self.redact_at_rest = redact_at_rest
 
+    def __repr__(self) -> str:
+        try:
+            size = f": {os.stat(self.path).st_size:,} bytes"  # noqa: PTH116 - `path` is a text, and may name no file
+        except OSError:
+            size = ""
+        return f"<{type(self).__name__} {self.path!r}{size}>"
+
     def create(self, namespace: str, info: SessionInfo) -> None:
         """See `Store.create`."""
         info = replace_surrogates(info)

@@ -90,6 +90,17 @@ class View:
         self.path, self.length, self.range_refs, self._units, self._unit_count = path, length, refs, units, count
         self.open_step, self.state = step, marks
 
+    def __repr__(self) -> str:
+        return f"<View: {self.describe_size()}>"
+
+    def describe_size(self) -> str:
+        """Says how much is in view, of how many entries, and how many compactions are in force."""
+        shown, blocks = sum(1 for _ in self.get_visible_messages()), len(self.state.live_blocks)
+        messages = f"{shown:,} message{'s' * (shown != 1)} in view"
+        entries = f"{self.length:,} {'entry' if self.length == 1 else 'entries'}"
+        compactions = [f"{blocks:,} compaction{'s' * (blocks != 1)} in force"] if blocks else []
+        return ", ".join([messages, entries, *compactions])
+
     @classmethod
     def build_empty(cls, path: Path) -> View:
         """Returns the view before the first entry of the path."""
