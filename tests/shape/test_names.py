@@ -62,6 +62,7 @@ FUNCTIONS_ALLOWED: dict[str, str] = {
     "anotify": "the same, of notify",
     "ahandle": "the same, of handle",
     "after_model_request": "pydantic-ai calls it by this name",
+    "_repr_html_": "notebooks call it by this name",
     "_root": "typer's callback: the command without a subcommand",
     "survives": "a pytest fixture: it is read in a test's arguments",
     "pytest_terminal_summary": "pytest calls it by this name",

@@ -288,10 +288,10 @@ class Session(Conversation):
         complete = self.build_call(window=call.window, floor=call.floor)
         check = replace(complete, demand="check", output_reserve=call.output_reserve, recall=call.recall, run=call.run)
         if check.window is None and self.policy.auto:
-            self._tell_unknown_window(check)
+            self._report_unknown_window(check)
         return host_list, check if self.is_check_due(check, has_run_end_check=has_run_end_check) else None
 
-    def _tell_unknown_window(self, call: Call) -> None:
+    def _report_unknown_window(self, call: Call) -> None:
         """Keeps the Outcome of a check that cannot be made. Listeners and the log are told once for each model."""
         with self.lock:
             reading, known, self._told_model = self.compactor.take_reading(call), self._told_model, self.model

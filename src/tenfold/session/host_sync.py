@@ -17,10 +17,10 @@ from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
 from tenfold.session.requests import (
     HostList,
-    continues_log,
     count_before_undo,
     find_carried_entries,
     find_next_message,
+    is_continuation,
     match_list,
     refresh_messages,
 )
@@ -82,7 +82,7 @@ class HostSync:
     ) -> HostList:
         """Appends what of a list the log does not have yet, on a new branch if a known message was changed.
 
-        Raises `UsageError` for a list that does not continue the log (see `continues_log`); `append` appends it.
+        Raises `UsageError` for a list that does not continue the log (see `is_continuation`); `append` appends it.
 
         Nobody may change `messages` afterwards. With `is_floor_ignored`, leading system prompts count as equal
         whatever their text. `run` is the id of the run that new messages belong to. `times` says when each message was
@@ -95,7 +95,7 @@ class HostSync:
             return self._append_new(messages, known, run, times)
         match = match_list(messages, view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
         changed = find_next_message(view.path, match.position)
-        if changed is not None and not continues_log(messages, match, view, self._get_fingerprint):
+        if changed is not None and not is_continuation(messages, match, view, self._get_fingerprint):
             if not append:
                 raise UsageError(self._explain_apart(messages))
             return self._append_apart(messages, run, times, is_floor_ignored=is_floor_ignored)

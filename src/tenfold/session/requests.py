@@ -203,7 +203,7 @@ def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | P
     return out
 
 
-def continues_log(messages: Sequence[Message], match: HistoryMatch, view: View, get_key: KeyLookup) -> bool:
+def is_continuation(messages: Sequence[Message], match: HistoryMatch, view: View, get_key: KeyLookup) -> bool:
     """Whether a list goes on from the log or rewrites it, and is not one of new messages alone.
 
     It does if it begins with what the path or the view begins with, system prompts aside, or if it has, before its last
