@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from tests.formats.made_agents import AGENT_FILES
 from tests.formats.made_frameworks import FRAMEWORK_FILES
 
 
@@ -443,5 +444,6 @@ FILES: dict[str, tuple[str, bytes]] = {
     "responses": ("openai-responses", RESPONSES),
     "gemini": ("gemini", GEMINI_BODY),
     **FRAMEWORK_FILES,
+    **AGENT_FILES,
 }
 """Name -> (format, bytes)."""

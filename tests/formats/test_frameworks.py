@@ -8,12 +8,14 @@ from tenfold.formats import ParsedSession, read_data
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.wire.unread_text import find_unread_items
+from tests.formats.made_agents import AGENT_FILES, ASKED, SEEN
 from tests.formats.made_frameworks import FRAMEWORK_FILES
 
-ASKED = "What colour is the shed?"
+READ_FILES = {**FRAMEWORK_FILES, **AGENT_FILES}
+USUAL = ([ASKED], ["look"], [("look", SEEN, False)])
 MEANINGS: dict[str, tuple[list[str], list[str], list[tuple[str, str, bool]]]] = {
     "chatgpt": ([ASKED, "What is this?"], ["browser"], [("browser", "The shed was painted green.", False)]),
-    "langchain": ([ASKED], ["look"], [("look", "It is green and dry.", False)]),
+    "langchain": USUAL,
     "vercel-ui": (
         [ASKED, "And the door?"],
         ["look", "smell"],
@@ -29,13 +31,20 @@ MEANINGS: dict[str, tuple[list[str], list[str], list[tuple[str, str, bool]]]] = 
         ["look", "look"],
         [("look", '{"colour": "green and dry"}', False), ("look", "no such shed", True)],
     ),
-    "pydantic-ai": ([ASKED], ["look"], [("look", "It is green and dry.", False)]),
+    "pydantic-ai": USUAL,
+    **dict.fromkeys(("adk", "openai-agents", "qwen-code", "kimi", "goose", "atif"), USUAL),
+    "claude-stream": ([ASKED, "Look at the shed."], *USUAL[1:]),
+    "codex-stream": ([], ["shell", "paint__find"], [("shell", SEEN, False), ("paint__find", "no such paint", True)]),
+    "sharegpt": ([ASKED, ASKED], *USUAL[1:]),
+    "aider": ([f"{ASKED}\nSay it in few words.", "Paint it.", "Is it dry?"], [], []),
 }
 """By format: what a person said, which tools were called, and what each result says."""
 PARTIAL = {
     "chatgpt-one": ([ASKED], *MEANINGS["chatgpt"][1:]),
     "vercel-chats": ([ASKED, "And the door?", ASKED], *MEANINGS["vercel-ui"][1:]),
-    "vercel-old": ([ASKED], *MEANINGS["langchain"][1:]),
+    "vercel-old": USUAL,
+    "sharegpt-lines": USUAL,
+    "fine-tuning": ([ASKED] * 3, ["look"] * 2, [("look", SEEN, False)] * 2),
 }
 """The same for files that hold something else than others of their format."""
 
@@ -44,9 +53,9 @@ def list_messages(sessions: list[ParsedSession]) -> list[Message]:
     return [message for s in sessions for e in s.entries if (message := get_message(e)) is not None]
 
 
-@pytest.mark.parametrize("name", list(FRAMEWORK_FILES))
+@pytest.mark.parametrize("name", list(READ_FILES))
 def test_words_keep_their_origin_and_results_their_calls(name: str) -> None:
-    format_, data = FRAMEWORK_FILES[name]
+    format_, data = READ_FILES[name]
     human, calls, results = PARTIAL.get(name) or MEANINGS[format_]
     messages = list_messages(read_data(data, file="f"))
     assert [get_text(m) for m in messages if m.origin == "human"] == human
@@ -57,9 +66,9 @@ def test_words_keep_their_origin_and_results_their_calls(name: str) -> None:
     assert {result.call_id for result, _ in found} == called
 
 
-@pytest.mark.parametrize("name", list(FRAMEWORK_FILES))
+@pytest.mark.parametrize("name", list(READ_FILES))
 def test_no_text_of_the_messages_is_lost(name: str) -> None:
-    unread = find_unread_items(list_messages(read_data(FRAMEWORK_FILES[name][1], file="f")), "")
+    unread = find_unread_items(list_messages(read_data(READ_FILES[name][1], file="f")), "")
     assert [each.chars for each in unread if each.chars] == []
 
 

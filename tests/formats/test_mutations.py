@@ -130,7 +130,10 @@ def _change_json(data: bytes, chance: random.Random, change: Callable[[Any, Any]
     except ValueError:
         texts = data.decode().splitlines(keepends=True)
         number = chance.randrange(len(texts))
-        top = json.loads(texts[number])
+        try:
+            top = json.loads(texts[number])
+        except ValueError:  # a file that is no JSON
+            return data
     places = _list_places(top)
     if not places:
         return data

@@ -173,7 +173,9 @@ def _add_node(draft: SessionDraft, node: JsonItem, open_calls: dict[str, str], f
     try:
         parsed = _parse_message(message, open_calls.pop(str(parent), "")) if message else None
     except UnknownRole as exc:
-        raise UnknownRole(f"{file}: node {node.own}: {exc} is not a role of the chatgpt format; correct it") from exc
+        raise UnknownRole(
+            f"{file}: node {node.own}: {exc.args[0]!r} is not a role of the chatgpt format; correct it"
+        ) from exc
     if parsed is None:
         draft.add_custom("node", native)
     else:

@@ -76,6 +76,8 @@ class ClaudeCode(SessionFormat):
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """Looks for lines with a `uuid` and a `sessionId`, or for a line that may come before the first of them."""
         objects = inspect_shape(head).lines
+        if any(isinstance(v.get("message"), dict) and "parts" in v["message"] for v in objects):
+            return False  # lines of Qwen Code, which have the same fields around contents of Google's
         if any("uuid" in v and "sessionId" in v and "type" in v for v in objects):
             return True
         first = objects[0] if objects else {}

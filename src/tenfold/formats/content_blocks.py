@@ -85,10 +85,34 @@ def make_prompt(role: str, parts: Sequence[Part]) -> Message:
     if role in ("system", "developer"):
         return Message("system", tuple(parts), "harness")
     if role != "user":
-        raise UnknownRole(repr(role))
+        raise UnknownRole(str(role))
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
     origin: Origin = find_text_origin(text)
     return Message("user", tuple(parts), origin)
+
+
+def make_turn(
+    role: object,
+    blocks: Sequence[Mapping[str, Any]],
+    parse_own: BlockParser,
+    parse_result: Callable[[Mapping[str, Any]], Message | None],
+) -> list[Message]:
+    """Makes the messages of a user's or system's blocks, of which each result of a tool is a message of its own.
+
+    Raises `UnknownRole` for any other role.
+    """
+    out: list[Message] = []
+    waiting: list[Mapping[str, Any]] = []
+    for block in [*blocks, None]:
+        result = parse_result(block) if block is not None else None
+        if block is not None and result is None:
+            waiting.append(block)
+            continue
+        if waiting:
+            out.append(make_prompt(str(role), parse_blocks(waiting, parse_own)))
+            waiting = []
+        out += [result] if result is not None else []
+    return out or [make_prompt(str(role), [])]
 
 
 def make_answer(parts: Iterable[Part]) -> Message:

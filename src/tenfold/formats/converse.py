@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
-from tenfold.errors import UnknownRole
-from tenfold.formats.content_blocks import make_answer, make_prompt, make_result, parse_blocks, render_arguments
+from tenfold.formats.content_blocks import (
+    make_answer,
+    make_prompt,
+    make_result,
+    make_turn,
+    parse_blocks,
+    render_arguments,
+)
 from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
-from tenfold.formats.json_items import list_objects
+from tenfold.formats.json_items import get_object, list_objects
 from tenfold.formats.message_parts import parse_call
 from tenfold.record.message import Message, Part, Text, Thinking, ToolCall, get_text, get_tool_result
 from tenfold.wire.foreign_shapes import find_shape
@@ -25,15 +30,7 @@ def _parse(value: dict[str, Any]) -> Record:
     role, blocks = message.get("role"), list_objects(message, "content")
     if role == "assistant":
         return Record([make_answer(parse_blocks(blocks, _parse_block))])
-    if role not in ("user", "system"):
-        raise UnknownRole(repr(role))
-    messages: list[Message] = []
-    for is_result, group in groupby(blocks, lambda block: isinstance(block.get("toolResult"), dict)):
-        if is_result:
-            messages += [_parse_result(block["toolResult"]) for block in group]
-        else:
-            messages.append(make_prompt(role, parse_blocks(list(group), _parse_block)))
-    return Record(messages or [make_prompt(role, [])])
+    return Record(make_turn(role, blocks, _parse_block, _parse_result))
 
 
 def _parse_block(block: Mapping[str, Any]) -> Part | None:
@@ -47,10 +44,19 @@ def _parse_block(block: Mapping[str, Any]) -> Part | None:
     return None
 
 
-def _parse_result(result: Mapping[str, Any]) -> Message:
-    output = [block.get("json", block) for block in list_objects(result, "content")]
+def _parse_result(block: Mapping[str, Any]) -> Message | None:
+    if not isinstance(block.get("toolResult"), dict):
+        return None
+    result = get_object(block, "toolResult")
+    output = [each.get("json", each) for each in list_objects(result, "content")]
     content = output[0] if len(output) == 1 and "text" not in output[0] else output
     return make_result(result.get("toolUseId"), "", content, is_error=result.get("status") == "error")
+
+
+def _list_opening(request: Mapping[str, Any]) -> list[Message]:
+    """Lists the system prompt of a request."""
+    blocks = list_objects(request, "system")
+    return [make_prompt("system", parse_blocks(blocks))] if blocks else []
 
 
 def _render(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -29,9 +29,10 @@ from tenfold.formats.output_pieces import (
     render_pieces,
     share_bytes,
 )
+from tenfold.formats.parent_links import LinkFields, link_pieces
 from tenfold.formats.session_draft import SessionDraft, build_sessions
-from tenfold.record.entry import Usage
-from tenfold.record.message import Message
+from tenfold.record.entry import MessageEntry, Usage
+from tenfold.record.message import Message, NativeBytes
 from tenfold.store.base import SessionInfo
 from tenfold.wire.splice import find_span
 
@@ -100,19 +101,35 @@ class ItemListFormat(SessionFormat):
             array = parse_array_at(data, self.find_path(top) or (self.paths or (("messages",),))[0], file)
         else:
             raise BadInput(f"{file}: neither a list of messages nor an object with one; is this the right --format?")
-        return self._read_list(array, self.read_info(top, file), file)
+        return self._read_list(array, top, self.read_info(top, file), file)
 
     def _can_hold_list(self, value: Mapping[str, Any]) -> bool:
         return any(path[0] in value for path in self.paths)
 
-    def _read_list(self, array: JsonArray, info: SessionInfo, file: str) -> list[ParsedSession]:
+    def list_opening(self, top: Mapping[str, Any]) -> Sequence[Message]:  # noqa: ARG002 - most have none
+        """Lists messages that stand beside the list, before it: a system prompt, the first question."""
+        return ()
+
+    def _read_list(self, array: JsonArray, top: Mapping[str, Any], info: SessionInfo, file: str) -> list[ParsedSession]:
         draft = SessionDraft(file, "element")
+        opening = self.list_opening(top)
+        if opening:
+            draft.start_item(-1)
+            beside = NativeBytes(self.name, b"")  # their bytes are in the prefix
+            draft.add_messages([replace(message, native=beside) for message in opening])
         self.add_items(draft, array.elements, file, None)
         return build_sessions([draft], [replace(info, prefix=array.before, suffix=array.after)])
 
+    def get_thread(self, value: Mapping[str, Any]) -> str:  # noqa: ARG002 - most have one
+        """Returns the name of the sidechain that a line belongs to, "" for the conversation itself."""
+        return ""
+
     def _read_lines(self, source: LineFile, file: str) -> list[ParsedSession]:
-        draft = SessionDraft(file)
-        for is_damaged, lines in groupby(source.lines, lambda line: bool(line.problem)):
+        drafts = {"": SessionDraft(file)}
+        for (is_damaged, thread), lines in groupby(
+            source.lines, lambda line: (bool(line.problem), "" if line.problem else self.get_thread(line.value))
+        ):
+            draft = drafts.setdefault(thread, SessionDraft(file))
             if not is_damaged:
                 self.add_items(draft, list(lines), file, source)
                 continue
@@ -124,7 +141,18 @@ class ItemListFormat(SessionFormat):
             key: line.value[key] for line in reversed(source.lines) for key in (*keys, "model") if key in line.value
         }
         info = replace(self.read_info(named, file), prefix=source.before, suffix=source.after)
-        return build_sessions([draft], [info], source.problems)
+        if not drafts[""].newest_entry and len(drafts) > 1:
+            del drafts[""]  # a sidechain that was written alone
+        if len(drafts) == 1:
+            return build_sessions([*drafts.values()], [info], source.problems)
+        infos = [replace(info, suffix=b"", standalone_suffix=source.after)]
+        for thread in [*drafts][1:]:
+            own = f"{info.id}#{thread}"
+            infos.append(
+                replace(infos[0], id=own, source_id=own, parent=info.id, title="", prefix=b"", file_prefix=b"\n")
+            )
+        infos[-1] = replace(infos[-1], file_suffix=source.after)
+        return build_sessions([*drafts.values()], infos, source.problems)
 
     def _read_conversations(
         self, items: Sequence[JsonItem], ends: tuple[bytes, bytes], file: str, problems: Sequence[str] = ()
@@ -139,7 +167,7 @@ class ItemListFormat(SessionFormat):
                 continue
             place = f"{file}, conversation {len(out) + 1}"
             info = replace(self.read_info(item.value, file), file_prefix=gap + item.lead)
-            out += self._read_list(parse_array_at(item.raw, path, place), info, place)
+            out += self._read_list(parse_array_at(item.raw, path, place), item.value, info, place)
             gap = b""
         if not out:
             raise BadInput(f"{file}: no object holds a list of messages; is this the right --format?")
@@ -182,7 +210,8 @@ class RecordRules(Struct, frozen=True, kw_only=True):
     """All that tells one format of records from another.
 
     `parse` says what an item means; it raises `UnknownRole` with what it saw. `render` makes items of messages.
-    The rest is as in `ItemListFormat`, or names the keys of an item's id and time.
+    Items with the same `get_answer_id` that follow each other are one answer. The rest is as in `ItemListFormat`, or
+    names the keys of an item's id, its parent and its time.
     """
 
     is_item: Callable[[dict[str, Any]], bool]
@@ -191,9 +220,13 @@ class RecordRules(Struct, frozen=True, kw_only=True):
     paths: Sequence[KeyPath] = (("messages",),)
     session_keys: Sequence[str] = ("session_id", "sessionId", "id")
     id_key: str = "id"
+    parent_key: str = ""
     time_keys: Sequence[str] = ("timestamp",)
     has_results: bool = False
     frame: tuple[bytes, bytes] = (b"[", b"]\n")
+    list_opening: Callable[[Mapping[str, Any]], Sequence[Message]] = lambda _: ()
+    get_thread: Callable[[Mapping[str, Any]], str] = lambda _: ""
+    get_answer_id: Callable[[Mapping[str, Any]], str] = lambda _: ""
 
 
 class RecordFormat(ItemListFormat):
@@ -209,26 +242,56 @@ class RecordFormat(ItemListFormat):
         """Asks the rules."""
         return self._rules.is_item(value)
 
+    def list_opening(self, top: Mapping[str, Any]) -> Sequence[Message]:
+        """Asks the rules."""
+        return self._rules.list_opening(top)
+
+    def get_thread(self, value: Mapping[str, Any]) -> str:
+        """Asks the rules."""
+        return self._rules.get_thread(value)
+
+    def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
+        """Renders the list. In formats whose items name their parents, none names one that is gone."""
+        if not self._rules.parent_key:
+            return super().render_body(info, items)
+        links = LinkFields(self._rules.id_key, self._rules.parent_key, 36)
+
+        def render(piece: OutputPiece) -> bytes:
+            first, *_ = self._rules.render(piece.messages)
+            return dump_json({links.id_key: piece.source_id, links.parent_key: piece.parent_id or None} | first)
+
+        return join_lines(info, link_pieces(build_pieces(items, self.name), links, render))
+
+    def _start_item(self, draft: SessionDraft, item: JsonItem, value: Mapping[str, Any]) -> None:
+        own, parent = value.get(self._rules.id_key), value.get(self._rules.parent_key)
+        id_ = own if isinstance(own, str) and not draft.has_source(own) else ""
+        time = next((value[key] for key in self._rules.time_keys if key in value), None)
+        draft.start_item(item.number, source_id=id_, timestamp=time, place=item.place)
+        if isinstance(parent, str) and draft.has_source(parent):
+            draft.set_parent(parent)
+
     def add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str, source: LineFile | None) -> None:
         """Adds the messages of each item, or the item as an entry without a message."""
+        answer_id = ""
         for item in items:
             value = item.get_object(file)
-            own = value.get(self._rules.id_key)
-            id_ = own if isinstance(own, str) and not draft.has_source(own) else ""
-            time = next((value[key] for key in self._rules.time_keys if key in value), None)
-            draft.start_item(item.number, source_id=id_, timestamp=time, place=item.place)
+            self._start_item(draft, item, value)
             native = item.to_native(self.name)
+            last_id, answer_id = answer_id, self._rules.get_answer_id(value)
             try:
                 record = self._rules.parse(value)
             except UnknownRole as exc:
                 if source is None:
-                    raise UnknownRole(
-                        f"{file}: element {item.number}: {exc}; correct it, or name another --format"
-                    ) from exc
+                    problem = f"element {item.number}: {exc.args[0]!r} is not a role of the {self.name} format"
+                    raise UnknownRole(f"{file}: {problem}; correct it, or name another --format") from exc
                 draft.add_damaged(source.reject_role(item, exc.args[0], self.name).problem, native)
                 continue
             if not record.messages:
                 draft.add_custom(record.kind or "unknown", native)
+                continue
+            is_next = isinstance(draft.newest_entry, MessageEntry) and len(record.messages) == 1
+            if is_next and answer_id and answer_id == last_id:
+                draft.extend_newest(replace(record.messages[0], native=native), record.usage)
                 continue
             draft.add_messages(share_bytes(record.messages, native, f"{item.number}.{item.place}"))
             draft.set_usage(record.usage)

@@ -72,7 +72,7 @@ def _parse(value: dict[str, Any]) -> Record:
             [make_result(fields.get("tool_call_id"), fields.get("name"), fields.get("content"), is_error=is_error)]
         )
     if role not in _ROLES:
-        raise UnknownRole(repr(role))
+        raise UnknownRole(str(role))
     return Record([make_prompt(_ROLES[role], parse_blocks(fields.get("content")))])
 
 

@@ -22,15 +22,20 @@ from tenfold.record.entry import Usage
 from tenfold.record.message import Message, NativeBytes
 from tenfold.store.base import SessionInfo
 
-LIST_KEYS = ("messages", "contents", "history", "input")
+LIST_KEYS = ("messages", "contents", "history", "input", "conversations")
 ShapeTest = Callable[[FileShape], bool]
 
 
 def find_messages(shape: FileShape) -> Sequence[Any]:
     """Finds the messages in the shape of a file, wherever the file keeps them."""
-    if shape.items:
-        return shape.items
-    return next((shape.members[k] for k in LIST_KEYS if isinstance(shape.members.get(k), list)), shape.lines)
+    values = shape.items or shape.lines
+    found = []
+    for value in values:
+        lists = [value[key] for key in LIST_KEYS if isinstance(value.get(key), list)] if isinstance(value, dict) else []
+        if not lists or "role" in value or "type" in value:
+            return values
+        found += lists[0]
+    return found
 
 
 class MessageListFormat(ItemListFormat):

@@ -132,7 +132,7 @@ def unfold_restated(piece: OutputPiece, restating: re.Pattern[bytes]) -> OutputP
 
 def render_pieces(pieces: Sequence[OutputPiece], render: PieceRenderer) -> list[OutputPiece]:
     """Renders the pieces that have no bytes yet, and leaves out those that have none then either."""
-    rendered = (piece if piece.raw else replace(piece, raw=render(piece)) for piece in pieces)
+    rendered = (piece if piece.raw or piece.exact else replace(piece, raw=render(piece)) for piece in pieces)
     return [piece for piece in rendered if piece.raw]
 
 

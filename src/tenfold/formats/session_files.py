@@ -9,6 +9,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tenfold.errors import BadInput, UnknownFormat
+from tenfold.formats.agent_streams import CLAUDE_STREAM, CODEX_STREAM
+from tenfold.formats.aider import Aider
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.chatgpt import ChatGpt
 from tenfold.formats.claude_code import ClaudeCode
@@ -17,9 +19,13 @@ from tenfold.formats.codex import Codex
 from tenfold.formats.converse import CONVERSE
 from tenfold.formats.file_shape import FileShape, inspect_shape
 from tenfold.formats.gemini_cli import GeminiCli
+from tenfold.formats.gemini_parts import ADK, QWEN
+from tenfold.formats.goose import GOOSE
 from tenfold.formats.json_items import decode_utf8, parse_document
+from tenfold.formats.kimi import KIMI
 from tenfold.formats.langchain import LANGCHAIN
 from tenfold.formats.message_list import MessageListFormat, find_messages
+from tenfold.formats.openai_agents import OPENAI_AGENTS
 from tenfold.formats.opencode import Opencode
 from tenfold.formats.openhands_events import OpenHandsEvents
 from tenfold.formats.output_pieces import get_native
@@ -28,6 +34,7 @@ from tenfold.formats.pydantic_ai_list import PydanticAiList
 from tenfold.formats.summaries import with_unknown_source
 from tenfold.formats.swe_agent import SweAgent
 from tenfold.formats.tau2 import Tau2
+from tenfold.formats.trajectories import ATIF, SHAREGPT
 from tenfold.formats.vercel import VERCEL_MODEL, VERCEL_UI
 from tenfold.record.entry import get_message
 from tenfold.record.message import OpaquePart
@@ -78,6 +85,16 @@ _ALL_FORMATS: tuple[SessionFormat, ...] = (
     VERCEL_MODEL,
     CONVERSE,
     PydanticAiList(),
+    ADK,
+    OPENAI_AGENTS,
+    CLAUDE_STREAM,
+    CODEX_STREAM,
+    SHAREGPT,
+    Aider(),
+    QWEN,
+    KIMI,
+    GOOSE,
+    ATIF,
     *map(_PlainListFormat, WIRES),
 )
 FORMATS: dict[str, SessionFormat] = {reader.name: reader for reader in _ALL_FORMATS}
@@ -139,6 +156,8 @@ def _read_sessions(data: bytes, file: str, format: str | None, *, skip_damaged: 
         if recognized is not None and recognized.name != format and not named.can_read(data, name)
         else ""
     )
+    if other and format not in WIRES and other not in WIRES:
+        raise BadInput(f"{file} is not a {format} file, it looks like {other}; pass --format {other}")
     try:
         sessions = named.read(data, file=file, skip_damaged=skip_damaged)
     except BadInput as exc:

@@ -137,7 +137,7 @@ def _parse_model(value: dict[str, Any]) -> Record:
         case str(role):
             return Record([make_prompt(role, parse_blocks(content))])
         case role:
-            raise UnknownRole(repr(role))
+            raise UnknownRole(str(role))
 
 
 def _parse_model_call(block: Mapping[str, Any]) -> Part | None:

@@ -134,8 +134,7 @@ def _list_strings(part: Part) -> list[str]:
             texts = [part.raw.decode("utf-8", "replace")]
         case _:
             texts = []
-    inner = [splice.parse_value(text.encode("utf-8", "replace")) for text in texts if text[:1] in ("{", "[")]
-    return [*texts, *(text for _, text in _iterate_texts(inner))]
+    return [*texts, *(text for _, text in _iterate_texts(texts))]
 
 
 def _iterate_texts(value: object) -> Iterator[tuple[str, str]]:
@@ -143,7 +142,9 @@ def _iterate_texts(value: object) -> Iterator[tuple[str, str]]:
     waiting: list[tuple[str, object]] = [("", value)]
     while waiting:
         holder, inner = waiting.pop()
-        if isinstance(inner, str):
+        if isinstance(inner, str) and (parsed := _parse_inner(inner)) is not None:
+            waiting.append((holder, parsed))
+        elif isinstance(inner, str):
             if " " in inner or "\n" in inner or not inner.isascii():
                 yield holder, inner
         elif isinstance(inner, list):
@@ -152,6 +153,11 @@ def _iterate_texts(value: object) -> Iterator[tuple[str, str]]:
         elif isinstance(inner, dict):
             fields = ((key, each) for key, each in inner.items() if key not in _BESIDE_TEXT)
             waiting.extend((holder or f"the field {ascii(key)[:40]}", each) for key, each in fields)
+
+
+def _parse_inner(text: str) -> object:
+    """Parses a text that is JSON itself, as the arguments of a call often are. None for any other."""
+    return splice.parse_value(text.encode("utf-8", "replace")) if text[:1] in ("{", "[") else None
 
 
 def _name_part(part: object) -> str:
