@@ -96,6 +96,9 @@ def test_lone_surrogates_are_counted_not_refused() -> None:
 
 def test_every_part_of_a_message_is_counted() -> None:
     assert measure_parts(Text("12345"), Thinking("123", signature="x" * 500)) == 8
+    assert measure_parts(Thinking("1" * 40, signature="x" * 1_000)) == 40
+    assert measure_parts(Thinking("", signature="x" * 4_000)) == (3_000 - 650) // 4
+    assert measure_parts(Thinking("123", signature="x" * 4_000)) == (3_000 - 650) // 4
     assert measure_parts(ToolCall("call-id", "read", '{"path": "a"}')) == 4 + 13
     result = ToolResult("call-id", "read", (Text("123456"), Image(width=280, height=10), Document(text="12")))
     assert measure_parts(result) == 4 + 6 + 10 + 2

@@ -311,6 +311,13 @@ RESPONSES = [
         ],
     ),
     Fault("a reference twice", "unique_item_ids", 1, "id", [*[{"type": "item_reference", "id": "fc_1"}] * 2, ask()]),
+    Fault(
+        "a call of a namespace that is gone",
+        "call_defined",
+        1,
+        "namespace",
+        [ask(), function(namespace="crm"), output()],
+    ),
     Fault("reasoning alone", "thinking_with_step", 1, "", [ask(), reason(), ask()]),
     Fault("reasoning without a summary", "part_fields", 1, "summary", [ask(), reason(summary=None), say(), ask()]),
     Fault("a long id", "call_id", 1, "call_id", [ask(), function("c" * 65), output("c" * 65)]),

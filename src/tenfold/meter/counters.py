@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, Protocol, assert_never
 
 from msgspec import Struct
 
-from tenfold.meter.media_counts import NO_MEDIA, MediaTokens, count_part
+from tenfold.meter.media_counts import NO_MEDIA, MediaTokens, count_part, count_sealed
 from tenfold.meter.model_names import normalize_model_name
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 
@@ -226,8 +226,8 @@ def measure_messages(messages: Sequence[Message], counter: Counter, *, overhead:
 
     Counted: text, thinking, a call's name and raw arguments, a result's tool name and content, inline documents. Sized
     by the rules of the counter's model: images (by pixels, never by base64 length), files, recordings. Other opaque
-    parts are sized by their bytes. A thinking signature is not counted, because a provider reads what it signs and not
-    the signature.
+    parts are sized by their bytes. Thinking counts as its text or as what its signature seals, whichever is more: the
+    text beside sealed thinking is a summary of it (`count_sealed`).
     """
     return [size.tokens for size in measure_with_media(messages, counter, overhead=overhead)]
 
@@ -238,20 +238,26 @@ def measure_with_media(
     """Returns what `measure_messages` does, and of each message what is not text, with its bounds."""
     texts: list[str] = []
     owners: list[int] = []
+    thinking: list[tuple[int, _Sealed]] = []
     totals = [overhead] * len(messages)
     media: dict[int, MediaTokens] = {}
     model = get_media_model(counter)
     for index, message in enumerate(messages):
         for part in message.parts:
             for piece in _extract_countable(part, model):
-                if isinstance(piece, MediaTokens):
+                if isinstance(piece, _Sealed):
+                    thinking.append((index, piece))
+                elif isinstance(piece, MediaTokens):
                     totals[index] += piece.tokens
                     media[index] = media.get(index, NO_MEDIA) + piece
                 elif piece:
                     texts.append(piece)
                     owners.append(index)
-    for owner, tokens in zip(owners, counter.count(texts), strict=True):
+    counted = counter.count([*texts, *(each.text for _, each in thinking)])
+    for owner, tokens in zip(owners, counted[: len(texts)], strict=True):
         totals[owner] += tokens
+    for (owner, each), tokens in zip(thinking, counted[len(texts) :], strict=True):
+        totals[owner] += max(tokens, each.tokens)
     return [MessageSize(tokens, media.get(index, NO_MEDIA)) for index, tokens in enumerate(totals)]
 
 
@@ -265,12 +271,19 @@ def has_media(message: Message) -> bool:
     return False
 
 
-def _extract_countable(part: Part, model: str) -> Iterator[str | MediaTokens]:
+class _Sealed(NamedTuple):
+    """The text of thinking, and the tokens that its signature seals."""
+
+    text: str
+    tokens: int
+
+
+def _extract_countable(part: Part, model: str) -> Iterator[str | MediaTokens | _Sealed]:
     match part:
         case Text():
             yield part.text
         case Thinking():
-            yield part.text
+            yield _Sealed(part.text, count_sealed(len(part.signature)))
         case ToolCall():
             yield part.name
             yield part.arguments

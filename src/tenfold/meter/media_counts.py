@@ -35,6 +35,10 @@ Google takes in a request: 9.5 hours of sound, an hour of video.
 _INLINE_TEXT = ("text/", "application/json", "application/xml")
 
 
+_ENVELOPE_BYTES = 650
+"""Bytes of sealed thinking that hold none of it: the header, the check, and what the provider keeps beside it."""
+
+
 class ByteRates(Struct, frozen=True):
     """How many bytes a second of a recording takes: usually, at the least, and at the most."""
 
@@ -117,6 +121,8 @@ def count_document(document: Document, model: str = "") -> MediaTokens:
 def count_opaque(part: OpaquePart, model: str = "") -> MediaTokens:
     """Returns the tokens of an opaque part: as an image, a file or a recording if it is one, else by its bytes."""
     size = len(part.raw)
+    if part.kind == "redacted_thinking":
+        return _build_exact(count_sealed(size))
     kind = find_media_kind(part.kind)
     if kind is None:
         tokens = -(-size // OPAQUE_BYTES_PER_TOKEN)
@@ -124,6 +130,15 @@ def count_opaque(part: OpaquePart, model: str = "") -> MediaTokens:
             tokens = min(find_image_rule(model).sizing.ceiling, tokens)
         return _build_exact(tokens)
     return _count_media_kind(kind, part, model)
+
+
+def count_sealed(length: int) -> int:
+    """Estimates the tokens of thinking that only its provider can read, by the length of its base64.
+
+    Three quarters of it are bytes, of which some 650 are the envelope; four of the others make a token. So the client
+    of OpenAI itself (Codex) estimates it. A signature that seals nothing, or an id, is shorter than the envelope.
+    """
+    return max(0, length * 3 // 4 - _ENVELOPE_BYTES) // 4
 
 
 def _count_media_kind(kind: MediaKind, part: OpaquePart, model: str) -> MediaTokens:

@@ -8,11 +8,14 @@ from tenfold.record.message import find_native_compaction
 from tenfold.view.fold import View
 from tenfold.view.units import MessageKey, Unit, VisibleMessage
 from tenfold.wire.marks import is_system_prompt
+from tenfold.wire.registry import has_tool_definitions
 
 CURRENT_REQUEST = "current request"
 """The reason for protecting the current request."""
 UNANSWERED_STEP = "not answered yet"
 """The reason for protecting the newest step while the model has not seen its results."""
+DEFINED_TOOLS = "defines tools"
+"""The reason for protecting a message that defines tools inside the list: calls need it."""
 PROVIDER_COMPACTED = "compacted by the provider"
 """The reason for protecting a message in which a provider compacted the conversation itself."""
 
@@ -20,9 +23,9 @@ PROVIDER_COMPACTED = "compacted by the provider"
 def find_protected(view: View) -> dict[MessageKey, str]:
     """Finds the messages that no stage may change, by key, with the reason.
 
-    They are system messages, pinned messages with the whole step they belong to, and the current request, if the view
-    shows it. Also the newest message in which a provider compacted the conversation itself, with its step, because only
-    that provider can read it.
+    They are system messages, pinned messages with the whole step they belong to, the current request, if the view
+    shows it, and messages that define tools inside the list, with their step. Also the newest message in which a
+    provider compacted the conversation itself, with its step, because only that provider can read it.
     """
     protected: dict[MessageKey, str] = {}
     compacted: dict[str, list[VisibleMessage]] = {}
@@ -30,6 +33,8 @@ def find_protected(view: View) -> dict[MessageKey, str]:
         for group in _group_messages(unit):
             if any(s.is_original and s.position in view.state.pins for s in group):
                 protected.update((s.key, "pinned") for s in group)
+            if any(s.is_original and has_tool_definitions(s.message) for s in group):
+                protected.update((s.key, DEFINED_TOOLS) for s in group)
             compaction = find_native_compaction(group[0].message) if group[0].is_original else None
             if compaction is not None:
                 compacted[compaction.bound_wire] = group

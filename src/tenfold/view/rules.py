@@ -82,17 +82,47 @@ class CacheMarkRule:
                     yield index, path, f"this is cache mark {count} of at most {most} (system and tools count, too)"
 
 
+class DefinedCallRule:
+    """A call of a tool in a namespace has the definition of that namespace in the list, if `tools` does not hold it."""
+
+    name = "call_defined"
+
+    def find(
+        self, natives: Sequence[object], profile: Profile, tools: Sequence[object] = ()
+    ) -> Iterator[tuple[int, str, str]]:
+        """See `NativeRule.find`. `tools` are those that the request holds beside the list."""
+        items = [native for native in natives if isinstance(native, Mapping)]
+        listed = [item.get("tools") for item in items if item.get("type") in profile.definition_types]
+        lists = [*(each for each in listed if isinstance(each, list)), tools]
+        defined = {tool.get("name") for each in lists for tool in each if isinstance(tool, Mapping)}
+        for index, native in enumerate(natives):
+            space = native.get("namespace") if isinstance(native, Mapping) and "call_id" in native else None
+            if profile.definition_types and isinstance(space, str) and space not in defined:
+                what = f"the call is of {space!r}, which no item of the list defines"
+                yield index, "namespace", f"{what}; keep the item that did, or pass tools= if the request has it there"
+
+
 NATIVE_RULES: tuple[NativeRule, ...] = (UniqueItemIdRule(), CacheMarkRule())
 """Every rule about a request as a whole that only the provider's own messages can break."""
-RULE_NAMES: tuple[str, ...] = (*(rule.name for rule in RULES), *FORM_RULES, *(rule.name for rule in NATIVE_RULES))
+_DEFINED_CALLS = DefinedCallRule()
+"""The rule about calls and the definitions of their tools. It holds for a list that is sent."""
+RULE_NAMES: tuple[str, ...] = (
+    *(rule.name for rule in RULES),
+    *FORM_RULES,
+    *(rule.name for rule in NATIVE_RULES),
+    _DEFINED_CALLS.name,
+)
 """The names of all rules."""
 
 
-def validate(messages: Sequence[object], wire: str, *, sending: bool = False) -> list[Violation]:
+def validate(
+    messages: Sequence[object], wire: str, *, sending: bool = False, tools: Sequence[object] = ()
+) -> list[Violation]:
     """Returns what the provider would refuse in its own messages: dicts, JSON bytes or text, or an SDK's objects.
 
     Call it with `sending=True` right before a request is sent. Then the end counts as well: every call has its result,
-    the list is not empty, and it ends with whom the provider wants to hear last. Without, the end may be open, as in a
+    the list is not empty, it ends with whom the provider wants to hear last, and a tool that was defined inside the
+    list is defined there, or in `tools`, which the request holds beside it. Without, the end may be open, as in a
     session that goes on. The violations are ordered by index.
 
         for violation in tenfold.validate(request["messages"], "anthropic", sending=True):
@@ -104,7 +134,7 @@ def validate(messages: Sequence[object], wire: str, *, sending: bool = False) ->
     if isinstance(messages, str | bytes | Mapping):
         return _judge_single_value(messages, chosen.profile)
     items = [to_json_bytes(message) for message in list_messages(messages)]
-    found = _find_native_violations(items, chosen.profile)
+    found = _find_native_violations(items, chosen.profile, tools if sending else None)
     if not any(violation.rule in _UNREADABLE for violation in found):
         found += _find_list_violations(items, chosen, sending=sending)
     return sorted(found, key=lambda violation: violation.index)
@@ -138,7 +168,9 @@ def _judge_single_value(messages: str | bytes | Mapping[str, object], profile: P
     return [Violation("message_form", 0, f"{field!r} is a list of messages, not {found}; pass the list itself")]
 
 
-def _find_native_violations(items: Sequence[bytes], profile: Profile) -> list[Violation]:
+def _find_native_violations(
+    items: Sequence[bytes], profile: Profile, tools: Sequence[object] | None
+) -> list[Violation]:
     if profile.form is None:
         return []
     natives = [parse_value(empty_deep(item)) for item in items]
@@ -149,6 +181,8 @@ def _find_native_violations(items: Sequence[bytes], profile: Profile) -> list[Vi
     ]
     for rule in NATIVE_RULES:
         found += [Violation(rule.name, at, problem, path) for at, path, problem in rule.find(natives, profile)]
+    undefined = _DEFINED_CALLS.find(natives, profile, tools) if tools is not None else ()
+    found += [Violation(_DEFINED_CALLS.name, at, problem, path) for at, path, problem in undefined]
     return found
 
 

@@ -71,6 +71,7 @@ PROFILE = Profile(
     id_pattern=ID_PATTERN,
     native_compaction="in_answer",
     compaction_types=frozenset({"compaction"}),
+    definition_types=frozenset({"tool_reference", "tool_search_tool_result", "mcp_tool_listing", "tool_addition"}),
     form=FORM,
     unique_call_ids="request",
     thinking_leads=True,

@@ -94,7 +94,8 @@ def find_form_faults(native: object, form: MessageForm) -> Iterator[FormFault]:
         yield FormFault("message_form", "", f"a message is an object, not {found}; pass the messages themselves")
         return
     kind = native.get("type")
-    if form.items is not None and "role" not in native and kind != "message":
+    is_own_item = isinstance(kind, str) and form.items is not None and kind in form.items.kinds  # some have a role, too
+    if form.items is not None and kind != "message" and ("role" not in native or is_own_item):
         yield from _check_part(native, form.items, "", "item")
         return
     role = native.get("role")

@@ -75,8 +75,11 @@ _TEXT_TYPES = frozenset({"input_text", "output_text", "text", "summary_text", "r
 
 # -- profile -----------------------------------------------------------------------------------------------------------
 
-_COMPACTION_TYPES = frozenset({"compaction", "compaction_summary"})
-_ITEM_TYPES = frozenset({*_CALL_FIELDS, *_OUTPUT_FIELDS, "reasoning", "compaction", "item_reference"})
+_COMPACTION_TYPES = frozenset({"compaction", "compaction_summary", "context_compaction"})
+_DEFINITION_TYPES = frozenset({"additional_tools", "tool_search_output", "mcp_list_tools"})
+_ITEM_TYPES = frozenset({
+    *_CALL_FIELDS, *_OUTPUT_FIELDS, *_COMPACTION_TYPES, *_DEFINITION_TYPES, "reasoning", "item_reference",
+})  # fmt: skip
 """The types of items without a role that no other wire has."""
 
 
@@ -105,6 +108,7 @@ PROFILE = Profile(
     id_pattern=ID_PATTERN,
     native_compaction="alone",
     compaction_types=_COMPACTION_TYPES,
+    definition_types=_DEFINITION_TYPES,
     form=FORM,
     unique_item_ids=True,
     takes_text=True,

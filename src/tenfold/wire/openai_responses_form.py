@@ -52,6 +52,7 @@ FORM = MessageForm(
             "item_reference": {"id": ValueForm(rule="item_id", least=1)},
             "compaction": {},
             "compaction_summary": {},
+            "context_compaction": {},
             "compaction_trigger": {},
             "additional_tools": {},
             "configuration_update": {},
@@ -104,4 +105,8 @@ RULE_EVIDENCE: Mapping[str, RuleEvidence] = {
         "openai/openai-node#1567, vercel/ai#7099",
     ),
     "not_empty": RuleEvidence("Missing required parameter: 'input'", "OpenAI API: Create a response, input"),
+    "call_defined": RuleEvidence(
+        "Missing namespace for function_call 'x'. It does not exist in the default namespace",
+        "earendil-works/pi#7709, github/copilot-cli#4519",
+    ),
 }

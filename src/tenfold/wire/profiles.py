@@ -117,6 +117,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     `midlist_system` applies to what a caller sends; our own later system messages are folded into user messages unless
     it is "accepted". `native_compaction` says how the provider returns its own compaction: as a block in an answer or
     as a separate item, of the types `compaction_types`. It may ignore what comes before the newest one.
+    `definition_types` are the types of items and blocks that define tools inside the list, or name those that were
+    found: the calls after them need them.
     `form` says what a single message has to look like; without it, that is not checked. Call ids are unique in the
     whole request or in one answer (`unique_call_ids`), the ids of items in the request (`unique_item_ids`).
     `thinking_leads` says that thinking is the first block of its message, `ends_with_user` that a request ends with a
@@ -145,6 +147,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     calls_after_answer: bool = True
     native_compaction: Literal["none", "in_answer", "alone"] = "none"
     compaction_types: frozenset[str] = frozenset()
+    definition_types: frozenset[str] = frozenset()
     form: MessageForm | None = None
     unique_call_ids: Literal["nowhere", "answer", "request"] = "nowhere"
     unique_item_ids: bool = False

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from tenfold.errors import UnknownFormat, UsageError
+from tenfold.record.message import Message, OpaquePart, ToolResult
 from tenfold.wire import anthropic, gemini, openai_chat, openai_responses, splice
 from tenfold.wire.encoding import Wire
 from tenfold.wire.foreign_shapes import explain_shape, find_shape
@@ -77,6 +78,18 @@ def detect_wire(items: Sequence[object]) -> str:
     raise UnknownFormat(
         f"none of {', '.join(WIRES)} has messages like {seen[0]}; pass format= with one of these, "
         "or read the file with the reader of its own format"
+    )
+
+
+_DEFINITION_TYPES = frozenset[str]().union(*(wire.profile.definition_types for wire in WIRES.values()))
+
+
+def has_tool_definitions(message: Message) -> bool:
+    """Whether a message defines tools, or names those that a search has found, in one of its parts or results."""
+    return any(
+        isinstance(inner, OpaquePart) and inner.kind in _DEFINITION_TYPES
+        for part in message.parts
+        for inner in (part.content if isinstance(part, ToolResult) else (part,))
     )
 
 
