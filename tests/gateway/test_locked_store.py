@@ -13,15 +13,11 @@ from pathlib import Path
 
 import httpx
 
-from tenfold.config.settings import load_settings
-from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.lanes import Lane, try_lock
-from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
-from tenfold.gateway.model_request import parse_request
-from tenfold.gateway.upstream_model import UpstreamCall
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, read_stored
+from tests.gateway.loose_sessions import LooseSessions, go_on
 from tests.gateway.program import ServeProgram
 from tests.gateway.serving import RawUpstream, wait_until
 
@@ -72,33 +68,6 @@ PATIENCE = 20.0
 """Seconds that a write waits. What stalls the event loop for as long makes the write fail."""
 
 
-class Sessions:
-    """The sessions of a gateway on this event loop, without a server, before an upstream that is never called."""
-
-    def __init__(self, store: Store, client: httpx.AsyncClient) -> None:
-        settings = GatewaySettings(port=0, window=16_000, summary_model="none")
-        self.sessions = LiveSessions(settings, store, load_settings(), client)
-
-    async def prepare(self, talk: Talk) -> PreparedRequest:
-        """What is to be sent of a conversation."""
-        request = parse_request("/v1/chat/completions", talk.build_body())
-        assert request is not None
-        return await self.sessions.prepare(request, {}, talk.tag, UpstreamCall(request.wire, "", {}, request.model))
-
-    async def learn(self, talk: Talk) -> Lane:
-        """Has a session learn of a conversation to the end, and returns its lane."""
-        prepared = await self.prepare(talk)
-        assert prepared.lane is not None
-        await prepared.lane.finish_later_work()
-        return prepared.lane
-
-
-def go_on(talk: Talk) -> Talk:
-    talk.add_answer()
-    talk.add_user()
-    return talk
-
-
 def test_a_write_that_waits_for_another_process_stalls_nobody_else(tmp_path: Path) -> None:
     """The next request of the same session waits in a thread, with a view in force and without."""
     path = tmp_path / "s.db"
@@ -106,7 +75,7 @@ def test_a_write_that_waits_for_another_process_stalls_nobody_else(tmp_path: Pat
 
     async def run(store: Store) -> None:
         async with httpx.AsyncClient() as client:
-            sessions = Sessions(store, client)
+            sessions = LooseSessions(store, client)
             for talk, steps in ((small, 2), (large, 30), (other, 2)):
                 talk.add_user()
                 talk.add_steps(steps, 300 if talk is large else 40)

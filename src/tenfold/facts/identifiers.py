@@ -7,12 +7,11 @@ Texts are split into words once, and each word is classified once. A million tok
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 from tenfold.record.block import Fact
 from tenfold.text.excerpts import Keep, drop_cut_name, excerpt, flatten, normalize_key, split_sentences
-from tenfold.text.memoize import memoize
+from tenfold.text.memoize import memoize, memoize_short
 from tenfold.text.redaction import redact, redact_cached
 
 _STRIP_CHARS = ".,;:!?\"'`()[]{}<>*\\"
@@ -193,7 +192,7 @@ def _extend_to_words(sentence: str, start: int, end: int) -> str:
     ]
 
 
-@lru_cache(maxsize=16_384)
+@memoize_short(16_384)
 def _classify_word(word: str) -> _FoundIdentifier | None:
     """Returns the identifier in a word of at most 400 characters, None if there is none."""
     if drop_cut_name(word) != word or (not _CANDIDATE.search(word) and not (word[0].isupper() and "-" in word)):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from tenfold.record.block import Fact
 from tenfold.text.excerpts import Keep, drop_cut_name, excerpt
-from tenfold.text.memoize import memoize
+from tenfold.text.memoize import memoize, memoize_short
 from tenfold.text.redaction import redact_cached
 
 HALF_LIFE = 60
@@ -90,7 +90,7 @@ def find_visible_names(text: str) -> set[str]:
     return set().union(*map(_find_names_in_word, set(text.split())))
 
 
-@lru_cache(maxsize=16_384)
+@memoize_short(16_384)
 def _find_names_in_word(word: str) -> tuple[str, ...]:
     if len(word) < 4 or (word.isalpha() and word[1:].islower()):
         return ()

@@ -123,13 +123,13 @@ def interpret_call(call: ToolCall, open_file: str = "") -> ToolAction:
     """
     return (
         _interpret_cached(call, open_file)
-        if len(call.arguments) <= _MAX_CACHED_CHARS
+        if len(call.arguments) + len(call.id) + len(call.name) + len(open_file) <= _MAX_CACHED_CHARS
         else _interpret_call(call, open_file)
     )
 
 
 _MAX_CACHED_CHARS = 10_000
-"""Longest arguments, in characters, whose interpretation is cached."""
+"""Longest calls, in characters, whose interpretation is cached."""
 
 
 def _interpret_call(call: ToolCall, open_file: str) -> ToolAction:

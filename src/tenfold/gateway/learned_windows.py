@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from tenfold.text.memoize import MAX_NAME_LENGTH
+
 MAX_WINDOWS = 1_024
 """How many are remembered. Those learnt first go first."""
 
@@ -20,6 +22,8 @@ class LearnedWindows:
 
     def keep(self, tenant: str, wire: str, model: str, limit: int) -> None:
         """Remembers the limit that the provider named last, in tokens."""
+        if len(model) > MAX_NAME_LENGTH:
+            return
         self._windows[tenant, wire, model] = limit
         self._windows.move_to_end((tenant, wire, model))
         if len(self._windows) > MAX_WINDOWS:

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from msgspec import Struct
@@ -46,6 +46,7 @@ from tenfold.record.ask import Outcome
 from tenfold.record.message import Message
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import SessionInfo, Store
+from tenfold.text.memoize import MAX_NAME_LENGTH
 from tenfold.view.fold import View
 
 _ANSWER = re.compile(
@@ -57,6 +58,7 @@ FORWARD_SHARE = 0.5
 OVERFLOW_SHARE = 0.5
 """Down to which share of a refused request it is compacted where the window is not known."""
 
+Key = TypeVar("Key")
 MAX_POLICIES = 1_024
 """How many policies are kept, each of a model and a window. The one of a session stays with it."""
 
@@ -349,26 +351,29 @@ class LiveSessions:
             session.use_answerer(replace(session.answerer, model=UpstreamModel(self._client, call)))
         key = (call.qualified_model, call.is_own_address, call.window)
         if key not in self._policies:
-            _make_room(self._policies)
             base = self._build_base_policy(call.model)
             models = choose_summary_models((choice,) if choice != AUTO else base.summary.models or (AUTO,), call)
             summary = replace(base.summary, models=models)
             summary = replace(summary, input_tokens=limit_summary_input(summary, call, base.counter.name))
-            self._policies[key] = replace(base, summary=summary)
-        session.use_policy(self._policies[key])
+            policy = _keep(self._policies, key, call.model, replace(base, summary=summary))
+        else:
+            policy = self._policies[key]
+        session.use_policy(policy)
 
     def _build_base_policy(self, model: str) -> Policy:
-        if model not in self._base_policies:
-            _make_room(self._base_policies)
-            counter = choose_counter(model or None).counter
-            self._base_policies[model] = self._config.build_policy(counter, self._settings.policy)
-        return self._base_policies[model]
+        if model in self._base_policies:
+            return self._base_policies[model]
+        counter = choose_counter(model or None).counter
+        return _keep(self._base_policies, model, model, self._config.build_policy(counter, self._settings.policy))
 
 
-def _make_room(policies: dict[Any, Policy]) -> None:
-    """Forgets all once there are too many: a client may name another model in each request."""
-    if len(policies) >= MAX_POLICIES:
+def _keep(policies: dict[Key, Policy], key: Key, model: str, policy: Policy) -> Policy:
+    """Keeps the policy of a model with a name that is none of a megabyte. Forgets all once there are too many."""
+    if len(policies) >= MAX_POLICIES:  # a client may name another model in each request
         policies.clear()
+    if len(model) <= MAX_NAME_LENGTH:
+        policies[key] = policy
+    return policy
 
 
 def _has_answer(request: ModelRequest) -> bool:

@@ -7,13 +7,13 @@ Some charge more for all tokens of a long request. The package is part of the ex
 from __future__ import annotations
 
 from decimal import Decimal
-from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tenfold.errors import UsageError
+from tenfold.text.memoize import memoize_short
 from tenfold.trigger.economy import Rates
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def describe_price_source() -> str:
     return f"genai-prices {version('genai-prices')}"
 
 
-@lru_cache(maxsize=64)
+@memoize_short(64)
 def find_rates(model: str) -> Rates | None:
     """Returns the prices of a model as a policy needs them, None if they are not known or the package is missing.
 

@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Literal, NamedTuple, Protocol, assert_never
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from msgspec import Struct
 from tenfold.meter.media_counts import NO_MEDIA, MediaTokens, count_part, count_sealed
 from tenfold.meter.model_names import normalize_model_name
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.text.memoize import memoize_short
 
 MESSAGE_OVERHEAD = 4
 """The overhead of one message (role, start and end marks). OpenAI's cookbook on counting chat tokens gives 3 plus 1 for
@@ -160,10 +161,14 @@ CHARACTERS_BOUNDS = ErrorBounds(0.3, 0.25)
 """From OpenAI's models, whose tokens are 4 % more than `chars4` counts, to Claude's since 4.7 (1.60 x as many)."""
 
 
-@lru_cache(maxsize=256)
 def find_family(model: str | None) -> ModelFamily:
     """Returns the row of FAMILIES with the longest matching prefix, or `UNKNOWN_FAMILY`."""
-    name = normalize_model_name(model or "")
+    return _find_family(model or "")
+
+
+@memoize_short(256)
+def _find_family(model: str) -> ModelFamily:
+    name = normalize_model_name(model)
     rows = [row for row in FAMILIES if name.startswith(row.prefix)]
     return max(rows, key=lambda row: len(row.prefix), default=UNKNOWN_FAMILY)
 

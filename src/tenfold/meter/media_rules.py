@@ -7,13 +7,13 @@ A row holds for the models whose name begins with its prefix; the longest prefix
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import ceil, floor, prod, sqrt
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
 from tenfold.meter.model_names import normalize_model_name
+from tenfold.text.memoize import memoize_short
 
 ANTHROPIC_VISION = "https://platform.claude.com/docs/en/build-with-claude/vision, read 2026-11-26"
 ANTHROPIC_PDF = "https://platform.claude.com/docs/en/build-with-claude/pdf-support"
@@ -309,20 +309,20 @@ def _find_rules(rows: Sequence[_Rule], model: str) -> list[_Rule]:
     return [row for row in rows if len(row.prefix) == longest and name.startswith(row.prefix)]
 
 
-@lru_cache(maxsize=256)
+@memoize_short(256)
 def find_image_rule(model: str, detail: str = "") -> ImageRule:
     """Returns how a model counts an image sent with this detail. A detail that it does not know counts as none."""
     rules = {row.detail: row for row in _find_rules(IMAGE_RULES, model)}
     return rules.get(detail, rules[""])
 
 
-@lru_cache(maxsize=256)
+@memoize_short(256)
 def find_page_rule(model: str) -> PageRule:
     """Returns how a model counts a page of a PDF."""
     return _find_rules(PAGE_RULES, model)[0]
 
 
-@lru_cache(maxsize=256)
+@memoize_short(256)
 def find_recording_rule(model: str) -> RecordingRule:
     """Returns how a model counts recordings."""
     return _find_rules(RECORDING_RULES, model)[0]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from tenfold.text.memoize import memoize_short
 
 _PROVIDER_PREFIX = re.compile(r"^[a-z][a-z-]*:(?=.)")
 _ROUTER_PREFIXES = ("models/", "anthropic.", "us.anthropic.", "eu.anthropic.", "apac.anthropic.", "global.anthropic.")
 
 
-@lru_cache(maxsize=256)
+@memoize_short(256)
 def normalize_model_name(model: str) -> str:
     """Returns a model's own name in lower case.
 

@@ -8,11 +8,11 @@ beta header, a paid tier) are not listed. Pass the window yourself where you hav
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from msgspec import Struct
 
 from tenfold.meter.model_names import normalize_model_name
+from tenfold.text.memoize import memoize_short
 
 ANTHROPIC_PAGE = "https://platform.claude.com/docs/en/about-claude/models/overview"
 OPENAI_PAGE = "https://platform.openai.com/docs/models"
@@ -107,7 +107,7 @@ def find_window_row(model: str) -> ModelWindow | None:
     return best
 
 
-@lru_cache(maxsize=256)
+@memoize_short(256)
 def find_window(model: str) -> int | None:
     """Returns a model's context window in tokens. Where it is None, nothing triggers automatically."""
     row = find_window_row(model)

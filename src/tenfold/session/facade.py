@@ -210,6 +210,7 @@ class Session(Conversation):
             )
             self.use_model(read.model or self.model)
             floor = self._host.count_overhead(read.overhead_texts, self.policy.counter)
+            floor += self._host.count_prompt_growth(read.history.get_messages())
             call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall, run=run)
             new = read.history.get_new_messages(previous), read.history.get_new_raws(previous)
             if not thorough and self._find_highest_need(*new, call) != "none":

@@ -11,7 +11,7 @@ from operator import is_
 
 from tenfold.errors import UsageError
 from tenfold.facts.redacted_messages import redact_message
-from tenfold.meter.counters import Counter
+from tenfold.meter.counters import Counter, measure_messages
 from tenfold.record.entry import MessageEntry, get_message
 from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
@@ -49,10 +49,11 @@ class HostSync:
         self.history = DecodedHistory()
         self._counted: tuple[tuple[str, ...], Counter | None] = ((), None)
         self._count = 0
+        self._grown: tuple[list[Message], int] = ([], 0)
 
     def forget(self) -> None:
         """Forgets which entry stands where, after the cursor moved or was read again."""
-        self._fingerprints = {}
+        self._fingerprints, self._grown = {}, ([], 0)
 
     def clean(self, messages: Sequence[Message]) -> list[Message]:
         """Returns a host's list without lone surrogates. What it began with the last time is not looked at again."""
@@ -70,6 +71,23 @@ class HostSync:
         if self._counted != (texts, counter):
             self._counted, self._count = (texts, counter), sum(counter.count(list(texts))) if texts else 0
         return self._count
+
+    def count_prompt_growth(self, messages: Sequence[Message]) -> int:
+        """Counts by how much the system prompts at the beginning of a list are longer than those of the log.
+
+        The newest are sent, and the log keeps the first: what it measures of them may be too little.
+        """
+        prompts, path = list(takewhile(is_system_prompt, messages)), self._cursor.view.path
+        if len(prompts) == len(self._grown[0]) and all(map(is_, prompts, self._grown[0])):
+            return self._grown[1]
+        entries = (get_message(path.get_entry(at)) for at in range(min(path.length, len(prompts))))
+        known = [message for message in entries if message is not None and is_system_prompt(message)]
+        growth = 0
+        if known and len(known) == len(prompts):  # else they differ as any other message does
+            new, old = (sum(measure_messages(each, self._cursor.counter)) for each in (prompts, known))
+            growth = max(0, new - old)
+            self._grown = prompts, growth
+        return growth
 
     def sync(
         self,

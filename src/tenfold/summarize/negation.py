@@ -8,8 +8,9 @@ allowed". Particles count once, since many languages double them ("ne ... pas").
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
+
+from tenfold.text.memoize import memoize_short
 
 _PARTICLES = (
     r"not|n't|never|no|none|nothing|nobody|nowhere|neither|nor|cannot"  # en
@@ -96,7 +97,7 @@ class Clause(NamedTuple):
     is_conditional: bool
 
 
-@lru_cache(maxsize=32_768)
+@memoize_short(32_768)
 def stem_word(word: str) -> str:
     """Returns what inflected forms of a word have in common. It need not be a word: `pushing` gives `push`."""
     if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
@@ -121,7 +122,7 @@ def find_stems(text: str) -> frozenset[str]:
     return frozenset(stems)
 
 
-@lru_cache(maxsize=16_384)
+@memoize_short(16_384, longest=1_000)
 def read_clauses(sentence: str) -> tuple[Clause, ...]:
     """Splits a sentence into its clauses. A list after a denying word belongs to the clause of that word."""
     is_conditional = bool(_CONDITION.search(sentence))

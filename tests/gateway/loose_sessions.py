@@ -1,0 +1,42 @@
+"""The sessions of a gateway on the event loop of a test, without a server."""
+
+from __future__ import annotations
+
+import httpx
+
+from tenfold.config.settings import load_settings
+from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.lanes import Lane
+from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
+from tenfold.gateway.model_request import parse_request
+from tenfold.gateway.upstream_model import UpstreamCall
+from tenfold.store.base import Store
+from tests.gateway.conversations import PATHS, Talk
+
+
+class LooseSessions:
+    """The sessions of a gateway on this event loop, without a server, before an upstream that is never called."""
+
+    def __init__(self, store: Store, client: httpx.AsyncClient) -> None:
+        settings = GatewaySettings(port=0, window=16_000, summary_model="none")
+        self.sessions = LiveSessions(settings, store, load_settings(), client)
+
+    async def prepare(self, talk: Talk) -> PreparedRequest:
+        """What is to be sent of a conversation."""
+        request = parse_request(PATHS[talk.kind], talk.build_body())
+        assert request is not None
+        return await self.sessions.prepare(request, {}, talk.tag, UpstreamCall(request.wire, "", {}, request.model))
+
+    async def learn(self, talk: Talk) -> Lane:
+        """Has a session learn of a conversation to the end, and returns its lane."""
+        prepared = await self.prepare(talk)
+        assert prepared.lane is not None
+        await prepared.lane.finish_later_work()
+        return prepared.lane
+
+
+def go_on(talk: Talk) -> Talk:
+    """The model answers, and the user says something more."""
+    talk.add_answer()
+    talk.add_user()
+    return talk

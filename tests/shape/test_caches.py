@@ -1,0 +1,87 @@
+"""Caches are bounded by bytes: a function that is asked with texts keeps none that may be of any length."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import tracemalloc
+import weakref
+from collections.abc import Callable
+
+import pytest
+
+from tenfold.facts.names import find_visible_names
+from tenfold.gateway.lanes import find_opening
+from tenfold.gateway.model_request import parse_body
+from tenfold.llm.prices import find_rates
+from tenfold.meter.counters import find_family
+from tenfold.meter.media_rules import find_image_rule, find_page_rule, find_recording_rule
+from tenfold.meter.model_names import normalize_model_name
+from tenfold.meter.windows import find_window
+from tenfold.summarize.negation import read_clauses, stem_word
+from tenfold.text.redaction import redact_cached
+from tests.shape import scan
+
+ALLOWED = {
+    "src/tenfold/text/memoize.py": "it bounds the texts",
+    "src/tenfold/text/hidden.py": "one character",
+    "src/tenfold/store/entry_text.py": "one character",
+    "src/tenfold/meter/counters.py": "the names of two vocabularies",
+    "src/tenfold/formats/file_shape.py": "the beginnings of two files",
+    "src/tenfold/facts/names.py": "the facts of four Blocks",
+    "src/tenfold/facts/tool_calls.py": "calls, up to a length",
+    "src/tenfold/summarize/prompt_files.py": "no argument",
+    "src/tenfold/cli/main.py": "no argument",
+    "src/tenfold/wire/unread_text.py": "the names of the wires",
+}
+"""Where `functools` caches, and of what."""
+
+
+def test_caches_without_a_bound_on_their_texts_are_known() -> None:
+    found = {
+        scan.get_relative_name(path)
+        for path in scan.list_python_files("src")
+        for node in ast.walk(scan.parse_file(path))
+        if isinstance(node, ast.ImportFrom) and node.module == "functools"
+        for name in node.names
+        if name.name in ("lru_cache", "cache")
+    }
+    assert found == ALLOWED.keys()
+
+
+class Text(str):
+    """A text that can be watched."""
+
+    __slots__ = ("__weakref__",)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        find_window, find_rates, find_family, find_image_rule, find_page_rule, find_recording_rule,
+        normalize_model_name, stem_word, read_clauses, redact_cached, find_visible_names,
+    ],
+)  # fmt: skip
+def test_a_long_text_is_not_kept(ask: Callable[[str], object]) -> None:
+    text = Text("abcdefgh" * 10_000)
+    watch = weakref.ref(text)
+    ask(text)
+    del text
+    gc.collect()
+    assert watch() is None
+
+
+def test_the_first_messages_of_lists_are_not_kept() -> None:
+    """Forty of two megabytes, whose digests are."""
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for number in range(40):
+        body = b'{"model":"m","messages":[{"role":"user","content":"%d %s"}]}' % (number, b"word " * 400_000)
+        request = parse_body("openai-chat", body)
+        assert request is not None
+        assert find_opening(request)
+    del body, request
+    gc.collect()
+    kept = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert kept < 2_000_000
