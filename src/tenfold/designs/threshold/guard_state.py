@@ -57,7 +57,9 @@ def get_state(session: Session) -> GuardState:
         real_tokens=_find_real_tokens(session),
         last_heuristic=session.take_reading(floor=session.sent_overhead).estimate if view.length else 0,
     )
-    block = view.find_newest_block()
+    blocks = (view.path.get_block(position) for position in reversed(view.state.live_blocks))
+    # Where nothing could be summarized, a newer Block shows long messages shortened.
+    block = next((b for b in blocks if any(r.kind == "summary" for r in b.replacements)), None)
     if block is None:
         return state
     texts = (

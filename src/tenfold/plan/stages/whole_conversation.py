@@ -84,7 +84,8 @@ def _summarize_until(draft: Draft, goal: Goal, end: int) -> Draft:
     covered = draft.pieces[first:end]
     messages = [s for p in covered for s in p.get_visible_messages()]
     request = find_request(draft.view)
-    if not any(s is not request and not is_continuation(s.message) for s in messages):
+    is_long_request = any(piece.is_changed for piece in covered)  # alone too large, so its excerpt stands there already
+    if not is_long_request and not any(s is not request and not is_continuation(s.message) for s in messages):
         return draft
     request_key, position = (request.key, request.original_position) if request is not None else (None, None)
     before = draft.measure_items([s for s in messages if s.key in draft.protected and s.key != request_key])
