@@ -19,6 +19,7 @@ from tenfold.errors import LostRace
 from tenfold.record.entry import MessageEntry
 from tenfold.record.message import get_text
 from tenfold.session import AsyncSession, Session, SessionAddress
+from tenfold.session.branches import navigate
 from tenfold.store.sqlite import SqliteStore
 from tests.engine.making import (
     COUNTER,
@@ -235,3 +236,33 @@ def test_async_workers_go_on_as_well() -> None:
 
     assert len(asyncio.run(serve())) == 12
     assert COUNTER.count(["four"]) == [1]
+
+
+@pytest.mark.parametrize("what", ["pin", "undo", "rule"])
+def test_who_went_to_another_place_stays_there(what: str) -> None:
+    session = open_session(make_work(12))
+    session.compact(to=900)
+    block = session.leaf
+    session.append(make_user_message("next"), make_reply("yes"))
+    assert block is not None
+    assert navigate(session, block).status == "moved"
+    if what == "undo":
+        assert session.undo() == block
+        assert session.view.get_messages() == make_work(12)
+        return
+    session.add_rule("Be brief.") if what == "rule" else session.pin(session.view.path.get_entry(0).id)
+    if what == "rule":
+        session.drop_rule("Be brief.")
+    session.append(make_user_message("otherwise"))
+    assert make_user_message("next") not in session.view.get_messages()
+    assert reopen_session(session).view.get_messages() == session.view.get_messages()
+
+
+def test_who_went_to_another_place_writes_nothing_where_another_worker_went_on() -> None:
+    session = open_session([make_user_message("go"), make_reply("yes"), make_user_message("on"), make_reply("no")])
+    other = reopen_session(session)
+    assert navigate(session, session.view.path.get_entry(1).id).status == "moved"
+    other.append(make_user_message("meanwhile"))
+    with pytest.raises(LostRace, match="open the session again"):
+        session.append(make_user_message("otherwise"))
+    assert "otherwise" not in get_texts(session)

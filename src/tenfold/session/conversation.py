@@ -314,7 +314,7 @@ class Conversation:
 
         The newest one is looked for in the log, so it may be another writer's.
         """
-        self.refresh()
+        self._catch_up()
         return self.write(self._cursor.retract_block)
 
     def pin(self, entry: str, *, on: bool = True) -> str:
@@ -322,7 +322,7 @@ class Conversation:
 
         `entry` may be the beginning of an id. Raises `NotFoundError` unless it names exactly one message in view.
         """
-        self.refresh()
+        self._catch_up()
         return self.write(lambda: self._cursor.pin_message(entry, pinned=on))
 
     def add_rule(self, text: str) -> None:
@@ -337,7 +337,7 @@ class Conversation:
         Raises `NotFoundError` if no active rule has this text.
         """
         with self.lock:
-            self.refresh()
+            self._catch_up()
             if not any(each.is_rule and each.text == text for each in self.instructions):
                 raise NotFoundError(f"no active rule is {text!r}; `tenfold rules` lists them")
             self.write(lambda: self._cursor.change_rule(text, key=RULE_DROPPED))
@@ -352,10 +352,17 @@ class Conversation:
                 self._host.forget()
             return self.view
 
+    def _catch_up(self) -> None:
+        """Refreshes, unless the session went back or elsewhere and is yet to append there."""
+        with self.lock:
+            if self._cursor.is_at_head:
+                self.refresh()
+
     def write(self, work: Callable[[], T]) -> T:
         """Does work that appends to this head; where another writer was first, catches up and does all of it again.
 
-        Raises `LostRace` if that happens `APPEND_TRIES` times in a row. Nothing is written then.
+        Raises `LostRace` if that happens `APPEND_TRIES` times in a row, or at all after a `move_to`. Nothing is written
+        then.
         """
         with self.lock:
             if self._is_writing:  # the work around this one is done again as a whole
@@ -371,6 +378,8 @@ class Conversation:
             try:
                 return work()
             except LostRace:
+                if self._cursor.is_moved:  # what is written belongs to the place that was moved to
+                    raise
                 self.refresh()
         try:
             return work()

@@ -70,7 +70,8 @@ class Stamps(Struct, frozen=True):
 class LogCursor:
     """The end of one path of a session's log, to read from and append to.
 
-    It is not thread-safe: the conversation that owns it holds a lock.
+    It is not thread-safe: the conversation that owns it holds a lock. `is_moved` says that it was moved elsewhere in the
+    tree, which the store learns of with the next append.
     """
 
     def __init__(self, address: SessionAddress, counter: Counter, stamps: Stamps) -> None:
@@ -78,6 +79,7 @@ class LogCursor:
         self.address, self.counter, self.stamps = address, counter, stamps
         self.leaf: str | None = None
         self._stored_leaf: str | None = None
+        self.is_moved = False
         self._pending_usage: Usage | None = None
         self.sent_overhead = 0
         self._counted: tuple[list[Unit] | None, int, int] = (None, 0, 0)
@@ -90,7 +92,7 @@ class LogCursor:
         here, and where an entry was purged.
         """
         address, path = self.address, self.view.path
-        known = self.leaf if self.leaf == self._stored_leaf else None
+        known = self.leaf if self.is_at_head else None
         state = address.store.open(address.namespace, address.session, address.head, after=known)
         first = state.length - len(state.entries)
         if state.purges != path.purges:  # what was purged is still among the entries that are held
@@ -108,7 +110,13 @@ class LogCursor:
         self._uncounted_refs += tuple(new_parts) if state.entries else ()
         return False
 
+    @property
+    def is_at_head(self) -> bool:
+        """Whether the next append goes on from where the head is in the store, as far as is known here."""
+        return self.leaf == self._stored_leaf
+
     def _open(self, state: HeadState) -> None:
+        self.is_moved = False
         self.leaf = self._stored_leaf = state.leaf
         self._pending_usage, self.sent_overhead = state.pending_usage, state.overhead
         self.token_cache = TokenCache(self.counter)
@@ -247,6 +255,7 @@ class LogCursor:
             self.running_total = RunningTotal(self.token_cache)
             raise
         self.leaf = self._stored_leaf = entries[-1].id
+        self.is_moved = False
 
     def append_messages(
         self, messages: Sequence[Message], *, usage: Usage | None, run: str, times: Sequence[int | None] | None = None
@@ -375,7 +384,7 @@ class LogCursor:
 
     def _find_pending_usage(self) -> Usage | None:
         """Finds the usage of the last request. Another worker may have got the report, and kept it in the store."""
-        if self._pending_usage is not None or self.leaf is None or self.leaf != self._stored_leaf:
+        if self._pending_usage is not None or self.leaf is None or not self.is_at_head:
             return self._pending_usage
         address = self.address
         state = address.store.open(address.namespace, address.session, address.head, after=self.leaf)
@@ -389,6 +398,7 @@ class LogCursor:
     def move_to(self, path: Path) -> None:
         """Moves to the end of another path of the tree. New entries are appended there."""
         self.leaf = path.get_entry(path.length - 1).id if path.length else None
+        self.is_moved = not self.is_at_head
         path.purges = self.view.path.purges  # it was read from the store now, and knows of these at least
         self.view = View.from_path(path)
         self.token_cache = TokenCache(self.counter)
