@@ -70,8 +70,8 @@ class Stamps(Struct, frozen=True):
 class LogCursor:
     """The end of one path of a session's log, to read from and append to.
 
-    It is not thread-safe: the conversation that owns it holds a lock. `is_moved` says that it was moved elsewhere in the
-    tree, which the store learns of with the next append.
+    It is not thread-safe: the conversation that owns it holds a lock. `is_moved` says that it was moved elsewhere in
+    the tree, which the store learns of with the next append.
     """
 
     def __init__(self, address: SessionAddress, counter: Counter, stamps: Stamps) -> None:
