@@ -14,7 +14,7 @@ from tenfold.config.settings import build_policy
 from tenfold.formats import ParsedSession, read_data, read_file, render_sessions
 from tenfold.formats.importer import import_sessions
 from tenfold.meter.counters import CharacterCounter
-from tenfold.record.entry import Entry, get_message
+from tenfold.record.entry import Entry, MessageEntry, get_message
 from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE
@@ -133,6 +133,16 @@ def test_results_that_come_while_the_answer_is_written_follow_their_calls(order:
             open_calls.add(word[1:])
         elif word[0] == "-":
             open_calls.remove(word[1:])
+
+
+def test_the_size_of_a_request_is_reported_once() -> None:
+    usage = {"usage": {"input_tokens": 900, "output_tokens": 5}}
+    steps = [dict(_STEP[name]) for name in ("a1", "r1", "a2", "a3", "r2", "r3")]
+    for step in steps:
+        if step["type"] == "assistant":
+            step["message"] = step["message"] | usage
+    session = read(ASKED, *steps)
+    assert [e.usage.prompt for e in session.entries if isinstance(e, MessageEntry) and e.usage] == [900]
 
 
 def test_lines_of_hooks_between_parallel_results_hide_none_of_them() -> None:
@@ -339,6 +349,11 @@ def test_a_file_that_grew_from_a_cut_line_is_exported_as_it_is() -> None:
             (row,) = store.list_sessions(DEFAULT_NAMESPACE)
             entries = store.read_entries(DEFAULT_NAMESPACE, ids[0])
             assert render_sessions([(row.info, entries)]) == data[:cut]
+
+
+def test_an_id_used_thousands_of_times_is_read_in_linear_time() -> None:
+    lines = [claude("u", None, "user", f"words {number}") for number in range(5_000)]
+    assert len(list_path(read(*lines))) == 5_000
 
 
 def test_many_answers_and_late_results_are_linked_in_linear_time() -> None:

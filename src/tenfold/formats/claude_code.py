@@ -133,6 +133,8 @@ class _ClaudeCodeParser:
         self._uuids = {line.own for line in lines if line.own}
         self._chains: dict[str, str] = {}
         self._previous = _Place()
+        self._answers: set[str] = set()
+        self._is_more = False
 
     def parse_sessions(self, info: SessionInfo, problems: Sequence[str]) -> list[ParsedSession]:
         """Parses all sessions of the file. `problems` are those of the lines themselves."""
@@ -242,10 +244,13 @@ class _ClaudeCodeParser:
             draft.set_parent(parent)
             draft.add_custom("compact_summary", line.to_native(FORMAT))
         elif len(messages) == 1 and self._is_continuation(draft, index, parent):
-            draft.extend_newest(messages[0], _parse_usage(line.value))
+            draft.extend_newest(messages[0], None if self._is_more else _parse_usage(line.value))
         else:
+            message_id = _get_message_id(line)
+            self._is_more = message_id in self._answers  # of an answer that was reported before its results
+            self._answers |= {message_id} if message_id else set()
             draft.set_parent(parent)
-            draft.add_messages(messages, _parse_usage(line.value))
+            draft.add_messages(messages, None if self._is_more else _parse_usage(line.value))
 
     def _is_continuation(self, draft: SessionDraft, index: int, parent: str | None) -> bool:
         """Returns whether a line continues the message of the line directly before it."""

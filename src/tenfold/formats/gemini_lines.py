@@ -61,6 +61,7 @@ class GeminiLines:
         self._source = source
         self._file, self._format, self._parse = file, format, parse_record
         self._shown: list[_Shown] = []
+        self._ids: set[str] = set()
         self._earlier = _find_earlier_forms(source.lines)
         self._answered = _find_answered(line.value for line in source.lines)
 
@@ -93,7 +94,9 @@ class GeminiLines:
         elif is_applied(value):
             self.draft.add_custom(APPLIED_KIND, native)
             key = self.draft.newest_entry.id if self.draft.newest_entry else None
-            self._shown = [_describe(each, messages, key) for each, messages in self._parse_set_records(line)]
+            self._shown = []
+            for each, messages in self._parse_set_records(line):
+                self._show(_describe(each, messages, key))
         elif (line.number, line.place) in self._earlier:
             self.draft.add_custom("earlier_form", native)
         elif value.get("id"):
@@ -107,6 +110,10 @@ class GeminiLines:
         else:
             self.draft.add_custom(next(iter(value), "unknown"), native)
 
+    def _show(self, record: _Shown) -> None:
+        self._shown.append(record)
+        self._ids.add(record.id)
+
     def _rewind(self, count: int) -> None:
         """Goes back to where the conversation had `count` records: the current line hangs there."""
         self._shown = self._shown[:count]
@@ -119,7 +126,7 @@ class GeminiLines:
             is_result = _is_answered(line.value, self._answered)
             self.draft.add_custom("function_response" if is_result else str(line.value.get("type")), native)
             return
-        ids = [shown.id for shown in self._shown]
+        ids = [shown.id for shown in self._shown] if own in self._ids else []
         if own in ids[:-1]:  # it changes in the middle, which the client hardly does: the newest form is not shown
             self.draft.add_custom("earlier_form", native)
             return
@@ -127,7 +134,7 @@ class GeminiLines:
             self._rewind(len(ids) - 1)
         keys = self.draft.add_messages(messages)
         self.draft.set_usage(parse_usage(line.value))
-        self._shown.append(_describe(line, messages, keys[-1]))
+        self._show(_describe(line, messages, keys[-1]))
 
     def _set_messages(self, line: JsonItem) -> None:
         """Adds what a line that sets the whole conversation says anew, behind what it has in common with the present.
@@ -153,7 +160,7 @@ class GeminiLines:
         keys = iter(self.draft.add_messages(share_bytes(said, native, f"line{line.number}")))
         for each, messages in added:
             *_, key = [next(keys) for _ in messages]
-            self._shown.append(_describe(each, messages, key))
+            self._show(_describe(each, messages, key))
 
     def _parse_set_records(self, line: JsonItem) -> list[tuple[JsonItem, list[Message]]]:
         """Parses the records that a `$set` line holds, without those that are no messages of their own."""

@@ -20,6 +20,10 @@ REPEATED = "repeated"
 """The type of a line that says what an earlier one has said: it is kept for its bytes alone."""
 
 
+_COMPARED = 7
+"""How many of the lines with one id a further one is compared with, and the newest of them."""
+
+
 class LineFacts(Struct, frozen=True):
     """What a line says about its place. `own` is its id ("" if it has none) and `parent` its parent's.
 
@@ -79,7 +83,7 @@ def _name_lines(lines: Sequence[JsonItem], facts: Sequence[LineFacts]) -> list[L
         else:
             counts[own] = counts.get(own, 1) + 1
             own, parent = f"{own}#{counts[own]}", before.get(fact.chain)
-        said.setdefault(fact.own, []).append(_get_words(line))
+        said.setdefault(fact.own, [])[_COMPARED:] = [_get_words(line)]
         newest[fact.own] = before[fact.chain] = own
         out.append(replace(fact, own=own, parent=parent))
     return out
