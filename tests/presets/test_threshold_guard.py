@@ -39,6 +39,7 @@ from tenfold.designs.threshold import (
 )
 from tenfold.llm import Model, ScriptedModel, ScriptedReply
 from tenfold.meter.counters import CharacterCounter, measure_messages
+from tenfold.plan.stages.outputs import TruncateOutputsStage
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.message import Document, Image, Message, Text, ToolCall, ToolResult
 from tenfold.store.sqlite import SqliteStore
@@ -411,6 +412,41 @@ def test_two_conversations_of_one_agent_are_summarised_at_once() -> None:
     for each in threads:
         each.join(30)
     assert all("Going on very well" in dump_messages(r) for r in requests), "neither fell back to a mechanical summary"
+
+
+@pytest.mark.spec("threshold.16", "threshold.17", "threshold.22")
+def test_a_request_that_is_alone_and_too_long_becomes_a_summary_and_a_continuation(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its excerpt was all that was sent, and the state could not be read: `max() arg is an empty sequence`."""
+    state: dict[str, Any] = {}
+    context = Context("agent", "s", state)
+    made = make_guard()
+    contents = [{"role": "user", "content": f"Sum this up. {make_text(50_000, 1)} And keep the units."}]
+    for _ in range(3):
+        request = {"messages": list(contents)}
+        with caplog.at_level(logging.WARNING):
+            made.plugin_config().before_model(context, request)
+        summary, continuation = [message["content"] for message in request["messages"]][:2]
+        assert "Going on very well" in summary
+        assert "Sum this up." in continuation
+        assert "And keep the units." in continuation
+        assert load_state(state, "agent").summary == SUMMARY
+        contents += [{"role": "assistant", "content": "Fine."}, {"role": "user", "content": "Go on."}]
+    assert caplog.records == []
+
+
+@pytest.mark.spec("threshold.22")
+def test_the_state_is_read_where_a_compaction_only_shortened() -> None:
+    made = make_guard()
+    strategy = made.strategies["agent"]
+    strategy.policy = replace(strategy.policy, stages=(TruncateOutputsStage(),))
+    request = {"messages": [{"role": "user", "content": make_text(50_000, 1)}]}
+    made.plugin_config().before_model(AGENT, request)
+    session = strategy.get_session(AGENT)
+    (block,) = [session.view.path.get_block(at) for at in session.view.state.live_blocks]
+    assert [r.kind for r in block.replacements] == ["request-excerpt"]
+    assert (get_state(session).summary, get_state(session).contents_at_compaction) == ("", 0)
 
 
 @pytest.mark.spec("threshold.20", "threshold.11")
