@@ -233,7 +233,8 @@ def test_an_unknown_window_never_triggers() -> None:
     session, given = open_session(), build_request("openai-chat", 30)
     given["model"] = "nobody-knows-this"
     assert session.before_model(given) == given
-    assert session.outcome is None
+    assert get_last_status(session) == "nothing"
+    assert not get_blocks(session)
 
 
 def test_a_policy_without_that_check_point_acts_at_the_hard_limit_only() -> None:
