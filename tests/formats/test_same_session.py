@@ -144,7 +144,7 @@ def cut_half(data: bytes) -> bytes:
     try:
         value = json.loads(data.removeprefix(b"\xef\xbb\xbf"))
     except ValueError:
-        parsed = [json.loads(line) for line in lines if line.strip()]
+        parsed = [json.loads(line) for line in lines if line.strip()] if data.startswith(b"{") else [None]
         if all(isinstance(v, dict) and "history" in v for v in parsed):
             return b"".join(json.dumps(cut_lists(v), ensure_ascii=False).encode() + b"\n" for v in parsed)
         return "\n".join(lines[: (len(lines) + 1) // 2]).encode() + b"\n"

@@ -163,5 +163,11 @@ def test_what_a_provider_has_beside_text_is_not_unread(wire: str, message: objec
     assert DecodedHistory().decode_next([message], wire).unread == []
 
 
+def test_the_wire_that_has_such_parts_is_named() -> None:
+    calls = [{"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "b", "input": {"x": "y z"}}]}] * 8
+    with pytest.raises(UnknownFormat, match=r"8 of 8 messages .*; anthropic have such parts"):
+        tenfold.compact(calls, to=1_000, format="openai-chat")
+
+
 def test_plain_texts_stay_of_the_usual_wire() -> None:
     assert detect_wire([{"role": "user", "content": "hello there"}]) == "openai-chat"

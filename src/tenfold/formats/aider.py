@@ -125,7 +125,8 @@ def _finish(draft: SessionDraft, header: bytes, file: str) -> ParsedSession:
 def _render(piece: OutputPiece) -> bytes:
     out = b""
     for message in piece.messages:
-        texts = [get_text(message), *(f"[{call.name}] {call.arguments}" for call in get_tool_calls(message))]
+        calls = [f"[{call.name}] {call.arguments}" for call in get_tool_calls(message)]
+        texts = [get_text(message)] if get_text(message) else calls
         start = b"" if message.role == "assistant" else b"#### " if message.origin == "human" else b"> "
         lines = "\n".join(text for text in texts if text).encode("utf-8", "replace").split(b"\n")
         out += b"\n" + _SEPARATOR + b"\n" + b"".join(start + line + b"\n" for line in lines) + b"\n"

@@ -46,6 +46,8 @@ _PATHS = (
     ("state", "messages"),
     ("state", "values", "messages"),
     ("output", "messages"),
+    ("input", "messages"),
+    ("kwargs", "messages"),
 )
 """Where a state, a checkpoint or a snapshot of LangGraph has its messages."""
 

@@ -28,6 +28,8 @@ _BESIDE_TEXT = frozenset({
 """Fields that describe or repeat the text of a message."""
 
 
+_MAX_SEARCHED = 10_000_000
+"""Characters that are searched for pieces in one message."""
 _CONTENT = ("the field 'content'", "the field 'parts'")
 
 
@@ -68,14 +70,18 @@ def _find_unread(index: int, items: object, messages: Sequence[Message], wire: s
             unknown.append(_name_part(splice.parse_value(part.raw)))
         else:
             understood.update(_list_strings(part))
-    lost = [
-        (holder, text)
-        for holder, text in _iterate_texts(items)
-        if text not in understood and not any(text in other for other in understood)
-    ]
+    lost = [(holder, text) for holder, text in _iterate_texts(items) if text not in understood]
+    lost = _drop_pieces(lost, understood)
     seen = dict.fromkeys([*unknown, *(holder for holder, _ in lost)])
     count = max(1, len(unknown)) if isinstance(items, list) and len(items) > 1 else 1
     return UnreadMessage(index, sum(len(text) for _, text in lost), tuple(seen), count) if seen else None
+
+
+def _drop_pieces(lost: Sequence[tuple[str, str]], understood: set[str]) -> list[tuple[str, str]]:
+    """Leaves out texts that are a piece of an understood one. Of very many, the first are searched."""
+    whole = "\0".join(understood) if lost else ""
+    count = _MAX_SEARCHED // (len(whole) + 1) + 1
+    return [pair for pair in lost[:count] if pair[1] not in whole] + list(lost[count:])
 
 
 def refuse_unread(
@@ -92,7 +98,9 @@ def refuse_unread(
     names = ", ".join(list(seen)[:4]) + (" and more" if len(seen) > 4 else "")
     chars = sum(each.chars for each in unread)
     shape = find_shape_of_any(list_values())
-    advice = explain_shape(shape) if shape is not None else f"convert them, or name another format than {wire}"
+    near = [name for name in WIRES if name != wire and any(f"'{kind}'" in names for kind in _collect_kinds(name)[0])]
+    advice = f"{' and '.join(near)} have such parts" if near else f"convert them, or name another format than {wire}"
+    advice = explain_shape(shape) if shape is not None else advice
     raise UnknownFormat(
         f"{number} of {count} messages have what {wire} messages do not have: {names}; {chars:,} characters of "
         f"text would be lost; {advice}"
