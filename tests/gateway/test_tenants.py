@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tenfold.gateway.incoming_request import join_headers
-from tenfold.gateway.tenants import digest_credentials, is_credential
+from tenfold.gateway.tenants import digest_credentials, is_credential, keep_credentials
 from tenfold.store.base import Store
 from tests.gateway.conversations import PATHS, Talk, list_sessions
 from tests.gateway.serving import RawUpstream, serve_gateway
@@ -154,3 +154,8 @@ def test_two_users_with_one_session_id_have_two_sessions(header: str, query: str
             given = {**BASE, header: user, "x-session-id": "ses_1"}
             names.add(httpx.post(address, content=talk.build_body(), headers=given).headers["x-tenfold-session"])
     assert len(names) == len(list_sessions(store)) == 2
+
+
+def test_of_a_query_only_the_credentials_are_kept() -> None:
+    assert keep_credentials("alt=sse&key=a%2Fb&$fields=x&access_token=t") == "key=a%2Fb&access_token=t"
+    assert keep_credentials("alt=sse") == keep_credentials("") == ""

@@ -103,14 +103,15 @@ MAX_OPENINGS = 4_096
 class Lane:
     """One line of a conversation: its session, and the items of the last request.
 
-    The session knows of the items `synced`, and of the others once the work on it is done. `sent_view` is what was sent
-    for the last request that it was asked for, None if that was the request itself.
+    The session knows of the items `synced`, and of the others once the work on it is done. `size` are the bytes of the
+    items. `sent_view` is what was sent for the last request that it was asked for, None if that was the request itself.
     """
 
     def __init__(self, session: Session, origin: Lane | None = None) -> None:
         """Begins without a list: the first one is matched with the log, or with that of the lane it branches off."""
         self.session = AsyncSession(session)
         self.items: list[bytes] = []
+        self.size = 0
         self.synced: list[bytes] = []
         self._synced_overhead = b""
         self.hidden: tuple[str | None, int] = (None, 0)
@@ -134,11 +135,6 @@ class Lane:
         """How many items of the last list the session knows."""
         return len(self.synced)
 
-    @property
-    def size(self) -> int:
-        """Bytes of the last list."""
-        return sum(map(len, self.items))
-
     def measure_most(self, request: ModelRequest, window: int) -> int | None:
         """Returns how many tokens a request takes at most, with a token for each byte that is not known.
 
@@ -158,18 +154,22 @@ class Lane:
     def is_continued_by(self, request: ModelRequest) -> bool:
         """Whether a request's list begins with the last one, apart from cache marks and the like in a few items."""
         count = len(self.items)
-        return 0 < count <= len(request.items) and self.count_shared(request) == count
+        if not 0 < count <= len(request.items):
+            return False
+        head = request.items[:count]
+        if head == self.items:
+            return True
+        changed = [at for at, (old, new) in enumerate(zip(self.items, head, strict=True)) if old != new]
+        return len(changed) <= MAX_CHANGED_ITEMS and all(self._says_the_same(request, at) for at in changed)
 
     def count_shared(self, request: ModelRequest) -> int:
-        """Counts the items that a request's list has in common with the last one, apart from cache marks in a few."""
-        pairs = list(zip(self.items, request.items, strict=False))
-        changed = [at for at, (old, new) in enumerate(pairs) if old != new]
-        for number, at in enumerate(changed):
-            old, new = pairs[at]
-            is_same = fingerprint_item(request.wire, old) == fingerprint_item(request.wire, new)
-            if number == MAX_CHANGED_ITEMS or not is_same:
-                return at
-        return len(pairs)
+        """Counts the items at the beginning that a request's list has in common with the last one, apart from marks."""
+        pairs = enumerate(zip(self.items, request.items, strict=False))
+        most = min(len(self.items), len(request.items))
+        return next((at for at, (old, new) in pairs if old != new and not self._says_the_same(request, at)), most)
+
+    def _says_the_same(self, request: ModelRequest, at: int) -> bool:
+        return fingerprint_item(request.wire, self.items[at]) == fingerprint_item(request.wire, request.items[at])
 
     def add_later_work(self, work: Callable[[], Coroutine[Any, Any, T]]) -> LaterWork[T]:
         """Has work on the session done a moment later, after what was added before. See `LaterWork`."""
@@ -201,7 +201,7 @@ class Lane:
         """
         known = zip(self.items, request.items, strict=False)
         request.items[: len(self.items)] = [old if old == new else new for old, new in known]
-        self.items = request.items
+        self.items, self.size = request.items, sum(map(len, request.items))
         return self
 
     async def run_on_newest(self, request: ModelRequest, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

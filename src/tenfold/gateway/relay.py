@@ -36,7 +36,7 @@ from tenfold.gateway.model_request import ModelRequest, find_wire, parse_request
 from tenfold.gateway.recall_loop import ClientAnswer, RecallLoop, UpstreamSender
 from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
-from tenfold.gateway.tenants import digest_credentials
+from tenfold.gateway.tenants import digest_credentials, keep_credentials
 from tenfold.gateway.unchanged import HEADER, NO_CALL, encode_header
 from tenfold.gateway.upstream_bodies import MAX_ERROR, UpstreamBody
 from tenfold.gateway.upstream_model import UpstreamCall
@@ -208,7 +208,8 @@ class Relay:
         limit_field = next((name for name in ("max_completion_tokens", "max_tokens") if name in request.fields), "")
         if request.wire == "gemini":
             url = f"{url.partition('/models/')[0]}/models/{{model}}:generateContent"
-            url += f"?{incoming.query}" if "key=" in incoming.query else ""
+            credentials = keep_credentials(incoming.query)
+            url += f"?{credentials}" if credentials else ""
         own = self._settings.upstreams.has_own_address(request.wire)
         headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         return UpstreamCall(request.wire, url, headers, request.model, limit_field, own)

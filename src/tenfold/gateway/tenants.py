@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
@@ -84,6 +84,11 @@ def _list_credentials(headers: Mapping[str, str], query: str, more: set[str]) ->
     for name, value in parse_qsl(query, encoding="latin-1"):
         if name.lower() in more or is_credential(name):
             yield "query", name, find_signer(value) if name.lower().endswith(_SIGNED_NAMES) else value
+
+
+def keep_credentials(query: str) -> str:
+    """Returns only those parameters of a query that tell who sends the request, as they are written."""
+    return "&".join(each for each in query.split("&") if is_credential(unquote(each.partition("=")[0])))
 
 
 def is_credential(name: str) -> bool:
