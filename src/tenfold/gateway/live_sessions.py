@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httpx
 from msgspec import Struct
@@ -18,6 +18,7 @@ from tenfold.errors import NotFoundError
 from tenfold.gateway.cache_marks import mark_compacted_prefix
 from tenfold.gateway.client_marks import find_side_reason
 from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.heavy_requests import HeavyRequests, is_heavy
 from tenfold.gateway.lanes import Family, Lane, LaneTable, find_family, try_lock
 from tenfold.gateway.later_work import LaterWork
 from tenfold.gateway.learned_windows import LearnedWindows
@@ -63,6 +64,17 @@ MAX_POLICIES = 1_024
 """How many policies are kept, each of a model and a window. The one of a session stays with it."""
 
 
+T = TypeVar("T")
+
+
+class WorkRunner(Protocol):
+    """Does work, here or in a thread."""
+
+    async def __call__(self, work: Callable[..., T], /, *given: Any) -> T:  # noqa: ANN401 - what the work takes
+        """Returns what the work returns."""
+        ...
+
+
 class PreparedRequest(Struct, frozen=True):
     """What to send in place of a request.
 
@@ -97,7 +109,7 @@ class LiveSessions:
     def __init__(self, settings: GatewaySettings, store: Store, config: Config, client: httpx.AsyncClient) -> None:
         """To be made on the event loop of the gateway."""
         self._settings, self._config, self._client, self._store = settings, config, client, store
-        self.chains, self._windows = ResponseChains(), LearnedWindows()
+        self.chains, self.heavy, self._windows = ResponseChains(), HeavyRequests(), LearnedWindows()
         self._base_policies: dict[str, Policy] = {}
         self._policies: dict[tuple[str, bool, int | None], Policy] = {}
         self._archive = config.load_archive(settings.policy)
@@ -109,17 +121,26 @@ class LiveSessions:
         self, request: ModelRequest, headers: Mapping[str, str], tenant: str, call: UpstreamCall
     ) -> PreparedRequest:
         """Finds the session of a tenant's request, compacts it if it is due, and returns what to send."""
+        async with self.heavy.hold(request) as excess:
+            if excess:
+                return PreparedRequest(request, request, tenant, reason=excess, is_bypass=True)
+            run = asyncio.to_thread if is_heavy(request) else _run_here
+            return await self._prepare(request, headers, tenant, call, run)
+
+    async def _prepare(
+        self, request: ModelRequest, headers: Mapping[str, str], tenant: str, call: UpstreamCall, run: WorkRunner
+    ) -> PreparedRequest:
         triggered = remove_trigger(request) if not self._settings.shadow else None
-        reason = find_side_reason(headers, request) if triggered is None else ""
+        reason = await run(find_side_reason, headers, request) if triggered is None else ""
         if reason:
             return PreparedRequest(request, request, tenant, reason=reason)
-        whole = await self._unfold(tenant, triggered or request)
-        if whole is None:
+        unfolded = await self._unfold(tenant, triggered or request)
+        if unfolded is None:
             return PreparedRequest(request, request, tenant, reason=UNKNOWN_PART, is_bypass=True)
-        whole, aside = set_listings_aside(whole)
-        if not _has_answer(whole):
+        whole, aside, family = await run(_find_place, tenant, headers, unfolded)
+        if family is None:
             return PreparedRequest(request, request, tenant, reason=FIRST_MESSAGE)
-        lane = await self._open_lane(find_family(tenant, headers, whole), whole, call)
+        lane = await self._open_lane(family, whole, call)
         if triggered is not None:
             await lane.finish_later_work()
             return await self._answer_trigger(lane, request, whole, tenant)
@@ -155,7 +176,7 @@ class LiveSessions:
         return View.from_path(open_path(self._store, self._settings.namespace, located)).get_messages()
 
     async def _open_lane(self, family: Family, request: ModelRequest, call: UpstreamCall) -> Lane:
-        lane = self.lanes.find_known_lane(family, request)
+        lane = None if is_heavy(request) else self.lanes.find_known_lane(family, request)
         if lane is None:
             lane = await asyncio.to_thread(self.lanes.find_lane, family, request)
         self._use_call(lane, replace(call, window=self._find_window(family.tenant, request)))
@@ -374,6 +395,19 @@ def _keep(policies: dict[Key, Policy], key: Key, model: str, policy: Policy) -> 
     if len(model) <= MAX_NAME_LENGTH:
         policies[key] = policy
     return policy
+
+
+async def _run_here(work: Callable[..., T], *given: Any) -> T:  # noqa: ANN401 - what the work takes
+    """Does what takes no time on the event loop. Heavy requests have it done in a thread."""
+    return work(*given)
+
+
+def _find_place(
+    tenant: str, headers: Mapping[str, str], request: ModelRequest
+) -> tuple[ModelRequest, SetAside | None, Family | None]:
+    """Returns a request without what is no part of the session, what that is, and whose it is: None at its opening."""
+    whole, aside = set_listings_aside(request)
+    return whole, aside, find_family(tenant, headers, whole) if _has_answer(whole) else None
 
 
 def _has_answer(request: ModelRequest) -> bool:

@@ -17,6 +17,7 @@ from tenfold.engine.tracing import trace_span
 from tenfold.errors import BadInput
 from tenfold.gateway.client_marks import SESSION_HEADER
 from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.heavy_requests import LARGE_BODY
 from tenfold.gateway.incoming_request import (
     ENCODING_HEADER,
     NO_JSON,
@@ -135,7 +136,9 @@ class Relay:
         wire = find_wire(incoming.path) if incoming.method == "POST" else ""
         request = None
         if wire and incoming.plain is not None:
-            request = parse_request(incoming.path, incoming.plain)
+            is_large = len(incoming.plain) > LARGE_BODY
+            parsing = asyncio.to_thread(parse_request, incoming.path, incoming.plain) if is_large else None
+            request = await parsing if parsing else parse_request(incoming.path, incoming.plain)
         record.wire = wire
         if wire and request is None:
             record.bypass = NO_CALL

@@ -93,17 +93,11 @@ async def _answer(request: Request, sessions: LiveSessions, tenant: str, setting
         plain = await unpack_body(body, request.headers.get(ENCODING_HEADER, ""), limit)
         if plain is None:
             return _refuse(415, f"the body cannot be unpacked: send it without {ENCODING_HEADER}, or as gzip or zstd")
-        question = parse_question(plain)
-        asked = question.request
-        family = find_family(f"view {tenant}", {}, asked, session=question.session)
-        lane = await asyncio.to_thread(sessions.lanes.find_lane, family, asked)
-        window = question.window or settings.window
-        if question.usage is not None:
-            await lane.session.after_model(question.usage)
-        earlier = lane.session.session.outcome
-        answer = await _build_answer(lane, asked, window)
-        outcome = lane.session.session.outcome
-        _log_answer(request.app.state.log, asked, lane, answer, outcome if outcome is not earlier else None)
+        question = await asyncio.to_thread(parse_question, plain)
+        async with sessions.heavy.hold(question.request) as excess:
+            if excess:
+                return _refuse(413, excess)
+            answer = await _answer_question(question, sessions, tenant, settings, request.app.state.log)
         return Response(msgspec.json.encode(answer), media_type="application/json")
     except BodyTooLarge:
         return _refuse(
@@ -118,6 +112,22 @@ async def _answer(request: Request, sessions: LiveSessions, tenant: str, setting
         return _refuse(
             500, str(exc) if isinstance(exc, TenfoldError) else f"a fault of the gateway: {type(exc).__name__}"
         )
+
+
+async def _answer_question(
+    question: ViewQuestion, sessions: LiveSessions, tenant: str, settings: GatewaySettings, log: RequestLog
+) -> dict[str, Any]:
+    asked, find = question.request, partial(find_family, session=question.session)
+    family = await asyncio.to_thread(find, f"view {tenant}", {}, asked)
+    lane = await asyncio.to_thread(sessions.lanes.find_lane, family, asked)
+    window = question.window or settings.window
+    if question.usage is not None:
+        await lane.session.after_model(question.usage)
+    earlier = lane.session.session.outcome
+    answer = await _build_answer(lane, asked, window)
+    outcome = lane.session.session.outcome
+    _log_answer(log, asked, lane, answer, outcome if outcome is not earlier else None)
+    return answer
 
 
 def parse_question(body: bytes) -> ViewQuestion:

@@ -1,0 +1,144 @@
+"""A request too large to be looked at on the way is looked at in a thread, or goes as it came with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tenfold.config.settings import load_settings
+from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.heavy_requests import LARGE_BODY, MANY_MESSAGES, MAX_MESSAGES, MAX_TEXT, PLACES, HeavyRequests
+from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
+from tenfold.gateway.model_request import ModelRequest, parse_request
+from tenfold.gateway.upstream_model import UpstreamCall
+from tenfold.store.base import Store
+from tenfold.store.location import open_store
+from tests.gateway.conversations import PATHS, Talk, list_sessions, post
+from tests.gateway.serving import RawUpstream, serve_gateway
+
+Json = dict[str, Any]
+MANY: Json = {"messages": [{"role": ("user", "assistant")[n % 2], "content": f"{n}"} for n in range(MAX_MESSAGES + 1)]}
+
+
+def build_list(*texts: str, **fields: object) -> bytes:
+    """A conversation of the user and the model in turns."""
+    items = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
+    return json.dumps({"model": "gpt-4o", "messages": items, **fields}).encode()
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    place = open_store(":memory:")
+    yield place
+    place.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (build_list("x" * (MAX_TEXT + 1), "Yes.", "Go on."), f"{MAX_TEXT:,} are looked at"),
+        (build_list("a", "b", "c", tools=["x" * (MAX_TEXT + 1)]), f"{MAX_TEXT:,} are looked at"),
+        (json.dumps({"model": "gpt-4o", **MANY}).encode(), f"{MAX_MESSAGES:,} are looked at"),
+    ],
+    ids=["a message", "tools", "a list"],
+)
+def test_what_is_too_large_goes_as_it_came_with_the_reason(body: bytes, reason: str, store: Store) -> None:
+    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=16_000) as gateway:
+        answer = post(gateway.url, "chat", body)
+        view = httpx.post(f"{gateway.url}/tenfold/view", json={"wire": "openai-chat", **json.loads(body)}, timeout=60)
+        assert [got.body for got in upstream.requests] == [body]
+    assert answer.status_code == 200
+    assert reason in answer.headers["x-tenfold-bypass"]
+    assert (view.status_code, reason in view.text) == (413, True)
+    assert list_sessions(store) == []
+
+
+def test_an_image_is_no_text() -> None:
+    """However large it is, the session goes on."""
+    data = "data:image/png;base64," + base64.b64encode(b"\0" * MAX_TEXT).decode()
+    talk = Talk("chat")
+    talk.add_user()
+    talk.items[-1]["content"] = [{"type": "image_url", "image_url": {"url": data}}, {"type": "text", "text": "Look."}]
+    talk.add_answer()
+    talk.add_user()
+    with RawUpstream() as upstream, serve_gateway(upstream.url, window=1_000_000) as gateway:
+        answer = talk.send(gateway.url)
+        assert len(upstream.requests) == 1
+    assert "x-tenfold-bypass" not in answer.headers
+    assert answer.headers["x-tenfold-session"]
+
+
+def count_turns(store: Store, request: ModelRequest, check: Callable[[], None]) -> PreparedRequest:
+    """Prepares a request while the loop counts its own turns, and runs `check` at each."""
+
+    async def run() -> PreparedRequest:
+        async with httpx.AsyncClient() as client:
+            sessions = LiveSessions(
+                GatewaySettings(window=16_000, summary_model="none"), store, load_settings(), client
+            )
+            call = UpstreamCall("openai-chat", "http://127.0.0.1:9", {}, "gpt-4o")
+            preparing = asyncio.ensure_future(sessions.prepare(request, {}, "t", call))
+            while not preparing.done():
+                check()
+                await asyncio.sleep(0.001)
+            await sessions.lanes.finish_later_work()
+            return preparing.result()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        build_list(*(f"message {n}" for n in range(MANY_MESSAGES + 1))),
+        build_list("look at this: " + "word " * (LARGE_BODY // 5), "Yes.", "Go on."),
+    ],
+    ids=["a list", "a message"],
+)
+def test_the_loop_turns_while_a_heavy_request_is_looked_at(body: bytes, store: Store) -> None:
+    """It is compacted as any other."""
+    request = parse_request(PATHS["chat"], body)
+    assert request is not None
+    turns: list[int] = []
+    prepared = count_turns(store, request, lambda: turns.append(1))
+    assert prepared.compaction == "compacted"
+    assert len(prepared.sent.body) < len(body) / 2
+    assert len(turns) > 20
+    assert len(list_sessions(store)) == 1
+
+
+def test_a_few_heavy_requests_are_looked_at_at_a_time_and_light_ones_wait_for_none() -> None:
+    heavy = parse_request(PATHS["chat"], build_list(*("m" for _ in range(MANY_MESSAGES + 1))))
+    light = parse_request(PATHS["chat"], build_list("a", "b", "c"))
+    assert heavy is not None
+    assert light is not None
+
+    async def run() -> list[int]:
+        limit, running, seen = HeavyRequests(), 0, []
+        gate, full = asyncio.Event(), asyncio.Event()
+
+        async def hold() -> None:
+            nonlocal running
+            async with limit.hold(heavy):
+                running += 1
+                seen.append(running)
+                if running == PLACES:
+                    full.set()
+                await gate.wait()
+                running -= 1
+
+        tasks = [asyncio.ensure_future(hold()) for _ in range(PLACES + 3)]
+        await full.wait()
+        async with limit.hold(light) as excess:
+            assert (excess, running) == ("", PLACES)
+        gate.set()
+        await asyncio.gather(*tasks)
+        return seen
+
+    assert max(asyncio.run(run())) == PLACES
