@@ -330,7 +330,7 @@ def test_no_encoding_is_asked_for_that_the_client_did_not_ask_for() -> None:
 
 def test_a_cookie_of_the_provider_is_no_other_clients() -> None:
     reply = RawAnswer(headers=((b"content-type", b"application/json"), (b"set-cookie", b"login=of-one; Path=/")))
-    with RawUpstream(reply) as upstream, serve_gateway(upstream.url, window=16_000) as gateway:
+    with RawUpstream(reply) as upstream, serve_gateway(upstream.url, window=8_000) as gateway:
         first, second = Talk("chat", "f"), Talk("chat", "s")
         second.headers = {"authorization": "Bearer sk-two"}
         first.add_user()
