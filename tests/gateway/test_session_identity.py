@@ -278,7 +278,7 @@ def test_branches_past_the_window_never_mix(kind: str, store: Store) -> None:
             for talk, foreign in ((trunk, "o"), (other, "t")):
                 talk.add_answer()
                 talk.add_user()
-                talk.add_step(300)
+                talk.add_step(600)
                 talk.send(gateway.url)
                 body = upstream.requests[-1].body.decode()
                 assert f"<<{foreign}:" not in body
