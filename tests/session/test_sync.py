@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from bench.entered import count_entered
+from tenfold.designs.threshold.stored_log import export_log, restore_log
 from tenfold.record.entry import MessageEntry, Usage
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_tool_result
 from tenfold.session import Session
@@ -271,3 +272,14 @@ def test_an_undo_that_a_newer_compaction_followed_is_not_carried() -> None:
     assert session.compact(to=900).status == "compacted"
     session.sync([*make_work(12)[:-1], make_reply("otherwise")])
     assert not session.view.state.undone
+
+
+def test_an_undo_on_a_branch_is_in_what_a_host_keeps_of_the_log() -> None:
+    session = open_session(make_work(12))
+    session.compact(to=900)
+    session.undo()
+    messages = [*make_work(12)[:-1], make_reply("otherwise")]
+    session.sync(messages)
+    restored = open_session()
+    assert restore_log(restored, export_log(session), messages)
+    assert (restored.view.state.undone, restored.view.get_messages()) == (True, messages)

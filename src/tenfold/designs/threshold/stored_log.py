@@ -67,7 +67,7 @@ def _find_kept(view: View, others: Mapping[int, Entry]) -> set[int]:
             if isinstance(entry, Block) and entry.rung in MODEL_RUNGS:
                 break
     blocks = {others[at].id for at in kept}
-    return kept | {at for at, e in others.items() if isinstance(e, Retraction) and e.block in blocks}
+    return kept | {at for at, e in others.items() if isinstance(e, Retraction) and e.block in {"", *blocks}}
 
 
 def _is_stand_in(entry: Entry) -> bool:
