@@ -266,3 +266,29 @@ def test_who_went_to_another_place_writes_nothing_where_another_worker_went_on()
     with pytest.raises(LostRace, match="open the session again"):
         session.append(make_user_message("otherwise"))
     assert "otherwise" not in get_texts(session)
+
+
+def test_workers_that_are_asked_the_same_at_once_append_it_once() -> None:
+    workers = open_workers(2, answerer=Answerer(Telling()), model=MODEL)
+    listed: list[Item] = []
+    problems: list[BaseException] = []
+
+    def ask(worker: Session) -> None:
+        try:
+            worker.before_model({"model": MODEL, "messages": list(listed)}, window=4_000)
+        except BaseException as exc:  # noqa: BLE001 - it is compared below
+            problems.append(exc)
+
+    for turn in range(12):
+        listed.append({"role": "user", "content": f"question {turn} " + "word " * 300})
+        threads = [threading.Thread(target=ask, args=(worker,)) for worker in workers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        listed.append({"role": "assistant", "content": f"answer {turn}"})
+    assert problems == []
+    assert get_texts(workers[0]) == [item["content"] for item in listed[:-1]]
+    assert get_blocks(workers[0])
+    assert workers[0].refresh().get_messages() == workers[1].refresh().get_messages()
+    assert workers[0].address.store.verify("default") == []
