@@ -14,6 +14,8 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from tenfold.text.memoize import memoize_short
+
 PROOF_ENDINGS = (
     *("auth", "authorization", "authentication", "secret", "password", "passwd", "passphrase", "cookie"),
     *("jwt", "credential", "credentials", "cert", "certificate"),
@@ -91,6 +93,7 @@ def keep_credentials(query: str) -> str:
     return "&".join(each for each in query.split("&") if is_credential(unquote(each.partition("=")[0])))
 
 
+@memoize_short(1_024)
 def is_credential(name: str) -> bool:
     """Whether a header or a query parameter of this name tells who sends a request, and stays while a session lasts."""
     words = [word.lower() for word in _WORDS.findall(name)]
