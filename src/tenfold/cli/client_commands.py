@@ -82,10 +82,10 @@ def find(
     limit: Annotated[int, typer.Option(min=0, help="List at most this many sessions; 0 lists all.")] = 20,
     json: JsonOption = False,
 ) -> None:
-    """Finds the sessions of Claude Code, Codex, pi, gemini-cli, opencode and cline on this machine, newest first.
+    """Finds the sessions of Claude Code, Codex, pi, gemini-cli, opencode, cline, Qwen Code and Kimi on this machine.
 
-    A star marks those of the current folder. `tenfold apply ID` compacts one of them where it lies, and `tenfold import
-    ID` stores it, so that it can be searched.
+    The newest comes first, and a star marks those of the current folder. `tenfold apply ID` compacts one of them where
+    it lies, and `tenfold import ID` stores it, so that it can be searched.
     """
     here = Path.cwd()
     every = [each for each in find_on_this_machine(print_note) if not only_here or each.is_in(here)]
@@ -99,7 +99,8 @@ def find(
         return
     if not found:
         print_note(
-            "no client keeps a session here: Claude Code, Codex, pi, gemini-cli, opencode and cline were looked for"
+            "no client keeps a session here: Claude Code, Codex, pi, gemini-cli, opencode, cline, Qwen Code and Kimi "
+            "were looked for"
         )
         return
     ids, now = _shorten_ids([each.id for each in every]), get_current_time()

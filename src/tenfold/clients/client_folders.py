@@ -64,6 +64,16 @@ class ClientFolders(Struct, frozen=True):
         folder = self._find("GEMINI_CLI_HOME") / ".gemini" / "tmp"
         yield from (path for path in self._list(folder, "*/chats/session-*") if path.suffix in (".json", ".jsonl"))
 
+    def find_qwen(self) -> Iterator[Path]:
+        """Yields the chats of Qwen Code ($QWEN_HOME, else ~/.qwen)."""
+        folder = self._find("QWEN_HOME", ".qwen")
+        for place in ("projects", "tmp"):
+            yield from self._list(folder / place, "*/chats/*.jsonl")
+
+    def find_kimi(self) -> Iterator[Path]:
+        """Yields the contexts of the Kimi CLI ($KIMI_SHARE_DIR, else ~/.kimi)."""
+        yield from self._list(self._find("KIMI_SHARE_DIR", ".kimi") / "sessions", "*/*/context.jsonl")
+
     def find_cline(self) -> Iterator[Path]:
         """Yields the message files of cline ($CLINE_SESSION_DATA_DIR, $CLINE_DATA_DIR, or data/ in $CLINE_DIR)."""
         if named := self.environment.get("CLINE_SESSION_DATA_DIR", "").strip():

@@ -56,6 +56,11 @@ class FoundSession(Struct, frozen=True):
                 "kept elsewhere, by number, so nothing is written there. Open the task once in cline 4 or newer, which "
                 f"goes on with it as a session, and run `tenfold apply {self.id}` again"
             )
+        if self.client in _ONLY_READ:
+            return (
+                f"{self.path} is of {self.client}, whose sessions are only read; run `tenfold compact {self.path} "
+                "--to 40% --out FILE` for a compacted copy"
+            )
         if self.client == "opencode" and self.path.suffix == ".json":
             return (
                 f"{self.path} is of opencode before 1.2, and only read. A newer opencode can take it over: run "
@@ -76,7 +81,11 @@ _COMMANDS = {
     "gemini-cli": ("gemini", "--resume"),
     "opencode": ("opencode", "--session"),
     "cline": ("cline", "--id"),
+    "qwen-code": ("qwen", "--resume"),
+    "kimi": ("kimi", "--session"),
 }
+_ONLY_READ = ("qwen-code", "kimi")
+"""The clients into whose sessions nothing is written."""
 CLIENTS = tuple(_COMMANDS)
 """The clients whose sessions are found."""
 
@@ -91,6 +100,8 @@ def find_sessions(folders: ClientFolders) -> list[FoundSession]:
         *_find_files(folders, "codex", folders.find_codex(), _describe_codex),
         *_find_files(folders, "pi", folders.find_pi(), _describe_pi),
         *_find_files(folders, "gemini-cli", folders.find_gemini_cli(), _describe_gemini_cli),
+        *_find_files(folders, "qwen-code", folders.find_qwen(), _describe_qwen),
+        *_find_files(folders, "kimi", folders.find_kimi(), _describe_kimi),
     ]
     sessions = list(_find_files(folders, "cline", folders.find_cline(), _describe_cline))
     tasks = _find_files(folders, "cline", folders.find_cline_tasks(), _TaskDescriber())
@@ -227,6 +238,15 @@ def _describe_gemini_cli(path: Path, lines: list[Json]) -> _Described | None:
     root = path.parent.parent / ".project_root"
     folder = root.read_text("utf-8").strip() if root.is_file() else ""
     return _Described(str(head.get("sessionId") or ""), folder, str(head.get("summary") or ""))
+
+
+def _describe_qwen(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - the lines tell
+    head = next((line for line in lines if "sessionId" in line), {})
+    return _Described(str(head.get("sessionId") or ""), str(head.get("cwd") or ""))
+
+
+def _describe_kimi(path: Path, lines: list[Json]) -> _Described | None:
+    return _Described(path.parent.name) if any("role" in line for line in lines) else None
 
 
 def _describe_cline(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - a file beside it tells
