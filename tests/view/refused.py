@@ -490,11 +490,14 @@ GEMINI = [
     Fault("an empty list", "not_empty", 0, "", []),
 ]
 
+CUT = "cut \ud83d here"
+CUT_CHAT = Fault("a cut emoji", "whole_characters", 0, "content", [{"role": "user", "content": CUT}])
+CUT_ITEM = item("user", "input_text", content=[{"type": "input_text", "text": CUT}])
 FAULTS: dict[str, list[Fault]] = {
-    "anthropic": ANTHROPIC,
-    "openai-chat": CHAT,
-    "openai-responses": RESPONSES,
-    "gemini": GEMINI,
+    "anthropic": [*ANTHROPIC, CUT_CHAT],
+    "openai-chat": [*CHAT, CUT_CHAT],
+    "openai-responses": [*RESPONSES, Fault("a cut emoji", "whole_characters", 0, "content[0].text", [CUT_ITEM])],
+    "gemini": [*GEMINI, Fault("a cut emoji", "whole_characters", 0, "parts[0].text", [content("user", {"text": CUT})])],
 }
 
 SERVER_CALL = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "a"}}

@@ -29,6 +29,21 @@ def replace_surrogates(value: T) -> T:
     return value
 
 
+def find_cut_texts(value: object) -> list[str]:
+    """Finds the texts with lone surrogates in a JSON value, each by its path, as in `content[0].text`."""
+    found: list[str] = []
+    waiting: list[tuple[str, object]] = [("", value)]
+    while waiting:
+        path, each = waiting.pop()
+        if isinstance(each, str):
+            found += [] if _is_encodable(each) else [path]
+        elif isinstance(each, dict):
+            waiting.extend((f"{path}.{key}" if path else str(key), inner) for key, inner in reversed(each.items()))
+        elif isinstance(each, list):
+            waiting.extend((f"{path}[{at}]", inner) for at, inner in reversed(list(enumerate(each))))
+    return found
+
+
 def _replace(value: Any) -> Any:  # noqa: ANN401 - any value, as the JSON and the records hold them
     match value:
         case str():

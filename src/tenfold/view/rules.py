@@ -7,14 +7,18 @@ messages depend on one another in `order_rules`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, get_args
 
 from tenfold.record.message import Message, OpaquePart, Part, ToolResult
 from tenfold.text.json_text import empty_deep
+from tenfold.text.surrogates import find_cut_texts
 from tenfold.view.order_rules import RULES, Violation, find_violations
 from tenfold.wire import FormRule, Profile, Wire, count_items, find_form_faults, get_wire, parse_value, to_json_bytes
 from tenfold.wire.given_values import list_messages
+from tenfold.wire.sdk_values import get_set_fields
+from tenfold.wire.splice import has_lone_surrogate
 
 __all__ = [
     "FORM_RULES",
@@ -104,6 +108,9 @@ class DefinedCallRule:
 
 NATIVE_RULES: tuple[NativeRule, ...] = (UniqueItemIdRule(), CacheMarkRule())
 """Every rule about a request as a whole that only the provider's own messages can break."""
+CUT_TEXT = "whole_characters"
+"""The rule that no text holds half of a character. It is about what was given: our JSON has U+FFFD there."""
+_REPLACED = "\ufffd".encode()
 _DEFINED_CALLS = DefinedCallRule()
 """The rule about calls and the definitions of their tools. It holds for a list that is sent."""
 RULE_NAMES: tuple[str, ...] = (
@@ -111,6 +118,7 @@ RULE_NAMES: tuple[str, ...] = (
     *FORM_RULES,
     *(rule.name for rule in NATIVE_RULES),
     _DEFINED_CALLS.name,
+    CUT_TEXT,
 )
 """The names of all rules."""
 
@@ -133,8 +141,9 @@ def validate(
     chosen = get_wire(wire)
     if isinstance(messages, str | bytes | Mapping):
         return _judge_single_value(messages, chosen.profile)
-    items = [to_json_bytes(message) for message in list_messages(messages)]
-    found = _find_native_violations(items, chosen.profile, tools if sending else None)
+    given = list_messages(messages)
+    items = [to_json_bytes(message) for message in given]
+    found = _find_native_violations(items, chosen.profile, tools if sending else None) + _find_cut_texts(given, items)
     if not any(violation.rule in _UNREADABLE for violation in found):
         found += _find_list_violations(items, chosen, sending=sending)
     return sorted(found, key=lambda violation: violation.index)
@@ -158,6 +167,20 @@ def check_messages(messages: Sequence[Message], wire: str, *, sending: bool = Fa
 
 def _has_opaque_part(parts: Sequence[Part]) -> bool:
     return any(isinstance(p, OpaquePart) or (isinstance(p, ToolResult) and _has_opaque_part(p.content)) for p in parts)
+
+
+def _find_cut_texts(given: Sequence[object], items: Sequence[bytes]) -> list[Violation]:
+    out: list[Violation] = []
+    for index, (message, raw) in enumerate(zip(given, items, strict=True)):
+        value: object = None
+        if isinstance(message, str | bytes):
+            value = json.loads(empty_deep(raw)) if has_lone_surrogate(raw) else None
+        elif _REPLACED in raw:  # a dict that JSON cannot hold as it is
+            value = get_set_fields(message)
+        for path in find_cut_texts(value):
+            what = f"half of a character (a lone surrogate) stands in {path!r}, and no request can hold it"
+            out.append(Violation(CUT_TEXT, index, f"{what}; replace it, for instance by U+FFFD", path))
+    return out
 
 
 def _judge_single_value(messages: str | bytes | Mapping[str, object], profile: Profile) -> list[Violation]:

@@ -143,4 +143,8 @@ RULE_EVIDENCE: Mapping[str, RuleEvidence] = {
     ),
     "system_place": RuleEvidence("role 'system' is not supported on this model", "anthropics/claude-code#61412"),
     "not_empty": RuleEvidence("messages: at least one message is required", "Claude API: Messages, body.messages"),
+    "whole_characters": RuleEvidence(
+        "The request body is not valid JSON: no low surrogate in string",
+        "anthropics/claude-code#1709, anthropics/claude-code#8108",
+    ),
 }

@@ -101,4 +101,7 @@ RULE_EVIDENCE: Mapping[str, RuleEvidence] = {
         "contents.parts must not be empty", "egoist/chatwise-releases#250, vercel/ai#3775"
     ),
     "not_empty": RuleEvidence("contents is not specified", "ikechan8370/chatgpt-plugin#733, googleapis/js-genai#912"),
+    "whole_characters": RuleEvidence(
+        "UnicodeEncodeError: surrogates not allowed", "google-genai SDK: a request is sent as UTF-8"
+    ),
 }

@@ -100,4 +100,8 @@ RULE_EVIDENCE: Mapping[str, RuleEvidence] = {
         "Duplicate value for 'tool_call_id'", "agno-agi/agno#5116, anomalyco/opencode#1211"
     ),
     "not_empty": RuleEvidence("Invalid 'messages': empty array", "CopilotKit/CopilotKit#529"),
+    "whole_characters": RuleEvidence(
+        "Failed to parse the request body as JSON: lone leading surrogate in hex escape",
+        "JohnnyZ93/oai-compatible-copilot#271",
+    ),
 }

@@ -109,4 +109,7 @@ RULE_EVIDENCE: Mapping[str, RuleEvidence] = {
         "Missing namespace for function_call 'x'. It does not exist in the default namespace",
         "earendil-works/pi#7709, github/copilot-cli#4519",
     ),
+    "whole_characters": RuleEvidence(
+        "UnicodeEncodeError: surrogates not allowed", "openai SDK: a request is sent as UTF-8"
+    ),
 }

@@ -252,6 +252,11 @@ def _cut_deep(data: bytes, brackets: bytes) -> list[tuple[Member, Raw]] | None:
     return [(member, Raw(bare[member.start : member.end])) for member in members]
 
 
+def has_lone_surrogate(data: bytes) -> bool:
+    """Whether a text of the JSON holds one half of a surrogate pair without the other, written as an escape."""
+    return b"\\u" in data and any(escape.group(1) for escape in _ESCAPE.finditer(data))
+
+
 def replace_lone_surrogates(data: bytes) -> bytes:
     """Replaces every lone half of a surrogate pair by U+FFFD. The length stays the same."""
     return _ESCAPE.sub(lambda escape: b"\\ufffd" if escape.group(1) else escape.group(), data)
