@@ -23,8 +23,9 @@ class Call(Struct, frozen=True):
     the tokens that are sent besides the view: a system prompt and tools that are no messages of it. `calibration` is
     what providers reported so far. With `has_before_hooks`, the before-hooks are consulted once there is a plan.
     `limits` are the policy's limits for this window and floor, if the caller has computed them already. `rates` are
-    the prices of the model that reads the view, None where they are not known. `supplied` names a summary that the
-    caller has already, so that another one is another demand.
+    the prices of the model that reads the view, None where they are not known. `least_slope` is how many tokens the
+    provider counts at least for one of ours, as a request that it refused has shown, 0 if none was. `supplied` names a
+    summary that the caller has already, so that another one is another demand.
     """
 
     demand: Demand = "manual"
@@ -40,6 +41,7 @@ class Call(Struct, frozen=True):
     run: str = ""
     limits: Limits | None = None
     rates: Rates | None = None
+    least_slope: float = 0.0
     supplied: str = ""
 
 

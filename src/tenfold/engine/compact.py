@@ -22,7 +22,7 @@ from tenfold.engine.fit import fit_plan
 from tenfold.engine.model_breaker import explain_early_call, explain_pause
 from tenfold.meter.counters import measure_messages
 from tenfold.meter.estimators import expire_reports
-from tenfold.meter.reading import Reading, build_plain_reading, build_reading
+from tenfold.meter.reading import Reading, build_plain_reading, build_reading, raise_reading
 from tenfold.plan import long_messages
 from tenfold.plan.draft import Draft, itemize_least, start_draft
 from tenfold.plan.pipeline import Plan
@@ -323,7 +323,7 @@ def take_reading(view: View, policy: Policy, call: Call, measures: Measures) -> 
     estimate = measures.count_view(view) + call.floor
     if call.to is not None:
         return build_plain_reading(estimate, call.window)
-    return build_reading(
+    reading = build_reading(
         estimate,
         call.calibration,
         policy.estimator,
@@ -332,6 +332,7 @@ def take_reading(view: View, policy: Policy, call: Call, measures: Measures) -> 
         counter=policy.counter.name,
         media=measures.measure_media(view),
     )
+    return raise_reading(reading, call.least_slope)
 
 
 def correct_by_refusal(reading: Reading, limits: Limits) -> Reading:

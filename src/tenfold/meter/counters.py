@@ -208,6 +208,11 @@ def get_family_factor(model: str | None, counter: str) -> float:
     return find_family(model).factor if is_own_vocabulary(counter) else 1.0
 
 
+def find_bounds(model: str, counter: str) -> ErrorBounds:
+    """Returns how far the factor of a model's family has been off, for counts by that counter."""
+    return CHARACTERS_BOUNDS if counter == "chars4" else find_family(model).bounds
+
+
 def is_own_vocabulary(counter: str) -> bool:
     """Whether a name is that of a vocabulary that `BytePairCounter` counts with, or "" for whichever one is used."""
     return counter in ("o200k", "cl100k", "")

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from tenfold.errors import RecordError
 from tenfold.meter.counters import get_family_factor
+from tenfold.meter.report_bounds import SeenReport, judge_report
 from tenfold.record.entry import Usage
 from tenfold.record.message import Status
 
@@ -151,9 +152,13 @@ def _is_beyond(report: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 class Calibration(Struct, frozen=True, array_like=True):
-    """The calibration of the models seen on a path, one row per model and counter, the newest last."""
+    """The calibration of the models seen on a path, one row per model and counter, the newest last.
+
+    `seen` are the newest reports for whole requests, believed or not.
+    """
 
     rows: tuple[ModelCalibration, ...] = ()
+    seen: tuple[SeenReport, ...] = ()
 
     def find_model(self, model: str, counter: str) -> ModelCalibration | None:
         """Returns the row of a model under a counter ("": any counter), or None before its first report."""
@@ -161,6 +166,10 @@ class Calibration(Struct, frozen=True, array_like=True):
             if row.model == model and counter in (row.counter, ""):
                 return row
         return None
+
+    def find_seen(self, model: str, counter: str) -> SeenReport | None:
+        """Returns the newest report of a model for a whole request, believed or not."""
+        return next((each for each in self.seen if (each.model, each.counter) == (model, counter)), None)
 
     def find_other_model(self, model: str, counter: str) -> ModelCalibration | None:
         """Returns the newest row of another model under the same counter.
@@ -176,14 +185,18 @@ def record_usage(
     """Returns the calibration after an answer.
 
     `usage` is what the answer's request took, `estimate` our estimate of the view that was sent. Ignores answers that
-    were aborted or failed, and usage without prompt tokens.
+    were aborted or failed, usage without prompt tokens, and a report that our count of a whole request contradicts.
     """
     if status != "ok" or usage.prompt <= 0 or estimate < 0:
         return calibration
+    if usage.is_whole:
+        calibration, is_believed = _judge(calibration, usage, estimate + usage.overhead, counter)
+        if not is_believed:
+            return calibration
     old = calibration.find_model(usage.model, counter) or ModelCalibration(usage.model, counter)
     sent, last = estimate + usage.overhead, old.last_estimate + old.last_overhead
     recent = (*old.recent_reports[1 - RECENT_REPORTS :], (sent, usage.prompt))
-    is_cut = old.fresh and sent >= last and usage.prompt < HOST_CUT_SHARE * old.last_reported
+    is_cut = old.fresh and sent >= last and usage.prompt < HOST_CUT_SHARE * old.last_reported and not usage.is_whole
     if old.diverged or is_cut:
         return _with_row(calibration, msgspec.structs.replace(old, fresh=False, diverged=True, recent_reports=recent))
     grown_estimate, grown_reported = old.estimate_growth, old.reported_growth
@@ -209,7 +222,15 @@ def record_usage(
 
 def _with_row(calibration: Calibration, row: ModelCalibration) -> Calibration:
     others = tuple(r for r in calibration.rows if r.model != row.model or r.counter != row.counter)
-    return Calibration((*others[1 - MAX_MODELS :], row))
+    return msgspec.structs.replace(calibration, rows=(*others[1 - MAX_MODELS :], row))
+
+
+def _judge(calibration: Calibration, usage: Usage, sent: int, counter: str) -> tuple[Calibration, bool]:
+    """Returns the calibration that remembers the report of a whole request, and whether the report is believed."""
+    before = calibration.find_seen(usage.model, counter)
+    seen = judge_report(before, model=usage.model, counter=counter, sent=sent, reported=usage.prompt)
+    others = tuple(each for each in calibration.seen if each is not before)
+    return msgspec.structs.replace(calibration, seen=(*others[1 - MAX_MODELS :], seen)), seen.is_believed
 
 
 def expire_reports(calibration: Calibration) -> Calibration:
@@ -219,7 +240,8 @@ def expire_reports(calibration: Calibration) -> Calibration:
     """
     if not any(row.fresh or row.diverged for row in calibration.rows):
         return calibration
-    return Calibration(tuple(msgspec.structs.replace(row, fresh=False, diverged=False) for row in calibration.rows))
+    rows = tuple(msgspec.structs.replace(row, fresh=False, diverged=False) for row in calibration.rows)
+    return msgspec.structs.replace(calibration, rows=rows)
 
 
 def get_factor(estimator: Estimator, model: str, counter: str) -> float:

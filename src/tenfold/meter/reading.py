@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from tenfold.meter.counters import (
-    CHARACTERS_BOUNDS,
     Counter,
     ErrorBounds,
+    find_bounds,
     find_family,
     get_family_factor,
     has_media,
@@ -41,6 +43,7 @@ __all__ = [
     "TokenCache",
     "build_plain_reading",
     "build_reading",
+    "raise_reading",
 ]
 
 _UNKNOWN_MEDIA: tuple[Evidence, ...] = ("media of unknown size",)
@@ -86,7 +89,7 @@ def build_reading(  # noqa: PLR0913 - a view's count, and what it is corrected a
             reading = Reading(round(estimate * factor), "estimated", window, factor, 0, estimate)
             return _add_family_bounds(reading, model, counter, media)
         reading = _read_by_other_model(estimate, other, get_factor(estimator, other.model, counter), factor, window)
-        return _with_bounds(reading, reading.slope, _find_bounds(model, counter), media, ("earlier usage",))
+        return _with_bounds(reading, reading.slope, find_bounds(model, counter), media, ("earlier usage",))
     slope = row.compute_slope(factor)
     floor = row.compute_floor(slope)
     if row.fresh:
@@ -95,7 +98,7 @@ def build_reading(  # noqa: PLR0913 - a view's count, and what it is corrected a
         return _add_growth_bounds(reading, row, media)
     reading = Reading(round(floor + slope * estimate), "calibrated", window, slope, round(floor), estimate)
     if row.estimate_growth < MIN_GROWTH:  # the slope is still the family's factor
-        bounds = _find_bounds(model, counter)
+        bounds = find_bounds(model, counter)
     else:
         bounds = CALIBRATED_CHARACTERS_BOUNDS if counter == "chars4" else CALIBRATED_BOUNDS
     return _with_bounds(reading, slope, bounds, media, ("earlier usage",))
@@ -108,6 +111,14 @@ def build_plain_reading(estimate: int, window: int | None = None, *, slope: floa
     bounds.
     """
     return Reading(round(slope * estimate), "estimated", window, slope, 0, estimate)
+
+
+def raise_reading(reading: Reading, least_slope: float) -> Reading:
+    """Returns the Reading, no smaller than `least_slope` for each of our tokens, as a refusal has shown (0: none)."""
+    least = round(least_slope * reading.estimate)
+    if reading.tokens >= least:
+        return reading
+    return replace(reading, tokens=least, slope=least_slope, floor=0, source="estimated", below=0)
 
 
 def _read_by_ratio(estimate: int, row: ModelCalibration | None, factor: float, window: int | None) -> Reading:
@@ -143,10 +154,6 @@ def _read_by_other_model(
     return Reading(tokens, "estimated", window, slope * conversion, round(floor), estimate)
 
 
-def _find_bounds(model: str, counter: str) -> ErrorBounds:
-    return CHARACTERS_BOUNDS if counter == "chars4" else find_family(model).bounds
-
-
 def _add_family_bounds(reading: Reading, model: str, counter: str, media: MediaTokens) -> Reading:
     """Bounds a Reading without a report: by how far the factor of the model's family has been off."""
     evidence: Evidence = (
@@ -157,7 +164,7 @@ def _add_family_bounds(reading: Reading, model: str, counter: str, media: MediaT
     elif not is_own_vocabulary(counter):
         evidence = "counter of the caller"
     factor = get_family_factor(model, counter)
-    return _with_bounds(reading, factor, _find_bounds(model, counter), media, (evidence,))
+    return _with_bounds(reading, factor, find_bounds(model, counter), media, (evidence,))
 
 
 def _with_bounds(

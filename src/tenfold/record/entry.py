@@ -14,10 +14,11 @@ from tenfold.record.block import Block, ModelCost
 from tenfold.record.message import Message, NativeBytes
 
 
-class Usage(Struct, frozen=True, omit_defaults=True, rename={"overhead": "apart"}):
+class Usage(Struct, frozen=True, omit_defaults=True, rename={"overhead": "apart", "is_whole": "whole"}):
     """The tokens that a provider reported for one request. `prompt` is the whole prompt, cached tokens included.
 
-    `overhead` is our own count of what the request held besides the view: a separate system prompt and the tools.
+    `overhead` is our own count of what the request held besides the view: a separate system prompt and the tools. With
+    `is_whole` the request held nothing else, so that our count bounds what may have been reported.
     """
 
     prompt: int
@@ -26,6 +27,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, rename={"overhead": "apart"
     cache_write: int = 0
     model: str = ""
     overhead: int = 0
+    is_whole: bool = False
 
 
 class MessageEntry(Struct, frozen=True, tag="said", omit_defaults=True, rename={"source_id": "source"}):

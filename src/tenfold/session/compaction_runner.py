@@ -29,6 +29,7 @@ from tenfold.record.entry import Entry
 from tenfold.session.archive_keeper import ArchiveKeeper
 from tenfold.session.compaction_lock import CompactionLock
 from tenfold.session.conversation import Conversation
+from tenfold.session.provider_lessons import ProviderLessons
 from tenfold.session.start_notice import StartNotice
 from tenfold.store.archive import Archive, archive_result
 from tenfold.trigger.limits import Decision, Limits, Need, check_window, parse_target
@@ -47,6 +48,7 @@ class CompactionRunner:
         self._conversation = conversation
         self.preparation: Preparation | None = None
         self._limits: tuple[tuple[object, int, int, int], Limits] | None = None
+        self._lessons = ProviderLessons()
 
     @property
     def policy(self) -> Policy:
@@ -77,6 +79,7 @@ class CompactionRunner:
             calibration=self._conversation.calibration,
             has_before_hooks=bool(self.answerer.before_hooks or self.answerer.listeners),
             rates=find_rates(model) if model else None,
+            least_slope=self._lessons.get_least_slope(model),
         )
 
     def take_reading(self, call: Call) -> Reading:
@@ -193,6 +196,9 @@ class CompactionRunner:
     def get_effects(self, call: Call, answerer: Answerer | None = None) -> tuple[Effects, View]:
         """Returns the engine generator for this call and the view it works on, for callers who drive it themselves."""
         conversation = self._conversation
+        if call.demand == "overflow" and call.window is not None:
+            reading, limits = self.take_reading_with_limits(call)
+            self._lessons.learn_refusal(call.model, reading, limits.hard)
         self._notify_warning(call)  # without the lock, which a listener on another thread may need
         with conversation.lock:
             view = conversation.view
@@ -357,6 +363,9 @@ class CompactionRunner:
         if view is not planned_view:
             after = self._read_view(view, replace(call, calibration=self._conversation.calibration))
         outcome = replace(outcome, reading_before=before, reading_after=after)
+        if doubt := self._lessons.take_doubt(self._conversation.calibration, call.model, self.policy.counter.name):
+            self._report_problem(doubt)
+            outcome = replace(outcome, notes=(*outcome.notes, doubt))
         if not has_explicit_target:
             outcome = outcome.convert_sizes(before, after)
         is_repeated = outcome.status == "unsatisfiable" and result.entry is None  # the first time it was reported

@@ -96,6 +96,7 @@ class Conversation:
         self._completed: tuple[Policy, tuple[str, str], Policy] | None = None
         self._cursor = LogCursor(address, self.policy_provider().counter, self.stamps)
         self._host = HostSync(self._cursor)
+        self._has_whole_request = False
 
     # -- the policy and the model --------------------------------------------------------------------------------------
 
@@ -297,7 +298,10 @@ class Conversation:
         """
         if usage.prompt > 0:
             with self.lock:
-                self._cursor.keep_usage(replace(usage, overhead=usage.overhead or self._cursor.sent_overhead))
+                is_seen = self._has_whole_request or self._cursor.sent_overhead > 0
+                whole = is_seen and self.policy_provider().estimator.kind == "anchored"
+                overhead = usage.overhead or self._cursor.sent_overhead
+                self._cursor.keep_usage(replace(usage, overhead=overhead, is_whole=usage.is_whole or whole))
 
     @property
     def pending_usage(self) -> Usage | None:

@@ -284,6 +284,7 @@ class Session(Conversation):
             host_list = self.write(
                 lambda: self._host.sync(messages, is_floor_ignored=True, run=call.run, times=times, append=append)
             )
+            self._has_whole_request = True
             self._try_to_keep(lambda: self._cursor.keep_overhead(call.floor))
         self.compactor.sync_archive(before)
         complete = self.build_call(window=call.window, floor=call.floor)
