@@ -32,14 +32,19 @@ CASES = [(path, window) for path in FILES for window in MODELS if path.stat().st
 """The sessions in the windows that they may fill."""
 
 
+FILLED_SHARE = 0.8
+"""How much of the target a view has to fill."""
+
+
 def check_blocks(blocks: Sequence[Block], window: int) -> None:
-    """Each began at the trigger, and left no more than it aimed at."""
+    """Each began at the trigger, and left no more than it aimed at, and not much less: the room is for content."""
     limits = build_policy("tenfold", choose_counter("gpt-4o").counter).get_limits(window)
     for block in blocks:
         assert block.provider_tokens is not None
         before, after = block.provider_tokens
         assert before >= limits.soft, f"{before:,} tokens are below the trigger of {limits.soft:,}"
         assert after <= limits.soft * 4 // 5, f"{after:,} tokens are left"
+        assert after >= FILLED_SHARE * limits.target, f"{after:,} tokens are left, and {limits.target:,} may be"
 
 
 @pytest.mark.parametrize(("path", "window"), CASES, ids=[f"{get_short_name(path)}-{size}" for path, size in CASES])

@@ -19,6 +19,7 @@ from tenfold.engine import last_resort
 from tenfold.engine.call import Call, Measures, describe_demand, find_factor_without_reports, find_reported_slope
 from tenfold.engine.compaction_case import CompactionCase
 from tenfold.engine.fit import fit_plan
+from tenfold.engine.leftover_room import use_leftover_room
 from tenfold.engine.model_breaker import explain_early_call, explain_pause
 from tenfold.meter.counters import measure_messages
 from tenfold.meter.estimators import expire_reports
@@ -63,7 +64,7 @@ def compact(view: View, policy: Policy, call: Call, measures: Measures, *, now: 
     if isinstance(decided, EngineResult):
         return decided
     plan, request = decided
-    plan, filled = yield from write_summaries(case, plan, request)
+    plan, filled = use_leftover_room(case, *(yield from write_summaries(case, plan, request)))
     filled = replace(filled, notes=(*case.notes, *filled.notes))
     return case.fail(filled) if filled.failure else case.succeed(plan, request.block, filled)
 

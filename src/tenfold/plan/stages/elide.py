@@ -59,14 +59,24 @@ def elide_outputs(
     return piece.with_items(items, kind, reason)
 
 
-def _elide_outside_tail(draft: Draft, goal: Goal, kind: str, elide: OutputElider) -> Draft:
-    """Elides outputs outside the tail, oldest first, until the view is small enough."""
+def _elide_outside_tail(
+    draft: Draft, goal: Goal, kind: str, elide: OutputElider, *, with_room: Callable[[int], OutputElider] | None = None
+) -> Draft:
+    """Elides outputs outside the tail, oldest first, until the view is small enough.
+
+    `with_room` elides the last of them less, where so many tokens would be left of the target.
+    """
     pieces, tokens = list(draft.pieces), draft.tokens
     for index in find_outside_tail(draft, goal):
         if tokens <= goal.stage_target:
             break
         elided = elide_outputs(draft, pieces[index], kind, elide)
         tokens += elided.tokens - pieces[index].tokens
+        if with_room is not None and elided is not pieces[index] and tokens < goal.stage_target:
+            room = goal.stage_target - tokens
+            longer = elide_outputs(draft, pieces[index], kind, with_room(room))
+            if elided.tokens < longer.tokens <= elided.tokens + room:
+                tokens, elided = tokens + longer.tokens - elided.tokens, longer
         pieces[index] = elided
     return replace(draft, pieces=tuple(pieces))
 
@@ -81,15 +91,24 @@ class TruncateStage(Struct, frozen=True):
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Shortens every output outside the tail that is above the limit."""
+        """Shortens every output outside the tail that is above the limit, and the last one only as far as needed."""
 
-        def elide(shown: VisibleMessage, tokens: int) -> Message | None:
-            if tokens <= self.max_tokens:
-                return None
-            text = shorten_output(get_text(shown.message), self.max_lines, self.max_characters)
-            return with_text(shown.message, text) if text is not None else None
+        def with_room(room: int) -> OutputElider:
+            def elide(shown: VisibleMessage, tokens: int) -> Message | None:
+                if tokens <= self.max_tokens:
+                    return None
+                text = get_text(shown.message)
+                characters = self.max_characters + int(_ROOM_SHARE * room * len(text) / tokens)
+                short = shorten_output(text, self.max_lines * characters // self.max_characters, characters)
+                return with_text(shown.message, short) if short is not None else None
 
-        return _elide_outside_tail(draft, goal, self.name, elide)
+            return elide
+
+        return _elide_outside_tail(draft, goal, self.name, with_room(0), with_room=with_room)
+
+
+_ROOM_SHARE = 0.9
+"""How much of the room a longer excerpt may take by the average of its text, since parts of it may be denser."""
 
 
 class ClearStage(Struct, frozen=True):
