@@ -198,7 +198,7 @@ class CompactionRunner:
         conversation = self._conversation
         if call.demand == "overflow" and call.window is not None:
             reading, limits = self.take_reading_with_limits(call)
-            self._lessons.learn_refusal(call.model, reading, limits.hard)
+            self._lessons.record_refusal(call.model, reading, limits.hard)
         self._notify_warning(call)  # without the lock, which a listener on another thread may need
         with conversation.lock:
             view = conversation.view

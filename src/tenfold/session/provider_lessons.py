@@ -17,7 +17,7 @@ class ProviderLessons:
         """Returns how many tokens the provider counts at least for one of ours, 0 if it refused nothing."""
         return self._least_slopes.get(model, 0.0)
 
-    def learn_refusal(self, model: str, reading: Reading, limit: int) -> None:
+    def record_refusal(self, model: str, reading: Reading, limit: int) -> None:
         """Learns that a request of this Reading takes more than `limit` tokens.
 
         Reports may say otherwise, and be wrong by less than our count can tell.
