@@ -162,8 +162,9 @@ def _split_items(
         kinds = _get_sentence_kinds(item, is_answer=number in answers)
         own, pasted = _split_words(item)
         sentences = list(_split_text(own))
+        lines_said = "".join(f"{line.rstrip()}\n" for line in item.text.split("\n")) if item.speaker == "user" else ""
         for place, sentence in enumerate(sentences):
-            if item.speaker == "user" and _is_told(sentence, item.text, told):
+            if item.speaker == "user" and _is_told(sentence, lines_said, told):
                 continue
             kind = kinds[min(place, 1)]
             if item.speaker == "user" and _is_binding(sentence, item.text):
@@ -196,15 +197,15 @@ def _split_words(item: NarrativeItem) -> tuple[str, str]:
     return own, "\n".join(text for text in (pasted, context) if text)
 
 
-def _is_told(sentence: str, text: str, told: str) -> bool:
-    """Tells whether a sentence of `text` is told already, and nothing follows on its line that may refer to it.
+def _is_told(sentence: str, lines: str, told: str) -> bool:
+    """Tells whether a sentence is told already, and nothing follows on its line that may refer to it.
 
+    `lines` is the text that it is from, without blanks at the ends of its lines, each of which has its line break.
     What only opens it, such as "Rules for today:", need not be told.
     """
     said = sentence.rpartition(": ")[2]
     said = said if len(said) >= _MIN_TOLD_CHARS else sentence
-    is_last = any(line.rstrip().endswith(said) for line in text.split("\n"))
-    return is_last and len(said) >= _MIN_TOLD_CHARS and said in told
+    return len(said) >= _MIN_TOLD_CHARS and said in told and f"{said}\n" in lines
 
 
 _USER_FACTOR, _ANSWER_FACTOR = 1.2, 1.4
