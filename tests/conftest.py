@@ -22,6 +22,7 @@ from tenfold.formats import ParsedSession
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
 from tests import sessions
+from tests.leftovers import find_leftovers, read_state
 from tests.thorough import IS_THOROUGH, is_taken
 
 settings.register_profile(
@@ -36,6 +37,15 @@ settings.load_profile("same")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell starts what runs in its background deaf to Ctrl-C, and so would be every command that a test interrupts."""
+
+
+@pytest.fixture(autouse=True)
+def leave_nothing_behind() -> Iterator[None]:
+    """Fails a test that leaves something to the next ones: see `tests.leftovers`."""
+    before = read_state()
+    yield
+    left = find_leftovers(before)
+    assert not left, f"the test leaves behind: {'; '.join(left)}"
 
 
 class CountedIds(IdGenerator):

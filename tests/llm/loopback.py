@@ -131,6 +131,9 @@ class Loopback:
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, at: TracebackType | None) -> None:
         self._closing.set()
+        for thread in threading.enumerate():
+            if thread.name == "tenfold-prepare":  # it may still ask for a summary, and without a server asks for long
+                thread.join(10)
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

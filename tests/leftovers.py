@@ -1,0 +1,85 @@
+"""What a test may leave to the next ones: nothing. No thread, process, open file or connection, and no changed setting.
+
+A loop that is not closed is seen by its files. Where the system has no `/proc`, open files and processes are not seen.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import sys
+import sysconfig
+import threading
+import time
+from pathlib import Path
+
+from msgspec import Struct
+from opentelemetry import trace
+
+_SELF = Path("/proc/self")
+_PACKAGES = Path(sysconfig.get_path("purelib"))
+"""A package may keep a file of its own open, as matplotlib does with its fonts."""
+
+
+class ProcessState(Struct, frozen=True):
+    """What outlives a test if the test does not undo it. `settings` are compared by their values."""
+
+    running: frozenset[str]
+    settings: dict[str, object]
+
+
+def read_state() -> ProcessState:
+    """Reads what runs, what is open, and how the process is set. It costs less than a millisecond."""
+    threads = {f"thread {thread.name} ({thread.ident})" for thread in threading.enumerate()}
+    root, own = logging.getLogger(), logging.getLogger("tenfold")
+    return ProcessState(
+        frozenset(threads | _list_files() | _list_processes()),
+        {f"variable {name}": value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+        | {f"handler of {number.name}": signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        | {f"logger {log.name}": (log.level, *log.handlers, *log.filters) for log in (root, own)}
+        | {
+            "working folder": Path.cwd(),
+            "import path": tuple(sys.path),
+            "recursion limit": sys.getrecursionlimit(),
+            "tracer provider": trace.get_tracer_provider(),
+        },
+    )
+
+
+def find_leftovers(before: ProcessState, *, patience: float = 5.0) -> list[str]:
+    """Lists what is there now and was not before, and what was set otherwise.
+
+    What is about to end has `patience` seconds for it: a connection's thread ends only after the connection.
+    """
+    deadline = time.monotonic() + patience
+    if read_state().running - before.running:
+        gc.collect()
+    while (after := read_state()).running - before.running and time.monotonic() < deadline:
+        time.sleep(0.01)
+    names = sorted(before.settings.keys() | after.settings.keys())
+    changed = [name for name in names if before.settings.get(name) != after.settings.get(name)]
+    return sorted(after.running - before.running) + [f"{name} is changed" for name in changed]
+
+
+def _list_files() -> set[str]:
+    found: set[str] = set()
+    for file in (_SELF / "fd").iterdir() if _SELF.is_dir() else ():
+        try:
+            opened = file.readlink()
+        except OSError:  # the one that lists them
+            continue
+        if not opened.is_relative_to(_PACKAGES):
+            found.add(f"file {file.name}, {opened}")
+    return found
+
+
+def _list_processes() -> set[str]:
+    found: set[str] = set()
+    for task in (_SELF / "task").iterdir() if _SELF.is_dir() else ():
+        try:
+            found |= {f"process {number}" for number in (task / "children").read_text().split()}
+        except OSError:  # the thread has ended
+            continue
+    return found
