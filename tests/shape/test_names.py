@@ -18,8 +18,9 @@ from tests.shape import scan
 _VERBS = """
     abort add adjust adopt advance answer append apply approve archive arrange ask assert assign attach average await
     batch blank branch browse build cache calculate calibrate call cancel canonicalize catch change check choose chunk
-    clamp classify clean clear climb clip close collapse collect combine compact compare compile complete compose compress
-    compute condense connect consult continue convert copy correct count create cut decide decode defer delete derive
+    clamp classify clean clear climb clip close collapse collect combine compact compare compile complete compose
+    compress compute condense
+    connect consult continue convert copy correct count create cut decide decode defer delete derive
     describe detect diff dismiss divide draw drive drop dump edit elide emit empty encode end ensure enter escape
     estimate excerpt execute expand expire explain export extend extract fail fence fill find fingerprint finish fit
     flatten flush fold forget fork format forward freeze generate get group handle hash hide hold ignore import index

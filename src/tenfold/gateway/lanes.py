@@ -160,15 +160,15 @@ class Lane:
         if head == self.items:
             return True
         changed = [at for at, (old, new) in enumerate(zip(self.items, head, strict=True)) if old != new]
-        return len(changed) <= MAX_CHANGED_ITEMS and all(self._says_the_same(request, at) for at in changed)
+        return len(changed) <= MAX_CHANGED_ITEMS and all(self._is_said_again(request, at) for at in changed)
 
     def count_shared(self, request: ModelRequest) -> int:
         """Counts the items at the beginning that a request's list has in common with the last one, apart from marks."""
         pairs = enumerate(zip(self.items, request.items, strict=False))
         most = min(len(self.items), len(request.items))
-        return next((at for at, (old, new) in pairs if old != new and not self._says_the_same(request, at)), most)
+        return next((at for at, (old, new) in pairs if old != new and not self._is_said_again(request, at)), most)
 
-    def _says_the_same(self, request: ModelRequest, at: int) -> bool:
+    def _is_said_again(self, request: ModelRequest, at: int) -> bool:
         return fingerprint_item(request.wire, self.items[at]) == fingerprint_item(request.wire, request.items[at])
 
     def add_later_work(self, work: Callable[[], Coroutine[Any, Any, T]]) -> LaterWork[T]:
