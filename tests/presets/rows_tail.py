@@ -166,7 +166,7 @@ ROWS: tuple[Row, ...] = (
         _D + "CompactionPreparation",
         "the design's fields, and `plan`: Tenfold's Plan of it",
         "{'retained_from_id', 'messages_to_summarize', 'turn_prefix_messages', 'is_split_turn', 'tokens_before', "
-        "'previous_summary', 'file_ops', 'settings'} <= set(it.__struct_fields__)",
+        "'previous_summary', 'file_ops', 'settings'} <= set(it.__dataclass_fields__)",
     ),
     Row(
         ("tail.A22", "tail.W11"),
@@ -260,7 +260,7 @@ ROWS: tuple[Row, ...] = (
         "CompactionEntry",
         _D + "CompactionEntry",
         "a Block by the design's names: `get_compaction_entry(session, block id)`",
-        "'first_kept_entry_id' in it.__struct_fields__ and 'from_hook' in it.__struct_fields__",
+        "'first_kept_entry_id' in it.__dataclass_fields__ and 'from_hook' in it.__dataclass_fields__",
     ),
     Row(
         ("tail.A33",),

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
+from tenfold.designs import tail as design
 from tenfold.designs.tail import (
     Compaction,
     CompactionDetails,
+    CompactionEntry,
+    CompactionPreparation,
     CompactionResult,
     CompactionSettings,
     SessionManager,
     build_session_context,
     get_compaction_entry,
+    should_compact,
 )
 from tenfold.engine.drive import Answerer
 from tenfold.errors import DamagedLine, NotFoundError, UsageError
 from tenfold.formats import read_file
 from tenfold.formats.importer import import_sessions
+from tenfold.llm import ScriptedModel
 from tenfold.record.block import Block
 from tenfold.record.entry import Entry, Setting, get_message
 from tenfold.record.message import get_text
@@ -351,7 +357,8 @@ def test_one_id_has_one_meaning_whatever_it_is_called() -> None:
 
 def _write_for(session: Session) -> CompactionResult:
     """What `Compaction.compact` writes for a session whose user gave rules, and where a command failed."""
-    made = Compaction(Structured(), settings=CompactionSettings(keep_recent_tokens=1_000))
+    writer = Structured("The work went on as it was planned, and all of it holds. " * 6)
+    made = Compaction(writer, settings=CompactionSettings(keep_recent_tokens=1_000))
     found = made.prepare(SessionManager(session).get_branch())
     assert found is not None
     return made.compact(found)
@@ -403,7 +410,7 @@ def test_a_section_with_a_line_that_the_session_does_not_have_is_no_section_of_o
     session = _make_told_session()
     result = _write_for(session)
     assert old in result.summary
-    forged = msgspec.structs.replace(result, summary=result.summary.replace(old, new, 1))
+    forged = dataclasses.replace(result, summary=result.summary.replace(old, new, 1))
     assert append_result(session, forged).status == "compacted"
     text = get_summary(session)
     assert "# Facts (" not in text
@@ -452,3 +459,34 @@ def test_details_are_a_mapping_of_the_document_or_none() -> None:
                 first_kept_entry_id=start,
                 tokens_before=9,
             )
+
+
+@pytest.mark.spec("tail.A1", "tail.A23")
+def test_the_published_values_are_dataclasses_and_the_prompts_have_the_published_names() -> None:
+    result = CompactionResult("text", "e1", 9)
+    assert dataclasses.replace(result, summary="other").summary == "other"
+    assert dataclasses.asdict(result)["details"] == {"read_files": (), "modified_files": ()}
+    for published in (CompactionResult, CompactionDetails, CompactionPreparation, CompactionSettings, CompactionEntry):
+        assert dataclasses.is_dataclass(published)
+    assert "## Goal" in design.SUMMARIZATION_PROMPT
+    assert "earlier summary" in design.UPDATE_SUMMARIZATION_PROMPT
+    assert "## Original Request" in design.TURN_PREFIX_SUMMARIZATION_PROMPT
+
+
+@pytest.mark.parametrize("window", [8_000, 16_000, 128_000])
+def test_the_trigger_is_the_published_formula_for_any_window(window: int) -> None:
+    """A small window had a smaller reserve here, which is the session's affair."""
+    settings = CompactionSettings(reserve_tokens=8_192)
+    limit = window - 8_192
+    assert [should_compact(max(0, limit) + more, window, settings) for more in (0, 1)] == [limit < 0, True]
+
+
+def test_the_facts_take_no_more_than_the_summary() -> None:
+    session = _make_told_session()
+    words = "## Goal\nGo on\n## Constraints & Preferences\nnone\n## Progress\nall of it\n"
+    session.use_answerer(Answerer(model=ScriptedModel([words], repeat=True)))
+    session.use_policy(replace(session.policy, summary=replace(session.policy.summary, models=("m",))))
+    assert session.compact(to=2_000).status == "compacted"
+    text, _, facts = get_summary(session).partition("# Facts (")
+    count = session.policy.counter.count
+    assert count([facts.partition("<read-files>")[0]])[0] <= count([text])[0]

@@ -84,10 +84,10 @@ def test_the_check_is_strict_and_a_disabled_one_never_fires() -> None:
 @pytest.mark.spec("tail.A3", "tail.W9")
 def test_sizes_are_clamped_so_that_a_small_window_is_not_always_full(window: int) -> None:
     """The originals subtracted 16,384 from any window: one of 8k was always over, one of 0 always compacted."""
-    assert not should_compact(window // 2 - 1, window)
-    assert should_compact(window, window)
     assert not should_compact(1_000_000, 0), "an unknown window never triggers"
     limits = tail(COUNTER).trigger.get_limits(window, output_reserve=0, floor=0)
+    assert limits.get_need(window // 2 - 1) in ("none", "warn")
+    assert limits.get_need(window) in ("soft", "hard")
     assert limits.target <= window * 4 // 5
     assert limits.soft >= window // 2
 

@@ -298,8 +298,12 @@ def _write_text(
         left = min(left, max(plan.goal.facts_budget, needed.tokens))
     elif written.text:  # it has told what else there is
         shown = (*first, *(fact for fact in shown if fact.kind == "name"))
-    section = build(shown, budget=left, told=written.text)
-    section = section if len(section.unshown) <= len(needed.unshown) else needed
+    most = request.settings.facts_per_text
+    if most is not None and written.text:
+        section = build(shown, budget=min(left, int(most * request.count([written.text])[0])), told=written.text)
+    else:
+        section = build(shown, budget=left, told=written.text)
+        section = section if len(section.unshown) <= len(needed.unshown) else needed
     return written, replace(section, visible=(*section.visible, *listed), footer=footer.text.strip())
 
 

@@ -45,7 +45,8 @@ class SummarySettings(Struct, frozen=True):
     is how messages are rendered for the model.
 
     The message that carries a summary has `role`, and `opening` and `closing` around the text. With `has_file_lists`,
-    the paths of all files that were read or modified stand at its end (`facts.file_footer`).
+    the paths of all files that were read or modified stand at its end (`facts.file_footer`). `facts_per_text` is how
+    many tokens the facts section may take for each token of the text; None sets no such bound.
     """
 
     models: tuple[str, ...] = ()
@@ -77,6 +78,7 @@ class SummarySettings(Struct, frozen=True):
     temperature: float | None = None
     effort: Effort = ""
     style: TranscriptStyle = "numbered"
+    facts_per_text: float | None = None
 
     @property
     def is_strict(self) -> bool:

@@ -55,7 +55,11 @@ def clip(  # noqa: PLR0913 - the settings of the published design, each by its n
     if prompt and "messages" not in find_places(check_template(prompt)):
         raise UsageError("the prompt has no place {messages}, so the model would be shown nothing: add it")
     settings = replace(
-        summary or SummarySettings(), role="system", on_failure="abort", timeout=compaction_timeout / 1_000
+        summary or SummarySettings(),
+        role="system",
+        on_failure="abort",
+        timeout=compaction_timeout / 1_000,
+        facts_per_text=1 / 3,  # a quarter of the archive
     )
     if prompt:
         settings = replace(settings, batch=interpolate(check_template(prompt), {"persona": persona}))

@@ -69,6 +69,7 @@ def tail(
         opening=OPENING,
         closing=CLOSING,
         has_file_lists=True,
+        facts_per_text=1.0,
     )
     facts = Shares().facts
     return Policy(

@@ -58,8 +58,29 @@ from tenfold.designs.tail.session_context import (
     get_compaction_entry,
     prepare_branch_entries,
 )
+from tenfold.summarize.prompt_files import load_prompts
+from tenfold.summarize.structure import get_headings, render_guide
+
+_PROMPTS = load_prompts()
+
+
+def _render_prompt(name: str, purpose: str) -> str:
+    return _PROMPTS[name].replace("{structure}", render_guide(get_headings(purpose), _PROMPTS["sections"]))
+
+
+SUMMARIZATION_SYSTEM_PROMPT = _PROMPTS["system"]
+SUMMARIZATION_PROMPT = _render_prompt("first", "six")
+UPDATE_SUMMARIZATION_PROMPT = _render_prompt("update", "six")
+TURN_PREFIX_SUMMARIZATION_PROMPT = _render_prompt("prefix", "prefix")
+BRANCH_SUMMARY_PROMPT = _render_prompt("branch", "branch")
+"""The prompts in our words, under the design's names. `{allotment}` and `{focus}` are filled when a model is asked."""
 
 __all__ = [
+    "BRANCH_SUMMARY_PROMPT",
+    "SUMMARIZATION_PROMPT",
+    "SUMMARIZATION_SYSTEM_PROMPT",
+    "TURN_PREFIX_SUMMARIZATION_PROMPT",
+    "UPDATE_SUMMARIZATION_PROMPT",
     "AutoCompactionEnd",
     "AutoCompactionStart",
     "BranchSummaryResult",

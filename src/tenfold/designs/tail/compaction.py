@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
@@ -95,13 +94,12 @@ class CompactionSettings:
         return ReserveTrigger(ReserveBudgets(self.reserve_tokens, self.keep_recent_tokens))
 
     def should_compact(self, context_tokens: int, context_window: int) -> bool:
-        """Whether the context is above window - reserve. False if disabled or if the window is unknown (0)."""
-        if not self.enabled or context_window < 1:
-            return False
-        return self.trigger.get_limits(context_window, output_reserve=0, floor=0).get_need(context_tokens) in (
-            "soft",
-            "hard",
-        )
+        """Whether the context is above window - reserve, for any window. False if disabled, or if the window is 0.
+
+        This is the published formula. A session clamps the reserve to its window (see `plan.budgets`), so that one
+        compaction also suffices in a small one.
+        """
+        return self.enabled and context_window > 0 and context_tokens > context_window - self.reserve_tokens
 
     def build_policy(self, counter: Counter, summary: SummarySettings | None = None) -> Policy:
         """Builds the policy `tail` with these settings."""
@@ -155,7 +153,8 @@ def should_compact(context_tokens: int, context_window: int, settings: Compactio
     return settings.should_compact(context_tokens, context_window)
 
 
-class CompactionDetails(Struct, frozen=True):
+@dataclass(frozen=True)
+class CompactionDetails:
     """The files that a compaction covers, sorted. A file that was modified is not listed as read."""
 
     read_files: tuple[str, ...] = ()
@@ -166,7 +165,8 @@ NO_DETAILS = CompactionDetails()
 """No files."""
 
 
-class CompactionPreparation(Struct, frozen=True):
+@dataclass(frozen=True)
+class CompactionPreparation:
     """What would be summarised. `plan` is the same as Tenfold's Plan; `Compaction.compact` carries it out.
 
     `file_ops` holds the paths that are "read" and those that are "modified" in all that would be summarised, and in
@@ -184,7 +184,8 @@ class CompactionPreparation(Struct, frozen=True):
     plan: Plan
 
 
-class CompactionResult(Struct, frozen=True):
+@dataclass(frozen=True)
+class CompactionResult:
     """A summary, and the id of the first entry that stays. If there is no summary, `failed` says why."""
 
     summary: str
@@ -194,7 +195,8 @@ class CompactionResult(Struct, frozen=True):
     failed: str = ""
 
 
-class CutPointResult(Struct, frozen=True):
+@dataclass(frozen=True)
+class CutPointResult:
     """Where the retained tail begins, as indexes of entries. `turn_start_index` is -1 unless the cut splits a turn."""
 
     first_kept_entry_index: int

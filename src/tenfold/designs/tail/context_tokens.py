@@ -6,10 +6,10 @@ Use them to compare numbers with the design. A session decides by its `Reading`,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast, get_args
 
 import msgspec
-from msgspec import Struct
 
 from tenfold.errors import BadInput, UsageError
 from tenfold.record.block import Block
@@ -49,7 +49,8 @@ def check_entries(path_entries: Sequence[object], name: str) -> None:
         )
 
 
-class ContextEstimate(Struct, frozen=True):
+@dataclass(frozen=True)
+class ContextEstimate:
     """The size of a context: reported usage plus an estimate of later messages. Index None: all is estimated."""
 
     tokens: int

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
-
-from msgspec import Struct
 
 from tenfold.designs.tail.compaction import CompactionPreparation, CompactionResult
 from tenfold.designs.tail.session_context import CompactionEntry
@@ -30,7 +29,8 @@ EVENT_NAMES: tuple[EventName, ...] = get_args(EventName)
 """The names of all events, in the order in which they first occur in a run."""
 
 
-class CompactOptions(Struct, frozen=True):
+@dataclass(frozen=True)
+class CompactOptions:
     """Options of `TailAgent.compact`, the design's `ctx.compact(options)`.
 
     `on_complete` is called with the result, only if there is one.
@@ -44,7 +44,8 @@ NO_OPTIONS = CompactOptions()
 """No instructions, and nobody to tell."""
 
 
-class SessionBeforeCompact(Struct, frozen=True):
+@dataclass(frozen=True)
+class SessionBeforeCompact:
     """A compaction is about to be written. A handler may cancel it or supply its result."""
 
     type: ClassVar[EventName] = "session_before_compact"
@@ -53,14 +54,16 @@ class SessionBeforeCompact(Struct, frozen=True):
     custom_instructions: str
 
 
-class SessionBeforeCompactResult(Struct, frozen=True):
+@dataclass(frozen=True)
+class SessionBeforeCompactResult:
     """What a handler may return: `cancel`, or a `compaction` that is used as it is, without a model call."""
 
     cancel: bool = False
     compaction: CompactionResult | None = None
 
 
-class SessionCompact(Struct, frozen=True):
+@dataclass(frozen=True)
+class SessionCompact:
     """A compaction was appended. Carries the new entry."""
 
     type: ClassVar[EventName] = "session_compact"
@@ -68,14 +71,16 @@ class SessionCompact(Struct, frozen=True):
     from_hook: bool
 
 
-class AutoCompactionStart(Struct, frozen=True):
+@dataclass(frozen=True)
+class AutoCompactionStart:
     """An automatic compaction begins."""
 
     type: ClassVar[EventName] = "auto_compaction_start"
     reason: Literal["threshold", "overflow"]
 
 
-class AutoCompactionEnd(Struct, frozen=True):
+@dataclass(frozen=True)
+class AutoCompactionEnd:
     """An automatic compaction ended. `will_retry` means that the request that was too long is sent again."""
 
     type: ClassVar[EventName] = "auto_compaction_end"
@@ -85,7 +90,8 @@ class AutoCompactionEnd(Struct, frozen=True):
     error_message: str = ""
 
 
-class SessionBeforeTree(Struct, frozen=True):
+@dataclass(frozen=True)
+class SessionBeforeTree:
     """The user is about to move to another entry. A handler may cancel, supply a summary or change instructions."""
 
     type: ClassVar[EventName] = "session_before_tree"
@@ -95,7 +101,8 @@ class SessionBeforeTree(Struct, frozen=True):
     custom_instructions: str
 
 
-class SessionBeforeTreeResult(Struct, frozen=True):
+@dataclass(frozen=True)
+class SessionBeforeTreeResult:
     """What a handler may return: `cancel`, a `summary` instead of the model's, or other `custom_instructions`."""
 
     cancel: bool = False
@@ -103,7 +110,8 @@ class SessionBeforeTreeResult(Struct, frozen=True):
     custom_instructions: str = ""
 
 
-class SessionTree(Struct, frozen=True):
+@dataclass(frozen=True)
+class SessionTree:
     """The session moved to another entry. `summary_entry_id` is the branch summary there, "" if there is none."""
 
     type: ClassVar[EventName] = "session_tree"
@@ -112,7 +120,8 @@ class SessionTree(Struct, frozen=True):
     summary_entry_id: str
 
 
-class Milestone(Struct, frozen=True):
+@dataclass(frozen=True)
+class Milestone:
     """A run was stored (`save_point`), it ended (`agent_end`), or nothing is left to do (`settled`)."""
 
     type: Literal["save_point", "agent_end", "settled"]

@@ -5,13 +5,14 @@ They read and write a Tenfold session and return values with the design's names.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Literal, cast
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.policy import Policy
@@ -59,7 +60,8 @@ from tenfold.view.path import Path
 from tenfold.wire.marks import extract_summary_text
 
 
-class CompactionEntry(Struct, frozen=True):
+@dataclass(frozen=True)
+class CompactionEntry:
     """A Block under the design's names. `timestamp` is ISO 8601, UTC.
 
     `from_hook` means that a hook supplied it. Where a hook, `append_compaction` or another tool's file stated its first
@@ -81,7 +83,8 @@ class CompactionEntry(Struct, frozen=True):
         return CompactionResult(self.summary, self.first_kept_entry_id, self.tokens_before, self.details)
 
 
-class SessionContext(Struct, frozen=True):
+@dataclass(frozen=True)
+class SessionContext:
     """The messages that the model sees at a leaf, and the last model and thinking level set on the path."""
 
     messages: tuple[Message, ...]
@@ -172,8 +175,8 @@ def get_compaction_entry(session: Session, block: str, *, tokens_before: int | N
         msgspec.ValidationError,
         msgspec.DecodeError,
     ):  # another kind of hook supplied it: mark it, and keep the figures of the Block
-        return replace(compaction, from_hook=True)
-    return replace(
+        return dataclasses.replace(compaction, from_hook=True)
+    return dataclasses.replace(
         compaction,
         first_kept_entry_id=supplied.retained_from_id,
         tokens_before=supplied.tokens_before,
@@ -262,14 +265,16 @@ def build_session_context(entries: Sequence[Entry], leaf: str | None = _NEWEST_L
     return SessionContext(tuple(View.from_path(Path(path)).get_messages()), model, thinking)
 
 
-class CollectedEntries(Struct, frozen=True):
+@dataclass(frozen=True)
+class CollectedEntries:
     """The entries of a branch that would be left, oldest first with their positions, and where it forks off."""
 
     entries: BranchEntries
     common_ancestor_id: str | None
 
 
-class BranchPreparation(Struct, frozen=True):
+@dataclass(frozen=True)
+class BranchPreparation:
     """The messages of a branch that would be summarised, their size in tokens, and the files that it touched."""
 
     messages: tuple[Message, ...]
@@ -277,7 +282,8 @@ class BranchPreparation(Struct, frozen=True):
     total_tokens: int
 
 
-class BranchSummaryResult(Struct, frozen=True):
+@dataclass(frozen=True)
+class BranchSummaryResult:
     """The summary of a branch. Without one, `aborted` is True or `error` says why."""
 
     summary: str = ""
