@@ -44,6 +44,14 @@ _TITLES = {
     "threshold": "calibrated threshold, summary and continuation; with `sliding`",
     "clip": "chunk-and-fold batches, clip-archive, merging",
 }
+PUBLISHED = {
+    "tail": ("CursorTouch/Operator-Use", "badlogic/pi-mono"),
+    "tiers": ("nijaru/ion",),
+    "blocks": ("LazyBouy/phi-core",),
+    "threshold": ("achetronic/adk-utils-go",),
+    "clip": ("Numina-Systems/constellation",),
+}
+"""The public repository in which each design was published, and the one that it follows, if any."""
 _INTRODUCTION = """# The presets
 
 Each preset reproduces one published design on Tenfold's engine: its constants, texts and behaviours, without its
@@ -101,6 +109,8 @@ def render_page() -> str:
     for preset, numbers in NUMBERS.items():
         made = (POLICIES[preset].__doc__ or "").strip().split("\n")[0]
         parts.append(f"## `{preset}`: {_TITLES[preset]}\n\n{made}\n")
+        links = [f"[{repository}](https://github.com/{repository})" for repository in PUBLISHED[preset]]
+        parts.append(f"Published in {', after '.join(links)}.\n")
         if (PAGE.parent / "designs" / f"{preset}.md").exists():
             parts.append(f"[The design as code that runs](designs/{preset}.md)\n")
         parts.append("| number | the design's name | here | |\n|---|---|---|---|")

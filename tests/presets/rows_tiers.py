@@ -103,7 +103,8 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B10",),
         "the seven sections",
         "tenfold.summarize.structure.STRUCTURES",
-        'the structure "seven": the headings a summary must hold, in order',
+        'the structure "seven": the headings a summary must hold, those of the document in its order. What the prompt '
+        "says about them has the document's meaning in our own words",
         "[h.removeprefix('## ') for h in it['seven']] == ['Task State', 'Files', 'Tool History', 'Errors', "
         "'Decisions', 'User Guidance', 'Next Steps']",
     ),
@@ -118,11 +119,9 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B11",),
         "the role of the summary",
         "tenfold.config.presets.tiers.tiers",
-        '`summary_role`: "user" (default) or "system"; inside our delimiter stands `<context-summary>`. The document '
-        'has "system"; in the middle of a list many providers refuse that, so as a default it would break law 3',
-        "it(__import__('tenfold.meter.counters').meter.counters.CharacterCounter(), "
-        "summary_role='system').summary.role == 'system'",
-        (("tiers.B11", "the default is a user message: many providers refuse a system one inside a list (law 3)"),),
+        '`summary_role`: "system" (default) or "user"; inside our delimiter stands `<context-summary>`. Where a wire '
+        "takes no system message in the middle of its list, it is in the system prompt, or in a user message",
+        "it(__import__('tenfold.meter.counters').meter.counters.CharacterCounter()).summary.role == 'system'",
     ),
     Row(
         ("tiers.B12",),

@@ -11,6 +11,7 @@ from tests.presets.page import (
     HERE,
     NUMBERS,
     PAGE,
+    PUBLISHED,
     find_covering_tests,
     find_marked_tests,
     find_verdict,
@@ -64,6 +65,16 @@ def test_every_number_has_a_verdict_and_what_differs_a_reason(preset: str) -> No
     assert all(verdicts[number].startswith("differs: ") for number in differing)
     for row in rows:
         assert row.differs or not re.search(r"\blaws? (?:\d|of )", row.meaning), "a broken law is a difference"
+
+
+@pytest.mark.parametrize("preset", NUMBERS)
+def test_it_is_said_who_published_each_design_and_where(preset: str) -> None:
+    page = (PAGE.parent / "designs" / f"{preset}.md").read_text(encoding="utf-8")
+    package = str(importlib.import_module(f"tenfold.designs.{preset}").__doc__)
+    for repository in PUBLISHED[preset]:
+        assert f"(https://github.com/{repository})" in page
+        assert repository in package
+        assert f"(https://github.com/{repository})" in render_page()
 
 
 def test_no_test_carries_more_than_three_numbers_or_one_that_does_not_exist() -> None:

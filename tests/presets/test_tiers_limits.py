@@ -46,7 +46,7 @@ def test_the_published_configuration() -> None:
     assert (config.context_window, config.trigger_threshold, config.target_threshold) == (200_000, 0.80, 0.60)
     assert (config.output_reserve, config.max_tool_output_tokens, config.truncate_keep_tokens) == (16_000, 2_000, 250)
     assert (config.protected_messages, config.warning_threshold) == (12, 0.70)
-    assert (config.summarization_model, config.auto, config.summary_role) == (None, True, "user")
+    assert (config.summarization_model, config.auto, config.summary_role) == (None, True, "system")
 
 
 @pytest.mark.spec("tiers.B1")

@@ -29,6 +29,7 @@ from tenfold.summarize.short_input import ShortInputWriter
 from tenfold.summarize.structure import STRUCTURES
 from tenfold.summarize.write import SummarySettings
 from tenfold.text.excerpts import Keep, excerpt
+from tenfold.wire import WIRES
 from tests.engine.making import (
     FILLER,
     Telling,
@@ -192,9 +193,31 @@ def test_the_role_of_the_summary_can_be_chosen_and_its_delimiter_is_clear(role: 
     assert text.index("<tenfold-summary") < text.index(OPENING) < text.index("## Task State") < text.index(CLOSING)
     assert text.endswith("</tenfold-summary>")
     for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
-        found = session.find_violations(wire)
-        assert found == () or role == "system"
-    assert tiers(COUNTER).summary.role == "user"
+        assert session.find_violations(wire) == ()
+
+
+@pytest.mark.spec("tiers.B11")
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize("wire", ["anthropic", "openai-chat", "openai-responses", "gemini"])
+def test_the_summary_is_a_system_message_where_the_wire_takes_one(wire: str, *, leads: bool) -> None:
+    """A pinned message at the head stays before the summary, which then is in the middle of the list."""
+    policy = tiers(COUNTER, summary=SummarySettings(models=("small",)))
+    session = open_session([], policy, answerer=Answerer(model=Telling(GOOD)))
+    first, *_ = session.append(*make_talk()[1:])
+    if not leads:
+        session.pin(first)
+    session.compact(to=count_total(make_talk()) // 2)
+    assert [m.role for m in session.view.get_messages() if m.origin == "tenfold"] == ["system"]
+    encoded = WIRES[wire].encode(session.view.get_messages())
+    natives = [item.raw.decode() for item in encoded.items]
+    (carrier,) = (text for text in (*natives, *encoded.system) if OPENING in text)
+    if wire.startswith("openai"):
+        assert '"role":"system"' in carrier
+    elif leads:
+        assert carrier in encoded.system
+    else:
+        assert '"role":"user"' in carrier
+    assert session.find_violations(wire) == ()
 
 
 def make_chat_list(turns: int) -> list[dict[str, object]]:

@@ -42,12 +42,13 @@ def tiers(  # noqa: PLR0913 - the design's own settings, one each
     max_tool_output_tokens: int = _TRUNCATE.max_tokens,
     truncate_keep_tokens: int = _TRUNCATE.keep_tokens,
     protected_messages: int = _REMOVE.keep_recent_messages,
-    summary_role: str = "user",
+    summary_role: str = "system",
 ) -> Policy:
     """Truncate, then clear, then summarize: three tiers that stop as soon as the target is reached.
 
-    `summary_role` is the role of the message that carries a summary: "user", or "system" as in the design, which many
-    providers refuse in the middle of a list. Raises `UsageError` for settings that contradict each other.
+    `summary_role` is the role of the message that carries a summary: "system" as in the design, or "user". A wire that
+    takes no system message in the middle of its list has a system summary in its system prompt, where that stands right
+    before it, else in a user message. Raises `UsageError` for settings that contradict each other.
     """
     thresholds = (target_threshold, trigger_threshold)
     if not all(map(is_share, thresholds)) or thresholds[0] >= thresholds[1]:

@@ -1,5 +1,7 @@
 """The design behind the preset `blocks`, under its own names.
 
+LazyBouy published it in LazyBouy/phi-core.
+
     values       TurnRange TurnId TurnMessage TurnMap CompactedSection CompactionBlock LoopRecord, to_json from_json
     settings     CompactionConfig ContextConfig FixedCount TokenBudget, should_compact
     counting     TokenCounter ContextTracker

@@ -1,4 +1,7 @@
-"""The published design behind the preset `clip`: a compactor that folds batches into an archive, and its two tools."""
+"""The published design behind the preset `clip`: a compactor that folds batches into an archive, and its two tools.
+
+Numina-Systems published it in Numina-Systems/constellation.
+"""
 
 from __future__ import annotations
 

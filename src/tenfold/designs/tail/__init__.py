@@ -1,5 +1,7 @@
 """The design behind the preset `tail`, under its own names.
 
+CursorTouch published it in CursorTouch/Operator-Use, after badlogic/pi-mono.
+
 The design's words, and what they are called in Tenfold:
 
 - *turn*: an exchange, which is a user message and the steps up to the next one. *Split turn*: the cut lies inside it.

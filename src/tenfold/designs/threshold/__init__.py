@@ -1,4 +1,7 @@
-"""The published design behind the presets `threshold` and `sliding`: a guard before every model call."""
+"""The published design behind the presets `threshold` and `sliding`: a guard before every model call.
+
+achetronic published it in achetronic/adk-utils-go.
+"""
 
 from __future__ import annotations
 

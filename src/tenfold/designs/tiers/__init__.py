@@ -1,4 +1,7 @@
-"""The published design behind the preset `tiers`: pruning in three tiers, the tool `compact`, the status line."""
+"""The published design behind the preset `tiers`: pruning in three tiers, the tool `compact`, the status line.
+
+nijaru published it in nijaru/ion.
+"""
 
 from __future__ import annotations
 

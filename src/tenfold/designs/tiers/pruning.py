@@ -60,7 +60,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     truncate_keep_tokens: int = TruncateOutputsStage().keep_tokens
     protected_messages: int = RemoveOutputsStage().keep_recent_messages
     summarization_model: str | None = None
-    summary_role: str = "user"
+    summary_role: str = "system"
     auto: bool = True
 
     def build_policy(self, counter: Counter | None = None, *, summary: SummarySettings | None = None) -> Policy:
