@@ -26,6 +26,10 @@ def test_a_session_is_found_and_imported_and_nothing_is_written_into_it(
     (tmp_path / place).write_bytes(data)
     found = json.loads(tenfold("find", "--json").out)
     assert (found["client"], found["id"], found["title"]) == (client, session, ASKED)
+    assert (
+        found["messages"]
+        == tenfold.run_json("compact", session, "--to", "99%", "--store", ":memory:")["messages_before"]
+    )
     store = tmp_path / "s.db"
     assert tenfold("import", session, "--store", store).code == 0
     refused = tenfold("apply", session, "--store", store)

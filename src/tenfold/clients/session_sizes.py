@@ -11,8 +11,10 @@ from msgspec import Struct
 from tenfold.clients.found_sessions import FoundSession
 from tenfold.clients.opencode_database import measure_opencode_session
 
-_MESSAGE_TYPES = frozenset({"user", "assistant", "gemini", "message", "response_item"})
+_MESSAGE_TYPES = frozenset({"user", "assistant", "tool_result", "gemini", "message", "response_item"})
 """The types of lines that hold a message, over all clients that write one message, or a piece of one, on a line."""
+_ROLES = frozenset({"system", "user", "assistant", "tool"})
+"""The roles of lines that are messages themselves."""
 
 
 class SessionSize(Struct, frozen=True):
@@ -38,6 +40,7 @@ class _Item(Struct):
 
 class _Line(Struct):
     type: str | None = None
+    role: str | None = None
     message: _Message | None = None
     payload: _Item | None = None
 
@@ -67,7 +70,7 @@ def _count_lines(data: bytes) -> int:
             found = _LINES.decode(line)
         except msgspec.DecodeError:
             continue
-        if found.type not in _MESSAGE_TYPES:
+        if found.type not in _MESSAGE_TYPES and found.role not in _ROLES:
             continue
         id_ = found.message.id if found.message is not None else None
         is_of_model = found.payload is not None and found.payload.is_of_model
