@@ -178,7 +178,8 @@ ROWS: tuple[Row, ...] = (
         "C10 C11 C12 C13 C14 Y7 Y8",
         "`compact_messages`",
         "compact_messages",
-        "three levels over a list; the preset's `Policy.in_memory_stages`",
+        "three levels over a list; the preset's `Policy.in_memory_stages`. A `CompactionConfig` alone stands for the "
+        "default window",
         'it([], it.__globals__["ContextConfig"]()) == []',
     ),
     _make_row("C10", "`CompactionStrategy`", "CompactionStrategy", "an in-memory strategy of one's own"),
@@ -211,8 +212,10 @@ ROWS: tuple[Row, ...] = (
         ("blocks.C13", "blocks.Y6"),
         "level 2, `[Summary] `",
         "tenfold.plan.stages.step_lines.build_step_line",
-        "a stage `EarlierLinesStage`; a long text is cut, not replaced by a phrase",
-        differs=(("blocks.C13", "a long text is cut, since a phrase in its place says nothing of it: a defect"),),
+        "a stage `EarlierLinesStage`; a long text is cut, and a turn without text says tool, target and outcome",
+        differs=(
+            ("blocks.C13", "a long text is cut and calls are named: a phrase in their place says nothing of them"),
+        ),
     ),
     Row(
         ("blocks.C14", "blocks.Y7"),
@@ -337,7 +340,14 @@ ROWS: tuple[Row, ...] = (
     ),
     _make_row("D6", "loops beyond the scope", "resolve_scope", "hidden by a Block, they are not counted as in scope"),
     _make_row("C22 Y9", "loaded sizes", "count_loop_tokens", "tokens that each loop takes in view"),
-    _make_row("C23", "the invariants", "find_violations", "which of them the blocks of a chain break", "it([]) == []"),
+    _make_row(
+        "C23",
+        "the invariants",
+        "find_violations",
+        "which of them the blocks of a chain break",
+        "it([]) == []",
+        differs="loops older than the scope have no block, and a loop without turns between has no compacted section",
+    ),
     _make_row(
         "C23 Y10",
         "the loop chain",

@@ -27,7 +27,6 @@ from tenfold.designs.blocks import (
     build_policy,
     compact_in_memory,
     compact_messages,
-    find_violations,
     from_json,
     get_loop_records,
     with_hooks,
@@ -164,15 +163,15 @@ def test_the_default_compact_takes_coroutines_and_generators() -> None:
 
 
 @pytest.mark.spec("blocks.D3")
-@pytest.mark.parametrize("turns", [1, 2, 3, 4])
-def test_a_loop_without_a_middle_is_one_compacted_section(turns: int) -> None:
+@pytest.mark.parametrize("turns", [1, 2, 3, 4, 5, 12])
+def test_it_adds_nothing_to_what_the_three_methods_give(turns: int) -> None:
     record = LoopRecord("r", assign_turns(make_loop(turns), "r"))
-    made = Three().compact(record, CompactionConfig(), True)
+    config, turn_map, own = CompactionConfig(), TurnMap.from_messages(record.messages), Three()
+    made = own.compact(record, config, True)
     assert isinstance(made, CompactionBlock)
-    assert find_violations([replace(record, compaction_block=made)]) == []
-    assert made.keep_compacted is not None
-    assert made.keep_compacted.range == TurnRange(0, turns - 1)
-    assert made.keep_compacted.messages == tuple(m.message for m in record.messages)
+    assert made.keep_first == own.keep_first(record, turn_map, config)
+    assert made.keep_recent == own.keep_recent(record, turn_map, config)
+    assert made.keep_compacted == own.keep_compacted(record, turn_map, config, True)
 
 
 class Whole(Three):

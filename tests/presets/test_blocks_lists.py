@@ -16,7 +16,7 @@ from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import Goal, start_draft
 from tenfold.plan.stages.levels import DropBetweenStage
 from tenfold.plan.stages.step_lines import build_step_line, build_user_line
-from tenfold.plan.stubs import describe_answer
+from tenfold.plan.stubs import describe_step
 from tenfold.record.block import Block
 from tenfold.record.message import Message, Text, ToolCall, get_text
 from tenfold.session import Session
@@ -124,13 +124,13 @@ def test_the_lines_for_lists_are_those_of_the_context_config() -> None:
         (Message("assistant", (Text("a"), Text("b")), "model"), "[Summary] a b"),
         (
             Message("assistant", (ToolCall("1", "x"), ToolCall("2", "y")), "model"),
-            "[Summary] [Assistant used 2 tool(s)]",
+            "[Summary] x({}) -> no result; y({}) -> no result",
         ),
         (Message("assistant", (), "model"), "[Summary] [Assistant response]"),
     ],
 )
 def test_level_two_has_a_line_for_each_answer(message: Message, line: str) -> None:
-    assert build_step_line(message).line == line
+    assert build_step_line([message]).line == line
 
 
 @pytest.mark.spec("blocks.C13")
@@ -247,7 +247,7 @@ def test_what_fires_also_compacts_and_then_is_quiet(tokens: int) -> None:
 def test_a_long_text_is_cut_and_not_replaced_by_a_phrase() -> None:
     """The original turns every text of more than 200 bytes into "[Assistant response]"."""
     long = answer("The cause is the lock in store.py; " + FILLER * 5)
-    line = describe_answer(long)
+    line = describe_step(long)
     assert line.startswith("The cause is the lock in store.py; ")
     assert len(line.encode()) <= 200
     assert line.endswith("...")

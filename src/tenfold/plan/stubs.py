@@ -6,11 +6,11 @@ Secrets are redacted in what is quoted here. A hint says how the original can be
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from tenfold.facts.tool_calls import classify_tool, find_command, interpret_call
+from tenfold.facts.tool_calls import classify_tool, find_command, find_path, interpret_call
 from tenfold.facts.tool_results import judge_result
 from tenfold.facts.user_words import split_pasted
 from tenfold.plan.draft import Draft, RecallMode
@@ -243,7 +243,7 @@ def build_step_stub(
     text = " ".join(redact_cached(get_text(shown[0].message)[: 4 * _LINE_CHARACTERS]).split())
     text = excerpt(text, _LINE_CHARACTERS + len("..."), Keep.START)
     parts = [text] if text else []
-    results = {r.call_id: s for s in shown if (r := get_tool_result(s.message)) is not None}
+    results = _collect_results([s.message for s in shown])
     for call in get_tool_calls(shown[0].message):
         arguments = excerpt(redact_cached(_get_typed_input(call)[: 4 * _LINE_CHARACTERS]), _LINE_CHARACTERS, Keep.START)
         parts.append(f"{call.name}({arguments}) -> {_describe_result(call, results.get(call.id), quoted_characters)}")
@@ -252,13 +252,18 @@ def build_step_stub(
     return Message(role, (Text(f"{STEP_PREFIX}{'; '.join(parts)}{hint}"),), "tenfold")
 
 
-def _describe_result(call: ToolCall, result_message: VisibleMessage | None, quoted_characters: int) -> str:
+def _collect_results(messages: Iterable[Message]) -> dict[str, Message]:
+    """Maps the ids of the calls of a step to the messages that hold their results."""
+    return {result.call_id: m for m in messages if (result := get_tool_result(m)) is not None}
+
+
+def _describe_result(call: ToolCall, message: Message | None, quoted_characters: int = 0) -> str:
     """Describes how a tool call ended, and the size of its result."""
-    result = get_tool_result(result_message.message) if result_message is not None else None
-    if result_message is None or result is None:
+    result = get_tool_result(message) if message is not None else None
+    if message is None or result is None:
         return "no result"
-    text, position = get_text(result_message.message), result_message.position
-    outcome = judge_result(interpret_call(call), text, is_error=result.is_error, position=position)
+    text = get_text(message)
+    outcome = judge_result(interpret_call(call), text, is_error=result.is_error, position=0)
     size = sum(len(t.text) for t in result.content if isinstance(t, Text))
     quoted = f': tool: "{excerpt(flatten(redact_cached(text)), quoted_characters)}"' if quoted_characters else ""
     return f"{outcome.note}, {size:,} characters{quoted}"
@@ -289,17 +294,30 @@ MAX_QUOTED_BYTES = 200
 """The most bytes of one text part that such a line quotes. The design omits longer ones; here they are cut."""
 
 
-def describe_answer(message: Message) -> str:
-    """Describes an assistant message for a step's line.
+def describe_step(answer: Message, results: Iterable[Message] = ()) -> str:
+    """Describes a step for its line, by its answer and the messages behind it.
 
-    Quotes its text parts, at most `MAX_QUOTED_BYTES` of each. Without text it says how many tools were used, or, if
-    there were none, just that the assistant responded.
+    Quotes the text parts of the answer, at most `MAX_QUOTED_BYTES` of each. Without text it says of each call the tool,
+    the target and the outcome, or, if there were none, just that the assistant responded.
     """
-    texts = [p.text for p in message.parts if isinstance(p, Text) and p.text.strip()]
+    texts = [p.text for p in answer.parts if isinstance(p, Text) and p.text.strip()]
     if texts:
         return " ".join(quote_on_one_line(text) for text in texts)
-    calls = len(get_tool_calls(message))
-    return f"[Assistant used {calls} tool(s)]" if calls else "[Assistant response]"
+    found = _collect_results(results)
+    calls = [
+        f"{call.name}({quote_on_one_line(_find_target(call))}) -> {_describe_result(call, found.get(call.id))}"
+        for call in get_tool_calls(answer)
+    ]
+    return "; ".join(calls) or "[Assistant response]"
+
+
+def _find_target(call: ToolCall) -> str:
+    """Returns what a call is about: a shell's command, the first path of other calls, or else all arguments."""
+    action = interpret_call(call)
+    if action.verb == "shell":
+        return find_command(action.arguments)
+    path = action.effects[0].path if action.effects else find_path(action.arguments)
+    return path or call.arguments
 
 
 def quote_on_one_line(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.stages.step_lines import LabelledLine, build_step_line, build_user_line, fit_lines
+from tenfold.plan.stages.step_lines import LabelledLine, build_step_line, build_user_line, fit_lines, get_step
 from tenfold.plan.stubs import STEP_LINE_PREFIX
 from tenfold.record.block import ModelCost
 from tenfold.record.message import Message, get_text
@@ -53,7 +53,7 @@ def write_lines(job: WritingJob, notes: tuple[str, ...] = (), spent: ModelCost =
 
 def render_lines(messages: Sequence[Message], budget: int, count: Count, *, focus: str = "") -> str:
     """Renders a line for each step and each user message in at most `budget` tokens, if that is possible at all."""
-    step_lines = [line for m in messages if (line := _build_line(m)) is not None]
+    step_lines = [line for at in range(len(messages)) if (line := _build_line(messages, at)) is not None]
     return "\n".join(
         each.line for each in fit_lines(step_lines, budget, lambda lines: _count_sizes(lines, count), focus=focus)
     )
@@ -63,7 +63,8 @@ def _count_sizes(lines: Sequence[str], count: Count) -> list[int]:
     return count([line + "\n" for line in lines])
 
 
-def _build_line(message: Message) -> LabelledLine | None:
+def _build_line(messages: Sequence[Message], at: int) -> LabelledLine | None:
+    message = messages[at]
     if message.role == "assistant" or (message.origin == "tenfold" and get_text(message).startswith(STEP_LINE_PREFIX)):
-        return build_step_line(message)
+        return build_step_line(get_step(messages, at))
     return build_user_line(message) if message.role == "user" and message.origin == "human" else None

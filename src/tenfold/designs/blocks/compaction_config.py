@@ -16,7 +16,14 @@ from tenfold.config.policy import Policy
 from tenfold.config.presets.blocks import HEADROOM, LEVELS, OVERLAY, blocks, check_shares
 from tenfold.config.presets.checks import check_least
 from tenfold.designs.blocks.strategy_runner import StrategyReturn, combine_results
-from tenfold.designs.blocks.turn_records import CompactedSection, CompactionBlock, LoopRecord, TurnMap, TurnRange
+from tenfold.designs.blocks.turn_records import (
+    CompactedSection,
+    CompactionBlock,
+    LoopRecord,
+    TurnMap,
+    TurnRange,
+    assign_turns,
+)
 from tenfold.errors import UsageError
 from tenfold.meter.counters import Counter
 from tenfold.plan.stages.levels import CutOutputsStage
@@ -109,33 +116,23 @@ def combine_sections(
 ) -> StrategyReturn[CompactionBlock]:
     """Builds the block of a loop from a strategy's three methods; of an earlier loop from `keep_compacted` alone.
 
-    Where no compacted section is given for the latest loop, all turns go into it, as they would be shown. So a block
-    never has a first or recent section without a compacted one. Returns a coroutine or a generator where a method does.
+    A section that a method does not give is absent: a short loop, for instance, has no turns to compact. Returns a
+    coroutine or a generator where a method does.
     """
     turn_map = TurnMap.from_messages(record.messages)
 
     def build(
         compacted: CompactedSection | None, first: TurnRange | None = None, recent: CompactedSection | None = None
     ) -> CompactionBlock:
-        now = datetime.now(UTC)
-        if compacted is None and is_most_recent and record.messages:
-            return CompactionBlock(keep_compacted=_join_sections(record, turn_map, recent), created_at=now)
-        return CompactionBlock(keep_first=first, keep_compacted=compacted, keep_recent=recent, created_at=now)
+        return CompactionBlock(
+            keep_first=first, keep_compacted=compacted, keep_recent=recent, created_at=datetime.now(UTC)
+        )
 
     results: list[StrategyReturn[object]] = [strategy.keep_compacted(record, turn_map, config, is_most_recent)]
     if is_most_recent:
         results.append(strategy.keep_first(record, turn_map, config))
         results.append(strategy.keep_recent(record, turn_map, config))
     return combine_results(results, build)
-
-
-def _join_sections(record: LoopRecord, turn_map: TurnMap, recent: CompactedSection | None) -> CompactedSection:
-    """Returns all turns as one section: those before the recent ones as they are, then these."""
-    count = turn_map.turn_count()
-    start = count if recent is None else recent.range.start_turn
-    earlier = turn_map.messages_for_range(TurnRange(0, start - 1), record.messages) if start else ()
-    shown = (*(m.message for m in earlier), *(recent.messages if recent is not None else ()))
-    return CompactedSection(TurnRange(0, count - 1), shown)
 
 
 class CompactionConfig(Struct, frozen=True, kw_only=True):
@@ -213,6 +210,24 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
         """The trigger with these values."""
         config = self.compaction
         return HeadroomTrigger(config.compact_at_pct, config.compact_budget_threshold_pct, self.system_prompt_tokens)
+
+
+def to_context_config(config: ContextConfig | CompactionConfig, messages: Sequence[Message]) -> ContextConfig:
+    """Returns the configuration for a list of messages; of a `CompactionConfig` with the default window.
+
+    The turns that it keeps become the numbers of their messages in this list. Raises `UsageError` for another object.
+    """
+    if isinstance(config, ContextConfig):
+        return config
+    if not isinstance(config, CompactionConfig):
+        raise UsageError(f"config is {config!r}; give a CompactionConfig or a ContextConfig")
+    ends = [0, *(end for _, end in TurnMap.from_messages(assign_turns(messages)).groups)]
+    return ContextConfig(
+        compaction=config,
+        keep_first=ends[: config.keep_first_turns + 1][-1],
+        keep_recent=len(messages) - ends[-config.keep_recent_turns - 1 :][0],
+        tool_output_max_lines=config.tool_output_max_lines,
+    )
 
 
 def should_compact(estimated_tokens: int, config: ContextConfig | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tenfold.designs.blocks.compaction_config import ContextConfig, should_compact
+from tenfold.designs.blocks.compaction_config import CompactionConfig, ContextConfig, should_compact, to_context_config
 from tenfold.designs.blocks.in_memory_stage import run_strategy
 from tenfold.designs.blocks.list_levels import DefaultCompaction, count_tokens, run_levels
 from tenfold.designs.blocks.loop_events import (
@@ -23,7 +23,7 @@ from tenfold.store.ids import get_current_time
 
 def compact_in_memory(
     messages: Sequence[Message],
-    config: ContextConfig | None,
+    config: ContextConfig | CompactionConfig | None,
     *,
     loop_id: str = "",
     before_compaction_start: BeforeHook | None = None,
@@ -41,6 +41,7 @@ def compact_in_memory(
     check_hooks(before_compaction_start, after_compaction_end, sender)
     if config is None:
         return list(messages)
+    config = to_context_config(config, messages)
     count, before = len(messages), count_tokens(messages, config)
     if not should_compact(before, config):
         return list(messages)

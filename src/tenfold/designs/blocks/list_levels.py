@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.designs.blocks.compaction_config import ContextConfig, build_preset
+from tenfold.designs.blocks.compaction_config import CompactionConfig, ContextConfig, build_preset, to_context_config
 from tenfold.meter.counters import Counter, choose_counter, measure_messages
 from tenfold.record.message import Message
 from tenfold.session import Session, SessionAddress
@@ -15,20 +15,22 @@ from tenfold.store.ids import IDS
 from tenfold.store.sqlite import SqliteStore
 
 
-def compact_messages(messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+def compact_messages(messages: Sequence[Message], config: ContextConfig | CompactionConfig) -> list[Message]:
     """Shortens a list to at most `max_context_tokens` - `system_prompt_tokens`, in three levels.
 
     A list that fits is returned unchanged. Otherwise tool outputs are cut; if that is not enough, each earlier step
-    becomes one line; then the middle is dropped. A facts section keeps what must not be lost.
+    becomes one line; then the middle is dropped. A facts section keeps what must not be lost. A `CompactionConfig`
+    stands for the default window of 100,000 tokens.
     """
-    budget = get_budget(config)
-    return list(messages) if count_tokens(messages, config) <= budget else run_levels(messages, config, budget)
+    context = to_context_config(config, messages)
+    budget = get_budget(context)
+    return list(messages) if count_tokens(messages, context) <= budget else run_levels(messages, context, budget)
 
 
 class DefaultCompaction(Struct, frozen=True):
     """The design's own strategy for lists that belong to no session."""
 
-    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+    def compact(self, messages: Sequence[Message], config: ContextConfig | CompactionConfig) -> list[Message]:
         """Calls `compact_messages`."""
         return compact_messages(messages, config)
 

@@ -47,13 +47,13 @@ from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.meter.counters import Counter
 from tenfold.plan.draft import Draft, Goal
 from tenfold.plan.stages.overlay import (
+    BEYOND_SCOPE,
     CUT_OUTPUTS,
     OverlayStage,
     RunPieces,
     count_runs_in_scope,
     find_run_starts,
     find_runs,
-    is_beyond_scope,
     measure_compacted,
 )
 from tenfold.record.ask import Outcome
@@ -100,17 +100,27 @@ def find_loops(view: View) -> tuple[LoopPositions, ...]:
 
 
 def get_loop_records(session: Session) -> tuple[LoopRecord, ...]:
-    """Returns the loops of the session's path, oldest first, with their original messages and compaction blocks."""
+    """Returns the loops of the session's path, oldest first, with their original messages and compaction blocks.
+
+    A loop that is older than the scope of a compaction has no block: nothing is shown in its place.
+    """
     view = session.view
     out: list[LoopRecord] = []
     loops = find_loops(view)
+    hidden_end = _find_hidden_end(view)
     for number, loop in enumerate(loops):
         originals = [m for p in loop.positions if (m := get_message(view.path.get_entry(p))) is not None]
         messages = assign_turns(originals, loop.loop_id)
         parent = loops[number - 1].loop_id if number else None
-        block = _build_block(view, loop, messages, latest=number == len(loops) - 1)
+        in_scope = loop.positions[0] > hidden_end
+        block = _build_block(view, loop, messages, latest=number == len(loops) - 1) if in_scope else None
         out.append(LoopRecord(loop.loop_id, messages, parent, block))
     return tuple(out)
+
+
+def _find_hidden_end(view: View) -> int:
+    """Returns the last position that a Block hides because its loop is older than the scope, -1 if there is none."""
+    return max((unit.last for unit in view.units if _get_kind(view, unit) == BEYOND_SCOPE), default=-1)
 
 
 def walk_chain(loops: Sequence[LoopRecord], current_loop_id: str) -> tuple[LoopRecord, ...]:
@@ -149,7 +159,13 @@ def _build_block(
     block = view.path.get_entry(max(made))
     assert isinstance(block, Block), "only Blocks replace units"
     inner = [n for u in replaced if _get_kind(view, u) not in (CUT_OUTPUTS, STRATEGY_CUT) for n in _get_turns(u, turn)]
-    low, high = (min(inner), max(inner)) if inner and latest else (0, count - 1)
+    if not latest:
+        low, high = 0, count - 1
+    elif inner:
+        low, high = min(inner), max(inner)
+    else:  # nothing is compacted: the recent turns begin where an output is cut
+        low = min(n for u in replaced for n in _get_turns(u, turn))
+        high = low - 1
 
     def build_section(first: int, last: int) -> CompactedSection:
         own = [u for u in units if first <= _get_turns(u, turn, first)[0] <= last and u.first >= loop.positions[0]]
@@ -157,7 +173,7 @@ def _build_block(
 
     return CompactionBlock(
         keep_first=TurnRange(0, low - 1) if low else None,
-        keep_compacted=build_section(low, high),
+        keep_compacted=build_section(low, high) if low <= high else None,
         keep_recent=build_section(high + 1, count - 1) if high < count - 1 else None,
         created_at=datetime.fromtimestamp(block.time / 1_000_000, UTC),
     )
@@ -173,19 +189,25 @@ def _get_kind(view: View, unit: Unit) -> str:
 
 
 def find_violations(loops: Sequence[LoopRecord]) -> list[str]:
-    """Lists the design's invariants that the blocks of a chain break, oldest loop first."""
+    """Lists the design's invariants that the blocks of a chain break, oldest loop first.
+
+    The loops with a block are neighbours: those before are older than the scope, those behind came after the
+    compaction. The sections of a loop cover its turns without a gap.
+    """
     out: list[str] = []
+    having = [number for number, loop in enumerate(loops) if loop.compaction_block is not None]
     for number, loop in enumerate(loops):
         block = loop.compaction_block
         if block is None:
-            if any(later.compaction_block is not None for later in loops[number + 1 :]):
-                out.append(f"{loop.loop_id}: no block, though a later loop has one")
+            if having and having[0] < number < having[-1]:
+                out.append(f"{loop.loop_id}: no block, though an earlier and a later loop have one")
             continue
         count = max((m.turn_id.turn_index for m in loop.messages if m.turn_id is not None), default=-1) + 1
         compacted, recent = block.keep_compacted, block.keep_recent
         ranges = [r for r in (block.keep_first, compacted and compacted.range, recent and recent.range) if r]
-        if compacted is None and (block.keep_first or recent):
-            out.append(f"{loop.loop_id}: a first or recent section without a compacted one")
+        ends, starts = [-1, *(r.end_turn for r in ranges)], [*(r.start_turn for r in ranges), count]
+        if any(end + 1 < start for end, start in zip(ends, starts, strict=True)):
+            out.append(f"{loop.loop_id}: turns in no section")
         if number < len(loops) - 1 and (block.keep_first or recent):
             out.append(f"{loop.loop_id}: an earlier loop with a first or recent section")
         if any(r.end_turn >= count for r in ranges):
@@ -215,8 +237,8 @@ def _count_in_scope(session: Session, chain: Sequence[str], scope: CompactionSco
     known = [loops[loop] for loop in chain if loop in loops]
     draft, goal = _start_plan(session, window, policy)
     runs = find_runs(draft)
-    hidden_end = max((draft.pieces[run.last - 1].last for run in runs if is_beyond_scope(draft, run)), default=-1)
-    shown = [loop for loop in known if loop.positions[-1] > hidden_end]
+    hidden_end = _find_hidden_end(session.view)
+    shown = [loop for loop in known if loop.positions[0] > hidden_end]
     if not shown:
         return 0
     overlay = find_overlay(policy)

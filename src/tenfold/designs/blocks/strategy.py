@@ -58,7 +58,7 @@ from tenfold.plan.stages.overlay import (
     replace_with_lines,
     summarize_middle,
 )
-from tenfold.plan.stages.step_lines import LabelledLine, build_step_line, fit_lines
+from tenfold.plan.stages.step_lines import LabelledLine, build_step_line, fit_lines, get_step
 from tenfold.plan.stubs import cut_message
 from tenfold.record.block import ModelCost, Substitute
 from tenfold.record.entry import get_message
@@ -106,13 +106,16 @@ class DefaultBlockCompaction(Struct, frozen=True):
         if covered is None:
             return None
         messages = [m.message for m in turn_map.messages_for_range(covered, record.messages)]
-        answers = [m for m in messages if m.role == "assistant"]
+        steps = [get_step(messages, at) for at, message in enumerate(messages) if message.role == "assistant"]
 
         def measure(lines: Sequence[str]) -> list[int]:
             return measure_messages([_build_line(line) for line in lines], self.counter)
 
         lines = fit_lines(
-            [build_step_line(m) for m in answers], config.max_summary_tokens, measure, focus=config.focus_message or ""
+            [build_step_line(step) for step in steps],
+            config.max_summary_tokens,
+            measure,
+            focus=config.focus_message or "",
         )
         starts: dict[int, str] = {}
         number = 0

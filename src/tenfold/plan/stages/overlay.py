@@ -268,8 +268,8 @@ def _build_line(draft: Draft, step: range, before: range | None) -> LabelledLine
     stays = [s for i in (*(before or ()), *step) for s in _get_kept_messages(draft, draft.pieces[i])]
     if before is not None:
         stays += [s for piece in draft.pieces[before.stop : step.start] for s in piece.get_visible_messages()]
-    answer = draft.pieces[step.start].get_visible_messages()[0].message
-    return build_step_line(answer, can_join=before is not None and not stays)
+    shown = [s.message for i in step for s in draft.pieces[i].get_visible_messages()]
+    return build_step_line(shown, can_join=before is not None and not stays)
 
 
 def _get_kept_messages(draft: Draft, piece: DraftPiece) -> list[VisibleMessage]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from tenfold.plan.stubs import MAX_QUOTED_BYTES, STEP_LINE_PREFIX, USER_LINE_PREFIX, describe_answer, quote_on_one_line
+from tenfold.plan.stubs import MAX_QUOTED_BYTES, STEP_LINE_PREFIX, USER_LINE_PREFIX, describe_step, quote_on_one_line
 from tenfold.record.message import Message, get_text
 
 _CHARACTER_LIMITS = (MAX_QUOTED_BYTES, 150, 110, 80, 56, 40, 28, 20, 12)
@@ -44,12 +44,21 @@ class FittedLine(Struct, frozen=True):
     line: str
 
 
-def build_step_line(message: Message, *, can_join: bool = True) -> LabelledLine:
-    """Builds the line of a step from its assistant message. A message that is such a line already stays as it is."""
-    text = get_text(message)
-    if message.origin == "tenfold" and text.startswith(STEP_LINE_PREFIX):
+def build_step_line(step: Sequence[Message], *, can_join: bool = True) -> LabelledLine:
+    """Builds the line of a step: an answer and its results. An answer that is such a line already stays as it is."""
+    answer, *results = step
+    text = get_text(answer)
+    if answer.origin == "tenfold" and text.startswith(STEP_LINE_PREFIX):
         return LabelledLine(STEP_LINE_PREFIX, text.removeprefix(STEP_LINE_PREFIX), can_join)
-    return LabelledLine(STEP_LINE_PREFIX, describe_answer(message), can_join)
+    return LabelledLine(STEP_LINE_PREFIX, describe_step(answer, results), can_join)
+
+
+def get_step(messages: Sequence[Message], index: int) -> Sequence[Message]:
+    """Returns an answer and what follows it, up to the next answer or line of ours."""
+    end = index + 1
+    while end < len(messages) and messages[end].role != "assistant" and messages[end].origin != "tenfold":
+        end += 1
+    return messages[index:end]
 
 
 def build_user_line(message: Message) -> LabelledLine:
