@@ -186,6 +186,22 @@ def test_a_line_of_calls_is_bounded_and_holds_no_secret() -> None:
     assert len(line) < 300
 
 
+@pytest.mark.spec("blocks.C18", "blocks.C19")
+@pytest.mark.parametrize("tokens", [600, 450, 350])
+def test_a_short_budget_takes_from_the_target_and_leaves_the_outcome(tokens: int) -> None:
+    path = "services/payments/internal/adapters/ledger/part{}.py"
+    calls = [ToolCall(f"c{n}", "Read", f'{{"path": "{path.format(n)}"}}') for n in range(20)]
+    turns = [m for n, call in enumerate(calls) for m in make_silent_turn(call, FILLER, is_error=n % 2 == 0)]
+    record = LoopRecord("r", assign_turns([make_user_message("Go."), *turns], "r"))
+    made = OWN.compact(record, CompactionConfig(max_summary_tokens=tokens), False).keep_compacted
+    assert made is not None
+    lines = [get_text(m) for m in made.messages[1:]]
+    assert len(lines) == 20
+    for n, line in enumerate(lines):
+        assert line.startswith("[Summary] Read(")
+        assert f"part{n}.py) -> {'ok' if n % 2 else 'failed'}" in line
+
+
 # -- a configuration without a window ----------------------------------------------------------------------------------
 
 

@@ -228,8 +228,10 @@ def _count(number: int, noun: str) -> str:
 
 # -- one line for a step -----------------------------------------------------------------------------------------------
 
+OUTCOME_MARK = ") -> "
+"""Ends the arguments of a call and begins how it ended."""
 _LINE_CHARACTERS = 160
-_SIZE_NOTE = re.compile(r", [\d,]+ characters\b")
+SIZE_NOTE = re.compile(r", [\d,]+ characters\b")
 
 
 def build_step_stub(
@@ -246,7 +248,8 @@ def build_step_stub(
     results = _collect_results([s.message for s in shown])
     for call in get_tool_calls(shown[0].message):
         arguments = excerpt(redact_cached(_get_typed_input(call)[: 4 * _LINE_CHARACTERS]), _LINE_CHARACTERS, Keep.START)
-        parts.append(f"{call.name}({arguments}) -> {_describe_result(call, results.get(call.id), quoted_characters)}")
+        ended = _describe_result(call, results.get(call.id), quoted_characters)
+        parts.append(f"{call.name}({arguments}{OUTCOME_MARK}{ended}")
     hint = render_read_hint(recall, draft.view.path.get_entry(shown[0].position).id)
     role: Role = "user" if results else "assistant"
     return Message(role, (Text(f"{STEP_PREFIX}{'; '.join(parts)}{hint}"),), "tenfold")
@@ -283,7 +286,7 @@ def strip_step_mark(text: str) -> str:
 
     Sizes go because a later cut would change them.
     """
-    return _SIZE_NOTE.sub("", text.removeprefix(STEP_PREFIX)) if text.startswith(STEP_PREFIX) else text
+    return SIZE_NOTE.sub("", text.removeprefix(STEP_PREFIX)) if text.startswith(STEP_PREFIX) else text
 
 
 STEP_LINE_PREFIX = "[Summary] "
@@ -305,7 +308,7 @@ def describe_step(answer: Message, results: Iterable[Message] = ()) -> str:
         return " ".join(quote_on_one_line(text) for text in texts)
     found = _collect_results(results)
     calls = [
-        f"{call.name}({quote_on_one_line(_find_target(call))}) -> {_describe_result(call, found.get(call.id))}"
+        f"{call.name}({quote_on_one_line(_find_target(call))}{OUTCOME_MARK}{_describe_result(call, found.get(call.id))}"
         for call in get_tool_calls(answer)
     ]
     return "; ".join(calls) or "[Assistant response]"

@@ -11,12 +11,22 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from tenfold.plan.stubs import MAX_QUOTED_BYTES, STEP_LINE_PREFIX, USER_LINE_PREFIX, describe_step, quote_on_one_line
+from tenfold.plan.stubs import (
+    MAX_QUOTED_BYTES,
+    OUTCOME_MARK,
+    SIZE_NOTE,
+    STEP_LINE_PREFIX,
+    USER_LINE_PREFIX,
+    describe_step,
+    quote_on_one_line,
+)
 from tenfold.record.message import Message, get_text
+from tenfold.text.excerpts import Keep, excerpt
 
 _CHARACTER_LIMITS = (MAX_QUOTED_BYTES, 150, 110, 80, 56, 40, 28, 20, 12)
 _GROUP_SIZES = (2, 4, 8, 16, 32, 64, 128)
 _SHARED_LINE_CHARACTERS = 60
+_MIN_CALL_CHARACTERS = 20
 _MIN_FOCUS_WORD = 4
 _FOCUS_FACTOR = 3
 
@@ -94,8 +104,15 @@ def _count_total(lines: Sequence[FittedLine], measure: LineMeasure) -> int:
 
 
 def _cut_text(text: str, limit: int, words: Sequence[str]) -> str:
+    """Cuts the end of a text. Of a single call the size and the middle of its arguments go, and the outcome stays."""
     most = limit * _FOCUS_FACTOR if any(word in text.lower() for word in words) else limit
-    return text if len(text) <= most else text[: most - 3].rstrip() + "..."
+    if len(text) <= most:
+        return text
+    call, mark, outcome = SIZE_NOTE.sub("", text).partition(OUTCOME_MARK)
+    room = most - len(mark + outcome) - len(" ... ")
+    if mark and OUTCOME_MARK not in outcome and room >= _MIN_CALL_CHARACTERS:
+        return excerpt(call, room, Keep.EDGES).replace("\n", " ... ") + mark + outcome
+    return text[: most - 3].rstrip() + "..."
 
 
 def _share_lines(
