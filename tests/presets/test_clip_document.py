@@ -207,5 +207,3 @@ def test_all_that_the_document_exposes_is_exported() -> None:
     exposed = "Compactor createCompactor SummaryBatch CompactionResult CompactionConfig interpolatePrompt"
     for name in (*exposed.split(), "DEFAULT_SUMMARIZATION_PROMPT", *design.__all__):
         assert getattr(design, name) is not None
-    with pytest.raises(AttributeError, match="createCompacter"):
-        _ = design.createCompacter

@@ -259,7 +259,7 @@ def test_create_compactor_takes_the_options_of_the_document() -> None:
         (7, "options are of type int"),
     ):
         with pytest.raises((UsageError, UnknownFormat), match=words):
-            design.createCompactor(options)
+            design.createCompactor(options)  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("clip.1")

@@ -91,7 +91,5 @@ def _is_message(value: dict[str, Any]) -> bool:
     return shape is not None and shape.format == "bedrock-converse"
 
 
-CONVERSE = RecordFormat(
-    "bedrock-converse", RecordRules(is_item=_is_message, parse=_parse, render=_render, time_keys=("created_at",))
-)
+CONVERSE = RecordFormat("bedrock-converse", RecordRules(is_item=_is_message, parse=_parse, render=_render))
 """Reads and writes lists of Converse messages."""

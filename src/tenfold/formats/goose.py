@@ -98,12 +98,7 @@ def _is_message(value: dict[str, Any]) -> bool:
 GOOSE = RecordFormat(
     "goose",
     RecordRules(
-        is_item=_is_message,
-        parse=_parse,
-        render=_render,
-        paths=(("conversation",), ("messages",)),
-        time_keys=("created",),
-        frame=(b"", b"\n"),
+        is_item=_is_message, parse=_parse, render=_render, paths=(("conversation",), ("messages",)), frame=(b"", b"\n")
     ),
 )
 """Reads and writes the sessions of goose."""

@@ -30,7 +30,7 @@ from tenfold.formats.output_pieces import (
     share_bytes,
 )
 from tenfold.formats.parent_links import LinkFields, link_pieces
-from tenfold.formats.session_draft import SessionDraft, build_sessions
+from tenfold.formats.session_draft import SessionDraft, build_sessions, find_timestamp
 from tenfold.record.entry import MessageEntry, Usage
 from tenfold.record.message import Message, NativeBytes
 from tenfold.store.base import SessionInfo
@@ -211,7 +211,7 @@ class RecordRules(Struct, frozen=True, kw_only=True):
 
     `parse` says what an item means; it raises `UnknownRole` with what it saw. `render` makes items of messages.
     Items with the same `get_answer_id` that follow each other are one answer. The rest is as in `ItemListFormat`, or
-    names the keys of an item's id, its parent and its time.
+    names the keys of an item's id and its parent.
     """
 
     is_item: Callable[[dict[str, Any]], bool]
@@ -221,7 +221,6 @@ class RecordRules(Struct, frozen=True, kw_only=True):
     session_keys: Sequence[str] = ("session_id", "sessionId", "id")
     id_key: str = "id"
     parent_key: str = ""
-    time_keys: Sequence[str] = ("timestamp",)
     has_results: bool = False
     frame: tuple[bytes, bytes] = (b"[", b"]\n")
     list_opening: Callable[[Mapping[str, Any]], Sequence[Message]] = lambda _: ()
@@ -265,8 +264,7 @@ class RecordFormat(ItemListFormat):
     def _start_item(self, draft: SessionDraft, item: JsonItem, value: Mapping[str, Any]) -> None:
         own, parent = value.get(self._rules.id_key), value.get(self._rules.parent_key)
         id_ = own if isinstance(own, str) and not draft.has_source(own) else ""
-        time = next((value[key] for key in self._rules.time_keys if key in value), None)
-        draft.start_item(item.number, source_id=id_, timestamp=time, place=item.place)
+        draft.start_item(item.number, source_id=id_, timestamp=find_timestamp(value), place=item.place)
         if isinstance(parent, str) and draft.has_source(parent):
             draft.set_parent(parent)
 

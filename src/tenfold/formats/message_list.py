@@ -17,7 +17,7 @@ from tenfold.formats.file_shape import FileShape, inspect_shape
 from tenfold.formats.item_lists import ItemListFormat
 from tenfold.formats.json_items import JsonItem
 from tenfold.formats.json_lines import LineFile
-from tenfold.formats.session_draft import SessionDraft, parse_token_count
+from tenfold.formats.session_draft import SessionDraft, find_timestamp, parse_token_count
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message, NativeBytes
 from tenfold.store.base import SessionInfo
@@ -72,7 +72,7 @@ class MessageListFormat(ItemListFormat):
             body = item.raw + b"".join(other.lead + other.raw for other in others)
             native = NativeBytes(self.name, body, item.lead, group=f"{item.number}")
             draft.start_item(
-                item.number, source_id=_get_id(value, self._wire), timestamp=value.get("ts"), place=item.place
+                item.number, source_id=_get_id(value, self._wire), timestamp=find_timestamp(value), place=item.place
             )
             draft.add_messages(wrap_messages(decoded.messages, native), _parse_usage(value))
 

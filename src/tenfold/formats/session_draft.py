@@ -5,7 +5,7 @@ A format decides what each line or array element means; this module knows how en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
@@ -38,6 +38,16 @@ def parse_micros(value: object) -> int | None:
         return None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return (when - _EPOCH) // timedelta(microseconds=1)
+
+
+TIME_KEYS = ("timestamp", "created_at", "createdAt", "created", "ts")
+"""The keys under which messages carry the time at which they were written."""
+
+
+def find_timestamp(message: object) -> object:
+    """Finds the time that a native message carries, in a form that `parse_micros` takes; None if it carries none."""
+    values = map(message.get, TIME_KEYS) if isinstance(message, Mapping) else ()
+    return next((value for value in values if parse_micros(value) is not None), None)
 
 
 DAMAGED_KIND = "damaged"

@@ -191,7 +191,6 @@ VERCEL_UI = RecordFormat(
         parse=_parse_ui,
         render=_render_ui,
         paths=_PATHS,
-        time_keys=("createdAt",),
         has_results=True,
     ),
 )

@@ -28,7 +28,7 @@ from tenfold.record.entry import Attempt
 from tenfold.store.base import MAIN, Store
 from tenfold.store.ids import get_current_time
 from tenfold.store.word_search import match_words, parse_query
-from tenfold.summarize.batches import format_batch, format_label, parse_stored_batch
+from tenfold.summarize.batches import LABEL_START, format_batch, format_label, parse_stored_batch
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 
@@ -105,7 +105,9 @@ class LogArchive(Struct, frozen=True):
         return True
 
     def read(self, id: str) -> ArchiveRecord | None:
-        """Returns the batch with that id, even if a merge has replaced it. None if this session has none."""
+        """Returns the batch with that id or label, even if a merge has replaced it. None if this session has none."""
+        if id.startswith(LABEL_START):
+            return next((record for record in self.list_records(self.session) if record.label == id), None)
         block, _, number = id.rpartition("/")
         try:
             located = self.store.locate(self.namespace, block or id)

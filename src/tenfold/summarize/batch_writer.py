@@ -40,7 +40,7 @@ MERGE_BUFFER = 2
 MAX_LEVEL_BATCHES = 2
 """Batches of equal depth that a parent over the middle has as sources. One more, and they get a parent of their own."""
 MIN_BATCH_TOKENS = 150
-"""Tokens of the smallest useful batch. If the shown batches cannot have as many each, fewer are shown."""
+"""Tokens of the smallest useful batch, unless fewer are set. If the shown ones cannot have as many, fewer are shown."""
 MIN_CHUNK_MESSAGES, MIN_CHUNK_TOKENS = 2, 1_000
 """Smallest chunk after time-outs, in messages and in tokens."""
 
@@ -128,7 +128,7 @@ class _ArchiveBuilder:
         self.cycle = max((batch.cycle for batch in earlier), default=0) + 1
         shown_count = writer.clip_first + writer.clip_last
         share = (job.budget - 40 - 60 * shown_count) // shown_count if shown_count else writer.max_summary_tokens
-        self.allotment = max(MIN_BATCH_TOKENS, min(writer.max_summary_tokens, share))
+        self.allotment = min(writer.max_summary_tokens, max(MIN_BATCH_TOKENS, share))
         self.next_position = max((b.last for _, b in self.batches), default=job.piece.first - 1) + 1
         path = job.view.path
         blocks = (path.get_block(position) for position in job.view.state.live_blocks)
@@ -163,9 +163,11 @@ class _ArchiveBuilder:
             self._put_batch(items, end, clean_text(self.job.supplied_text))
             return
         for number, part in enumerate(parts, 1):
+            if self.failure:
+                return
             if isinstance(part, EarlierSummary):
-                self._import_summary(part.text, part.last if number < len(parts) else end)
-            elif not self.failure:
+                yield from self._import_summary(part.text, part.last if number < len(parts) else end)
+            else:
                 yield from self._write_chunks(part, part[-1].last if number < len(parts) else end)
 
     def _write_chunks(self, units: list[UnitMessages], until: int) -> Asking[None]:
@@ -196,14 +198,8 @@ class _ArchiveBuilder:
 
     def _write_chunk(self, items: Items) -> WritingGenerator:
         job = self.job
-        tokens = sum(job.count([_get_content(message) for _, message in items]))
         task = SummaryTask(
-            items,
-            job.facts,
-            allotment=max(MIN_BATCH_TOKENS // 2, min(self.allotment, tokens)),
-            purpose="batch",
-            focus=job.focus,
-            context=self._render_context(),
+            items, job.facts, allotment=self.allotment, purpose="batch", focus=job.focus, context=self._render_context()
         )
         return write_summary(task, job.settings, job.count)
 
@@ -223,14 +219,22 @@ class _ArchiveBuilder:
         self.batches.append(self.add_batch(batch))
         self.next_position = last + 1
 
-    def _import_summary(self, text: str, until: int) -> None:
+    def _import_summary(self, text: str, until: int) -> Asking[None]:
         """Takes over batches from a summary left in view by another policy, or by a log that is not at hand.
 
-        What an archive shows is not taken twice: restored batches hold it.
+        What an archive shows is not taken twice: restored batches hold it. Any other summary becomes one batch, and is
+        written again if it is larger than a batch may be.
         """
         parsed = parse_archive(text)
         if self.restored and text.startswith(ARCHIVE_START):
             return
+        if not parsed and self.job.count([text])[0] > self.writer.max_summary_tokens:
+            written = yield from self._merge_texts((text,))
+            self._add_cost(written)
+            self.failure = written.failure
+            if self.failure:
+                return
+            self.rung, text = max(self.rung, written.rung, key=RUNGS.index), written.text
         own = Batch(
             escape_archive_marks(text),
             0,
@@ -287,7 +291,7 @@ class _ArchiveBuilder:
         retries = self.writer.max_retries
         while True:
             sources = middle[first:last]
-            written, is_late = yield from _watch_timeouts(self._write_parent([b for _, b in sources]))
+            written, is_late = yield from _watch_timeouts(self._merge_texts([b.text for _, b in sources]))
             self._add_cost(written)
             if not (written.failure and is_late and retries and last - first > MIN_CHUNK_MESSAGES):
                 break
@@ -307,16 +311,16 @@ class _ArchiveBuilder:
             last -= 1
         return last
 
-    def _write_parent(self, sources: Sequence[Batch]) -> WritingGenerator:
+    def _merge_texts(self, texts: Sequence[str]) -> WritingGenerator:
         job = self.job
-        tokens = sum(job.count([b.text for b in sources]))
+        tokens = sum(job.count(texts))
         task = SummaryTask(
             (),
             job.facts,
-            allotment=max(MIN_BATCH_TOKENS // 2, min(self.writer.max_summary_tokens, tokens * 2 // 3)),
+            allotment=min(self.writer.max_summary_tokens, max(MIN_BATCH_TOKENS // 2, tokens * 2 // 3)),
             purpose="merge",
             focus=job.focus,
-            parts=tuple(b.text for b in sources),
+            parts=tuple(texts),
         )
         return write_summary(task, job.settings, job.count)
 

@@ -21,7 +21,7 @@ from tenfold.wire.marks import ARCHIVE_START
 EARLIEST_HEADING, RECENT_HEADING = "## Earliest context", "## Recent context"
 UNKNOWN_TIME = "unknown"
 """Stands for a time that the log does not hold. Times are never made up."""
-_LABEL = "compaction-batch-{}-{}"
+LABEL_START = "compaction-batch-"
 _DAY_MILLIS = 86_400_000
 _TIME = r"\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|unknown"
 _HEADER = re.compile(rf"\[depth:(\d+)\|start:({_TIME})\|end:({_TIME})\|count:(\d+)\]\n(.*)", re.DOTALL)
@@ -76,7 +76,7 @@ def format_label(conversation: str, batch: Batch) -> str:
 
     Of batches that end in the same millisecond, or at no known time, the later ones have their serial number in it.
     """
-    label = _LABEL.format(conversation, format_time(batch.end))
+    label = f"{LABEL_START}{conversation}-{format_time(batch.end)}"
     return label if batch.serial == 1 else f"{label}-{batch.serial}"
 
 

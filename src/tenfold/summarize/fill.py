@@ -289,6 +289,9 @@ def _write_text(
     largest = plan.goal.facts_budget if plan.goal.text_limit is not None else max(plan.goal.facts_budget, firm.tokens)
     if with_story and request.settings.models:  # its text tells the facts too, and what it leaves out is added
         largest, names = min(largest, max(room // 4, firm.tokens)), build((), budget=0)
+    most = request.settings.facts_per_text
+    if most is not None:  # what the text must leave to them is no more than they may take
+        largest = min(largest, int(room * most / (1 + most)))
     own_line = MIN_NARRATIVE_TOKENS if piece.kind == BATCHES else 0  # an archive begins with its first line
     needed = build(first, budget=max(0, min(largest, room - own_line)))
     written = yield from _write_narrative(plan, piece, room - needed.tokens - names.tokens, request, needed.text)
@@ -298,7 +301,6 @@ def _write_text(
         left = min(left, max(plan.goal.facts_budget, needed.tokens))
     elif written.text:  # it has told what else there is
         shown = (*first, *(fact for fact in shown if fact.kind == "name"))
-    most = request.settings.facts_per_text
     if most is not None and written.text:
         section = build(shown, budget=min(left, int(most * request.count([written.text])[0])), told=written.text)
     else:

@@ -5,8 +5,6 @@ Numina-Systems published it in Numina-Systems/constellation.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tenfold.designs.clip.archive_tools import CompactContextTool, MemoryReadTool, get_memory
 from tenfold.designs.clip.compaction_records import (
     DEFAULT_DIRECTIVE,
@@ -34,6 +32,14 @@ from tenfold.designs.clip.compaction_records import (
 from tenfold.designs.clip.compactor import Compactor, create_compactor, create_from_options
 from tenfold.plan.stages.batch_archive import ImportanceScoringConfig
 
+# The names that the design exports, as it spells them.
+createCompactor = create_from_options  # noqa: N816
+interpolatePrompt = interpolate_prompt  # noqa: N816
+buildSummarizationRequest = build_summarization_request  # noqa: N816
+buildResummarizationRequest = build_resummarization_request  # noqa: N816
+scoreMessage = score_message  # noqa: N816
+chunkMessagesByTokenBudget = chunk_messages_by_token_budget  # noqa: N816
+
 __all__ = [
     "DEFAULT_DIRECTIVE",
     "DEFAULT_SCORING_CONFIG",
@@ -47,36 +53,26 @@ __all__ = [
     "ImportanceScoringConfig",
     "MemoryReadTool",
     "SummaryBatch",
+    "buildResummarizationRequest",
+    "buildSummarizationRequest",
     "build_resummarization_request",
     "build_summarization_request",
+    "chunkMessagesByTokenBudget",
     "chunk_messages",
     "chunk_messages_by_token_budget",
     "count_content_tokens",
+    "createCompactor",
     "create_compactor",
     "create_from_options",
     "estimate_tokens",
     "format_batch_content",
     "format_batch_label",
     "get_memory",
+    "interpolatePrompt",
     "interpolate_prompt",
     "parse_batch",
     "render_clip_archive",
+    "scoreMessage",
     "score_message",
     "should_compress",
 ]
-
-_PUBLISHED_SPELLINGS = {
-    "createCompactor": create_from_options,
-    "interpolatePrompt": interpolate_prompt,
-    "buildSummarizationRequest": build_summarization_request,
-    "buildResummarizationRequest": build_resummarization_request,
-    "scoreMessage": score_message,
-    "chunkMessagesByTokenBudget": chunk_messages_by_token_budget,
-}
-"""What the design exports, in its own spelling."""
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whichever function is asked for
-    if name not in _PUBLISHED_SPELLINGS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _PUBLISHED_SPELLINGS[name]

@@ -17,6 +17,7 @@ from tenfold.session import Session
 from tenfold.store.archive import Archive, LogArchive, await_value, call_archive
 from tenfold.summarize.batches import list_fresh_batches
 from tenfold.view.fold import View
+from tenfold.wire import parse_value, to_json_bytes
 from tenfold.wire.marks import get_summary_text
 
 FAILURES = ("failed", "unsatisfiable", "superseded")
@@ -131,7 +132,9 @@ class MemoryReadTool:
     description = "Read archived summaries of earlier parts of this conversation that hold the given words."
     parameters: Mapping[str, Any] = {
         "type": "object",
-        "properties": {"query": {"type": "string", "description": "Words that must occur, or the id of a summary."}},
+        "properties": {
+            "query": {"type": "string", "description": "Words that must occur, or a summary's id or label."}
+        },
         "required": ["query"],
     }
 
@@ -139,11 +142,17 @@ class MemoryReadTool:
         """`archive` is a user's own, or `get_memory` of a session. `limit` is the most batches that are returned."""
         self._archive, self._limit = archive, limit
 
-    def handle(self, arguments: object) -> str:
-        """Returns the matching batches, each with id, label and header. A failure is part of the text, not raised."""
-        query = arguments.get("query") if isinstance(arguments, Mapping) else None
+    def handle(self, arguments: object = None, *, query: object = None) -> str:
+        """Returns the matching batches, each with id, label and header. A failure is part of the text, not raised.
+
+        `arguments` are those of the call, as a mapping or as the JSON text that a model wrote; or give the `query`.
+        """
+        if isinstance(arguments, str | bytes):
+            arguments = parse_value(to_json_bytes(arguments))
+        if isinstance(arguments, Mapping):
+            query = arguments.get("query")
         if not isinstance(query, str) or not query.strip():
-            return "memory_read needs the argument 'query', a string: words that must occur, or the id of a summary"
+            return "memory_read needs the argument 'query', a string: words that must occur, or a summary's id"
         reply = call_archive(lambda: self._render_records(query.strip()))
         if reply.problem:
             return f"memory_read could not read the archive: {reply.problem}"

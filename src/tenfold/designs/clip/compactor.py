@@ -35,6 +35,7 @@ from tenfold.designs.clip.compaction_records import (
 from tenfold.engine.compact import build_draft, collect_history
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
+from tenfold.formats.session_draft import find_timestamp, parse_micros
 from tenfold.llm.model import Model
 from tenfold.llm.retry import RetryRule
 from tenfold.record.block import Batch
@@ -49,7 +50,7 @@ from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batch_writer import BatchWriter
 from tenfold.summarize.batches import list_fresh_batches, list_top_batches, parse_stored_batch, select_stored_batches
 from tenfold.trigger.limits import check_window
-from tenfold.wire import DEFAULT_WIRE, get_wire
+from tenfold.wire import DEFAULT_WIRE, get_wire, parse_value
 from tenfold.wire.marks import find_summary_mark, get_summary_text
 
 IDLE_SESSIONS = 32
@@ -81,8 +82,10 @@ class Compactor:
     def get_session(self, conversation_id: str) -> Session:
         """Returns the conversation's session, for its log, view, search, expand and undo.
 
-        It stays open as long as somebody holds it, or until others were compressed more recently.
+        It stays open as long as somebody holds it, or until others were compressed more recently. Raises `UsageError`
+        for what is no name.
         """
+        _check_name(conversation_id)
         with self._lock:
             session = self._open_sessions.get(conversation_id)
             if session is None:
@@ -109,25 +112,29 @@ class Compactor:
         return [SummaryBatch.from_batch(b) for b in standing or select_stored_batches(self._find_restored(session))]
 
     def compress(
-        self, history: Sequence[Any], conversation_id: str, *, times: Sequence[datetime | None] = ()
+        self,
+        history: Sequence[Any],
+        conversation_id: str = "",
+        *,
+        times: Sequence[datetime | None] = (),
+        conversationId: str = "",  # noqa: N803 - as the design spells it
     ) -> CompactionResult:
         """Folds all but the recent messages into batches, whatever the budget. Never raises: failures are reported.
 
-        `times` says when each item of the history was written, None where nobody knows. Without it batches say
-        `unknown`. An archive at the head of the history, of this design or of an earlier compactor, is set aside and
-        folded.
+        `times` says when each item of the history was written, None where nobody knows. Without it the items' own
+        times count, and batches of items that carry none say `unknown`. An archive at the head of the history, of this
+        design or of an earlier compactor, is set aside and folded. `conversationId` is the design's spelling of
+        `conversation_id`.
         """
         before = 0
         try:
-            session = self.get_session(conversation_id)
+            session = self.get_session(conversationId or conversation_id)
             field = get_wire(self.wire or DEFAULT_WIRE).profile.request.list_field
             request = {field: list(history)}
             parsed = read_request(request, confirm=is_whole_summary, wire=self.wire, thorough=True)
             messages, known_times = _read_messages(session, parsed, times)
             session.use_policy(self._get_policy(parsed.wire, self._find_restored(session)))
-            host_list, _ = session.sync_and_check(
-                messages, session.build_call(window=self.window), times=known_times if times else None
-            )
+            host_list, _ = session.sync_and_check(messages, session.build_call(window=self.window), times=known_times)
             before = count_content_tokens(parsed.messages)
 
             def build_unchanged_result(reason: str) -> CompactionResult:
@@ -157,10 +164,15 @@ class Compactor:
             return CompactionResult(history, 0, 0, before, before, failed=True, reason=f"{type(exc).__name__}: {exc}")
 
     async def acompress(
-        self, history: Sequence[Any], conversation_id: str, *, times: Sequence[datetime | None] = ()
+        self,
+        history: Sequence[Any],
+        conversation_id: str = "",
+        *,
+        times: Sequence[datetime | None] = (),
+        conversationId: str = "",  # noqa: N803 - as the design spells it
     ) -> CompactionResult:
         """Runs `compress` in a thread, so that the event loop is not blocked."""
-        return await asyncio.to_thread(self.compress, history, conversation_id, times=times)
+        return await asyncio.to_thread(self.compress, history, conversationId or conversation_id, times=times)
 
     def consecutive_failures(self, conversation_id: str) -> int:
         """Counts the failed passes since the last one that succeeded, from the log."""
@@ -221,7 +233,8 @@ def _read_messages(
         )
     ends = parsed.history.ends[: len(items)]
     counts = [end - start for start, end in zip([0, *ends], ends, strict=False)]
-    micros = [_convert_time(time) for time in times] or [None] * len(items)
+    carried = (find_timestamp(parse_value(raw)) for raw in parsed.history.raws[: len(items)] if not times)
+    micros = [*map(_convert_time, times), *map(parse_micros, carried)]
     all_times = [time for time, count in zip(micros, counts, strict=True) for _ in range(count)]
     decoded = parsed.history.get_messages()
     messages = list(drop_opening_stub(decoded))
@@ -270,6 +283,12 @@ def create_compactor(
     patience = RetryRule(first_pause=config.backoff_base_ms / 1_000)
     answerer = Answerer(model=model, retry_rule=patience)
     return Compactor(config, answerer, store or SqliteStore(":memory:"), archive=archive, window=window, wire=wire)
+
+
+def _check_name(name: object) -> None:
+    """Raises `UsageError` for what names no conversation."""
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"conversation_id is {name!r}: name the conversation with a text, as in 'support-17'")
 
 
 def _check_parts(config: object, model: object, store: object, archive: object) -> None:
