@@ -15,7 +15,7 @@ from tenfold.config.presets import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.errors import UsageError
 from tenfold.meter.counters import CharacterCounter
-from tests.cli.conftest import Cli, write_messages
+from tests.cli.conftest import EXAMPLES, Cli, write_messages
 from tests.llm.conftest import SECRET, keys
 from tests.llm.loopback import ANSWERS, Got, Loopback, Script, Served, get_base_url
 
@@ -186,14 +186,84 @@ def test_a_session_without_a_model_goes_by_the_one_of_the_settings(
         ('[tenfold]\npolicy = "tiers"\n[tenfold.presets.tiers]\nmodel = "auto"\n', "[tenfold.presets.tiers]"),
     ):
         settings.write_text(text)
-        ran = tenfold("compact", file, "--to", "10%", "--store", ":memory:")
-        assert ran.code == 2
-        assert f'or write the line `model = "openai:gpt-5-mini"` under {table} in {settings}' in " ".join(
-            ran.err.split()
-        )
+        (note,) = tenfold.run_json("compact", file, "--to", "10%", "--store", ":memory:")["notes"]
+        assert note.startswith("no model was asked for a summary: ")
+        assert f'or write the line `model = "openai:gpt-5-mini"` under {table} in {settings}' in note
     settings.write_text("[compaction]\n")
     monkeypatch.setenv("TENFOLD_MODEL", "auto")
-    assert "or set TENFOLD_MODEL=openai:gpt-5-mini" in " ".join(tenfold("compact", file, "--to", "10%").err.split())
+    (note,) = tenfold.run_json("compact", file, "--to", "10%")["notes"]
+    assert "or set TENFOLD_MODEL=openai:gpt-5-mini" in note
+
+
+@pytest.fixture
+def documents_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The table of the design `tiers` as the document has it, in the settings file."""
+    settings = tmp_path / "tenfold.toml"
+    settings.write_text('[compaction]\nmodel = ""\nauto = true\nprotected_messages = 12\n')
+    monkeypatch.setenv("TENFOLD_CONFIG", str(settings))
+    monkeypatch.delenv("TENFOLD_MODEL", raising=False)
+    return settings
+
+
+@pytest.mark.spec("tiers.D1", "tiers.B18")
+@pytest.mark.parametrize("name", [each.name for each in sorted(EXAMPLES.iterdir()) if each.suffix[:5] == ".json"])
+def test_with_the_documents_table_every_example_is_compacted_without_a_model(
+    tenfold: Cli, documents_table: Path, name: str
+) -> None:
+    """It refused them all: which model their agents had is not recorded, or no provider has it."""
+    assert documents_table.is_file()
+    told = tenfold.run_json("compact", EXAMPLES / name, "--to", "10%")
+    assert (told["status"], told["policy"], told["rung"]) == ("compacted", "tiers", "none")
+    assert told["tokens_after"] < told["tokens_before"]
+    assert told["notes"][0].startswith("no model was asked for a summary: auto chooses it by the agent's")
+
+
+@pytest.mark.spec("tiers.D1", "tiers.B18")
+def test_a_chosen_model_whose_key_is_missing_leaves_tiers_1_and_2(
+    tenfold: Cli, pi: Path, documents_table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    told = tenfold.run_json("compact", pi, "--to", "10%", "--model", "claude-sonnet-4-5")
+    assert (told["status"], told["rung"], told["spent"].get("calls", 0)) == ("compacted", "none", 0)
+    assert "ANTHROPIC_API_KEY" in told["notes"][0]
+    named = tenfold("compact", pi, "--to", "10%", "--model", "auto", "--model", "claude-sonnet-4-5")
+    assert named.code == 2, "who names it on the command line is told"
+    assert "ANTHROPIC_API_KEY" in named.err
+    with Loopback(script=make_writer("tiers")) as loopback:
+        monkeypatch.setenv("OPENAI_BASE_URL", get_base_url("openai:", loopback))
+        documents_table.write_text('[tenfold]\nfallbacks = ["openai:gpt-4o-mini"]\n[compaction]\n')
+        told = tenfold.run_json("compact", pi, "--to", "10%", "--model", "claude-sonnet-4-5", "--store", ":memory:")
+    assert told["rung"] == "model", "a fallback that can be asked is asked"
+
+
+@pytest.mark.spec("tiers.D1")
+@pytest.mark.parametrize(("policy", "status"), [("tenfold", "compacted"), ("tail", "compacted"), ("tiers", "nothing")])
+def test_what_cannot_be_shortened_is_summarized_by_code_or_stays(
+    tenfold: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, status: str
+) -> None:
+    """Only `tiers` shows nothing in the place of a summary; the others show what code writes, as without a model."""
+    talk = [{"role": "user" if n % 2 else "assistant", "content": f"{n}: " + "hello " * 900} for n in range(50)]
+    file = write_messages(tmp_path / "talk.json", [{"role": "user", "content": "go"}, *talk])
+    monkeypatch.setenv("TENFOLD_MODEL", "auto")
+    told = tenfold.run_json("compact", file, "--to", "30%", "--policy", policy)
+    assert told["status"] == status
+    assert sum("no model was asked" in note for note in told["notes"]) == 1
+    shown = tenfold.run_ok("compact", file, "--to", "30%", "--policy", policy, "--store", ":memory:")
+    assert "no model was asked" in shown.out
+
+
+@pytest.mark.spec("tiers.D2")
+def test_a_configured_name_without_a_provider_is_resolved(
+    tenfold: Cli, pi: Path, documents_table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Loopback(script=make_writer("tiers")) as loopback:
+        monkeypatch.setenv("OPENAI_BASE_URL", get_base_url("openai:", loopback))
+        documents_table.write_text('[compaction]\nmodel = "gpt-4o-mini"\n')
+        told = tenfold.run_json("compact", pi, "--to", "10%")
+        assert {got.body["model"] for got in loopback.requests} == {"gpt-4o-mini"}
+    assert (told["rung"], told["spent"]["model"]) == ("model", "openai:gpt-4o-mini")
+    documents_table.write_text('[compaction]\nmodel = "no-such-model"\n')
+    assert "'no-such-model' names no provider" in tenfold("compact", pi, "--to", "10%").err
 
 
 def test_auto_needs_to_know_the_agents_model(tenfold: Cli, tmp_path: Path) -> None:
@@ -370,10 +440,12 @@ def test_auto_in_the_settings_is_printed_as_the_models_it_stands_for(
 def test_a_configured_model_without_a_provider_is_the_one_that_is_told_to_have_none(
     tenfold: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TENFOLD_MODEL", "haiku")
+    monkeypatch.setenv("TENFOLD_MODEL", "no-such-model")
     ran = tenfold.run_ok("policies", "--model", "openai:gpt-5")
-    assert "no provider is known to offer haiku" in ran.err
+    assert "no provider is known to offer no-such-model" in ran.err
     assert "gpt-5" not in ran.err
+    monkeypatch.setenv("TENFOLD_MODEL", "haiku")
+    assert "anthropic:claude-haiku-" in tenfold.run_ok("policies", "--model", "openai:gpt-5").out
 
 
 def test_the_command_works_without_the_extra_until_a_model_is_named(tmp_path: Path, pi: Path) -> None:
@@ -392,4 +464,12 @@ def test_the_command_works_without_the_extra_until_a_model_is_named(tmp_path: Pa
     without = run_without_extra("compact", pi, "--to", "10%", "--model", "openai:gpt-4o-mini")
     assert without.returncode == 2
     assert "pip install 'tenfold[models]'" in without.stderr
+    settings = tmp_path / "tenfold.toml"
+    settings.write_text("[compaction]\n")
+    env |= {"TENFOLD_CONFIG": str(settings)}
+    chosen = run_without_extra(
+        "compact", pi, "--to", "10%", "--json", "--model", "claude-sonnet-4-5", "--store", ":memory:"
+    )
+    assert chosen.returncode == 0, chosen.stderr
+    assert "pip install 'tenfold[models]'" in chosen.stdout
     assert "pip install 'tenfold[models]'" in run_without_extra("policies", "--model", "gpt-5").stderr

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from tenfold.gateway.upstream_model import UpstreamCall, build_summary_request
+from tenfold.gateway.upstream_model import UpstreamCall, build_summary_request, choose_summary_models
 from tenfold.record.ask import SummaryAsk
 from tenfold.store.base import Store
 from tests.gateway.conversations import KINDS, Talk
@@ -57,3 +58,20 @@ def test_a_summary_of_a_large_new_session_fits_however_the_provider_counts(
     assert "The parts were looked at one by one" in last, "a model wrote it"
     is_beyond_bounds = share < 3 and not model and kind in ("chat", "responses")  # no model of OpenAI's counts so
     assert len(refused) <= (len(asked) // 2 if is_beyond_bounds else 0)
+
+
+@pytest.mark.parametrize(
+    ("wire", "name", "asked"),
+    [
+        ("anthropic", "haiku", "anthropic:claude-haiku-"),
+        ("anthropic", "gpt-4o-mini", "anthropic:claude-sonnet-5"),
+        ("openai-chat", "gpt-4o-mini", "openai:gpt-4o-mini"),
+        ("anthropic", "auto", "anthropic:claude-haiku-"),
+    ],
+)
+def test_a_summary_model_named_without_its_provider_is_one_of_the_upstreams(wire: str, name: str, asked: str) -> None:
+    call = UpstreamCall(wire, "http://localhost", {}, "claude-sonnet-5", is_own_address=True)
+    assert choose_summary_models((name,), call)[0].startswith(asked)
+    elsewhere = replace(call, is_own_address=False)
+    expected = [elsewhere.qualified_model] if name == "auto" else [f"{call.qualified_model.split(':')[0]}:{name}"]
+    assert choose_summary_models((name,), elsewhere)[0] == expected[0]

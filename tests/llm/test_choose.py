@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
@@ -16,6 +17,7 @@ from tenfold.llm.choose import (
     choose_models,
     find_catalog,
     find_cheapest,
+    find_model,
     list_choices,
     parse_release_date,
 )
@@ -178,3 +180,51 @@ def test_a_batch_endpoint_answers_no_call_and_is_left_out() -> None:
     found = choose_models("openrouter:anthropic/claude-sonnet-4")
     assert found
     assert [c.model for c in found if c.model.endswith(":batch")] == []
+
+
+@pytest.mark.spec("tiers.D2")
+@pytest.mark.parametrize(
+    ("name", "session_model", "resolved"),
+    [
+        ("gpt-4o-mini", "", "openai:gpt-4o-mini"),
+        ("gpt-4o-mini", "claude-sonnet-4-5", "openai:gpt-4o-mini"),
+        ("gpt-4o-mini", "openrouter:anthropic/claude-sonnet-4.5", "openrouter:openai/gpt-4o-mini"),
+        ("claude-haiku-4-5", "openai:gpt-5", "anthropic:claude-haiku-4-5"),
+        ("gemini-2.5-flash", "", "google:gemini-2.5-flash"),
+        ("llama-3.3-70b", "", "groq:llama-3.3-70b-versatile"),
+        ("groq:mine", "openai:gpt-5", "groq:mine"),
+        ("qwen3", "ollama:llama3", "ollama:qwen3"),
+        ("haiku", "ollama:llama3", "ollama:haiku"),
+        ("no-such-model", "openai:gpt-5", ""),
+        ("no-such-model", "", ""),
+        ("default", "claude-sonnet-4-5", ""),
+    ],
+)
+def test_a_name_without_a_provider_is_resolved_by_the_sessions_model_and_the_tables(
+    name: str, session_model: str, resolved: str
+) -> None:
+    assert find_model(name, session_model) == resolved
+
+
+@pytest.mark.spec("tiers.D2")
+@pytest.mark.parametrize(
+    ("name", "session_model", "family"),
+    [
+        ("haiku", "", "anthropic:claude-haiku-"),
+        ("Haiku", "openai:gpt-5", "anthropic:claude-haiku-"),
+        ("haiku", "claude-sonnet-4-5", "anthropic:claude-haiku-"),
+        ("haiku", "google:gemini-3-pro", "anthropic:claude-haiku-"),
+        ("haiku", "openrouter:anthropic/claude-sonnet-4.5", "openrouter:anthropic/claude-haiku-"),
+        ("haiku", "bedrock:anthropic.claude-sonnet-4-5", "bedrock:global.anthropic.claude-haiku-"),
+        ("sonnet", "", "anthropic:claude-sonnet-"),
+        ("flash", "", "google:gemini-2.5-flash"),
+    ],
+)
+def test_the_name_of_a_family_is_its_newest_model(name: str, session_model: str, family: str) -> None:
+    found = find_model(name, session_model)
+    assert found.startswith(family)
+    if name.lower() == "haiku" and found.startswith("anthropic:"):
+        listed = find_catalog("anthropic:x")
+        assert listed is not None
+        newest = max(re.findall(r"\d+", m.name) for m in listed.models if m.name.startswith("claude-haiku-"))
+        assert re.findall(r"\d+", found) == newest

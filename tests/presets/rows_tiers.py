@@ -235,7 +235,8 @@ ROWS: tuple[Row, ...] = (
         'model = "", chosen',
         _D + "choose_summarization_models",
         "in a session by its model, in the functions by the name that is passed, in the chat by the agent's model and "
-        "again when that changes, in the command by `--model`. OpenRouter: the session's model with `:floor`",
+        "again when that changes, in the command by `--model`. If none can be asked, tiers 1 and 2 run, with a note. "
+        "A name without a provider is that of `find_model`. OpenRouter: the session's model with `:floor`",
         "it('openrouter:a/b')[0].model == 'openrouter:a/b:floor'",
     ),
     Row(

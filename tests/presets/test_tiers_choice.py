@@ -9,10 +9,17 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.agent.approval import Action
+from tenfold.agent.demonstration import DEMONSTRATION
 from tenfold.agent.factory import AgentOptions, change_model, open_agent
 from tenfold.config.presets.tiers import tiers
 from tenfold.config.settings import LivePolicy, load_settings
-from tenfold.designs.tiers import CompactionConfig, CompactionSettings, compact_with_summarization, summarize_messages
+from tenfold.designs.tiers import (
+    CompactionConfig,
+    CompactionSettings,
+    choose_summarization_models,
+    compact_with_summarization,
+    summarize_messages,
+)
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.llm.choose import AUTO, ListedModel, ProviderCatalog, choose_models, list_choices
@@ -20,7 +27,7 @@ from tenfold.llm.provider import ProviderModel
 from tenfold.llm.scripted_model import ScriptedModel
 from tenfold.session import Session, SessionAddress
 from tenfold.store.sqlite import SqliteStore
-from tests.engine.making import COUNTER
+from tests.engine.making import COUNTER, make_call, make_result
 from tests.llm.conftest import SECRET
 from tests.llm.loopback import Loopback, get_base_url
 from tests.presets.test_tiers_summary import GOOD, count_total, make_chat_list, make_talk
@@ -203,10 +210,51 @@ def test_a_model_that_is_edited_into_the_settings_without_its_provider_is_told(t
     options = AgentOptions(tmp_path, "openai:gpt-5", window=24_000)
     agent = open_agent(SqliteStore(":memory:"), options, refuse)
     agent.session.append(*make_talk(60))
-    settings.write_text('[compaction]\nmodel = "haiku"\n')
+    settings.write_text('[compaction]\nmodel = "no-such-model"\n')
     outcome = asyncio.run(agent.run_compaction())
     assert outcome.spent.calls <= 1
-    assert "'haiku' names no provider" in f"{outcome.reason} {outcome.notes}"
+    assert "'no-such-model' names no provider" in f"{outcome.reason} {outcome.notes}"
+
+
+@pytest.mark.spec("tiers.D2")
+@pytest.mark.parametrize(
+    ("name", "session_model", "resolved"),
+    [
+        ("haiku", "anthropic:claude-sonnet-4-5", "anthropic:claude-haiku-"),
+        ("haiku", "openai:gpt-5", "anthropic:claude-haiku-"),
+        ("gpt-4o-mini", "anthropic:claude-sonnet-4-5", "openai:gpt-4o-mini"),
+        ("gemini-2.5-flash", "", "google:gemini-2.5-flash"),
+        ("mine", "openai:gpt-5", "mine"),
+    ],
+)
+def test_a_name_without_its_provider_is_that_of_a_model_everywhere(
+    tmp_path: Path, settings: Path, name: str, session_model: str, resolved: str
+) -> None:
+    settings.write_text(f'[compaction]\nmodel = "{name}"\n')
+    policy = load_settings(settings, environ={}).build_policy(COUNTER)
+    model = ScriptedModel([GOOD])
+    place = SessionAddress(SqliteStore(":memory:"), "s")
+    session = Session.create(place, policy, model=session_model, answerer=Answerer(model=model))
+    session.append(*make_talk())
+    assert session.compact(to=count_total(make_talk()) // 2).rung == "model"
+    assert model.asks[0].model.startswith(resolved)
+    (chosen,) = choose_summarization_models(session_model or "openai:gpt-5", name)[:1] or [None]
+    assert (chosen.model.startswith(resolved) and chosen.why == "configured") if chosen else resolved == "mine"
+    if session_model and ":" in resolved and not resolved.startswith("google"):
+        agent = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, session_model), refuse)
+        assert agent.session.policy.summary.models[0].startswith(resolved)
+
+
+@pytest.mark.spec("tiers.D1", "tiers.B18")
+def test_the_demonstration_has_no_model_and_tiers_1_and_2_run(tmp_path: Path, settings: Path) -> None:
+    assert settings.is_file()
+    options = AgentOptions(tmp_path, DEMONSTRATION, window=90_000)
+    agent = open_agent(SqliteStore(":memory:"), options, refuse)
+    for n in range(20):
+        agent.session.append(make_call(f"c{n}", "run"), make_result(f"c{n}", "one line of output\n" * 400, name="run"))
+    outcome = asyncio.run(agent.run_compaction())
+    assert (outcome.status, outcome.rung, outcome.spent.calls) == ("compacted", "none", 0)
+    assert "name a model with --model" in outcome.notes[0]
 
 
 @pytest.mark.spec("tiers.D2", "tiers.B13")

@@ -20,7 +20,7 @@ from tenfold.config.policy import Policy
 from tenfold.config.settings import LivePolicy, load_settings
 from tenfold.engine.drive import Answerer
 from tenfold.errors import BadInput, UsageError
-from tenfold.llm.choose import qualify_recorded_model, qualify_served_model, replace_auto
+from tenfold.llm.choose import qualify_recorded_model, qualify_served_model, resolve_models
 from tenfold.llm.provider import ProviderModel, open_client, resolve_window
 from tenfold.meter.counters import choose_counter
 from tenfold.record.ask import Answer, SummaryAsk
@@ -211,15 +211,15 @@ def _choose_demonstration(*, is_real: bool) -> tuple[str, Model]:
 
 
 class _LivePolicy:
-    """The policy of the current settings, read live. It resolves "auto" to models.
+    """The policy of the current settings, read live. It resolves "auto", and names without a provider, to models.
 
     Behind a base URL that is the agent's own model: what else the server has is not known, and the conversation may not
     go to another one.
     """
 
     def __init__(self, live: LivePolicy, agent_model: str, base_url: str) -> None:
-        self._live = live
-        self._agent_model = "" if base_url or agent_model == DEMONSTRATION else agent_model
+        self._live, self._is_demonstration = live, agent_model == DEMONSTRATION
+        self._agent_model = "" if base_url or self._is_demonstration else agent_model
         self._cache: tuple[Policy, Policy] | None = None
 
     def with_agent_model(self, agent_model: str, base_url: str) -> _LivePolicy:
@@ -229,8 +229,11 @@ class _LivePolicy:
     def __call__(self) -> Policy:
         policy = self._live()
         if self._cache is None or self._cache[0] is not policy:
-            models = replace_auto(policy.summary.models, self._agent_model)
-            self._cache = policy, replace(policy, summary=replace(policy.summary, models=models))
+            named = policy.summary.models
+            summary = replace(policy.summary, models=resolve_models(named, self._agent_model))
+            if named and self._is_demonstration:
+                summary = replace(summary, no_model="the demonstration writes none: name a model with --model")
+            self._cache = policy, replace(policy, summary=summary)
         return self._cache[1]
 
 

@@ -95,8 +95,8 @@ def open_session(  # noqa: PLR0913 - all but the first two have a usual value
     session_policy = config.build_policy(choose_counter(agent_model or None).counter, policy)
     remedy = config.explain_model_setting("openai:gpt-5-mini", policy)
     models = models.resolve(session_policy.summary.models, agent_model, remedy)
-    if models.summary_models:
-        session_policy = replace(session_policy, summary=replace(session_policy.summary, models=models.summary_models))
+    summary = replace(session_policy.summary, models=models.summary_models, no_model=models.no_model)
+    session_policy = replace(session_policy, summary=summary)
     head = head or list_heads(store, row.info.id, namespace=namespace)[0]
     place, archive = SessionAddress(store, row.info.id, namespace, head), config.load_archive(policy)
     answerer = models.answerer.with_extensions(config.load_extensions(policy))

@@ -13,7 +13,7 @@ import typer
 
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.llm.choose import AUTO, has_provider, qualify_served_model, replace_auto
+from tenfold.llm.choose import AUTO, explain_no_choice, has_provider, qualify_served_model, resolve_models
 
 ModelsOption = Annotated[
     list[str] | None,
@@ -32,11 +32,15 @@ BaseUrlOption = Annotated[
 
 
 class SummaryModels(msgspec.Struct, frozen=True):
-    """The agent's model ("" if none was named), and the models that write summaries (none: code alone writes)."""
+    """The agent's model ("" if none was named), and the models that write summaries (none: code alone writes).
+
+    `no_model` says why none can be asked although one was to be chosen.
+    """
 
     agent_model: str = ""
     summary_models: tuple[str, ...] = ()
     answerer: Answerer = Answerer()
+    no_model: str = ""
 
     def choose_agent_model(self, recorded_model: str, configured: Sequence[str] = ()) -> str:
         """Returns the model to count for: the agent's if named, else the recorded one, else the one that writes.
@@ -49,22 +53,34 @@ class SummaryModels(msgspec.Struct, frozen=True):
     def resolve(self, configured: tuple[str, ...], agent: str, remedy: str = "") -> SummaryModels:
         """Returns the models to ask: those that were named, else the configured ones.
 
-        "auto" becomes the models chosen for this agent. Raises `UsageError` if none can be chosen; where "auto" is
-        configured, it ends with `remedy`, which says how to configure a model.
+        "auto" becomes the models chosen for this agent. Where it is configured and none can be asked, `no_model` says
+        why, and ends with `remedy`, which says how to configure a model. Raises `UsageError` where it was named on the
+        command line, and for any other model that cannot be opened.
         """
-        models = self.summary_models or configured
-        if AUTO in models:
-            models = replace_auto(models, agent)
-            if not models:
-                known = f"no provider is known to offer {agent}: name one, as PROVIDER:NAME"
-                unknown = "that is not recorded in the session: name it, as in --model gpt-5"
-                remedy = f", or {remedy}" if remedy and not self.summary_models else ""
-                raise UsageError(
-                    f"auto chooses the summary model by the agent's; {known if agent else unknown}{remedy}"
-                )
-        elif models == self.summary_models:
+        asked = self.summary_models or configured
+        if asked == self.summary_models and AUTO not in asked:
             return self
+        models = resolve_models(asked, agent)
+        if AUTO not in asked:
+            return SummaryModels(self.agent_model, models, _build_answerer(models))
+        chosen = [name for name in models if name not in asked]
+        problem = _find_problem(chosen) if chosen else explain_no_choice(agent)
+        if problem:
+            if self.summary_models:
+                raise UsageError(problem)
+            models = tuple(name for name in models if name not in chosen)
+        if not models:
+            return SummaryModels(self.agent_model, no_model=f"{problem}, or {remedy}" if remedy else problem)
         return SummaryModels(self.agent_model, models, _build_answerer(models))
+
+
+def _find_problem(models: Sequence[str]) -> str:
+    """Finds why one of the models cannot be opened. "" if all can."""
+    try:
+        _build_answerer(models)
+    except UsageError as exc:
+        return str(exc)
+    return ""
 
 
 def parse_models(names: Sequence[str], base_url: str = "") -> SummaryModels:

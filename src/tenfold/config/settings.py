@@ -66,8 +66,9 @@ CONFIG_VARIABLE = "TENFOLD_CONFIG"
 class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings that every policy has.
 
-    `stages` run before the policy's own; see `plugins` for their names. `model` and `fallbacks` write the summaries. If
-    they are empty, code writes them; "auto" chooses by the agent's model. With `auto` False only a request compacts.
+    `stages` run before the policy's own; see `plugins` for their names. `model` and `fallbacks` write the summaries,
+    named as in `llm.choose.find_model`. If they are empty, code writes them; "auto" chooses by the agent's model. With
+    `auto` False only a request compacts.
     `compact_at` and `down_to` are sizes in place of the policy's, in tokens or as shares of what is free in the window;
     `thrift` (0 to 1) compacts earlier and deeper, to pay less. `focus` is what summaries emphasize.
     `archive` receives every batch of a policy that makes batches; if it is empty, only the store keeps them.

@@ -134,13 +134,14 @@ def decide_case(
     decision = make_decision(draft, measured)
     draft = replace(draft, limit=decision.next_trigger, reading=measured.reading)
     facts = collect_facts(draft) if decision.should_act and with_facts else ()
-    notes = list_notes(measured)
+    notes = list_notes(measured) + (measured.policy.summary.notes if decision.should_act else ())
     case = CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, measured.reading, notes)
     return replace(case, token_factor=find_reported_correction(measured))
 
 
 def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     """Runs the policy's stages down to the target, or to the least size where that is larger."""
+    allow_summaries = allow_summaries and not case.policy.summary.keeps_stages_alone
     draft = long_messages.shorten_request(case.draft, case.request_budget, case.call.recall)
     kept = case.count_kept_step()
     goal = case.build_goal(draft, kept)

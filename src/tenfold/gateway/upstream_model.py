@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.gateway.upstream_bodies import MAX_ERROR, UpstreamBody
-from tenfold.llm.choose import AUTO, choose_writers
+from tenfold.llm.choose import AUTO, resolve_models
 from tenfold.llm.prices import find_rates
 from tenfold.meter.counters import CHARACTERS_BOUNDS, find_family, get_family_factor
 from tenfold.meter.windows import find_window
@@ -76,13 +76,11 @@ def choose_summary_models(choice: Sequence[str], call: UpstreamCall) -> tuple[st
     """Returns the models that write the summaries, in order: those chosen, then the request's own.
 
     They are all called at the client's upstream, so models of other providers are left out. "auto" is a cheap model of
-    the provider, where its own address is used.
+    the provider, where its own address is used: only there it is known what a name without a provider means.
     """
     provider = call.qualified_model.partition(":")[0]
-    names: list[str] = []
-    for name in choice:
-        chosen = [one.model for one in choose_writers(call.qualified_model)] if call.is_own_address else []
-        names += chosen if name == AUTO else [name if ":" in name else f"{provider}:{name}"]
+    chosen = resolve_models(choice, call.qualified_model) if call.is_own_address else choice
+    names = [name if ":" in name else f"{provider}:{name}" for name in chosen if name != AUTO]
     own = (name for name in names if name.startswith(f"{provider}:"))
     return tuple(dict.fromkeys((*own, call.qualified_model)))
 

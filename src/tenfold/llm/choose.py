@@ -137,8 +137,10 @@ def list_choices(
 def choose_models(session_model: str, *, configured: Sequence[str] = (), base_url: str = "") -> tuple[ModelChoice, ...]:
     """Returns the models to try, with what genai-prices knows about the session's provider.
 
-    Nothing is known about the provider behind a `base_url`.
+    Nothing is known about the provider behind a `base_url`. Configured models may be named without their provider, as
+    in `find_model`.
     """
+    configured = [name if name == AUTO else find_model(name, session_model) or name for name in configured]
     is_named = bool(configured) and AUTO not in configured
     return list_choices(session_model, None if base_url or is_named else find_catalog(session_model), configured)
 
@@ -148,10 +150,73 @@ def choose_writers(session_model: str, *, configured: Sequence[str] = ()) -> tup
     return tuple(choice for choice in choose_models(session_model, configured=configured) if ":" in choice.model)
 
 
-def replace_auto(models: Sequence[str], session_model: str) -> tuple[str, ...]:
-    """Returns the models with those that `choose_writers` chooses by the session's model in the place of "auto"."""
+def resolve_models(models: Sequence[str], session_model: str) -> tuple[str, ...]:
+    """Returns the configured models as they are called, for a session with this model.
+
+    "auto" becomes those that `choose_writers` chooses. A name without its provider gets the one that `find_model`
+    finds, and stays as it is if there is none.
+    """
     chosen = [choice.model for choice in choose_writers(session_model)] if AUTO in models else []
-    return tuple(dict.fromkeys(name for model in models for name in (chosen if model == AUTO else [model])))
+    names = (chosen if name == AUTO else [find_model(name, session_model) or name] for name in models)
+    return tuple(dict.fromkeys(each for some in names for each in some))
+
+
+def explain_no_choice(session_model: str) -> str:
+    """Explains why "auto" chooses no model for a session with this model, and what to do."""
+    if not session_model:
+        return "auto chooses it by the agent's, which is not recorded in the session: name that, as in --model gpt-5"
+    extra = "" if has_price_data() else ", or install the lists of models: pip install 'tenfold[models]'"
+    return (
+        "auto chooses it by the agent's, and no provider is known to offer "
+        f"{session_model}: name one, as PROVIDER:NAME{extra}"
+    )
+
+
+def find_model(name: str, session_model: str = "") -> str:
+    """Finds the model string for a configured name without its provider. "" if no provider is known for it.
+
+    The name is that of a model, or of a family, whose newest model is then taken. The session's provider comes first,
+    then the one whose models have such names, then the providers with a preferred model. Where nobody knows what the
+    session's provider has, as a server of one's own, the model is one of it: the conversation goes to nobody else.
+
+        find_model("haiku", "openai:gpt-5")  # anthropic:claude-haiku-5-5
+    """
+    if has_provider(name) or not name:
+        return name
+    own = find_catalog(session_model) if session_model else None
+    if own is None and has_provider(session_model):
+        return f"{session_model.partition(':')[0]}:{name}"
+    if found := _find_listed(name, own):
+        return found
+    if named := find_catalog(name):
+        return f"{named.provider}:{name}"
+    catalogs = (find_catalog(f"{provider}:{name}") for provider in PREFERRED_MODELS)
+    return next((found for catalog in catalogs if (found := _find_listed(name, catalog))), "")
+
+
+def _find_listed(name: str, catalog: ProviderCatalog | None) -> str:
+    """Finds the model of a provider that has this name, else its preferred or newest one of this family."""
+    if catalog is None:
+        return ""
+    exact = [m for m in catalog.models if m.name.rpartition("/")[2] == name]
+    word = re.compile(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", re.IGNORECASE)
+    preferred = _find_preferred(catalog)
+    found = exact[:1] or [m for m in (preferred,) if m is not None and word.search(m.name)]
+    found = found or sorted((m for m in catalog.models if word.search(m.name)), key=_rank_version)[-1:]
+    if not found or _is_served_elsewhere(found[0].name, catalog):
+        return ""
+    return f"{catalog.provider}:{found[0].name}"
+
+
+def _is_served_elsewhere(name: str, catalog: ProviderCatalog) -> bool:
+    """Tells whether a listed model is that of another provider with a preferred model: Google lists Anthropic's."""
+    maker = find_catalog(name) if catalog.preferred_model and ":" not in name else None
+    return maker is not None and maker.preferred_model not in ("", catalog.preferred_model)
+
+
+def _rank_version(model: ListedModel) -> tuple[list[int], int]:
+    """Returns the rank of a model in its family: by the version in its name; of the same version the shortest name."""
+    return [int(n) for n in re.findall(r"\d+", model.name)], -len(model.name)
 
 
 def has_provider(model: str) -> bool:

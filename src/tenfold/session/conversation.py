@@ -20,7 +20,7 @@ from tenfold.facts.extractor import extract_facts, merge_facts
 from tenfold.facts.ledger import Instruction, build_ledger, build_setting_facts
 from tenfold.facts.parse import parse_facts
 from tenfold.facts.section import is_must_keep, render_facts
-from tenfold.llm.choose import replace_auto
+from tenfold.llm.choose import resolve_models
 from tenfold.meter.counters import choose_counter
 from tenfold.meter.estimators import Calibration
 from tenfold.meter.reading import RunningTotal, TokenCache
@@ -122,7 +122,7 @@ class Conversation:
         if self._completed is None or self._completed[0] is not policy or self._completed[1] != key:
             summary = with_prompts(policy.summary)
             if model is not None:
-                summary = replace(summary, models=replace_auto(summary.models, self.model))
+                summary = replace(summary, models=resolve_models(summary.models, self.model))
             if model is not None and not summary.models:
                 summary = replace(summary, models=(writer,))
             self._completed = policy, key, replace(policy, summary=summary, counter=self._cursor.counter)

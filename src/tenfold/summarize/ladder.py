@@ -31,6 +31,9 @@ SIZE_PHRASES = ("context", "too long", "too large", "maximum", "token", "413")
 class SummarySettings(Struct, frozen=True):
     """How summaries are written. Without `models` they are written by code alone, without any Ask.
 
+    `no_model` says why there is no model although one was to be chosen: then a policy that keeps its stages shows those
+    without a summary, and the Outcome's notes say it.
+
     `structure` names the headings a summary is written under (`structure.STRUCTURES`; "": free prose). Explicit
     `headings` replace them. `system` to `repair` are prompt texts, in which `{allotment}`, `{structure}`, `{focus}` and
     `{failures}` are replaced. `sections` says what belongs under each heading, `told` what free prose covers.
@@ -50,6 +53,7 @@ class SummarySettings(Struct, frozen=True):
     """
 
     models: tuple[str, ...] = ()
+    no_model: str = ""
     system: str = ""
     first: str = ""
     update: str = ""
@@ -87,6 +91,16 @@ class SummarySettings(Struct, frozen=True):
         A policy that keeps its stages shows those instead: they say more than headings filled by code.
         """
         return self.on_failure == "keep_stages"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the Outcome says of these settings: why no model can be asked, if one was to be chosen."""
+        return (f"no model was asked for a summary: {self.no_model}",) if self.no_model and not self.models else ()
+
+    @property
+    def keeps_stages_alone(self) -> bool:
+        """Whether no summary can come, and the stages that need none are all that is shown."""
+        return bool(self.notes) and self.on_failure == "keep_stages"
 
     def list_headings(self, purpose: str) -> tuple[str, ...]:
         """Returns the headings that a text of this purpose must hold, in order.
