@@ -246,6 +246,22 @@ def test_a_name_without_its_provider_is_that_of_a_model_everywhere(
 
 
 @pytest.mark.spec("tiers.D1", "tiers.B18")
+@pytest.mark.parametrize("session_model", ["", "gpt-5"])
+def test_a_session_without_a_model_to_ask_runs_tiers_1_and_2(settings: Path, session_model: str) -> None:
+    policy = load_settings(settings, environ={}).build_policy(COUNTER)
+    session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), policy, model=session_model)
+    for n in range(20):
+        session.append(make_call(f"c{n}", "run"), make_result(f"c{n}", "one line of output\n" * 400, name="run"))
+    outcome = session.compact(to="10%")
+    assert (outcome.status, outcome.rung, outcome.spent.calls) == ("compacted", "none", 0)
+    assert outcome.notes[0].startswith("no model was asked for a summary: ")
+    session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), policy, model=session_model)
+    session.append(*make_talk())
+    outcome = session.compact(to="50%")
+    assert (outcome.status, len(outcome.notes)) == ("nothing", 1), "a talk has nothing that tiers 1 and 2 could shorten"
+
+
+@pytest.mark.spec("tiers.D1", "tiers.B18")
 def test_the_demonstration_has_no_model_and_tiers_1_and_2_run(tmp_path: Path, settings: Path) -> None:
     assert settings.is_file()
     options = AgentOptions(tmp_path, DEMONSTRATION, window=90_000)

@@ -20,7 +20,7 @@ from tenfold.facts.extractor import extract_facts, merge_facts
 from tenfold.facts.ledger import Instruction, build_ledger, build_setting_facts
 from tenfold.facts.parse import parse_facts
 from tenfold.facts.section import is_must_keep, render_facts
-from tenfold.llm.choose import resolve_models
+from tenfold.llm.choose import AUTO, resolve_models
 from tenfold.meter.counters import choose_counter
 from tenfold.meter.estimators import Calibration
 from tenfold.meter.reading import RunningTotal, TokenCache
@@ -50,6 +50,8 @@ SESSION_MODEL = "the session's model"
 
 It stands where the model has no name of its own.
 """
+
+_NO_MODEL = "the session was opened without one: pass it, as in Answerer(model=ProviderModel(NAME))"
 
 
 def name_writer(model: object) -> str:
@@ -123,6 +125,9 @@ class Conversation:
             summary = with_prompts(policy.summary)
             if model is not None:
                 summary = replace(summary, models=resolve_models(summary.models, self.model))
+            elif AUTO in summary.models:
+                named = tuple(name for name in summary.models if name != AUTO)
+                summary = replace(summary, models=named, no_model=_NO_MODEL)
             if model is not None and not summary.models:
                 summary = replace(summary, models=(writer,))
             self._completed = policy, key, replace(policy, summary=summary, counter=self._cursor.counter)
