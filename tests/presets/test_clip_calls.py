@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tenfold import compact
 from tenfold.config.settings import build_policy
 from tenfold.designs import clip as design
 from tenfold.designs.clip import DEFAULT_WINDOW, CompactionConfig, MemoryReadTool, get_memory
@@ -151,6 +152,17 @@ def test_what_is_no_time_is_none() -> None:
     made.compress(items, "talk")
     (batch,) = made.list_batches("talk")
     assert (batch.start_time, batch.end_time) == ("unknown", "unknown")
+
+
+@pytest.mark.spec("clip.10", "clip.18")
+@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "openai-responses"])
+def test_a_list_that_is_compacted_alone_has_the_times_of_its_messages(wire: str) -> None:
+    items = with_times(make_items(0, 20, wire=wire), "timestamp")
+    done = compact(items, to=2_000, format=wire, policy="clip")
+    assert done.outcome.status == "compacted"
+    text = get_archive_text(done.session)
+    assert f"[Batch 1 — depth 0, {format_minute(0)} to {format_minute(19)}]" in text
+    assert "unknown" not in text
 
 
 @pytest.mark.spec("clip.10")

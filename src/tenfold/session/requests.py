@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from tenfold.config.policy import CheckPoint
 from tenfold.errors import UsageError
+from tenfold.formats.session_draft import find_timestamp, parse_micros
 from tenfold.record.block import Block
 from tenfold.record.entry import Pin, Setting, Usage, get_message, is_rule_setting
 from tenfold.record.message import Message, Text, get_call_ids, get_text
@@ -33,6 +34,7 @@ from tenfold.wire import (
     SummaryConfirmer,
     find_summary_mark,
     get_wire,
+    parse_value,
     take_request_summaries,
 )
 from tenfold.wire.fingerprint import fingerprint_message
@@ -402,6 +404,15 @@ def restore_objects(encoded: EncodedList, objects: Sequence[Any], raws: Sequence
         indices = places.get(item.raw) if item.exact else None
         out.append(objects[indices.pop()] if indices else msgspec.json.decode(item.raw))
     return out[::-1]
+
+
+def read_times(raws: Sequence[bytes], ends: Sequence[int]) -> list[int | None]:
+    """Reads when each message was written (microseconds UTC) from what its item carries, None where that is nothing.
+
+    `ends` are the numbers of messages up to and with each item, as in `DecodedHistory`.
+    """
+    times = (parse_micros(find_timestamp(parse_value(raw))) for raw in raws)
+    return [time for time, start, end in zip(times, (0, *ends), ends, strict=False) for _ in range(end - start)]
 
 
 def drop_opening_stub(messages: list[Message]) -> list[Message]:

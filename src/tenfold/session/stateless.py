@@ -23,7 +23,7 @@ from tenfold.record.message import Message, Text
 from tenfold.record.notebook import render_table
 from tenfold.session.facade import Session
 from tenfold.session.log_cursor import SessionAddress, Stamps
-from tenfold.session.requests import can_send_unchanged, drop_opening_stub, restore_objects
+from tenfold.session.requests import can_send_unchanged, drop_opening_stub, read_times, restore_objects
 from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite import SqliteStore
 from tenfold.text.redaction import redact
@@ -38,6 +38,7 @@ from tenfold.wire import (
     take_summaries,
     to_json_bytes,
 )
+from tenfold.wire.decoded_history import find_ends
 from tenfold.wire.given_values import list_messages
 from tenfold.wire.registry import explain_name
 from tenfold.wire.unread_text import find_unread_items, refuse_unread
@@ -121,12 +122,13 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     address = SessionAddress(store, IDS.generate())
     arguments = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()
     ids = ContentIdGenerator(b"\0".join((arguments, *items)))  # the same list gives the same bytes: caches hold
-    stamps = Stamps(ids.generate, message_time=lambda: None)  # the list does not say when its messages were written
-    answerer = Answerer(model=summarizer)
-    session = Session.create(address, chosen, model=model or "", answerer=answerer, stamps=stamps)
     decoded = WIRES[wire].decode(items, confirm=is_whole_summary, origin=origin)
     refuse_unread(find_unread_items(decoded, wire), len(items), wire, lambda: map(parse_value, items))
+    times = dict(zip(map(id, decoded), read_times(items, find_ends(decoded, 0)), strict=False))
     system, decoded = _move_summaries(system, decoded, wire)
+    own_times = iter([times.get(id(message)) for message in decoded])
+    stamps = Stamps(ids.generate, message_time=lambda: next(own_times, None))
+    session = Session.create(address, chosen, model=model or "", answerer=Answerer(model=summarizer), stamps=stamps)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
     window = _check_window(session.build_call(window=window).window, chosen, output_reserve)

@@ -137,13 +137,13 @@ class DecodedHistory(Struct, frozen=True):
         )
         if changed_prompts:
             opening = WIRES[wire].decode(raws[:changed_prompts], confirm=confirm, origin=origin)
-            if _find_ends(opening, 0) != ends[:changed_prompts] or any(m.role != "system" for m in opening):
+            if find_ends(opening, 0) != ends[:changed_prompts] or any(m.role != "system" for m in opening):
                 return DecodedHistory().decode_next(items, wire, confirm=confirm, origin=origin)
             messages[: len(opening)] = opening
         prefix = DecodedPrefix(kept_count, count, messages)
         decoded = WIRES[wire].decode(new_raws, confirm=confirm, origin=origin, prefix=prefix)
         messages.extend(decoded)
-        ends.extend(_find_ends(decoded, count))
+        ends.extend(find_ends(decoded, count))
         copies = _continue_list(self.copies, kept_count, changed_prompts)
         copies[:changed_prompts] = [_copy_value(item) for item in items[:changed_prompts]]
         copies.extend([_copy_value(item) for item in items[kept_count:]])
@@ -207,7 +207,7 @@ def _continue_list(values: list[T], kept_count: int, changed_prompts: int) -> li
     return values if not changed_prompts and len(values) <= kept_count else values[:kept_count]
 
 
-def _find_ends(messages: Sequence[Message], count: int) -> list[int]:
+def find_ends(messages: Sequence[Message], count: int) -> list[int]:
     """Returns, for each native item, the number of messages up to and with it. `count` messages came before."""
     ends: list[int] = []
     for end, message in enumerate(messages, count + 1):

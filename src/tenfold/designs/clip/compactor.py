@@ -35,14 +35,13 @@ from tenfold.designs.clip.compaction_records import (
 from tenfold.engine.compact import build_draft, collect_history
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.formats.session_draft import find_timestamp, parse_micros
 from tenfold.llm.model import Model
 from tenfold.llm.retry import RetryRule
 from tenfold.record.block import Batch
 from tenfold.record.message import Message, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.session.log_cursor import Stamps
-from tenfold.session.requests import HostRequest, drop_opening_stub, read_request
+from tenfold.session.requests import HostRequest, drop_opening_stub, read_request, read_times
 from tenfold.session.stateless import is_whole_summary
 from tenfold.store.archive import Archive, await_value
 from tenfold.store.base import Store
@@ -50,7 +49,7 @@ from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batch_writer import BatchWriter
 from tenfold.summarize.batches import list_fresh_batches, list_top_batches, parse_stored_batch, select_stored_batches
 from tenfold.trigger.limits import check_window
-from tenfold.wire import DEFAULT_WIRE, get_wire, parse_value
+from tenfold.wire import DEFAULT_WIRE, get_wire
 from tenfold.wire.marks import find_summary_mark, get_summary_text
 
 IDLE_SESSIONS = 32
@@ -232,10 +231,9 @@ def _read_messages(
             f"times has {len(times)} values for {len(items)} items: give one for each, None where it is not known"
         )
     ends = parsed.history.ends[: len(items)]
-    counts = [end - start for start, end in zip([0, *ends], ends, strict=False)]
-    carried = (find_timestamp(parse_value(raw)) for raw in parsed.history.raws[: len(items)] if not times)
-    micros = [*map(_convert_time, times), *map(parse_micros, carried)]
-    all_times = [time for time, count in zip(micros, counts, strict=True) for _ in range(count)]
+    given = zip(map(_convert_time, times), (0, *ends), ends, strict=False)
+    all_times = [time for time, start, end in given for _ in range(end - start)]
+    all_times = all_times or read_times(parsed.history.raws, ends)
     decoded = parsed.history.get_messages()
     messages = list(drop_opening_stub(decoded))
     if len(messages) < len(decoded):
