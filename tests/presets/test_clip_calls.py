@@ -98,6 +98,27 @@ def test_memory_read_reads_a_batch_by_its_label() -> None:
         assert tool.handle({"query": record.label}).startswith(f"{record.id} {record.label}\n")
 
 
+@pytest.mark.spec("clip.18", "clip.X2")
+def test_memory_read_answers_a_question() -> None:
+    """Would catch a search that finds nothing since no summary holds the words that make a question."""
+
+    class Notes:
+        def answer(self, ask: SummaryAsk) -> Answer:
+            told = [word for word in ("parser", "database", "login", "invoice") if f"the {word}" in ask.prompt]
+            return Answer(text=f"They decided how the {told[-1] if told else 'rest'} is to be built.")
+
+    items = make_items(0, 8)
+    for number, word in enumerate(("parser", "database", "login", "invoice")):
+        items[number * 4]["content"] = f"How shall we build the {word}? " + "and so on " * 100
+    made = design.create_compactor(CompactionConfig(chunk_size=4, keep_recent=0), model=Notes())
+    assert made.compress(items, "talk").batches_created == 4
+    tool = MemoryReadTool(get_memory(made.get_session("talk")), limit=1)
+    for word in ("parser", "database", "login"):
+        found = tool.handle({"query": f"What did they decide about the {word}, please?"})
+        assert f"how the {word} is" in found
+    assert "no archived summary" in tool.handle({"query": "Where is the zeppelin moored?"})
+
+
 # -- times -------------------------------------------------------------------------------------------------------------
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

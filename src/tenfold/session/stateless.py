@@ -118,8 +118,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     wire = _check_format(format) or detect_wire(items)
     chosen = policy if isinstance(policy, Policy) else build_policy(policy, choose_counter(model).counter)
     chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages)
-    store = SqliteStore(":memory:")
-    address = SessionAddress(store, IDS.generate())
+    address = SessionAddress(SqliteStore(":memory:"), IDS.generate())
     arguments = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()
     ids = ContentIdGenerator(b"\0".join((arguments, *items)))  # the same list gives the same bytes: caches hold
     decoded = WIRES[wire].decode(items, confirm=is_whole_summary, origin=origin)

@@ -26,7 +26,9 @@ from tenfold.record.ask import EngineResult
 from tenfold.record.block import Batch, Block
 from tenfold.record.entry import Attempt
 from tenfold.store.base import MAIN, Store
+from tenfold.store.entry_text import fold_text
 from tenfold.store.ids import get_current_time
+from tenfold.store.terms import parse_question
 from tenfold.store.word_search import match_words, parse_query
 from tenfold.summarize.batches import LABEL_START, format_batch, format_label, parse_stored_batch
 from tenfold.view.fold import View
@@ -120,14 +122,23 @@ class LogArchive(Struct, frozen=True):
         )
 
     def search(self, words: str, *, limit: int = 20) -> list[ArchiveRecord]:
-        """Returns the batches whose stored form holds all the words, those of the best Block first."""
+        """Returns the batches whose stored form holds all the words, those of the best Block first.
+
+        If none does, the words are taken for a question: the batches that hold most of what it asks about come first.
+        """
         terms = parse_query(words)
         out: list[ArchiveRecord] = []
         for hit in self.store.search(self.namespace, words, session=self.session, limit=max(limit * 5, 100)):
             entry = self.store.locate(self.namespace, hit.entry).entry if hit.kind == "block" else None
             if isinstance(entry, Block):
                 out.extend(a for a in build_records(entry, self.session) if match_words(a.content, terms))
-        return out[:limit]
+        return (out or self._find_answers(words))[:limit]
+
+    def _find_answers(self, question: str) -> list[ArchiveRecord]:
+        terms = parse_question(fold_text(question))
+        texts = [(record, fold_text(record.content)) for record in self.list_records(self.session)]
+        held = [(sum(term in text for term in terms), record) for record, text in texts]
+        return [record for count, record in sorted(held, key=lambda each: -each[0]) if count]
 
     def list_records(self, conversation: str) -> list[ArchiveRecord]:
         """Returns the batches of all Blocks in force, those under a merged one too. Other sessions have none here.

@@ -133,7 +133,7 @@ class MemoryReadTool:
     parameters: Mapping[str, Any] = {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "Words that must occur, or a summary's id or label."}
+            "query": {"type": "string", "description": "Words that occur, a question, or a summary's id or label."}
         },
         "required": ["query"],
     }
@@ -152,7 +152,7 @@ class MemoryReadTool:
         if isinstance(arguments, Mapping):
             query = arguments.get("query")
         if not isinstance(query, str) or not query.strip():
-            return "memory_read needs the argument 'query', a string: words that must occur, or a summary's id"
+            return "memory_read needs the argument 'query', a string: words that occur, a question, or a summary's id"
         reply = call_archive(lambda: self._render_records(query.strip()))
         if reply.problem:
             return f"memory_read could not read the archive: {reply.problem}"
