@@ -1,6 +1,6 @@
 """A scripted agent with a window of 16,000 tokens: straight to its provider, and through the gateway.
 
-The provider is a server on this machine. It counts a token for four bytes, refuses what does not fit, and has the model
+The provider is a server on this machine. It counts tokens as OpenAI does, refuses what does not fit, and has the model
 read another file at every step. The agent resends its whole history each time, as agents do, and knows nothing of
 Tenfold.
 """
@@ -23,6 +23,7 @@ from tenfold.cli.console import print_table, show
 from tenfold.gateway.application import Gateway
 from tenfold.gateway.gateway_settings import GatewaySettings
 from tenfold.gateway.server import GatewayThread, ServerThread
+from tenfold.meter.counters import choose_counter
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
 
 WINDOW = 16_000
@@ -47,13 +48,14 @@ class ScriptedProvider:
         self.sizes: list[int] = []
         self.last_request: Json = {}
         self._lock = threading.Lock()
+        self._counter = choose_counter(None).counter
         routes = [Route("/v1/chat/completions", self.answer, methods=["POST"])]
         self.application = Starlette(routes=routes)
 
     async def answer(self, request: Request) -> Response:
         """Answers with a call to `read_file`, or with a summary where no tool is offered."""
         body = await request.body()
-        tokens = len(body) // 4
+        (tokens,) = self._counter.count([body.decode()])
         asked: Json = json.loads(body)
         if tokens > WINDOW:
             text = (
