@@ -54,7 +54,7 @@ def test_killed_at_random_a_client_goes_on_and_nothing_is_doubled(tmp_path: Path
     path = tmp_path / "sessions.db"
     for talk in talks:
         talk.add_user("Look at all parts of the program. Never touch config/secret.toml.")
-        talk.add_steps(25, 200)
+        talk.add_steps(55, 200)
 
     def work(talk: Talk, url: str) -> None:
         try:

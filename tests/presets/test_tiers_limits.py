@@ -197,11 +197,11 @@ def test_a_talk_without_tools_is_compacted_before_it_overflows() -> None:
 def test_a_request_that_the_provider_refused_as_too_long_is_recovered_from() -> None:
     """The original had no recovery: below its own trigger it did nothing, and the request was refused again."""
     session = open_session(make_work(12), EXACT)
-    size = session.take_reading(window=32_000).tokens
+    size = session.take_reading(window=32_000).estimate
     assert session.compact(window=32_000).status == "nothing"
     refused = replace(session.build_call(window=32_000), demand="overflow")
     assert session.compact(refused).status == "compacted"
-    assert session.take_reading(window=32_000).tokens < size * 3 // 4
+    assert session.take_reading(window=32_000).estimate < size * 3 // 4
     assert session.compact(refused).status == "nothing", "and nothing is done twice"
 
 

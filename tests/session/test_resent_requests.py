@@ -11,6 +11,7 @@ from google.genai import types
 
 from tenfold import compact
 from tenfold.designs.clip import create_compactor
+from tenfold.errors import UsageError
 from tenfold.record.entry import MessageEntry
 from tenfold.record.message import get_text, get_tool_result
 from tenfold.session import AsyncSession, Session
@@ -110,16 +111,17 @@ def test_a_host_may_go_on_with_the_list_it_got_and_its_own_system_prompt(wire: s
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "gemini"])
-def test_a_new_list_does_not_go_on_from_the_summary_in_the_system_prompt(wire: str) -> None:
+def test_a_new_list_is_no_part_of_a_session_with_a_summary_in_the_system_prompt(wire: str) -> None:
     session = open_session("clip")
     items = [TEXT[wire]("Please tidy up.")]
     for number in range(ROUNDS):
         items += make_round(wire, number)
         session.before_model({**MORE[wire], FIELD[wire]: list(items)}, window=WINDOW, wire=wire)
     assert any(m.role == "system" and m.origin == "tenfold" for m in session.view.get_messages())
-    sent = session.before_model({**MORE[wire], FIELD[wire]: [TEXT[wire]("Something else.")]}, window=WINDOW, wire=wire)
-    assert sent[FIELD[wire]] == [TEXT[wire]("Something else.")]
-    assert "<tenfold-summary" not in "".join(find_system_texts(get_system(sent)))
+    leaf = session.leaf
+    with pytest.raises(UsageError, match="does not continue session"):
+        session.before_model({**MORE[wire], FIELD[wire]: [TEXT[wire]("Something else.")]}, window=WINDOW, wire=wire)
+    assert session.leaf == leaf
 
 
 CONFIGS: dict[str, Callable[[str], Item]] = {

@@ -116,12 +116,12 @@ def _build_call_key(action: ToolAction) -> str:
 
 _MENDED = " (later ok)"
 """Stands behind a failure of a command that succeeded when it last ran, which the story need not tell otherwise."""
-_FAILED_LINE = re.compile(r"- (?P<label>.{1,400}?) -> (?:exit \d+|failed|errors)[^;\n]*?(?=;|$)")
+_FAILED_LINE = re.compile(r"[^-\n]{0,40}- (?P<label>.{1,400}?) -> (?:exit \d+|failed|errors)[^;\n]*")
 
 
 def _split_earlier(texts: Sequence[str], mended: Mapping[str, int]) -> Iterator[Passage]:
     for line in (line for text in texts for line in text.split("\n")):
-        found = _FAILED_LINE.search(line)
+        found = _FAILED_LINE.match(line)
         keys = (found["label"], f"$ {normalize_command(found['label'])}") if found else ()
         if found and _MENDED not in line and any(key in mended for key in keys):
             line = line[: found.end()] + _MENDED + line[found.end() :]  # noqa: PLW2901 - the same line, brought up to date
