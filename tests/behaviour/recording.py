@@ -56,11 +56,11 @@ PARTS = 4
 LEAST_TARGET = 500
 EXPLAINED = {
     "other-hands": (
-        "What broke in other hands was mended at its mechanism. A Block that was made for a target keeps no sizes of the "
-        "provider. Outputs are cut no further than needed, and room that a text leaves goes to the newest of them. Files "
-        "of Claude Code and Codex are read as their clients load them. Sealed reasoning counts by its length. `tail` and "
-        "`clip` bound the facts by the text, `blocks` tells silent turns by tool, target and outcome, the summary of "
-        "`tiers` is a system message, and `threshold` summarizes a request that is too long alone."
+        "What broke in other hands was mended at its mechanism. A Block that was made for a target keeps no sizes of "
+        "the provider. Outputs are cut no further than needed, and room that a text leaves goes to the newest of them. "
+        "Files of Claude Code and Codex are read as their clients load them. Sealed reasoning counts by its length. "
+        "`tail` and `clip` bound the facts by the text, `blocks` tells silent turns by tool, target and outcome, the "
+        "summary of `tiers` is a system message, and `threshold` summarizes a request that is too long alone."
     ),
     "current-request": (
         "The current request is the newest message of the user that asks for something, by one rule for facts, plans "
