@@ -55,13 +55,6 @@ MANY = 20
 PARTS = 4
 LEAST_TARGET = 500
 EXPLAINED = {
-    "other-hands": (
-        "What broke in other hands was mended at its mechanism. A Block that was made for a target keeps no sizes of "
-        "the provider. Outputs are cut no further than needed, and room that a text leaves goes to the newest of them. "
-        "Files of Claude Code and Codex are read as their clients load them. Sealed reasoning counts by its length. "
-        "`tail` and `clip` bound the facts by the text, `blocks` tells silent turns by tool, target and outcome, the "
-        "summary of `tiers` is a system message, and `threshold` summarizes a request that is too long alone."
-    ),
     "current-request": (
         "The current request is the newest message of the user that asks for something, by one rule for facts, plans "
         "and continuations. Where the user's newest word was an acknowledgement (`ok`, `Yes, please proceed.`), plans "
@@ -111,6 +104,13 @@ EXPLAINED = {
         "of an explicit target. Where a plan needs no summary, the facts stand before them, under all policies."
     ),
     "left-as-is": "What the user wants left as it is (`leave the old commits as they are`) is a rule.",
+    "other-hands": (
+        "What broke in other hands was mended at its mechanism. A Block that was made for a target keeps no sizes of "
+        "the provider. Outputs are cut no further than needed, and room that a text leaves goes to the newest of them. "
+        "Files of Claude Code and Codex are read as their clients load them. Sealed reasoning counts by its length. "
+        "`tail` and `clip` bound the facts by the text, `blocks` tells silent turns by tool, target and outcome, the "
+        "summary of `tiers` is a system message, and `threshold` summarizes a request that is too long alone."
+    ),
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""
 
