@@ -27,10 +27,7 @@ from tenfold.store.lookup import find_session
 from tenfold.store.unreadable import SALVAGE_ADVICE, is_unreadable
 from tenfold.view.fold import View
 from tenfold.view.path import Path as LogPath
-from tenfold.wire import WIRES
-
-PLAIN_WIRE = "openai-chat"
-"""The format in which a session is written that came from no file, such as one of `tenfold run`."""
+from tenfold.wire import DEFAULT_WIRE, WIRES
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +43,7 @@ def export(  # noqa: PLR0913 - the options of a command
         typer.Option(
             "--as",
             metavar="FORMAT",
-            help=f"The format to write: {', '.join(WIRES)}. Default: the session's own, else {PLAIN_WIRE}.",
+            help=f"The format to write: {', '.join(WIRES)}. Default: the session's own, else {DEFAULT_WIRE}.",
         ),
     ] = None,
     view: Annotated[
@@ -66,9 +63,9 @@ def export(  # noqa: PLR0913 - the options of a command
         row = find_session(place, session, namespace=namespace)
         is_complete = view or _report_unreadable(place, namespace, row)
         own_format = row.info.format
-        target_format = as_ or own_format or PLAIN_WIRE
+        target_format = as_ or own_format or DEFAULT_WIRE
         if not (as_ or own_format):
-            print_note(f"a session of no file has no format of its own: written as {PLAIN_WIRE}; --as names another")
+            print_note(f"a session of no file has no format of its own: written as {DEFAULT_WIRE}; --as names another")
         if target_format == own_format and own_format in FORMATS:
             items = (
                 get_view_items(open_session(place, row, namespace=namespace).view)
