@@ -122,6 +122,7 @@ async def _answer_question(
     lane = await asyncio.to_thread(sessions.lanes.find_lane, family, asked)
     window = question.window or settings.window
     if question.usage is not None:
+        await lane.session.note_hidden_parts()
         await lane.session.after_model(question.usage)
     earlier = lane.session.session.outcome
     answer = await _build_answer(lane, asked, window)

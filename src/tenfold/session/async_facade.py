@@ -219,6 +219,7 @@ class AsyncSession:
     write = _forward_write(Session.write)
     after_model = _forward_write(Session.after_model)
     record_usage = _forward_write(Session.record_usage)
+    note_hidden_parts = _forward_write(Session.note_hidden_parts)
     refresh = _forward_write(Session.refresh)
     move_to = _forward_write(Session.move_to)
     undo = _forward_write(Session.undo)

@@ -168,6 +168,13 @@ class Session(Conversation):
         if usage is not None:
             self.record_usage(usage)
 
+    def note_hidden_parts(self) -> None:
+        """Notes that the last request held more than was seen here, such as a prompt that a client's hooks do not show.
+
+        Call it before `after_model`: our count then does not bound what may be reported.
+        """
+        self._has_whole_request = False
+
     def record_usage(self, usage: Usage) -> None:
         """See `Conversation.record_usage`. What the store does not take is kept in memory, which is reported."""
         self._try_to_keep(lambda: super(Session, self).record_usage(usage))
