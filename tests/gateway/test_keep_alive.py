@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import httpx
 
 from tenfold.gateway.recall_loop import QUIET_SECONDS
+from tenfold.gateway.streamed_answers import STREAM_FORMS
 from tests.gateway.recall_setting import TALKS, Provider, look_up, serve_recall
 from tests.gateway.test_recall_hidden import build_plain
-from tests.llm.loopback import Served
+from tests.llm.loopback import Got, Served
 
-DONE = Served("It is done.", hang=QUIET_SECONDS * 1.6)
-PATIENCE = QUIET_SECONDS * 1.3
-"""Seconds without a byte after which a client gives up."""
+DONE = Served("It is done.")
 FIRST = {
     "nothing passed yet": look_up(thought=("I look it up.", "sig1")),
     "a text passed": look_up(text="Let me see. ", speaks_first=True),
@@ -22,29 +22,47 @@ FIRST = {
 
 
 def read_officially(wire: str, first: Served) -> str:
-    """The text that the official client has in the end."""
+    """The text that the official client has in the end, of an answer that comes after a sign of life."""
     talk = TALKS[wire]
-    with Provider(first, DONE) as provider, serve_recall(provider) as (url, _):
+    late = Served(DONE.text, hang=QUIET_SECONDS * 1.6)
+    with Provider(first, late) as provider, serve_recall(provider) as (url, _):
         return talk.ask(url, talk.build_history(), streamed=True).text
 
 
-def read_impatiently(wire: str, first: Served) -> str:
-    """The bytes that a client has which gives up after a while without any."""
-    with Provider(first, DONE) as provider, serve_recall(provider) as (url, _):
-        path, body = build_plain(TALKS[wire], streamed=True)
-        return httpx.post(f"{url}{path}", content=body, timeout=PATIENCE).text
+def read_in_steps(wire: str, first: Served) -> tuple[bool, bytes]:
+    """Reads an answer that the provider holds back until the client has heard a sign of life, or for a minute.
+
+    Returns whether it heard one, and all bytes.
+    """
+    is_heard = threading.Event()
+
+    def answer(_: Got) -> Served:
+        is_heard.wait(QUIET_SECONDS * 6)
+        return DONE
+
+    read = b""
+    path, body = build_plain(TALKS[wire], streamed=True)
+    with Provider(first, answer) as provider, serve_recall(provider) as (url, _):
+        with httpx.stream("POST", f"{url}{path}", content=body, timeout=QUIET_SECONDS * 12) as response:
+            for chunk in response.iter_raw():
+                read += chunk
+                if chunk == STREAM_FORMS[wire].keep_alive and DONE.text.encode() not in read:
+                    is_heard.set()
+    return is_heard.is_set(), read
 
 
 def test_a_client_that_waits_for_a_lookup_hears_that_there_is_more_to_come() -> None:
     cases = list(product(TALKS, FIRST))
     with ThreadPoolExecutor(2 * len(cases)) as pool:
         texts = {case: pool.submit(read_officially, case[0], FIRST[case[1]]) for case in cases}
-        raws = {case: pool.submit(read_impatiently, case[0], FIRST[case[1]]) for case in cases}
+        steps = {case: pool.submit(read_in_steps, case[0], FIRST[case[1]]) for case in cases}
         for case, text in texts.items():
-            assert text.result().endswith("It is done."), case
-        for case, raw in raws.items():
-            assert "It is done." in raw.result(), case
-            assert "recall_search" not in raw.result(), case
-    assert "event: ping" in raws["anthropic", "nothing passed yet"].result()
-    assert "\n: keep-alive\n\n" in raws["openai-chat", "a text passed"].result()
-    assert ": keep-alive" not in raws["gemini", "a text passed"].result(), "Google's own client takes it for JSON"
+            assert text.result().endswith(DONE.text), case
+        for case, step in steps.items():
+            is_heard, read = step.result()
+            assert is_heard, case
+            assert DONE.text.encode() in read, case
+            assert b"recall_search" not in read, case
+    assert b"event: ping" in steps["anthropic", "nothing passed yet"].result()[1]
+    assert b"\n: keep-alive\n\n" in steps["openai-chat", "a text passed"].result()[1]
+    assert b": keep-alive" not in steps["gemini", "a text passed"].result()[1], "Google's own client takes it for JSON"
