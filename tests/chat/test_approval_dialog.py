@@ -85,14 +85,19 @@ class Opened:
         question = QuestionScreen("Look", lines, {"y": "yes", "n": "no"}, sudden=False, consent="y")
         self.chat.push_screen(question, self.answers.append)
         await wait_until(self.pilot, lambda: "n: no" in read_screen(self.chat), "it is open")
-        await self.pilot.pause()
-        return read_screen(self.chat)
+        return await self._read_settled()
 
     async def press(self, *keys: str) -> str:
         """Presses keys; what is on the screen then."""
         await self.pilot.press(*keys)
-        await self.pilot.pause()
-        return read_screen(self.chat)
+        return await self._read_settled()
+
+    async def _read_settled(self) -> str:
+        """What is on the screen once drawing it again changes nothing: a first drawing may not know its height yet."""
+        seen = ""
+        while (last := seen) != (seen := read_screen(self.chat)):
+            await self.pilot.pause(0.05)
+        return seen
 
 
 def make_command(text: str) -> Action:
