@@ -199,11 +199,11 @@ def test_out_never_replaces_what_was_read(tenfold: Cli, tmp_path: Path, pi: Path
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--to", "0"), "not a size"),
-        (("--to", "-5"), "not a size"),
-        (("--to", "110%"), "not a size"),
-        (("--to", "nan%"), "not a size"),
-        (("--to", "many"), "--to 20000"),
+        (("--to", "0"), "no size"),
+        (("--to", "-5"), "no size"),
+        (("--to", "110%"), "no size"),
+        (("--to", "nan%"), "no size"),
+        (("--to", "many"), "give tokens, as in 120000 or 120k"),
         (("--window", "0"), "--window"),
         (("--policy", "tenfould"), "did you mean 'tenfold'?"),
         (("--to", "10%", "--format", "klingon"), "no format is called 'klingon'"),

@@ -51,3 +51,24 @@ def test_the_newest_elided_outputs_are_shown_again_where_the_summary_leaves_room
     tokens, sent = compact(store, [*messages, {"role": "user", "content": "And now?"}])
     assert 0.8 * TARGET < tokens <= 1.05 * TARGET
     assert f"row {rows - 1} of part {count - 1}" in sent
+
+
+def call_all(results: list[str]) -> list[dict[str, Any]]:
+    """One answer that calls the tool once for each result."""
+    steps = [call(number, result) for number, result in enumerate(results)]
+    said = {**steps[0][0], "tool_calls": [step[0]["tool_calls"][0] for step in steps]}
+    return [said, *(step[1] for step in steps)]
+
+
+@pytest.mark.parametrize("rows", [(1_300, 1_300), (2_500, 20), (20, 2_500), (600, 600, 600, 600), (60, 2_400, 900)])
+@pytest.mark.parametrize("later_results", [(), ("ok",)], ids=["newest", "older"])
+def test_the_outputs_of_one_step_share_the_room(
+    rows: tuple[int, ...], later_results: tuple[str, ...], store: Store
+) -> None:
+    outputs = [write_rows(number, count) for number, count in enumerate(rows)]
+    end = call(len(rows), later_results[0]) if later_results else []
+    tokens, sent = compact(store, [{"role": "user", "content": "Look at the parts."}, *call_all(outputs), *end])
+    assert 0.8 * TARGET < tokens <= 1.05 * TARGET
+    for number, count in enumerate(rows):
+        assert f"row 10 of part {number} " in sent
+        assert f"row {count - 1} of part {number} " in sent

@@ -158,9 +158,22 @@ def test_a_share_is_a_target_as_in_the_command() -> None:
     session = open_session("tenfold")
     session.before_model({"messages": CHAT})
     assert session.compact(to="20%").target == session.count_uncompacted() // 5
-    for wrong in ("110%", "many", "0%", "-5%", ""):
-        with pytest.raises(UsageError, match="a share, as in to 10%"):
+    wrong_sizes: tuple[Any, ...] = ("110%", "many", "0%", "-5%", "", 1.5, 0, -3, True, float("nan"), "inf%", "1e999k")
+    for wrong in wrong_sizes:
+        with pytest.raises(UsageError, match="give tokens, as in 120000 or 120k, or a share, as in 60%"):
             tenfold.compact(CHAT, to=wrong)
+
+
+@pytest.mark.parametrize("to", ["50", "0.05k", " 5_0 ", 50])
+def test_tokens_mean_the_same_as_a_number_and_as_text(to: int | str) -> None:
+    assert open_session("tenfold").build_call(to=to).to == 50
+
+
+@pytest.mark.parametrize("to", [0.5, "0.5", "50%", " 50 %"])
+def test_a_share_means_the_same_as_a_number_and_as_text(to: float | str) -> None:
+    session = open_session("tenfold")
+    session.before_model({"messages": CHAT})
+    assert session.build_call(to=to).to == session.count_uncompacted() // 2
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,10 @@ def test_no_share_is_taken_for_tokens() -> None:
     assert isinstance(parse_size("x", "100%"), float)
 
 
+def test_thousands_and_millions_have_a_letter() -> None:
+    assert [parse_size("x", text) for text in ("5k", "1.5K", "2m", "1,000k")] == [5_000, 1_500, 2_000_000, 1_000_000]
+
+
 FILE = """
 [tenfold]
 compact_at = "60%"

@@ -24,7 +24,7 @@ from tenfold.record.ask import Outcome
 from tenfold.record.entry import get_message
 from tenfold.session import Session
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
-from tenfold.trigger.limits import parse_target
+from tenfold.trigger.sizes import convert_size, parse_size
 from tenfold.wire import WIRES
 
 
@@ -54,10 +54,10 @@ class CompactArguments(msgspec.Struct, frozen=True):
     def check(self) -> None:
         """Checks the arguments before anything is read. Raises `UsageError` for invalid ones."""
         if self.to is not None:
-            target = parse_target(self.to, 1_000_000, name="--to")
-            if not self.to.endswith("%") and target <= MOST_LIKELY_SHARE and not self.is_small_accepted:
+            size = parse_size("--to", self.to)
+            if isinstance(size, int) and size <= MOST_LIKELY_SHARE and not self.is_small_accepted:
                 raise UsageError(
-                    f"--to {self.to} asks for {target} tokens: give --to {self.to}% if a share was meant, or --yes to "
+                    f"--to {self.to} asks for {size} tokens: give --to {self.to}% if a share was meant, or --yes to "
                     "do it all the same"
                 )
         self.config.build_policy(CharacterCounter(), self.policy)
@@ -82,7 +82,7 @@ MOST_LIKELY_SHARE = 100
 
 def _check_least(session: Session, to: str) -> None:
     """Checks that `--to` can be reached. Raises `UsageError` with the arithmetic if what must stay is larger."""
-    target = parse_target(to, session.count_uncompacted(), name="--to")
+    target = convert_size(parse_size("--to", to), session.count_uncompacted())
     decision, _ = session.preview(to=target)
     if decision.should_act and decision.target_missed:
         raise UsageError(

@@ -35,6 +35,7 @@ from tenfold.store.archive import Archive
 from tenfold.store.base import SessionInfo
 from tenfold.text.redaction import redact
 from tenfold.trigger.limits import Decision
+from tenfold.trigger.sizes import Size
 from tenfold.wire import OriginCallback
 
 _LOG = logging.getLogger("tenfold")
@@ -238,7 +239,7 @@ class AsyncSession:
         return answerer if self._answer is None else replace(answerer, model=LoopModel(self._answer))
 
     async def compact(
-        self, call: Call | None = None, *, to: int | str | None = None, window: int | None = None
+        self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None
     ) -> Outcome:
         """See `Session.compact`. Cancelling it leaves no Block."""
         session = self.session
@@ -252,7 +253,7 @@ class AsyncSession:
             return await self._run_abortable(call)
 
     async def preview(
-        self, call: Call | None = None, *, to: int | str | None = None, window: int | None = None
+        self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None
     ) -> tuple[Decision, Plan | None]:
         """See `Session.preview`."""
         session, answerer = self.session, self._answerer

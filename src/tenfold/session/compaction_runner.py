@@ -32,7 +32,8 @@ from tenfold.session.conversation import Conversation
 from tenfold.session.provider_lessons import ProviderLessons
 from tenfold.session.start_notice import StartNotice
 from tenfold.store.archive import Archive, archive_result
-from tenfold.trigger.limits import Decision, Limits, Need, check_window, parse_target
+from tenfold.trigger.limits import Decision, Limits, Need, check_window
+from tenfold.trigger.sizes import Size, convert_size, parse_size
 from tenfold.view.fold import View
 
 
@@ -65,14 +66,14 @@ class CompactionRunner:
 
     # -- the call, and what it is held against -------------------------------------------------------------------------
 
-    def build_call(self, *, to: int | str | None = None, window: int | None = None, floor: int = 0) -> Call:
+    def build_call(self, *, to: Size | str | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a call with the session's model, window and calibration filled in; see `Session.build_call`."""
         model, policy = self._conversation.model, self.policy
-        to = parse_target(to, self._conversation.count_uncompacted() + floor) if isinstance(to, str) else to
+        target = None if to is None else self._convert_target(parse_size("to", to), floor)
         known = policy.window or (find_window(model) if model else None) or policy.default_window
         return Call(
-            "manual" if to is not None else "check",
-            to,
+            "check" if target is None else "manual",
+            target,
             window if window is not None else known,
             model=model,
             floor=floor,
@@ -81,6 +82,10 @@ class CompactionRunner:
             rates=find_rates(model) if model else None,
             least_slope=self._lessons.get_least_slope(model),
         )
+
+    def _convert_target(self, size: Size, floor: int) -> int:
+        """Returns a target in tokens; a share is one of the whole path and the floor."""
+        return convert_size(size, self._conversation.count_uncompacted() + floor if isinstance(size, float) else 0)
 
     def take_reading(self, call: Call) -> Reading:
         """Measures the view for a call."""

@@ -44,6 +44,7 @@ from tenfold.store.archive import Archive
 from tenfold.store.base import SessionInfo
 from tenfold.store.own_summaries import is_stored_summary
 from tenfold.trigger.limits import Decision, Need
+from tenfold.trigger.sizes import Size
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.wire import WIRES, OriginCallback
@@ -378,7 +379,7 @@ class Session(Conversation):
         reading = self.take_reading()
         return reading.convert_size(block.tokens_before), reading.convert_size(block.tokens_after)
 
-    def build_call(self, *, to: int | str | None = None, window: int | None = None, floor: int = 0) -> Call:
+    def build_call(self, *, to: Size | str | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a compaction call with this session's model, window and calibration filled in.
 
         With a target (`to`) it is a manual call, which no trigger holds back; without one it is an automatic check. A
@@ -387,7 +388,7 @@ class Session(Conversation):
         """
         return self.compactor.build_call(to=to, window=window, floor=floor)
 
-    def compact(self, call: Call | None = None, *, to: int | str | None = None, window: int | None = None) -> Outcome:
+    def compact(self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None) -> Outcome:
         """Compacts down to `to` (tokens, or a share as in "10%"), or, without it, when the policy's trigger fires.
 
         Raises `UsageError` when neither a target nor a window is known; every other failure is an Outcome.
@@ -397,7 +398,7 @@ class Session(Conversation):
             return self.compactor.run(call)
 
     def preview(
-        self, call: Call | None = None, *, to: int | str | None = None, window: int | None = None
+        self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None
     ) -> tuple[Decision, Plan | None]:
         """Returns what `compact` would decide and plan for the same arguments. Changes nothing and calls no model."""
         return self.compactor.preview(call or self.build_call(to=to, window=window))

@@ -28,6 +28,7 @@ from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite import SqliteStore
 from tenfold.text.redaction import redact
 from tenfold.trigger.limits import check_window
+from tenfold.trigger.sizes import Size
 from tenfold.wire import (
     WIRES,
     EncodedList,
@@ -87,7 +88,7 @@ class CompactResult:
 def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything after the messages is by keyword
     messages: Sequence[ProviderMessage],
     *,
-    to: int | str | None = None,
+    to: Size | str | None = None,
     window: int | None = None,
     system: ProviderMessage = None,
     tools: ProviderMessage = None,

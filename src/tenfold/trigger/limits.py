@@ -170,21 +170,6 @@ def check_window(window: object) -> None:
         raise UsageError(f"a window of {window} tokens cannot hold anything; give the model's context window in tokens")
 
 
-def parse_target(to: str, tokens: int, *, name: str = "to") -> int:
-    """Reads a target that is written in tokens ("20000") or as a share of `tokens` ("10%"). Returns it in tokens.
-
-    Raises `UsageError`, which calls the target `name`, if it is neither.
-    """
-    try:
-        share = float(to[:-1]) / 100 if to.endswith("%") else None
-        target = max(1, int(tokens * share)) if share else int(to.replace("_", "").replace(",", ""))
-    except (ValueError, OverflowError):
-        share, target = None, 0
-    if target < 1 or (share is not None and not 0 < share <= 1):
-        raise UsageError(f"{name} {to!r} is not a size: give tokens, as in {name} 20000, or a share, as in {name} 10%")
-    return target
-
-
 def get_buffer(window: int) -> int:
     """Returns the buffer of `threshold` in this window: 20,000 tokens in windows of 200,000 and more, else a fifth.
 

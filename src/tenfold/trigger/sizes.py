@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -9,7 +11,8 @@ from tenfold.errors import UsageError
 from tenfold.trigger.limits import Limits, Trigger, take_share
 
 Size = int | float
-"""A whole number is tokens. A fraction is a share of what is free: the window less what is kept for the answer."""
+"""A whole number is tokens. A fraction is a share: of what is free in the window, or, for `to`, of the session."""
+_THOUSANDS = {"k": 1_000, "m": 1_000_000}
 MAX_TARGET_SHARE = 0.8
 """The largest target, as a share of the trigger: a compaction that frees less would be due again at once."""
 WARNING_SHARE = 14 / 17
@@ -18,22 +21,28 @@ THRIFTY_TRIGGER, THRIFTY_TARGET = 0.45, 0.25
 """The shares of what is free at which the greatest thrift acts, and down to which."""
 
 
-def parse_size(name: str, value: float | str) -> Size:
-    """Parses `120000`, `"120,000"`, `0.6` or `"60%"`, the value of the setting or flag `name`.
+def parse_size(name: str, value: Size | str) -> Size:
+    """Parses `120000`, `"120,000"`, `"120k"`, `0.6` or `"60%"`, the value of the setting, argument or flag `name`.
 
     Raises `UsageError` for anything else.
     """
-    text = str(value).strip().replace("_", "").replace(",", "")
-    try:
-        size: Size = int(text) if text.isdecimal() else float(text.removesuffix("%")) / (100 if "%" in text else 1)
-    except ValueError:
-        size = 0
+    text = str(value).strip().replace("_", "").replace(",", "").lower()
+    size: Size = 0
+    with suppress(ValueError, OverflowError):  # of what is no number, and of one without end
+        if text[-1:] in _THOUSANDS:
+            size = int(float(text[:-1]) * _THOUSANDS[text[-1:]])
+        else:
+            size = int(text) if text.isdecimal() else float(text.removesuffix("%")) / (100 if "%" in text else 1)
     if size > 0 and (isinstance(size, int) or size <= 1):
         return size
     raise UsageError(
-        f"{name} is {value!r}, which is no size: give tokens, as in 120000, or a share of what is free in the window, "
-        "as in 60%"
+        f"{name} is {value!r}, which is no size: give tokens, as in 120000 or 120k, or a share, as in 60% or 0.6"
     )
+
+
+def convert_size(size: Size, total: int) -> int:
+    """Returns a size in tokens, at least 1. A share is one of `total` tokens."""
+    return max(1, take_share(size, total) if isinstance(size, float) else size)
 
 
 class NamedSizes(Struct, frozen=True):
@@ -71,9 +80,9 @@ class SizedTrigger(Struct, frozen=True):
         soft = _shift_size(limits.soft, THRIFTY_TRIGGER * free, sizes.thrift)
         target = _shift_size(limits.target, THRIFTY_TARGET * free, sizes.thrift)
         if sizes.compact_at is not None:
-            soft = min(_take_size(sizes.compact_at, free), free)
+            soft = min(convert_size(sizes.compact_at, free), free)
         if sizes.down_to is not None:
-            target = _take_size(sizes.down_to, free)
+            target = convert_size(sizes.down_to, free)
         if soft == limits.soft and target == limits.target:
             return limits
         target = max(1, min(target, int(MAX_TARGET_SHARE * soft)))
@@ -84,7 +93,3 @@ class SizedTrigger(Struct, frozen=True):
 def _shift_size(own: int, thrifty: float, thrift: float) -> int:
     """Returns a size between the policy's own and the thriftiest one; a smaller one of its own stays."""
     return own - round(thrift * max(0.0, own - thrifty))
-
-
-def _take_size(size: Size, free: int) -> int:
-    return max(1, take_share(size, free) if isinstance(size, float) else size)

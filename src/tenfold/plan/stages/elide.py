@@ -6,7 +6,7 @@ A step whose output is elided is one replacement: its call and its other results
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from msgspec import Struct
@@ -64,7 +64,7 @@ def _elide_outside_tail(
 ) -> Draft:
     """Elides outputs outside the tail, oldest first, until the view is small enough.
 
-    `with_room` elides the last of them less, where so many tokens would be left of the target.
+    `with_room` elides those of the last step less, each by so many tokens, where that much of the target would be left.
     """
     pieces, tokens = list(draft.pieces), draft.tokens
     for index in find_outside_tail(draft, goal):
@@ -74,11 +74,22 @@ def _elide_outside_tail(
         tokens += elided.tokens - pieces[index].tokens
         if with_room is not None and elided is not pieces[index] and tokens < goal.stage_target:
             room = goal.stage_target - tokens
-            longer = elide_outputs(draft, pieces[index], kind, with_room(room))
+            lost = [old - new for old, new in zip(pieces[index].sizes, elided.sizes, strict=True) if old > new]
+            longer = elide_outputs(draft, pieces[index], kind, with_room(share_room(room, lost)))
             if elided.tokens < longer.tokens <= elided.tokens + room:
                 tokens, elided = tokens + longer.tokens - elided.tokens, longer
         pieces[index] = elided
     return replace(draft, pieces=tuple(pieces))
+
+
+def share_room(room: int, wants: Sequence[int]) -> int:
+    """Returns the most that each may have of the room, where some want less than an equal share of it."""
+    for at, want in enumerate(sorted(wants)):
+        share = room // (len(wants) - at)
+        if want >= share:
+            return share
+        room -= want
+    return room
 
 
 class TruncateStage(Struct, frozen=True):
