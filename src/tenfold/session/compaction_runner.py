@@ -69,7 +69,9 @@ class CompactionRunner:
     def build_call(self, *, to: Size | str | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a call with the session's model, window and calibration filled in; see `Session.build_call`."""
         model, policy = self._conversation.model, self.policy
-        target = None if to is None else self._convert_target(parse_size("to", to), floor)
+        size = None if to is None else parse_size("to", to)
+        whole = self._conversation.count_uncompacted() + floor if isinstance(size, float) else 0
+        target = None if size is None else convert_size(size, whole)
         known = policy.window or (find_window(model) if model else None) or policy.default_window
         return Call(
             "check" if target is None else "manual",
@@ -82,10 +84,6 @@ class CompactionRunner:
             rates=find_rates(model) if model else None,
             least_slope=self._lessons.get_least_slope(model),
         )
-
-    def _convert_target(self, size: Size, floor: int) -> int:
-        """Returns a target in tokens; a share is one of the whole path and the floor."""
-        return convert_size(size, self._conversation.count_uncompacted() + floor if isinstance(size, float) else 0)
 
     def take_reading(self, call: Call) -> Reading:
         """Measures the view for a call."""
