@@ -371,3 +371,68 @@ def test_a_file_on_one_line_is_recognised() -> None:
     (session,) = read_data(data, file="f.jsonl")
     assert list_words(session) == ["Read the files.", "+c1", "-c1", "Noted."]
     assert render_sessions([(session.info, session.entries)]) == data
+
+
+def list_said(session: ParsedSession) -> list[str]:
+    """What the messages of the path to the last entry say."""
+    known: dict[str | None, Entry] = {entry.id: entry for entry in session.entries}
+    path, entry = list[str](), known.get(session.entries[-1].id)
+    while entry is not None:
+        path += [get_text(message)] if (message := get_message(entry)) is not None else []
+        entry = known.get(entry.parent)
+    return path[::-1]
+
+
+@pytest.mark.parametrize("past", [[], [claude("j", None, "user", "paint it"), claude("k", "j", "assistant", "done")]])
+def test_a_summary_of_claude_code_is_a_message_where_nothing_before_it_is_on_its_path(past: list[Json]) -> None:
+    (session,) = read_data(
+        render_lines(
+            *past,
+            claude("b", None, "system", subtype="compact_boundary"),
+            claude("c", "b", "user", "What was done so far", isCompactSummary=True),
+            claude("d", "c", "assistant", "going on"),
+        ),
+        file="f",
+    )
+    assert list_said(session) == ["What was done so far", "going on"]
+    summary = next(m for e in session.entries if (m := get_message(e)) and get_text(m) == "What was done so far")
+    assert summary.origin == "harness"
+
+
+def make_chat(session: str) -> list[Json]:
+    """A session with its own ids, and a summary line before it."""
+    names = [f"{session}{n}" for n in range(4)]
+    lines = [
+        claude(names[0], None, "user", f"paint {session}"),
+        claude(names[1], names[0], "assistant", call(names[1])),
+        claude(names[2], names[1], "user", result(names[1])),
+        claude(names[3], names[2], "assistant", [{"type": "text", "text": f"{session} is done"}]),
+    ]
+    return [
+        {"type": "summary", "summary": session, "leafUuid": "x"},
+        *(line | {"sessionId": session} for line in lines),
+    ]
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_several_sessions_in_one_file_are_as_many(*, is_mixed: bool) -> None:
+    first, second = make_chat("A"), make_chat("B")
+    lines = [line for pair in zip(first, second, strict=True) for line in pair] if is_mixed else [*first, *second]
+    data = render_lines(*lines)
+    sessions = read_data(data, file="f")
+    assert render_sessions([(s.info, s.entries) for s in sessions]) == data
+    assert [(s.info.id, s.info.source_id, s.info.parent) for s in sessions] == [("A", "A", ""), ("B", "B", "")]
+    for name, session in zip("AB", sessions, strict=True):
+        assert list_said(session) == [f"paint {name}", "", f"content of {name}1", f"{name} is done"]
+
+
+def test_a_session_that_goes_on_under_another_name_stays_one() -> None:
+    lines = [line | {"sessionId": "B"} if n > 2 else line for n, line in enumerate(make_chat("A"))]
+    (session,) = read_data(render_lines(*lines), file="f")
+    assert (session.info.id, len(list_said(session))) == ("B", 4)
+
+
+def test_a_sidechain_belongs_to_the_session_that_its_lines_name() -> None:
+    side = claude("x", None, "user", "look", isSidechain=True, agentId="agent") | {"sessionId": "B"}
+    sessions = read_data(render_lines(*make_chat("A"), *make_chat("B"), side), file="f")
+    assert [(s.info.id, s.info.parent) for s in sessions] == [("A", ""), ("B", ""), ("B/agent", "B")]

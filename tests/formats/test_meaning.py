@@ -252,7 +252,7 @@ def test_claude_code_compaction_keeps_what_it_compacted_on_the_path() -> None:
     resumed = made.CLAUDE.split(b"\n")
     start = next(n for n, line in enumerate(resumed) if b"compact_boundary" in line)
     rest = read_data(b"\n".join(resumed[start:]), file="f")[0].entries
-    assert describe_entries(rest) == ["system:compact_boundary", "compact_summary", "user/human", "assistant/model"]
+    assert describe_entries(rest) == ["system:compact_boundary", "user/harness", "user/human", "assistant/model"]
 
 
 def test_claude_code_summary_without_its_past_is_shown() -> None:

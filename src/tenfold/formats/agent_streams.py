@@ -29,9 +29,9 @@ from tenfold.record.message import Message, Part, Text, Thinking, get_text, get_
 
 
 def _parse_claude(value: dict[str, Any]) -> Record:
-    message, kind = get_object(value, "message"), value.get("type")
-    if kind not in ("user", "assistant") or not message:
-        return Record(kind=f"{kind}/{value['subtype']}" if "subtype" in value else str(kind))
+    message, kind = get_object(value, "message"), str(value.get("type"))
+    if not message:
+        return Record(kind=f"{kind}/{value['subtype']}" if "subtype" in value else kind)
     role, content = message.get("role"), message.get("content")
     blocks = list_objects(message, "content")
     if isinstance(content, str):

@@ -23,6 +23,10 @@ FORMAT = "aider"
 _HEADER = re.compile(rb"# aider chat started at ([\d :-]+)")
 _SEPARATOR = b"<!-- tenfold -->"
 _STARTS: tuple[tuple[bytes, str], ...] = ((b"#### ", "user"), (b"> ", "tool"))
+_END = b"  "
+"""What aider ends its own lines with. Lines that begin alike and do not end so are Markdown of an answer."""
+_OWN_END = b"   "
+"""What Tenfold ends such lines with: aider's own may have lost their blanks in an editor."""
 
 
 class _Block(Struct):
@@ -35,7 +39,9 @@ class _Block(Struct):
     def get_text(self) -> str:
         """Returns the text without what stands at the beginning of each line."""
         start = next((start for start, name in _STARTS if name == self.speaker), b"")
-        lines = [line.strip(b"\r\n").removeprefix(start) for line in self.lines if line.strip() != _SEPARATOR]
+        lines = [line.strip(b"\r\n") for line in self.lines if line.strip() != _SEPARATOR]
+        if start:
+            lines = [line.removeprefix(start.rstrip()).removeprefix(b" ").rstrip(b" ") for line in lines]
         return b"\n".join(lines).decode("utf-8", "replace").strip("\n")
 
 
@@ -84,12 +90,11 @@ class Aider(SessionFormat):
 
 def _split_blocks(data: bytes) -> list[_Block]:
     blocks: list[_Block] = []
-    for number, line in enumerate(data.splitlines(keepends=True), 1):
+    lines = data.splitlines(keepends=True)
+    marked = {start for start, _ in _STARTS if any(_is_of_aider(line, start) for line in lines)}
+    for number, line in enumerate(lines, 1):
         plain = line.lstrip(b"\xef\xbb\xbf") if number == 1 else line
-        is_blank = not plain.strip(b"\xef\xbb\xbf \t\r\n")
-        speaker = next(
-            (name for start, name in _STARTS if plain.startswith(start.rstrip() if name == "tool" else start)), "model"
-        )
+        speaker = next((name for start, name in _STARTS if _has_start(plain, start, marked)), "model")
         if _HEADER.match(plain):
             speaker = "header"
         is_new = not blocks or speaker == "header" or plain.strip() == _SEPARATOR
@@ -97,11 +102,23 @@ def _split_blocks(data: bytes) -> list[_Block]:
         if is_after_separator and not is_new:
             blocks[-1].speaker = speaker
             blocks[-1].lines.append(line)
-        elif is_new or (not is_blank and speaker != blocks[-1].speaker):
+        elif is_new or (plain.strip() and speaker != blocks[-1].speaker):
             blocks.append(_Block(number, speaker, [line]))
         else:
             blocks[-1].lines.append(line)
     return blocks
+
+
+def _is_of_aider(line: bytes, start: bytes) -> bool:
+    text = line.rstrip(b"\r\n")
+    return text.startswith(start) and text.endswith(_END) and not text.endswith(_OWN_END)
+
+
+def _has_start(line: bytes, start: bytes, marked: set[bytes]) -> bool:
+    """Returns whether a line begins so because of who wrote it. `marked` holds the starts whose lines have an end."""
+    text = line.rstrip(b"\r\n")
+    is_start = text.startswith(start) or text == start.rstrip()
+    return is_start and (start not in marked or text.endswith(_END))
 
 
 def _add_block(draft: SessionDraft, block: _Block, native: NativeBytes) -> None:
@@ -128,6 +145,7 @@ def _render(piece: OutputPiece) -> bytes:
         calls = [f"[{call.name}] {call.arguments}" for call in get_tool_calls(message)]
         texts = [get_text(message)] if get_text(message) else calls
         start = b"" if message.role == "assistant" else b"#### " if message.origin == "human" else b"> "
+        end = (_OWN_END if start else b"") + b"\n"
         lines = "\n".join(text for text in texts if text).encode("utf-8", "replace").split(b"\n")
-        out += b"\n" + _SEPARATOR + b"\n" + b"".join(start + line + b"\n" for line in lines) + b"\n"
+        out += b"\n" + _SEPARATOR + b"\n" + b"".join(start + line + end for line in lines) + b"\n"
     return out

@@ -54,17 +54,17 @@ def _describe(line: JsonItem) -> LineFacts:
     parent = get_parent_id(value, "parentUuid")
     if not parent and value.get("subtype") == "compact_boundary":
         parent = get_parent_id(value, "logicalParentUuid")
-    message = value.get("message") if value.get("type") in _MESSAGE_TYPES else None
-    blocks = list_objects(message, "content") if isinstance(message, dict) else []
+    message = _get_message(value)
+    blocks = list_objects(message, "content") if message is not None else []
     calls = tuple(str(block.get("id")) for block in blocks if block.get("type") == "tool_use")
     return LineFacts(
         str(value.get("uuid") or ""),
         parent,
-        str(value.get("agentId") or value.get("isSidechain") is True),
+        f"{value.get('sessionId')}/{value.get('agentId') or value.get('isSidechain') is True}",
         (_get_message_id(line) or str(value.get("uuid") or "")) if value.get("type") == "assistant" else "",
         calls,
         tuple(str(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result"),
-        isinstance(message, dict) or get_queued_prompt(value) is not None,
+        message is not None or get_queued_prompt(value) is not None,
     )
 
 
@@ -88,7 +88,7 @@ class ClaudeCode(SessionFormat):
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
         """Parses the main session, then one session for each sidechain."""
         source = LineFile(data, file=file, skip_damaged=skip_damaged)
-        source.lines = [_check_role(line, source) for line in source.lines]
+        source.lines = [_check_message(line, source) for line in source.lines]
         source.link_lines(_describe, can_lack_parents=True)
         info = SessionInfo("", FORMAT, file, prefix=source.before, suffix=source.after)
         return _ClaudeCodeParser(source.lines, file).parse_sessions(info, source.problems)
@@ -103,35 +103,54 @@ class ClaudeCode(SessionFormat):
         return SessionInfo(session_id, FORMAT, standalone_suffix=b"\n")
 
 
-def _check_role(line: JsonItem, source: LineFile) -> JsonItem:
-    value = line.value
+def _get_message(value: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the message of a line, None if it has none. Whatever type a line has, one with a role is a message."""
     message = value.get("message")
-    if value.get("type") not in _MESSAGE_TYPES or not isinstance(message, dict):
+    is_message = isinstance(message, dict) and (value.get("type") in _MESSAGE_TYPES or "role" in message)
+    return message if is_message else None
+
+
+def _check_message(line: JsonItem, source: LineFile) -> JsonItem:
+    message = _get_message(line.value)
+    if message is None and line.value.get("type") in _MESSAGE_TYPES and "message" in line.value:
+        return source.reject(line, f"line {line.number}: its message is no object")
+    if message is None or message.get("role") in ("user", "assistant", "system"):
         return line
-    role = message.get("role")
-    return line if role in ("user", "assistant", "system") else source.reject_role(line, role, FORMAT)
+    return source.reject_role(line, message.get("role"), FORMAT)
+
+
+class _Chain(Struct, frozen=True):
+    """A conversation of a file: the session's first name in the file, and the sidechain, "" for the session itself."""
+
+    session: str = ""
+    side: str = ""
 
 
 class _Place(Struct, frozen=True):
-    """Where a line stands: its sidechain, its index in the file's order of parents first, and its message's id."""
+    """Where a line stands: its conversation, its index in the file's order of parents first, and its message's id."""
 
-    chain: str = ""
+    chain: _Chain = _Chain()
     index: int = -1
     message_id: str = ""
 
 
 class _ClaudeCodeParser:
-    """Parses one file. It keeps a draft for the main session and one for each sidechain."""
+    """Parses one file. It keeps a draft for each session in it and one for each sidechain.
+
+    A session is known by the name on its first line: a line that hangs on another one is of the same session, whatever
+    it is called by then.
+    """
 
     def __init__(self, lines: Sequence[JsonItem], file: str) -> None:
         self.lines = lines
-        self.drafts: dict[str, SessionDraft] = {}
-        self.title = self.session = self.model = ""
+        self.drafts: dict[_Chain, SessionDraft] = {}
         self._file = file
         self._ranks = {place: rank for rank, place in enumerate(sorted((line.number, line.place) for line in lines))}
         self._queue = MessageQueue(lines)
         self._uuids = {line.own for line in lines if line.own}
-        self._chains: dict[str, str] = {}
+        self._chains: dict[str, _Chain] = {}
+        self._first_names: dict[str, str] = {}
+        self._infos: dict[str, SessionInfo] = {}
         self._previous = _Place()
         self._answers: set[str] = set()
         self._is_more = False
@@ -143,12 +162,12 @@ class _ClaudeCodeParser:
         for index, line in enumerate(self.lines):
             if (line.number, line.place) in moved:
                 continue
-            for queued, text in self._queue.delivered.get((line.number, line.place), ()):
-                self._add_queued(queued, text)
             chain = self._find_chain(line)
+            for queued, text in self._queue.delivered.get((line.number, line.place), ()):
+                self._add_queued(queued, text, chain)
             draft = self._start_line(line, chain)
             native = line.to_native(FORMAT)
-            self._note_metadata(line)
+            self._note_metadata(line, chain)
             if line.problem:
                 draft.add_damaged(line.problem, native)
             elif is_applied(line.value):
@@ -164,16 +183,16 @@ class _ClaudeCodeParser:
             self._previous = _Place(chain, index, _get_message_id(line))
         return self._build_sessions(info, (*problems, *map(_describe_waiting, self._queue.waiting)))
 
-    def _start_line(self, line: JsonItem, chain: str) -> SessionDraft:
+    def _start_line(self, line: JsonItem, chain: _Chain) -> SessionDraft:
         draft = self.drafts.setdefault(chain, SessionDraft(self._file))
         draft.start_item(line.number, source_id=line.own, timestamp=line.value.get("timestamp"), place=line.place)
         return draft
 
-    def _add_queued(self, line: JsonItem, text: str) -> None:
+    def _add_queued(self, line: JsonItem, text: str, chain: _Chain) -> None:
         """Adds a message that only a line of the queue has, before the answer to it."""
         message = Message("user", (Text(text),), find_text_origin(text), native=line.to_native(FORMAT))
-        self._start_line(line, "").add_unlinked_message(_with_true_origin(message, {}))
-        self._previous = _Place()
+        self._start_line(line, chain).add_unlinked_message(_with_true_origin(message, {}))
+        self._previous = _Place(chain)
 
     def _decode_lines(self) -> dict[int, list[Message]]:
         """Decodes the messages of the lines by the lines' indices."""
@@ -196,51 +215,66 @@ class _ClaudeCodeParser:
         return None if isinstance(source, str) and source in self._uuids else get_queued_prompt(line.value)
 
     def _build_sessions(self, info: SessionInfo, problems: Sequence[str]) -> list[ParsedSession]:
-        names = list(self.drafts) or [""]
-        has_sidechains = len(names) > 1
+        chains = list(self.drafts) or [_Chain()]
+        is_alone = len(chains) == 1
         infos = []
-        for index, name in enumerate(names):
-            session_id = f"{self.session}/{name}" if name else self.session
+        for index, chain in enumerate(chains):
+            own = self._infos.get(chain.session, SessionInfo(""))
+            session_id = f"{own.id}/{chain.side}" if chain.side else own.id
             infos.append(
                 SessionInfo(
                     session_id,
                     FORMAT,
                     info.file,
-                    "" if name else self.title,
-                    self.model,
-                    parent=self.session if name else "",
+                    "" if chain.side else own.title,
+                    own.model,
+                    parent=own.id if chain.side else "",
                     source_id=session_id,
                     prefix=info.prefix if index == 0 else b"",
-                    suffix=b"" if has_sidechains else info.suffix,
+                    suffix=info.suffix if is_alone else b"",
                     file_prefix=b"" if index == 0 else b"\n",
-                    file_suffix=info.suffix if has_sidechains and index == len(names) - 1 else b"",
-                    standalone_suffix=info.suffix if has_sidechains else b"",
+                    file_suffix=info.suffix if not is_alone and index == len(chains) - 1 else b"",
+                    standalone_suffix=b"" if is_alone else info.suffix,
                 )
             )
-        return build_sessions([self.drafts.get(n, SessionDraft()) for n in names], infos, problems)
+        return build_sessions([self.drafts.get(c, SessionDraft()) for c in chains], infos, problems)
 
-    def _note_metadata(self, line: JsonItem) -> None:
+    def _note_metadata(self, line: JsonItem, chain: _Chain) -> None:
         value = line.value
-        self.session = str(value.get("sessionId") or "") or self.session
+        info = self._infos.get(chain.session, SessionInfo(""))
+        info = replace(info, id=str(value.get("sessionId") or "") or info.id)
         match value:
             case {"type": "summary", "summary": str(title)} | {"type": "custom-title", "customTitle": str(title)}:
-                self.title = title
+                info = replace(info, title=title)
             case {"message": {"model": str(model)}} if model != "<synthetic>":
-                self.model = model
+                info = replace(info, model=model)
+        self._infos[chain.session] = info
 
-    def _find_chain(self, line: JsonItem) -> str:
-        """Finds the sidechain of a line. Its name is the agent's id or its first line's id; "" is the main session."""
-        value = line.value
+    def _find_chain(self, line: JsonItem) -> _Chain:
+        """Finds the conversation of a line. A sidechain is called by the agent's id or its first line's id."""
+        value, previous = line.value, self._previous.chain
+        name = str(value.get("sessionId") or "")
+        above = self._chains.get(line.parent or "")
+        if above is None and not name:
+            session = previous.session
+        else:
+            first = self._first_names.get(name, name if self._first_names else "")
+            session = self._first_names.setdefault(name, above.session if above is not None else first)
+            session = above.session if above is not None else session
         if line.problem or value.get("isSidechain") is not True:
-            return self._previous.chain if not value.get("uuid") and self._previous.chain in self.drafts else ""
-        chain = str(value.get("agentId") or "") or self._chains.get(line.parent or "") or line.own
-        self._chains[line.own] = chain
+            is_beside = not value.get("uuid") and session == previous.session and previous in self.drafts
+            chain = previous if is_beside else _Chain(session)
+        else:
+            side = str(value.get("agentId") or "") or (above.side if above is not None else "") or line.own
+            chain = _Chain(session, side)
+        if line.own:
+            self._chains[line.own] = chain
         return chain
 
     def _add_messages(self, draft: SessionDraft, index: int, messages: Sequence[Message]) -> None:
         line = self.lines[index]
         parent = line.parent
-        if line.value.get("isCompactSummary") is True and draft.has_source(parent or ""):
+        if line.value.get("isCompactSummary") is True and draft.has_message_before(parent):
             draft.set_parent(parent)
             draft.add_custom("compact_summary", line.to_native(FORMAT))
         elif len(messages) == 1 and self._is_continuation(draft, index, parent):
@@ -279,8 +313,7 @@ def _describe_waiting(text: str) -> str:
 
 def _find_message(line: JsonItem) -> tuple[int, int] | None:
     """Finds the start and end of the message in a line."""
-    has_message = line.value.get("type") in _MESSAGE_TYPES and isinstance(line.value.get("message"), dict)
-    return find_span(line.raw, "message") if has_message else None
+    return find_span(line.raw, "message") if _get_message(line.value) is not None else None
 
 
 def _get_kind(line: JsonItem) -> str:

@@ -50,19 +50,9 @@ _SUMMARY_OPENING = "Another language model started to solve this problem"
 _KEPT_BYTES = 80_000
 """The size of the user's words that Codex kept beside a summary, before it wrote what it kept: 20,000 tokens."""
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
-_ITEM_TYPES = (
-    "message",
-    "reasoning",
-    "function_call",
-    "function_call_output",
-    "custom_tool_call",
-    "custom_tool_call_output",
-    "local_shell_call",
-    "local_shell_call_output",
-    "web_search_call",
-    "compaction",
-    "context_compaction",
-)
+_USUAL_ITEMS = ("message", "reasoning", "function_call", "function_call_output", "local_shell_call")
+_SILENT_ITEMS = ("ghost_snapshot", "other")
+"""Items that Codex never sends: a state of the files, and what it did not know itself."""
 
 
 class Codex(SessionFormat):
@@ -80,7 +70,7 @@ class Codex(SessionFormat):
             and _is_old_header(objects[0])
             and (
                 "instructions" in objects[0]
-                or any(v.get("type") in _ITEM_TYPES or "record_type" in v for v in objects[1:])
+                or any(v.get("type") in _USUAL_ITEMS or "record_type" in v for v in objects[1:])
             )
         )
 
@@ -196,12 +186,12 @@ class _CodexParser:
         elif kind == "response_item" and isinstance(payload, dict):
             item_type = payload.get("type", "message")
             span = find_span(line.raw, "payload")
-            if item_type in _ITEM_TYPES and span is not None:
+            if item_type not in _SILENT_ITEMS and span is not None:
                 self._add_item(_PendingLine(line, *span), payload)
             else:
                 self.flush()
                 self._add_custom(line, f"response_item:{item_type}")
-        elif kind in _ITEM_TYPES:
+        elif "payload" not in value and ("type" in value or "role" in value) and kind not in _SILENT_ITEMS:
             self._add_item(_PendingLine(line, 0, len(line.raw)), value)
         else:
             self.flush()

@@ -128,7 +128,7 @@ ADK = RecordFormat(
 
 def _parse_chat_record(value: dict[str, Any]) -> Record:
     message = get_object(value, "message")
-    if value.get("type") not in ("user", "assistant", "tool_result") or not message:
+    if not message:
         return Record(kind=str(value.get("subtype") or value.get("type")))
     role = message.get("role")
     if not isinstance(role, str):

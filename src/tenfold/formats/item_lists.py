@@ -85,7 +85,8 @@ class ItemListFormat(SessionFormat):
         """Parses the sessions of the file."""
         shape = inspect_shape(data)
         has_list = bool(shape.lines) and self.find_path(shape.lines[0]) is not None
-        if shape.lines and not (shape.members and self._can_hold_list(shape.members)):
+        is_one_value = shape.members and (self._can_hold_list(shape.members) or b"\n" in data.strip())
+        if shape.lines and not is_one_value:
             source = LineFile(data, file=file, skip_damaged=skip_damaged)
             if has_list and not self.is_item(shape.lines[0]):
                 return self._read_conversations(source.lines, (source.before, source.after), file, source.problems)
@@ -97,6 +98,9 @@ class ItemListFormat(SessionFormat):
             if self.find_path(first) is not None and not self.is_item(first):
                 return self._read_conversations(array.elements, (array.before, array.after), file)
             top = {}
+        elif isinstance(top, dict) and self.find_path(top) is None and self.is_item(top):
+            start, end = data.index(b"{"), data.rindex(b"}") + 1
+            array, top = JsonArray(data[:start], [JsonItem(0, b"", data[start:end], top)], data[end:]), {}
         elif isinstance(top, dict):
             array = parse_array_at(data, self.find_path(top) or (self.paths or (("messages",),))[0], file)
         else:

@@ -82,7 +82,7 @@ def _name_lines(lines: Sequence[JsonItem], facts: Sequence[LineFacts]) -> list[L
             continue
         else:
             counts[own] = counts.get(own, 1) + 1
-            own, parent = f"{own}#{counts[own]}", before.get(fact.chain)
+            own, parent = f"{own}#{counts[own]}", before.get(fact.chain, newest.get(parent or ""))
         said.setdefault(fact.own, [])[_COMPARED:] = [_get_words(line)]
         newest[fact.own] = before[fact.chain] = own
         out.append(replace(fact, own=own, parent=parent))

@@ -82,6 +82,7 @@ class SessionDraft:
         self._has_messages = False
         self._keys_by_source: dict[str, str] = {}
         self._unlinked_keys: dict[str | None, str] = {}
+        self._behind_messages: set[str | None] = set()
 
     @property
     def newest_entry(self) -> Entry | None:
@@ -116,6 +117,10 @@ class SessionDraft:
     def has_source(self, source_id: str) -> bool:
         """Returns whether an entry with that foreign id was added."""
         return source_id in self._keys_by_source
+
+    def has_message_before(self, source_id: str | None) -> bool:
+        """Returns whether the entry with that foreign id, or one that it hangs on, is a message."""
+        return self._keys_by_source.get(source_id or "") in self._behind_messages
 
     def set_parent(self, source_id: str | None) -> None:
         """Sets the parent of the current line by its foreign id: that entry, or the last unlinked one behind it.
@@ -274,6 +279,8 @@ class SessionDraft:
         self._entries.append(entry)
         self.line_numbers.append((self._line_number, self._place_in_line))
         self._runs[entry.id] = entry.run
+        if isinstance(entry, MessageEntry) or entry.parent in self._behind_messages:
+            self._behind_messages.add(entry.id)
         if entry.source_id:
             self._keys_by_source[entry.source_id] = entry.id
 

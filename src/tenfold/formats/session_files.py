@@ -37,9 +37,9 @@ from tenfold.formats.tau2 import Tau2
 from tenfold.formats.trajectories import ATIF, SHAREGPT
 from tenfold.formats.vercel import VERCEL_MODEL, VERCEL_UI
 from tenfold.record.entry import get_message
-from tenfold.record.message import OpaquePart
 from tenfold.store.base import SessionInfo
 from tenfold.wire import WIRES, detect_wire, parse_value
+from tenfold.wire.foreign_shapes import find_shape
 from tenfold.wire.unread_text import find_unread_items, refuse_unread
 
 
@@ -182,15 +182,12 @@ def _finish_sessions(sessions: Sequence[ParsedSession], file: str) -> list[Parse
 def _refuse_unread(session: ParsedSession) -> None:
     """Raises `UnknownFormat` if the text of the messages would be lost: they are of another format than they seem.
 
-    The lines of a tool hold more than its messages. There, a message counts if nothing of it was understood.
+    Parts that the format of a tool does not know are kept whole, so there only lost text counts.
     """
     messages = [message for entry in session.entries if (message := get_message(entry)) is not None]
     wire = session.info.format if session.info.format in WIRES else ""
-    doubtful = messages if wire else [m for m in messages if all(isinstance(part, OpaquePart) for part in m.parts)]
-    if not wire and len(doubtful) * 2 < len(messages):
-        return
-    natives = [native for message in doubtful if (native := message.native) is not None]
-    unread = find_unread_items(doubtful, wire)
+    unread = [each for each in find_unread_items(messages, wire) if wire or each.chars]
+    natives = [native for message in messages if (native := message.native) is not None]
     refuse_unread(unread, len(messages), session.info.format, lambda: (parse_value(native.body) for native in natives))
 
 
@@ -212,10 +209,29 @@ def _make_ids_unique(sessions: Sequence[ParsedSession]) -> list[ParsedSession]:
 
 def _explain_unknown(data: bytes, file: str) -> str:
     """Returns the error message for a file of no known format. Raises `DamagedLine` if it is damaged JSON instead."""
-    begin = decode_utf8(data, file).lstrip("\ufeff \t\r\n")[:40]
-    if begin.startswith(("{", "[")) and len(inspect_shape(data).lines) < 2:
+    begin, shape = decode_utf8(data, file).lstrip("\ufeff \t\r\n")[:40], inspect_shape(data)
+    if begin.startswith(("{", "[")) and len(shape.lines) < 2:
         parse_document(data, file)
-    return f"{file}: no known format begins like {begin!r}; pass --format with one of {', '.join(FORMATS)}"
+    seen = next((value for value in shape.items or shape.lines if isinstance(value, dict) and value), {})
+    fields = f" and has objects with {', '.join(ascii(key[:30])[1:-1] for key in list(seen)[:6])}" if seen else ""
+    near = _find_nearest(seen)
+    advice = f"what is in them looks like {near}: write these messages alone to a file, or " if near else ""
+    return (
+        f"{file}: no known format begins like {begin!r}{fields}; {advice}pass --format with one of {', '.join(FORMATS)}"
+    )
+
+
+def _find_nearest(value: object, depth: int = 4) -> str:
+    """Finds a message within a JSON value, and returns the name of the format that it has. "" if there is none."""
+    if isinstance(value, dict) and (shape := find_shape(value)) is not None:
+        return shape.format
+    if isinstance(value, dict) and "role" in value:
+        try:
+            return detect_wire([value])
+        except UnknownFormat:
+            return ""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next((near for each in inner if depth and (near := _find_nearest(each, depth - 1))), "")
 
 
 def render_sessions(sessions: Sequence[tuple[SessionInfo, Sequence[ExportItem]]]) -> bytes:

@@ -130,10 +130,8 @@ def _parse_model(value: dict[str, Any]) -> Record:
             return Record([make_answer(parse_blocks(kept, _parse_model_call)), *results])
         case "tool":
             blocks = list_blocks(value)
-            others = [block for block in blocks if block.get("type") != "tool-result"]
-            if others:
-                return Record(kind="tool-approval")
-            return Record([_parse_model_result(block) for block in blocks])
+            results = [_parse_model_result(block) for block in blocks if block.get("type") == "tool-result"]
+            return Record(results, kind="tool-approval")
         case str(role):
             return Record([make_prompt(role, parse_blocks(content))])
         case role:

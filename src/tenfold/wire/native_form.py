@@ -108,6 +108,11 @@ def find_form_faults(native: object, form: MessageForm) -> Iterator[FormFault]:
     yield from _check_fields(native, fields, "")
 
 
+def find_part_faults(part: Mapping[str, object], forms: PartForms) -> Iterator[FormFault]:
+    """Yields what a provider refuses in one part of a message where parts of these forms may stand."""
+    return _check_part(part, forms, "", "part")
+
+
 def _check_fields(holder: Mapping[str, object], fields: Mapping[str, ValueForm], path: str) -> Iterator[FormFault]:
     for key, form in fields.items():
         place = f"{path}.{key}" if path else key

@@ -6,7 +6,6 @@ many messages have them, the text would vanish as soon as it is compacted. Such 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
@@ -16,13 +15,13 @@ from tenfold.errors import UnknownFormat
 from tenfold.record.message import Document, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.wire import splice
 from tenfold.wire.foreign_shapes import explain_shape, find_shape_of_any
-from tenfold.wire.native_form import PartForms, ValueForm
+from tenfold.wire.native_form import PartForms, ValueForm, find_part_faults
 from tenfold.wire.registry import WIRES, get_wire
 
 _MANY = 3
 """More messages with unread text than these are too many, if they are also more than a twentieth of the list."""
 _BESIDE_TEXT = frozenset({
-    "annotations", "cache_control", "citations", "extra_content", "logprobs", "metadata", "metrics", "model",
+    "annotations", "cache_control", "citations", "details", "extra_content", "logprobs", "metadata", "metrics", "model",
     "modelInfo", "name", "provider_specific_fields", "reasoning_details", "thinking_blocks", "timestamp", "usage",
 })  # fmt: skip
 """Fields that describe or repeat the text of a message."""
@@ -31,6 +30,10 @@ _BESIDE_TEXT = frozenset({
 _MAX_SEARCHED = 10_000_000
 """Characters that are searched for pieces in one message."""
 _CONTENT = ("the field 'content'", "the field 'parts'")
+_ENVELOPES = ("message", "payload", "data", "kwargs", "raw_item")
+"""Where the lines and records of a tool have their message, if they are none themselves."""
+_SAID = ("content", "parts", "text", "value", "arguments", "input", "output")
+"""The fields of such a message that hold what was said. Others repeat it for people, or describe it."""
 
 
 class UnreadMessage(Struct, frozen=True):
@@ -48,7 +51,8 @@ class UnreadMessage(Struct, frozen=True):
 def find_unread_items(messages: Sequence[Message], wire: str, start: int = 0) -> list[UnreadMessage]:
     """Finds the native messages with text that no part of the decoded `messages` holds. The first one is `start`.
 
-    `wire` names the wire that they were decoded from, "" if it may be any.
+    `wire` names the wire that they were decoded from. It is "" for the lines and records of a tool, of which only what
+    was said counts, and in which parts of any kind are kept whole.
     """
     found: list[UnreadMessage] = []
     for own in _group_native(messages):
@@ -66,11 +70,12 @@ def _find_unread(index: int, items: object, messages: Sequence[Message], wire: s
     understood: set[str] = set()
     unknown: list[str] = []
     for part in _iterate_parts(messages):
-        if isinstance(part, OpaquePart) and not part.bound_wire and not _is_known_kind(part.kind, wire):
+        if wire and isinstance(part, OpaquePart) and not part.bound_wire and not _is_well_formed(part, wire):
             unknown.append(_name_part(splice.parse_value(part.raw)))
         else:
             understood.update(_list_strings(part))
-    lost = [(holder, text) for holder, text in _iterate_texts(items) if text not in understood]
+    said = items if wire or not isinstance(items, list) else list(map(_get_said, items))
+    lost = [(holder, text) for holder, text in _iterate_texts(said) if text not in understood]
     lost = _drop_pieces(lost, understood)
     seen = dict.fromkeys([*unknown, *(holder for holder, _ in lost)])
     count = max(1, len(unknown)) if isinstance(items, list) and len(items) > 1 else 1
@@ -98,7 +103,7 @@ def refuse_unread(
     names = ", ".join(list(seen)[:4]) + (" and more" if len(seen) > 4 else "")
     chars = sum(each.chars for each in unread)
     shape = find_shape_of_any(list_values())
-    near = [name for name in WIRES if name != wire and any(f"'{kind}'" in names for kind in _collect_kinds(name)[0])]
+    near = [name for name in WIRES if name != wire and any(f"'{kind}'" in names for kind in _list_kinds(name))]
     advice = f"{' and '.join(near)} have such parts" if near else f"convert them, or name another format than {wire}"
     advice = explain_shape(shape) if shape is not None else advice
     raise UnknownFormat(
@@ -177,29 +182,43 @@ def _name_part(part: object) -> str:
     return f"parts of type {ascii(kind)[:40]}" if isinstance(kind, str) else f"parts {{{names}}}"
 
 
-def _is_known_kind(kind: str, wire: str) -> bool:
-    name = kind.rpartition(".")[2]
-    kinds, others = _collect_kinds(wire)
-    return name in kinds or (name != "" and any(re.fullmatch(other, name) is not None for other in others))
+def _get_said(record: object) -> object:
+    """Returns what a tool's line or record says: the fields of its message that hold it."""
+    if not isinstance(record, dict):
+        return record
+    message = next((inner for key in _ENVELOPES if isinstance(inner := record.get(key), dict)), record)
+    return {key: message[key] for key in _SAID if key in message}
+
+
+def _is_well_formed(part: OpaquePart, wire: str) -> bool:
+    """Returns whether the wire has parts of this kind that no other type of ours holds."""
+    forms, fields = _collect_forms(wire)
+    value = splice.parse_value(part.raw)
+    is_part = isinstance(value, dict) and any(not any(find_part_faults(value, form)) for form in forms)
+    return is_part or part.kind in fields
 
 
 @cache
-def _collect_kinds(wire: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Collects the kinds of parts that a wire has, and the patterns of others. Without a name, those of all wires."""
-    kinds: set[str] = set()
-    others: set[str] = set()
-    forms = (get_wire(name).profile.form for name in ([wire] if wire else WIRES))
+def _collect_forms(wire: str) -> tuple[tuple[PartForms, ...], frozenset[str]]:
+    """Collects the forms of all parts that a wire has, and the names of fields that stand for a part."""
+    form = get_wire(wire).profile.form
+    found: list[PartForms] = []
+    fields: set[str] = set()
     waiting: list[PartForms | ValueForm] = []
-    for form in filter(None, forms):
-        waiting += [value for fields in form.roles.values() for value in fields.values()]
+    if form is not None:
+        waiting += [value for each in form.roles.values() for value in each.values()]
         waiting += [form.items] if form.items is not None else []
     while waiting:
         each = waiting.pop()
         if isinstance(each, ValueForm):
-            kinds.update(each.unless)
+            fields.update(each.unless)
             waiting += [*each.fields.values(), *([each.parts] if each.parts is not None else [])]
         else:
-            kinds.update(each.kinds)
-            others.update([each.others] if each.others else [])
-            waiting += [value for fields in each.kinds.values() for value in fields.values()]
-    return frozenset(kinds - {""}), frozenset(others)
+            found.append(each)
+            waiting += [value for inner in each.kinds.values() for value in inner.values()]
+    return tuple(found), frozenset(fields)
+
+
+def _list_kinds(wire: str) -> set[str]:
+    forms, fields = _collect_forms(wire)
+    return {kind for form in forms for kind in form.kinds if kind} | fields

@@ -1,0 +1,167 @@
+"""No command reads a file and leaves text of its messages out: every message is read whole, or the file is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenfold.errors import BadInput, UnknownFormat, UnknownRole
+from tenfold.formats import ParsedSession, read_data
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, get_text, get_tool_result
+from tests.formats.made import render_lines
+
+
+def list_messages(sessions: list[ParsedSession]) -> list[Message]:
+    return [message for s in sessions for e in s.entries if (message := get_message(e)) is not None]
+
+
+def make_claude_line(number: int, kind: str, message: object) -> dict[str, object]:
+    before = f"u{number - 1}" if number else None
+    return {"type": kind, "uuid": f"u{number}", "parentUuid": before, "sessionId": "s", "message": message}
+
+
+def make_result_line(number: int, content: object) -> dict[str, object]:
+    block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": content}
+    return make_claude_line(number, "user", {"role": "user", "content": [block]})
+
+
+def make_call_line(number: int) -> dict[str, object]:
+    block = {"type": "tool_use", "id": f"t{number + 1}", "name": "look", "input": {}}
+    return make_claude_line(number, "assistant", {"role": "assistant", "id": f"m{number}", "content": [block]})
+
+
+def make_thread(result: dict[str, object]) -> list[dict[str, object]]:
+    call = {"type": "tool_use", "id": "t", "name": "look", "input": {"at": "the shed"}}
+    step: list[dict[str, object]] = [
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", **result}]},
+    ]
+    return [{"role": "user", "content": [{"type": "text", "text": "What colour is the shed?"}]}, *step * 4]
+
+
+def test_results_in_an_unknown_form_refuse_the_lines_of_a_tool() -> None:
+    said = {"responseParts": {"functionResponse": {"response": {"output": "the shed is green and dry"}}}}
+    lines = [line for n in range(0, 10, 2) for line in (make_call_line(n), make_result_line(n + 1, said))]
+    lines = [make_claude_line(0, "user", {"role": "user", "content": "go"}), *lines[1:]]
+    with pytest.raises(UnknownFormat, match=r"5 of 10 messages have .*tool_result.*; 125 characters"):
+        read_data(render_lines(*lines), file="f")
+
+
+def test_a_known_part_without_what_it_needs_is_not_understood() -> None:
+    data = json.dumps({"messages": make_thread({"toolUseID": "t", "run": {"result": "green and dry"}})}).encode()
+    with pytest.raises(UnknownFormat, match=r"4 of 9 messages have .*tool_result"):
+        read_data(data, file="f")
+
+
+def test_a_message_is_one_whatever_the_type_of_its_line() -> None:
+    first = make_claude_line(0, "user", {"role": "user", "content": "What colour is the shed?"})
+    system = make_claude_line(1, "system", {"role": "system", "content": "You know the garden."})
+    found = list_messages(read_data(render_lines(first, system), file="f"))
+    assert [(m.role, get_text(m)) for m in found] == [
+        ("user", "What colour is the shed?"),
+        ("system", "You know the garden."),
+    ]
+    result = make_claude_line(1, "tool_result", {"role": "tool", "content": "green and dry"})
+    with pytest.raises(UnknownRole, match="'tool' is not a role of the claude-code format"):
+        read_data(render_lines(first, result), file="f")
+
+
+def test_a_message_that_is_no_object_is_damage() -> None:
+    lines = render_lines(
+        make_claude_line(0, "user", {"role": "user", "content": "go"}), make_claude_line(1, "user", "x")
+    )
+    with pytest.raises(BadInput, match="line 2: its message is no object"):
+        read_data(lines, file="f")
+    (session,) = read_data(lines, file="f", skip_damaged=True)
+    assert len(session.problems) == 1
+
+
+def test_a_result_beside_an_approval_is_read() -> None:
+    call = {"type": "tool-call", "toolCallId": "c", "toolName": "look", "input": {}}
+    approval = {"type": "tool-approval-response", "approvalId": "a", "approved": True}
+    output = {"type": "text", "value": "green and dry"}
+    result = {"type": "tool-result", "toolCallId": "c", "toolName": "look", "output": output}
+    messages = [{"role": "assistant", "content": [call]}, {"role": "tool", "content": [approval, result]}]
+    found = list_messages(read_data(json.dumps(messages).encode(), file="f"))
+    assert [get_text(m) for m in found if get_tool_result(m)] == ["green and dry"]
+
+
+def test_every_item_of_a_codex_rollout_is_read() -> None:
+    header = {"type": "session_meta", "timestamp": "2030-01-01T00:00:00Z", "payload": {"id": "x"}}
+    items = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "paint"}]},
+        {"type": "tool_search_call", "call_id": "c1", "arguments": {"query": "paint"}},
+        {"type": "tool_search_output", "call_id": "c1", "tools": [{"name": "brush", "description": "it paints well"}]},
+        {"type": "image_generation_call", "id": "i", "revised_prompt": "a green shed", "result": "AAAA"},
+        {"type": "ghost_snapshot", "ghost_commit": {"id": "abc"}},
+    ]
+    lines = [{"type": "response_item", "timestamp": "2030-01-01T00:00:01Z", "payload": item} for item in items]
+    (session,) = read_data(render_lines(header, *lines), file="f")
+    text = repr([m.parts for m in list_messages([session])])
+    assert all(words in text for words in ("it paints well", "a green shed"))
+    assert [getattr(e, "kind", "") for e in session.entries][-1] == "response_item:ghost_snapshot"
+
+
+def test_one_message_over_several_lines_is_read() -> None:
+    data = json.dumps({"role": "user", "content": "What colour is the shed?"}, indent=2).encode()
+    assert [get_text(m) for m in list_messages(read_data(data, file="f"))] == ["What colour is the shed?"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "seen", "near"),
+    [
+        (
+            [{"type": "message", "message": {"role": "user", "content": [{"type": "toolResponse", "id": "t"}]}}],
+            "type, message",
+            "goose",
+        ),
+        ([{"who": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]}}], "who", "anthropic"),
+        ([{"prompt": "say it", "completion": "no"}], "prompt, completion", ""),
+    ],
+)
+def test_a_refusal_says_what_was_seen_and_the_nearest_format(lines: list[object], seen: str, near: str) -> None:
+    with pytest.raises(UnknownFormat) as caught:
+        read_data(render_lines(*lines, *lines), file="f")
+    assert f"objects with {seen}" in str(caught.value)
+    assert (f"looks like {near}" in str(caught.value)) == bool(near)
+
+
+AIDER = """# aider chat started at 2030-01-02 03:04:05
+
+> Aider v0.86.1\x20\x20
+
+#### Paint the shed.\x20\x20
+####\x20\x20\x20
+#### Which colour?\x20\x20
+
+Here is the plan.
+
+#### Step 1
+
+> Look before you paint.
+
+Buy green paint.
+
+> Applied edit to shed.py\x20\x20
+"""
+
+
+def test_in_an_aider_history_two_blanks_end_the_lines_that_are_no_answer() -> None:
+    found = list_messages(read_data(AIDER.encode(), file="f"))
+    assert [(m.origin, " ".join(get_text(m).split())) for m in found] == [
+        ("tool", "Aider v0.86.1"),
+        ("human", "Paint the shed. Which colour?"),
+        ("model", "Here is the plan. #### Step 1 > Look before you paint. Buy green paint."),
+        ("tool", "Applied edit to shed.py"),
+    ]
+
+
+def test_without_any_such_blanks_every_heading_is_the_users() -> None:
+    data = "\n".join(line.rstrip() for line in AIDER.splitlines()).encode()
+    found = list_messages(read_data(data, file="f"))
+    assert [get_text(m).split() for m in found if m.origin == "human"] == [
+        ["Paint", "the", "shed.", "Which", "colour?"],
+        ["Step", "1"],
+    ]
