@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import anthropic
@@ -220,13 +220,12 @@ class GeminiTalk(Talk):
     def ask(self, url: str, items: Sequence[Json], *, streamed: bool, extra: Mapping[str, Any] | None = None) -> Final:
         function = {"name": "look", "description": "Looks.", "parametersJsonSchema": PARAMETERS}
         config: Any = {"tools": [{"functionDeclarations": [function]}], **(extra or {})}
-        client = genai.Client(api_key=KEY, http_options={"base_url": url})
         request: Json = {"model": "gemini-2.5-flash", "contents": items, "config": config}
-        if streamed:
-            answers: list[Any] = list(client.models.generate_content_stream(**request))
-        else:
-            answers = [client.models.generate_content(**request)]
-        client.close()
+        with closing(genai.Client(api_key=KEY, http_options={"base_url": url})) as client:
+            if streamed:
+                answers: list[Any] = list(client.models.generate_content_stream(**request))
+            else:
+                answers = [client.models.generate_content(**request)]
         parts = [
             part.model_dump(mode="json", by_alias=True, exclude_none=True)
             for answer in answers

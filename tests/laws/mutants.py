@@ -179,18 +179,28 @@ MUTANTS = (
     _edit_units(
         "references_take_no_more", "waiting or (answer is not None and has_item_references(answer))", "waiting"
     ),
-    _edit_units(
-        "references_take_all_that_follows", 'if self.waiting_calls else message.role == "tool"', "if 1 or 0 else 0"
-    ),
+    _edit_units("references_take_all_that_follows", 'bool(self.waiting_calls) or message.role == "tool"', "True"),
     _edit_units(
         "references_excuse_duplicates",
-        "has_item_references(call_message) and result.call_id not in names",
-        "has_item_references(call_message)",
+        "elif call_id in self._names or not has_item_references(self._message):",
+        "elif not has_item_references(self._message):",
     ),
-    _edit_units("no_marker_when_closed", "if waiting and (closing or others):", "if waiting and others:"),
-    _edit_units("no_marker_while_open", "if waiting and (closing or others):", "if waiting and closing:"),
-    _edit_units("marker_for_the_wrong_call", "ToolResult(call, names[call]", "ToolResult(waiting[0], names[call]"),
-    _edit_units("talk_before_results", "*results, *others)", "*others, *results)"),
+    _edit_units("no_marker_when_closed", "closing or bool(others)", "bool(others)"),
+    _edit_units("no_marker_while_open", "closing or bool(others)", "closing"),
+    _edit_units("no_marker_between_parallel_calls", " or answer is not answers[-1]", ""),
+    _edit_units("parallel_calls_close_a_step", "return self._is_parallel(message)", "return False"),
+    _edit_units("any_answer_goes_on_with_a_step", "(*before, message)", "(message,)"),
+    _edit_units("calls_with_one_id_are_parallel", "return is_new and all", "return all"),
+    _edit_units(
+        "marker_for_the_wrong_call",
+        "ToolResult(call, self._names[call]",
+        "ToolResult(self._waiting[0], self._names[call]",
+    ),
+    _edit_units(
+        "talk_before_results",
+        "[build_original(self._position, self._message), *self._results]",
+        "[*self._results, build_original(self._position, self._message)]",
+    ),
     _edit_units("two_results_for_one_call", "waiting[:at] + waiting[at + 1 :]", "waiting[at + 1 :]"),
     _edit_units(
         "duplicates_shown_as_results",

@@ -186,10 +186,17 @@ def find_step_end(entries: Sequence[Entry], first: int) -> tuple[int, bool]:
     owed = [call.id for call in get_tool_calls(message)]
     if not owed and not has_named_items(message):
         return first, True
+    only_calls = not has_named_items(message)
     for position in range(first + 1, len(entries)):
         later = get_message(entries[position])
+        more = [call.id for call in get_tool_calls(later)] if later is not None and later.role == "assistant" else []
+        is_whole = later is not None and later.status == "ok" and not has_named_items(later)
+        if is_whole and more and only_calls and not set(owed) & set(more):
+            owed += more
+            continue
         if later is not None and (later.role == "assistant" or (not owed and later.role != "tool")):
             return position - 1, True
+        only_calls = only_calls and later is None
         result = get_tool_result(later) if later is not None else None
         if result is not None and result.call_id in owed:
             owed.remove(result.call_id)
@@ -219,30 +226,47 @@ def predict_group(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
 
 
 def predict_step(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
-    """A step: the calls, their results as they came, markers for calls that stay without, what was interleaved."""
+    """A step: each calling answer with its results as they came and markers for calls that stay without, then what was
+    interleaved."""
     first, last, closed = group
-    head = get_message(entries[first])
-    assert head is not None
-    owed = [call.id for call in get_tool_calls(head)]
-    own = set(owed)
-    results: list[Seen] = []
+    present = [
+        (position, m) for position in range(first, last + 1) if (m := get_message(entries[position])) is not None
+    ]
+    callers = [position for position, message in present if message.role == "assistant"]
+    given: dict[int, list[Seen]] = {position: [] for position in callers}
+    owed = {position: [call.id for call in get_tool_calls(get_sure(entries[position]))] for position in callers}
     between: list[Seen] = []
-    for position in range(first + 1, last + 1):
-        message = get_message(entries[position])
-        if message is None:
-            continue
+    for position, message in present:
         result = get_tool_result(message)
-        if result is not None and result.call_id in owed:
-            owed.remove(result.call_id)
-            results.append(Seen("original", position, message, of=position))
-        elif result is not None and has_named_items(head) and result.call_id not in own:
-            results.append(Seen("original", position, message, of=position))
-        elif result is not None:
+        if position in callers:
+            continue
+        if result is None:
+            between.append(Seen("original", position, message, of=position))
+            continue
+        taker = next((p for p in callers if result.call_id in owed[p]), None)
+        if taker is not None:
+            owed[taker].remove(result.call_id)
+        elif has_named_items(head := get_sure(entries[first])) and result.call_id not in {
+            call.id for call in get_tool_calls(head)
+        }:
+            taker = first
+        if taker is None:
             between.append(Seen("labelled", position, message))
         else:
-            between.append(Seen("original", position, message, of=position))
-    markers = [Seen("marker", first, call=call) for call in owed] if closed or between else []
-    return (Seen("original", first, head, of=first), *results, *markers, *between)
+            given[taker].append(Seen("original", position, message, of=position))
+    out: list[Seen] = []
+    for position in callers:
+        out += [Seen("original", position, get_sure(entries[position]), of=position), *given[position]]
+        if closed or between or position != callers[-1]:
+            out += [Seen("marker", position, call=call) for call in owed[position]]
+    return (*out, *between)
+
+
+def get_sure(entry: Entry) -> Message:
+    """The message of an entry that has one."""
+    message = get_message(entry)
+    assert message is not None
+    return message
 
 
 def expand_refs(entries: Sequence[Entry], refs: Sequence[RangeRef]) -> list[int]:

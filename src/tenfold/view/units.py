@@ -2,9 +2,10 @@
 
 A unit is a message, a closed step together with what was interleaved in it, or a replaced range. Entries that show
 nothing are units too, so every position lies in exactly one unit. A step closes when its last tool call is answered. If
-calls stay unanswered, it closes at the next assistant entry. An answer that refers to items which only the provider has
-may contain calls that we cannot see. Its step takes all tool results that follow, and closes at the next message of
-another kind.
+calls stay unanswered, it closes at the next assistant entry. Calls in assistant messages that directly follow each
+other are one step, since some clients record parallel calls so. An answer that refers to items which only the provider
+has may contain calls that we cannot see. Its step takes all tool results that follow, and closes at the next message
+of another kind.
 """
 
 from __future__ import annotations
@@ -104,7 +105,15 @@ class OpenStep(Struct, frozen=True):
         """Whether the next entry belongs to this step. `message` is None for an entry without a message."""
         if message is None:
             return True
-        return message.role != "assistant" if self.waiting_calls else message.role == "tool"
+        if message.role == "assistant":
+            return self._is_parallel(message)
+        return bool(self.waiting_calls) or message.role == "tool"
+
+    def _is_parallel(self, message: Message) -> bool:
+        """Whether an answer makes further calls, and neither a result nor anything else came since the first ones."""
+        before = [each for _, entry in self.entries if (each := get_message(entry)) is not None]
+        is_new = all(call.id not in self.waiting_calls for call in get_tool_calls(message))
+        return is_new and all(map(_makes_calls, (*before, message)))
 
 
 def build_original(position: int, message: Message) -> VisibleMessage:
@@ -148,35 +157,68 @@ def is_visible(message: Message) -> bool:
 def get_step_messages(step: OpenStep, *, closing: bool) -> tuple[VisibleMessage, ...]:
     """Returns a step as a model may see it: tool calls, results in order of arrival, then interleaved messages.
 
-    Unanswered calls get a visible marker if the step is `closing` or if something else already follows them, because a
-    provider refuses a call without its result.
+    Where several assistant messages call, each is followed by its own results. Unanswered calls get a visible marker if
+    the step is `closing` or if something else already follows them, because a provider refuses a call without its
+    result.
     """
-    position, entry = step.entries[0]
-    call_message = get_message(entry)
-    assert call_message is not None
-    results: list[VisibleMessage] = []
+    answers: list[_CallingAnswer] = []
     others: list[VisibleMessage] = []
-    names = {c.id: c.name for c in get_tool_calls(call_message)}
-    waiting = [c.id for c in get_tool_calls(call_message)]
-    for at, each in step.entries[1:]:
+    for at, each in step.entries:
         message = get_message(each)
         if message is None:
             continue
         result = get_tool_result(message)
-        if result is None:
+        if result is None and message.role == "assistant":
+            answers.append(_CallingAnswer(at, message))
+        elif result is None:
             others.append(build_original(at, message))
-        elif result.call_id in waiting:
-            waiting.remove(result.call_id)
-            results.append(build_original(at, message))
-        elif has_item_references(call_message) and result.call_id not in names:
-            results.append(build_original(at, message))
-        else:
+        elif not any(answer.take_result(at, message, result.call_id) for answer in answers):
             others.append(_label_late_result(at, message))
-    if waiting and (closing or others):
-        for index, call in enumerate(waiting):
-            part = ToolResult(call, names[call], (Text(NO_RESULT),), is_error=True)
-            results.append(_build_repair(position, Message("tool", (part,), "tenfold"), index + 1))
-    return (build_original(position, call_message), *results, *others)
+    return (
+        *(
+            shown
+            for answer in answers
+            for shown in answer.list_messages(closing=closing or bool(others) or answer is not answers[-1])
+        ),
+        *others,
+    )
+
+
+class _CallingAnswer:
+    """An assistant message with calls, the results that it has so far, and the calls that wait."""
+
+    def __init__(self, position: int, message: Message) -> None:
+        self._position, self._message = position, message
+        self._names = {call.id: call.name for call in get_tool_calls(message)}
+        self._waiting = [call.id for call in get_tool_calls(message)]
+        self._results: list[VisibleMessage] = []
+
+    def take_result(self, position: int, message: Message, call_id: str) -> bool:
+        """Takes a result if a call waits for it, or if it may be one of those that only the provider has."""
+        if call_id in self._waiting:
+            self._waiting.remove(call_id)
+        elif call_id in self._names or not has_item_references(self._message):
+            return False
+        self._results.append(build_original(position, message))
+        return True
+
+    def list_messages(self, *, closing: bool) -> list[VisibleMessage]:
+        """Lists the message and its results. With `closing`, calls that wait get a marker in place of a result."""
+        shown = [build_original(self._position, self._message), *self._results]
+        for index, call in enumerate(self._waiting if closing else ()):
+            part = ToolResult(call, self._names[call], (Text(NO_RESULT),), is_error=True)
+            shown.append(_build_repair(self._position, Message("tool", (part,), "tenfold"), index + 1))
+        return shown
+
+
+def _makes_calls(message: Message) -> bool:
+    """Whether a message is a whole answer that calls tools, all of which we see."""
+    return (
+        message.role == "assistant"
+        and message.status == "ok"
+        and bool(get_tool_calls(message))
+        and not has_item_references(message)
+    )
 
 
 def close_step(step: OpenStep) -> Unit:
@@ -216,6 +258,8 @@ def _extend_step(
     step: OpenStep, position: int, entry: Entry, message: Message | None
 ) -> tuple[OpenStep | None, Unit | None]:
     waiting = step.waiting_calls
+    if message is not None and message.role == "assistant":
+        waiting += tuple(call.id for call in get_tool_calls(message))
     result = get_tool_result(message) if message is not None else None
     if result is not None and result.call_id in waiting:
         at = waiting.index(result.call_id)
