@@ -62,6 +62,38 @@ def test_a_handler_that_opens_the_session_for_each_step_learns_from_reports(tmp_
         assert [usage is not None for usage in usages] == [False, True] * 6 + [False]
 
 
+@pytest.mark.parametrize("tools", [TOOLS, []], ids=["tools", "nothing beside the list"])
+@pytest.mark.parametrize("factor", [0.1, 10])
+def test_a_wrong_report_is_not_believed_where_each_step_opens_the_session(
+    factor: float, tools: list[Item], tmp_path: Path
+) -> None:
+    listed: list[Item] = []
+    for turn in range(4):
+        listed.append({"role": "user", "content": f"question {turn} " + "word " * 600})
+        with open_for_one_step(tmp_path / "log.db") as session:
+            session.before_model({"model": MODEL, "messages": listed, "tools": tools}, window=100_000)
+            tokens = session.take_reading().estimate
+        with open_for_one_step(tmp_path / "log.db") as session:
+            session.after_model(report(int(factor * tokens)))
+        listed.append({"role": "assistant", "content": f"answer {turn}"})
+        with open_for_one_step(tmp_path / "log.db") as session:
+            session.before_model({"model": MODEL, "messages": listed, "tools": tools}, window=100_000)
+            seen = session.calibration.find_seen(MODEL, session.policy.counter.name)
+            assert seen is not None
+            assert (seen.is_believed, seen.doubts) == (False, turn + 1)
+
+
+def test_a_request_with_hidden_parts_is_unbounded_for_the_next_step_too(tmp_path: Path) -> None:
+    with open_for_one_step(tmp_path / "log.db") as session:
+        session.before_model({"model": MODEL, "messages": [{"role": "user", "content": "go"}]}, window=100_000)
+        session.note_hidden_parts()
+        session.after_model(report(9_000))
+        assert session.pending_usage == Usage(9_000, 9, model=MODEL)
+    with open_for_one_step(tmp_path / "log.db") as session:
+        session.after_model(report(9_000))
+        assert session.pending_usage == Usage(9_000, 9, model=MODEL)
+
+
 def test_a_report_waits_for_its_answer_and_goes_with_one_only() -> None:
     session = open_session([make_user_message("go")])
     session.record_usage(Usage(900, model=MODEL))
@@ -108,7 +140,7 @@ def test_the_store_keeps_a_report_for_each_head() -> None:
     other.append(make_user_message("no"))
     store.keep_request("default", "s", "other", usage=Usage(5), overhead=7)
     store.keep_request("default", "s", "unknown", usage=Usage(5), overhead=7)
-    assert (store.open("default", "s").pending_usage, store.open("default", "s").overhead) == (None, 0)
+    assert (store.open("default", "s").pending_usage, store.open("default", "s").overhead) == (None, None)
     state = store.open("default", "s", "other")
     assert (state.pending_usage, state.overhead) == (Usage(5), 7)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 import tenfold
 from tenfold import AsyncSession, Session, SessionAddress, TenfoldError, open_store
-from tenfold.errors import UsageError
+from tenfold.errors import BadInput, UsageError
+from tenfold.store.base import Store
 
 CHAT = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"part {n} " * 40} for n in range(40)]
 
@@ -205,3 +207,48 @@ def test_a_policy_is_given_by_its_name() -> None:
     assert list(store.list_sessions("default")) == []
     for make in (Session.create, Session):
         assert "open_store" in get_error(lambda make=make: make("here.db", "tail"))  # type: ignore[misc]
+
+
+class Word(str):
+    """A text of a type of its own, as numpy and pandas make them."""
+
+    __slots__ = ()
+
+
+def test_a_value_of_a_subtype_is_what_it_holds() -> None:
+    listed = [{"role": Word("user"), "content": Word("go"), "weight": Fraction(1, 2)}]
+    assert tenfold.compact(listed, to=100).messages == listed
+    assert open_session("tenfold").before_model({"messages": listed})["messages"] == listed
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_what_is_no_message_is_named_with_its_place(at: int) -> None:
+    listed = [*CHAT[:at], None, *CHAT[at:]]
+    with pytest.raises(BadInput, match=f"item {at}: a message is"):
+        tenfold.compact(listed, to=100)
+    session = open_session("tenfold")
+    session.before_model({"messages": CHAT[:at]})
+    with pytest.raises(BadInput, match=f"item {at}: a message is"):
+        session.before_model({"messages": listed})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"store": None}, "the store is None: open one first"),
+        ({"store": "log.db"}, "the store is 'log.db': open one first"),
+        ({"session": None}, "None is no name"),
+        ({"session": 5}, "5 is no name"),
+        ({"session": ""}, "'' is no name"),
+        ({"head": None}, "None is no name"),
+    ],
+)
+def test_an_address_says_what_is_wrong_with_it(given: dict[str, Any], told: str, store: Store) -> None:
+    fields: dict[str, Any] = {"store": store, "session": "s", **given}
+    with pytest.raises(UsageError, match=told):
+        SessionAddress(**fields)
+
+
+def test_a_session_is_refused_a_model_that_is_no_name(store: Store) -> None:
+    with pytest.raises(UsageError, match="model is 5: it is the agent's model by name"):
+        Session.create(SessionAddress(store, "s"), "tail", model=5)  # type: ignore[arg-type]

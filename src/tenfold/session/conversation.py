@@ -64,11 +64,18 @@ def name_writer(model: object) -> str:
     return "" if model is None else name if named else SESSION_MODEL
 
 
+def check_model(model: object) -> None:
+    """Raises `UsageError` for a model that is no name."""
+    if model is not None and not isinstance(model, str):
+        raise UsageError(f"model is {model!r}: it is the agent's model by name, as in 'gpt-4o'")
+
+
 def build_provider(policy: Policy | PolicyProvider | str, model: str) -> PolicyProvider:
     """Returns what provides a policy: given a name, the policy of that name with its published settings.
 
     Raises `UsageError` for an unknown name and for what is no policy.
     """
+    check_model(model)
     if isinstance(policy, str):
         policy = build_policy(policy, choose_counter(model or None).counter)
     if isinstance(policy, Policy):
@@ -98,7 +105,6 @@ class Conversation:
         self._completed: tuple[Policy, tuple[str, str], Policy] | None = None
         self._cursor = LogCursor(address, self.policy_provider().counter, self.stamps)
         self._host = HostSync(self._cursor)
-        self._has_whole_request = False
 
     # -- the policy and the model --------------------------------------------------------------------------------------
 
@@ -303,8 +309,7 @@ class Conversation:
         """
         if usage.prompt > 0:
             with self.lock:
-                is_seen = self._has_whole_request or self._cursor.sent_overhead > 0
-                whole = is_seen and self.policy_provider().estimator.kind == "anchored"
+                whole = self._cursor.has_whole_request and self.policy_provider().estimator.kind == "anchored"
                 overhead = usage.overhead or self._cursor.sent_overhead
                 self._cursor.keep_usage(replace(usage, overhead=overhead, is_whole=usage.is_whole or whole))
 

@@ -174,7 +174,8 @@ class Session(Conversation):
 
         Call it before `after_model`: our count then does not bound what may be reported.
         """
-        self._has_whole_request = False
+        with self.lock:
+            self._cursor.note_hidden_parts()
 
     def record_usage(self, usage: Usage) -> None:
         """See `Conversation.record_usage`. What the store does not take is kept in memory, which is reported."""
@@ -292,7 +293,6 @@ class Session(Conversation):
             host_list = self.write(
                 lambda: self._host.sync(messages, is_floor_ignored=True, run=call.run, times=times, append=append)
             )
-            self._has_whole_request = True
             self._try_to_keep(lambda: self._cursor.keep_overhead(call.floor))
         self.compactor.sync_archive(before)
         complete = self.build_call(window=call.window, floor=call.floor)

@@ -43,8 +43,13 @@ class SessionAddress(Struct, frozen=True):
     head: str = MAIN
 
     def __post_init__(self) -> None:
-        """Raises `UsageError` for a name with half of a character in it, which no store can hold."""
-        for name in (self.session, self.namespace, self.head):
+        """Raises `UsageError` for what is no store, and for a name that no store can hold."""
+        if not hasattr(self.store, "read_heads"):
+            raise UsageError(f"the store is {self.store!r}: open one first, with store = tenfold.open_store(path)")
+        names: tuple[object, ...] = (self.session, self.namespace, self.head)
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise UsageError(f"{name!r} is no name: a session, its namespace and its head have texts as names")
             if replace_surrogates(name) != name:
                 raise UsageError(f"{name!r} names no session: it holds half of a character (a lone surrogate)")
 
@@ -81,7 +86,7 @@ class LogCursor:
         self._stored_leaf: str | None = None
         self.is_moved = False
         self._pending_usage: Usage | None = None
-        self.sent_overhead = 0
+        self.sent_overhead, self.has_whole_request = 0, False
         self._counted: tuple[list[Unit] | None, int, int] = (None, 0, 0)
         self._open(address.store.open(address.namespace, address.session, address.head))
 
@@ -101,7 +106,7 @@ class LogCursor:
             self._open(state)
             return True
         self.leaf = self._stored_leaf = state.leaf
-        self._pending_usage, self.sent_overhead = state.pending_usage, state.overhead
+        self._read_request(state)
         self._uncounted_refs += (Run(first, state.length - 1),) if state.entries else ()
         for entry in state.entries:
             path.append(entry)
@@ -118,7 +123,7 @@ class LogCursor:
     def _open(self, state: HeadState) -> None:
         self.is_moved = False
         self.leaf = self._stored_leaf = state.leaf
-        self._pending_usage, self.sent_overhead = state.pending_usage, state.overhead
+        self._read_request(state)
         self.token_cache = TokenCache(self.counter)
         self.running_total = RunningTotal(self.token_cache)
         refs = state.snapshot.range_refs if state.snapshot else ()
@@ -369,9 +374,13 @@ class LogCursor:
 
     def keep_overhead(self, tokens: int) -> None:
         """Keeps how many tokens the last request held besides its list, for the usage report that follows."""
-        if tokens != self.sent_overhead:
-            self.sent_overhead = tokens
+        if tokens != self.sent_overhead or not self.has_whole_request:
+            self.sent_overhead, self.has_whole_request = tokens, True
             self._store_request()
+
+    def note_hidden_parts(self) -> None:
+        """Notes that the last request held more than was seen, in the store too with the usage that follows."""
+        self.has_whole_request = False
 
     def drop_usage(self) -> None:
         """Forgets the usage of the last request, since another branch follows. The store does at the next append."""
@@ -380,7 +389,11 @@ class LogCursor:
     def _store_request(self) -> None:
         address, usage = self.address, self._pending_usage
         names = (address.namespace, address.session, address.head)
-        address.store.keep_request(*names, usage=usage, overhead=self.sent_overhead)
+        address.store.keep_request(*names, usage=usage, overhead=self.sent_overhead if self.has_whole_request else None)
+
+    def _read_request(self, state: HeadState) -> None:
+        self._pending_usage = state.pending_usage
+        self.sent_overhead, self.has_whole_request = state.overhead or 0, state.overhead is not None
 
     def _find_pending_usage(self) -> Usage | None:
         """Finds the usage of the last request. Another worker may have got the report, and kept it in the store."""

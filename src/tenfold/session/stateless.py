@@ -21,6 +21,7 @@ from tenfold.recall.tools import RecallTools
 from tenfold.record.ask import Outcome
 from tenfold.record.message import Message, Text
 from tenfold.record.notebook import render_table
+from tenfold.session.conversation import check_model
 from tenfold.session.facade import Session
 from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import can_send_unchanged, drop_opening_stub, read_times, restore_objects
@@ -34,10 +35,10 @@ from tenfold.wire import (
     EncodedList,
     OriginCallback,
     detect_wire,
+    encode_messages,
     parse_value,
     render_value,
     take_summaries,
-    to_json_bytes,
 )
 from tenfold.wire.decoded_history import find_ends
 from tenfold.wire.given_values import list_messages
@@ -115,7 +116,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     """
     _validate_arguments(model, policy, recall, summarizer)
     messages = list_messages(messages)
-    items = [to_json_bytes(m) for m in messages]
+    items = encode_messages(messages)
     wire = _check_format(format) or detect_wire(items)
     chosen = policy if isinstance(policy, Policy) else build_policy(policy, choose_counter(model).counter)
     chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages)
@@ -189,8 +190,7 @@ def _check_window(window: int | None, policy: Policy, output_reserve: int) -> in
 
 def _validate_arguments(model: object, policy: object, recall: object, summarizer: object) -> None:
     """Raises `UsageError` for an argument of a wrong type or an unknown value."""
-    if model is not None and not isinstance(model, str):
-        raise UsageError(f"model is {model!r}: it is the agent's model by name, as in 'gpt-4o'")
+    check_model(model)
     if not isinstance(policy, str | Policy):
         raise UsageError(f"policy is {policy!r}: it is a name ({', '.join(POLICIES)}) or a Policy")
     if recall not in get_args(RecallMode):

@@ -115,7 +115,7 @@ class HeadState(Struct, frozen=True):
     snapshot_entries: dict[int, Entry] = {}
     purges: int = 0
     pending_usage: Usage | None = None
-    overhead: int = 0
+    overhead: int | None = None
 
 
 class LocatedEntry(Struct, frozen=True):
@@ -206,11 +206,14 @@ class Store(Protocol):
         """
         ...
 
-    def keep_request(self, namespace: str, session: str, head: str, *, usage: Usage | None, overhead: int) -> None:
+    def keep_request(
+        self, namespace: str, session: str, head: str, *, usage: Usage | None, overhead: int | None
+    ) -> None:
         """Keeps what is known of the last request that was made at a head; without entries there was none.
 
         `usage` is what the provider reported for it, if its answer is not appended yet: an append that holds an answer,
-        or begins a branch, drops it. `overhead` is our count of what the request held besides the messages.
+        or begins a branch, drops it. `overhead` is our count of what the request held besides the messages, None
+        if it was not seen as a whole.
         """
         ...
 

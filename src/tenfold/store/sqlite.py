@@ -143,7 +143,9 @@ class SqliteStore:
         with self._connections.read() as db:
             return sqlite_paths.read_head(db, self._chains, find_session_id(db, namespace, session), head, after)
 
-    def keep_request(self, namespace: str, session: str, head: str, *, usage: Usage | None, overhead: int) -> None:
+    def keep_request(
+        self, namespace: str, session: str, head: str, *, usage: Usage | None, overhead: int | None
+    ) -> None:
         """See `Store.keep_request`."""
         with self._connections.write() as db:
             sqlite_paths.write_request(db, find_session_id(db, namespace, session), head, usage, overhead)

@@ -144,7 +144,7 @@ def read_head(
     If the entry `after` is on the path, it reads only the entries that follow that one, and no snapshot.
     """
     row = db.execute(
-        "SELECT s.purges, h.pending, ifnull(CAST(h.overhead AS INTEGER), 0), e.seq, e.id, e.seg, e.pos FROM session s"
+        "SELECT s.purges, h.pending, CAST(h.overhead AS INTEGER), e.seq, e.id, e.seg, e.pos FROM session s"
         " LEFT JOIN head h ON h.session = s.id AND h.name = ? LEFT JOIN entry e ON e.seq = h.leaf WHERE s.id = ?",
         (head, session),
     ).fetchone()
@@ -169,7 +169,7 @@ def _decode_usage(body: object) -> Usage | None:
         return None
 
 
-def write_request(db: sqlite3.Connection, session: int, head: str, usage: Usage | None, overhead: int) -> None:
+def write_request(db: sqlite3.Connection, session: int, head: str, usage: Usage | None, overhead: int | None) -> None:
     """Writes what is known of a head's last request."""
     pending = _encoder.encode(usage) if usage is not None else None
     db.execute(

@@ -103,9 +103,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     (
         # Of the last request: the usage that was reported for it, until its answer is appended, and our count of what
-        # it held besides the list.
+        # it held besides the list, NULL where no request was seen as a whole.
         "ALTER TABLE head ADD COLUMN pending BLOB",
-        "ALTER TABLE head ADD COLUMN overhead INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE head ADD COLUMN overhead INTEGER",
     ),
 )
 _SELECT_VERSION = (

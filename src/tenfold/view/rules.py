@@ -15,7 +15,7 @@ from tenfold.record.message import Message, OpaquePart, Part, ToolResult
 from tenfold.text.json_text import empty_deep
 from tenfold.text.surrogates import find_cut_texts
 from tenfold.view.order_rules import RULES, Violation, find_violations
-from tenfold.wire import FormRule, Profile, Wire, count_items, find_form_faults, get_wire, parse_value, to_json_bytes
+from tenfold.wire import FormRule, Profile, Wire, count_items, encode_messages, find_form_faults, get_wire, parse_value
 from tenfold.wire.given_values import list_messages
 from tenfold.wire.sdk_values import get_set_fields
 from tenfold.wire.splice import has_lone_surrogate
@@ -142,7 +142,7 @@ def validate(
     if isinstance(messages, str | bytes | Mapping):
         return _judge_single_value(messages, chosen.profile)
     given = list_messages(messages)
-    items = [to_json_bytes(message) for message in given]
+    items = encode_messages(given)
     found = _find_native_violations(items, chosen.profile, tools if sending else None) + _find_cut_texts(given, items)
     if not any(violation.rule in _UNREADABLE for violation in found):
         found += _find_list_violations(items, chosen, sending=sending)

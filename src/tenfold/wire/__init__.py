@@ -25,7 +25,7 @@ from tenfold.wire.native_form import FormRule, find_form_faults
 from tenfold.wire.openai_responses import can_take_text
 from tenfold.wire.profiles import Profile
 from tenfold.wire.registry import DEFAULT_WIRE, WIRES, detect_wire, get_wire
-from tenfold.wire.sdk_values import render_value, to_json_bytes
+from tenfold.wire.sdk_values import encode_messages, render_value, to_json_bytes
 from tenfold.wire.splice import parse_value
 from tenfold.wire.system_prompt import take_request_summaries, take_summaries
 
@@ -48,6 +48,7 @@ __all__ = [
     "decode_bytes",
     "detect_wire",
     "encode_bytes",
+    "encode_messages",
     "extract_summary_text",
     "find_form_faults",
     "find_summary_mark",

@@ -19,7 +19,7 @@ from tenfold.wire.base import DecodedPrefix
 from tenfold.wire.container import count_items
 from tenfold.wire.marks import OriginCallback, SummaryConfirmer
 from tenfold.wire.registry import WIRES, WireChooser, read_sign
-from tenfold.wire.sdk_values import encode_value, to_json_bytes
+from tenfold.wire.sdk_values import encode_messages, encode_value
 from tenfold.wire.splice import parse_value
 from tenfold.wire.unread_text import UnreadMessage, find_unread_items, refuse_unread
 
@@ -112,9 +112,9 @@ class DecodedHistory(Struct, frozen=True):
         extended = None if thorough or len(items) == self.item_count else self._extend_items(items)
         items = list(items) if extended is None else extended  # the host may change its own list meanwhile
         kept_count, changed_prompts = self._count_kept_items(items, is_extension=extended is not None)
-        new_raws = [to_json_bytes(item) for item in items[kept_count:]]
+        new_raws = encode_messages(items[kept_count:], kept_count)
         raws = _continue_list(self.raws, kept_count, changed_prompts)
-        raws[:changed_prompts] = [to_json_bytes(item) for item in items[:changed_prompts]]
+        raws[:changed_prompts] = encode_messages(items[:changed_prompts])
         raws.extend(new_raws)
         roles, wires = (
             _continue_list(self.roles, kept_count, changed_prompts),

@@ -64,7 +64,10 @@ def detect_wire(items: Sequence[object]) -> str:
         raw = to_json_bytes(item)
         fields = splice.parse_object(raw)
         if fields is None:
-            raise UnknownFormat(f"item {len(seen)} is no JSON object; pass a list of messages, or name the format")
+            raise UnknownFormat(
+                f"item {len(seen)} is no JSON object: write a text as {{'role': 'user', 'content': ...}}, or name the "
+                "format"
+            )
         if (shape := find_shape(splice.parse_value(raw))) is not None:
             raise UnknownFormat(f"messages of no wire: {explain_shape(shape)}")
         wire = _recognize_item(fields)
@@ -128,7 +131,7 @@ def find_list_field(request: Mapping[str, Any]) -> str:
     list_fields = dict.fromkeys(wire.profile.request.list_field for wire in WIRES.values())
     field = next((f for f in list_fields if f in request), "")
     if not field:
-        names = ", ".join(request)
+        names = ", ".join(map(str, request)) or "nothing"
         raise UsageError(
             f"a request holds its conversation under one of {', '.join(list_fields)}; this one has {names}"
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -38,6 +39,20 @@ def to_json_bytes(message: object) -> bytes:
     ):
         raise BadInput(explain_item(message))
     return encode_value(message)
+
+
+def encode_messages(messages: Iterable[object], first: int = 0) -> list[bytes]:
+    """Returns native messages as JSON bytes. Raises `BadInput` with the number of what is none.
+
+    `first` is the number of the first one.
+    """
+    raws: list[bytes] = []
+    for message in messages:
+        try:
+            raws.append(to_json_bytes(message))
+        except BadInput as exc:
+            raise BadInput(f"item {first + len(raws)}: {exc}") from exc
+    return raws
 
 
 def encode_value(value: object) -> bytes:
@@ -91,4 +106,8 @@ def _to_plain(value: object) -> object:
         return dict(value)
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
+    if isinstance(value, str):  # a subclass, such as numpy's
+        return str.__str__(value)
+    if isinstance(value, Real):
+        return int(value) if isinstance(value, Integral) else float(value)
     raise TypeError(f"a value of type {type(value).__name__}")

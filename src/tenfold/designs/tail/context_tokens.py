@@ -18,7 +18,7 @@ from tenfold.record.message import Document, Image, Message, OpaquePart, Part, T
 from tenfold.text.json_text import decode_json
 from tenfold.view.fold import View
 from tenfold.view.path import Path
-from tenfold.wire import WIRES, detect_wire, to_json_bytes
+from tenfold.wire import WIRES, detect_wire, encode_messages
 
 IMAGE_CHARACTERS = 4_800
 """Each image counts as this many characters (1,200 tokens), whatever the role of its message."""
@@ -154,7 +154,7 @@ def decode_messages(messages: Sequence[object], name: str) -> list[list[Message]
     if own or any(isinstance(each, ENTRY_TYPES) for each in messages):
         raise UsageError("the list holds entries beside messages, or messages in several forms: give one kind")
     try:
-        items = [to_json_bytes(each) for each in messages]
+        items = encode_messages(messages)
         wire = WIRES[detect_wire(items)]
         return [list(wire.decode([item])) for item in items]
     except BadInput as exc:

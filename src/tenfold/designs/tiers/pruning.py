@@ -37,7 +37,7 @@ from tenfold.session.compact_tool import get_summary
 from tenfold.session.stateless import CompactResult, compact
 from tenfold.summarize.write import SummarySettings
 from tenfold.trigger.limits import Limits
-from tenfold.wire import WIRES, detect_wire, to_json_bytes
+from tenfold.wire import WIRES, detect_wire, encode_messages
 
 NativeMessage = Any
 """A provider's message: a dict or an object of its SDK."""
@@ -327,7 +327,7 @@ async def compact_with_summarization(
 
 
 def _decode_messages(messages: Sequence[NativeMessage]) -> list[Message]:
-    items = [to_json_bytes(message) for message in messages]
+    items = encode_messages(messages)
     return list(WIRES[detect_wire(items)].decode(items)) if items else []
 
 
