@@ -169,7 +169,7 @@ def test_one_bad_file_does_not_keep_the_others_from_being_done(tenfold: Cli, tmp
 
 def test_many_sessions_are_told_as_a_table(tenfold: Cli) -> None:
     lines = tenfold.run_ok("compact", EXAMPLES, "--to", "10%").out.splitlines()
-    assert lines[0].split("\t") == ["file", "session", "status", "before", "after", "share", "must-keep facts"]
+    assert lines[0].split("\t") == ["file", "session", "status", "before", "after", "share", "must-keep"]
     assert len(lines) == 6
     assert lines[-1].startswith("4 sessions (4 compacted): ")
 

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -171,15 +172,52 @@ def test_a_target_in_tokens_is_no_share(tenfold: Cli, tmp_path: Path, pi: Path) 
     assert "--to 10%" in slip.err
 
 
-def test_folders_are_imported_and_what_is_no_session_is_named(tenfold: Cli, tmp_path: Path, pi: Path) -> None:
+@pytest.mark.parametrize("command", [("import",), ("compact", "--to", "5000")])
+def test_folders_are_read_to_the_end_and_what_gave_no_session_is_named(
+    command: tuple[str, ...], tenfold: Cli, tmp_path: Path
+) -> None:
+    """An import ended at the first empty file, and what came behind it was not stored."""
     folder = tmp_path / "folder"
     folder.mkdir()
-    shutil.copyfile(pi, folder / "one.jsonl")
+    for name in ("a.json", "z.json"):
+        write_messages(folder / name, [{"role": "user", "content": f"Count {name}."}])
     (folder / "settings.json").write_text('{"theme": "dark"}', "utf-8")
-    ran = tenfold.run_ok("import", folder)
-    assert len(ran.out.splitlines()) == 1
+    ran = tenfold.run_ok(*command, folder)
     assert "skipped: " in ran.err
     assert "settings.json" in ran.err
+    assert ran.out.splitlines()[-1].startswith("2 sessions ")
+    assert ran.out.splitlines()[-1].endswith("; 1 file left out")
+    (folder / "empty.json").touch()
+    ran = tenfold(*command, folder)
+    assert (ran.code, "empty.json: the file is empty" in ran.err) == (3, True)
+    assert ran.out.splitlines()[-1].endswith("; 2 files left out")
+    assert len(tenfold.run_ok("sessions", "--json").objects) == 2
+    (folder / "a.json").unlink()
+    (folder / "z.json").unlink()
+    assert "0 sessions" in tenfold(*command, folder).out, "where no file is a session, that is said"
+    ran = tenfold(*command, folder / "empty.json", folder / "settings.json")
+    assert (ran.code, ran.err.count("tenfold: ")) == (3, 2), "what was named is a fault each"
+
+
+@pytest.mark.parametrize("command", ["show", "rules", "export", "diff", "undo"])
+def test_the_newest_session_is_meant_where_none_is_named(command: str, tenfold: Cli, tmp_path: Path) -> None:
+    messages = [{"role": role, "content": f"{role} says {n} " * 90} for n in range(9) for role in ("user", "assistant")]
+    tenfold.run_ok("compact", write_messages(tmp_path / "s.json", messages), "--to", "30%")
+    assert tenfold.run_ok(command).out.strip()
+    assert "no session has an id that begins with 'nope'" in tenfold(command, "nope").err
+
+
+def test_an_earlier_compaction_in_force_is_named_where_nothing_is_done(tenfold: Cli, tmp_path: Path) -> None:
+    messages = [{"role": role, "content": f"{role} says {n} " * 90} for n in range(9) for role in ("user", "assistant")]
+    file = write_messages(tmp_path / "s.json", messages)
+    tenfold.run_ok("compact", file, "--to", "30%")
+    assert "--fresh begins with the originals" in tenfold.run_ok("compact", file, "--to", "60%").out
+    assert "compacted: " in tenfold.run_ok("compact", file, "--to", "60%", "--fresh").out
+
+
+def test_a_stream_that_was_closed_before_takes_everything() -> None:
+    line = f"{shlex.quote(sys.executable)} -m tenfold --version >&- 2>&-"
+    assert subprocess.run(["sh", "-c", line], check=False).returncode == 0
 
 
 def test_a_session_of_run_is_exported_and_nothing_advertises(tenfold: Cli, tmp_path: Path) -> None:
@@ -219,11 +257,15 @@ def test_the_words_of_the_code_are_not_the_users(tenfold: Cli, claude: Path) -> 
     ("line", "said"),
     [
         (("compact", "x", "--polcy", "tail"), "Did you mean --policy?"),
-        (("serch", "x"), "Did you mean 'search'"),
+        (("serch", "x"), "'serve'? See `tenfold --help`"),
+        (("compact", "x", "--to"), "requires an argument; see `tenfold compact --help`"),
+        (("compact", "last"), "is named by its file"),
+        (("find", "--here"), "no session ran in this folder"),
         (("export", "last", "--veiw"), "Did you mean --view?"),
     ],
 )
-def test_what_is_misspelt_is_suggested(line: tuple[str, ...], said: str, tenfold: Cli) -> None:
+def test_what_is_wrong_is_said_with_the_next_step(line: tuple[str, ...], said: str, tenfold: Cli, home: Path) -> None:
+    del home
     assert said in tenfold(*line).err
 
 

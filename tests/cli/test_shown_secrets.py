@@ -16,9 +16,11 @@ from tenfold.cli.headless_run import JsonLines, run_headless
 from tenfold.store.sqlite import SqliteStore
 from tenfold.text.redaction import MASK
 from tests.cli.conftest import Cli
+from tests.clients.conftest import home
 from tests.secrets import load_kinds
 from tests.secrets.test_compacted_secrets import build_conversation, list_leaks
 
+__all__ = ["home"]
 KINDS = load_kinds()
 
 
@@ -27,6 +29,7 @@ def test_no_command_prints_a_secret(tenfold: Cli, tmp_path: Path) -> None:
     source.write_text(json.dumps(build_conversation(KINDS)))
     printed = [tenfold.run_ok("compact", source, "--to", "4000", "--format", "openai-chat", "--preview")]
     printed.append(tenfold.run_ok("compact", source, "--to", "4000", "--format", "openai-chat"))
+    printed.append(tenfold.run_ok("show", "last"))
     printed.append(tenfold.run_ok("show", "last", "--all"))
     printed.append(tenfold.run_ok("show", "last", "--all", "--json"))
     printed.append(tenfold.run_ok("diff", "last"))
@@ -37,6 +40,21 @@ def test_no_command_prints_a_secret(tenfold: Cli, tmp_path: Path) -> None:
     assert block
     printed.append(tenfold.run_ok("expand", "5", "--session", "last", "--around", "40"))
     assert list_leaks([ran.out + ran.err for ran in printed], KINDS) == []
+
+
+def test_no_title_of_a_session_that_is_found_shows_a_secret(tenfold: Cli, home: Path) -> None:
+    """As JSON they came as they were, and a secret at the end of a title was cut before it could be known."""
+    kinds = KINDS[::12]
+    folder = home / ".claude/projects/-shop"
+    folder.mkdir(parents=True)
+    for number, kind in enumerate(kinds):
+        own = {"type": "user", "uuid": f"u{number}", "parentUuid": None, "sessionId": f"s{number}", "cwd": "/shop"}
+        said = {"role": "user", "content": f"{'Look at it again. ' * (10 * (number % 2))}{kind.text}"}
+        (folder / f"s{number}.jsonl").write_text(json.dumps({**own, "message": said}) + "\n", "utf-8")
+    found = tenfold.run_ok("find", "--limit", "0", "--json")
+    assert len(found.objects) == len(kinds)
+    assert list_leaks([each["title"] for each in found.objects], kinds) == []
+    assert list_leaks([tenfold.run_ok("find", "--limit", "0").out], kinds) == []
 
 
 def test_no_report_of_an_evaluation_shows_a_secret(tenfold: Cli, tmp_path: Path) -> None:

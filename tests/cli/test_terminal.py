@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
@@ -11,8 +11,11 @@ import pytest
 
 from tenfold.cli.main import run
 from tenfold.config.presets import POLICIES
+from tenfold.store.base import DEFAULT_NAMESPACE
+from tenfold.store.ids import shorten_id
+from tenfold.store.sqlite import SqliteStore
 from tenfold.text.terminal_safe import strip_controls
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, write_messages
 
 
 class Terminal(StringIO):
@@ -66,3 +69,25 @@ def test_a_list_of_sessions_shows_how_their_files_names_begin(
     row = typed("sessions", *store)[-1]
     assert len(row) <= 80
     assert pi.name[:5] in row
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_id_is_torn_apart_in_a_narrow_terminal(typed: Callable[..., list[str]], tmp_path: Path, width: int) -> None:
+    """Tables of 60 columns folded ids, file names and headings into pieces of seven letters."""
+    folder, store = tmp_path / "sessions", ("--store", tmp_path / "seen.db")
+    folder.mkdir()
+    for number in range(4):
+        messages = [{"role": "user", "content": f"Session {number}: what came of the parcel?"}]
+        write_messages(folder / f"a-session-with-a-long-name-{number}.json", messages)
+    printed = {
+        "totals": typed("compact", folder, "--to", "5000", *store, width=width),
+        "sessions": typed("sessions", *store, width=width),
+        "brief": typed("show", "--brief", *store, width=width),
+    }
+    with closing(SqliteStore(store[1])) as place:
+        ids = [shorten_id(row.info.id) for row in place.list_sessions(DEFAULT_NAMESPACE)]
+    for name, lines in printed.items():
+        assert max(map(len, lines)) <= width, name
+        words = " ".join(" ".join(lines).replace(",", " ").split())
+        assert all(id_ in words for id_ in (ids if name in ("totals", "sessions") else [])), (name, lines)
+    assert "status nothing" in " ".join(printed["totals"]) or width == 80

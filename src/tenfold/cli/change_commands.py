@@ -24,7 +24,7 @@ from tenfold.errors import NotFoundError, UsageError
 from tenfold.session import Session
 from tenfold.store.base import LocatedEntry, Store
 from tenfold.store.ids import get_current_time
-from tenfold.store.lookup import find_session, list_heads
+from tenfold.store.lookup import LAST, find_session, list_heads
 from tenfold.text.terminal_safe import strip_controls
 
 EntryArgument = Annotated[
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
 
 
 def undo(
-    session: SessionArgument,
+    session: SessionArgument = LAST,
     *,
     branch: Annotated[
         str, typer.Option(metavar="NAME", help="The branch. Default: the one that was written to last.")

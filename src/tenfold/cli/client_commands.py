@@ -10,17 +10,17 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tenfold.cli.compact_report import render_share
+from tenfold.cli.compact_report import count_files, render_share
 from tenfold.cli.compact_run import CompactArguments, CompactRun, FreshOption, YesOption
 from tenfold.cli.console import format_id, is_terminal, print_json, print_note, print_table, show
 from tenfold.cli.process import ExitCode
 from tenfold.cli.source_files import (
     FormatOption,
+    SourceReader,
     find_on_this_machine,
     find_sources,
     find_with_reasons,
     parse_path,
-    read_source,
 )
 from tenfold.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.cli.summary_models import BaseUrlOption, ModelsOption, parse_models
@@ -29,7 +29,7 @@ from tenfold.clients.found_sessions import FoundSession, choose_session
 from tenfold.clients.session_sizes import measure_session
 from tenfold.clients.view_copy import ViewCopy
 from tenfold.config.settings import load_settings as settings
-from tenfold.errors import NotFoundError, UnknownFormat, UsageError
+from tenfold.errors import NotFoundError, UsageError
 from tenfold.formats import ParsedSession
 from tenfold.formats.export_items import get_view_items
 from tenfold.formats.importer import import_sessions
@@ -99,8 +99,10 @@ def find(
         return
     if not found:
         print_note(
-            "no client keeps a session here: Claude Code, Codex, pi, gemini-cli, opencode, cline, Qwen Code and Kimi "
-            "were looked for"
+            "no session ran in this folder; `tenfold find` lists those of the other folders"
+            if only_here
+            else "no client keeps a session on this machine: Claude Code, Codex, pi, gemini-cli, opencode, cline, Qwen "
+            "Code and Kimi were looked for. `tenfold compact FILE` takes the file of a session, too"
         )
         return
     ids, now = _shorten_ids([each.id for each in every]), get_current_time()
@@ -112,7 +114,7 @@ def find(
             _render_age(now - each.modified),
             _render_bytes(size.size),
             f"{size.messages:,}",
-            to_one_line(each.title, 200),
+            each.title,
         )
         for each, size in zip(found, sizes, strict=True)
     ]
@@ -156,23 +158,15 @@ def import_(
     store: StoreOption = None,
     namespace: NamespaceOption = "",
     json: JsonOption = False,
-) -> None:
+) -> int:
     """Stores sessions as they are, without compacting, so that they can be searched, read and compacted later."""
+    sources, reader, count = find_sources(sessions), SourceReader(format, skip_damaged=skip_damaged), 0
     with open_cli_store(store, create=True) as place:
-        for source in find_sources(sessions):
-            try:
-                recorded = read_source(source, format=format, skip_damaged=skip_damaged)
-            except UnknownFormat as exc:
-                if source.is_named:
-                    raise
-                print_note(f"skipped: {exc}")
-                continue
-            named = str(source.path)
-            for problem in (problem for each in recorded for problem in each.problems):
-                print_note(f"{named}: {problem}")
+        for source, recorded in reader.read(sources):
             model = next((each.info.model for each in recorded if each.info.model), None)
             ids = import_sessions(recorded, place, namespace, choose_counter(model).counter)
             rows = {row.info.id: row for row in place.list_sessions(namespace)}
+            named, count = str(source.path), count + len(ids)
             for id_, each in zip(ids, recorded, strict=True):
                 row = rows[id_]
                 if json:
@@ -180,6 +174,9 @@ def import_(
                     print_json(msgspec.json.encode(record))
                 else:
                     show(f"session {format_id(id_)}: {len(each.entries):,} entries of {to_one_line(named, 200)}")
+    if not json and count + reader.unread > 1:
+        show(f"{count:,} sessions stored" + (f"; {count_files(reader.unread)} left out" if reader.unread else ""))
+    return reader.exit_code
 
 
 def _read_found(found: FoundSession, *, skip_damaged: bool) -> tuple[bytes, list[ParsedSession]]:

@@ -17,7 +17,7 @@ from tenfold.cli.console import build_progress, is_terminal, print_json
 from tenfold.cli.exported_files import record_export
 from tenfold.cli.output_options import ForceOption, write_file
 from tenfold.cli.policy_comparison import compare_policies, parse_policies
-from tenfold.cli.source_files import FormatOption, SourceFile, find_sources, parse_path
+from tenfold.cli.source_files import FormatOption, SourceFile, SourceReader, find_sources, parse_path
 from tenfold.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.cli.summary_models import BaseUrlOption, ModelsOption, parse_models
 from tenfold.config.settings import load_settings as settings
@@ -119,22 +119,26 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
         return compare_policies(sources, parse_policies(compare, config), arguments)
     _check_places(sources, out, force=force)
     results, run = list[SessionOutcome](), CompactRun(arguments)
+    reader = SourceReader(format, skip_damaged=skip_damaged)
     with open_cli_store(store, create=not only_preview) as place:
         try:
-            for result in _compact_sources(run, place, sources):
+            for result in _compact_sources(run, place, reader, sources):
                 results.append(result)
                 if json:
                     print_json(as_json(result))
         finally:
             if not json:
-                print_report(results, is_stored=(store or get_default_location()) != MEMORY_LOCATION)
-    return run.exit_code
+                is_stored = (store or get_default_location()) != MEMORY_LOCATION
+                print_report(results, is_stored=is_stored, unread=reader.unread)
+    return max(run.exit_code, reader.exit_code)
 
 
-def _compact_sources(run: CompactRun, store: Store, sources: Sequence[SourceFile]) -> Iterator[SessionOutcome]:
+def _compact_sources(
+    run: CompactRun, store: Store, reader: SourceReader, sources: Sequence[SourceFile]
+) -> Iterator[SessionOutcome]:
     with build_progress(enabled=len(sources) > 1 and not (run.arguments.json and is_terminal())) as bar:
         task = bar.add_task("sessions", total=len(sources))
-        for source, recorded in run.read_sources(sources):
+        for source, recorded in reader.read(sources):
             bar.update(task, total=(bar.tasks[0].total or 0) + max(0, len(recorded) - 1))
             for result in _compact_recorded(run, store, source, recorded, is_alone=len(sources) == 1):
                 bar.advance(task)

@@ -43,15 +43,18 @@ def as_json(result: SessionOutcome) -> bytes:
     return msgspec.json.encode(source | fields | readings)
 
 
-def print_report(results: Sequence[SessionOutcome], *, is_stored: bool) -> None:
-    """Prints the outcome of each session. With `is_stored`, a store holds them, so that a next step is possible."""
+def print_report(results: Sequence[SessionOutcome], *, is_stored: bool, unread: int) -> None:
+    """Prints the outcome of each session, and ends with a sum where there are more files or sessions than one.
+
+    With `is_stored`, a store holds them, so that a next step is possible. `unread` files gave no session.
+    """
     if len(results) > _MAX_DETAILED:
-        _print_totals(results)
+        _print_totals(results, unread)
         return
     for result in results:
         _print_details(result, is_stored=is_stored)
-    if len(results) > 1:
-        _print_sum(results)
+    if len(results) + unread > 1:
+        _print_sum(results, unread)
 
 
 def _print_details(result: SessionOutcome, *, is_stored: bool) -> None:
@@ -148,7 +151,7 @@ def _render_cost(spent: ModelCost) -> str:
     return f"{calls}, {spent.input_tokens:,} tokens read, {spent.output_tokens:,} written, price {render_price(spent)}"
 
 
-def _print_totals(results: Sequence[SessionOutcome]) -> None:
+def _print_totals(results: Sequence[SessionOutcome], unread: int) -> None:
     rows = []
     for result in results:
         out = result.outcome
@@ -156,25 +159,31 @@ def _print_totals(results: Sequence[SessionOutcome]) -> None:
         state += f", {len(out.violations)} violations" if out.violations else ""
         sizes = f"{out.tokens_before:,}", f"{out.tokens_after:,}", render_share(out), render_must_keep(out)
         rows.append((Path(result.file).name, format_id(result.session), state, *sizes))
-    right = ("before", "after", "share", "must-keep facts")
-    print_table(("file", "session", "status", *right), rows, right=right)
+    right = ("before", "after", "share", "must-keep")
+    print_table(("file", "session", "status", *right), rows, right=right, fit="file")
     for result in results:
         if result.outcome.status != "compacted":
             name = f"{Path(result.file).name}, session {format_id(result.session)}"
             show(f"{name}: {to_one_line(result.outcome.reason, 400)}")
-    _print_sum(results)
+    _print_sum(results, unread)
     spent = [r.outcome.spent for r in results if r.outcome.spent.calls]
     if spent:
         show(f"models: {_render_cost(reduce(add_costs, spent))}")
     _print_lost_facts(results)
 
 
-def _print_sum(results: Sequence[SessionOutcome]) -> None:
+def _print_sum(results: Sequence[SessionOutcome], unread: int) -> None:
     before = sum(r.outcome.tokens_before for r in results)
     after = sum(r.outcome.tokens_after for r in results)
     counts = Counter("compacted" if r.outcome.status == "compacted" else "as they were" for r in results)
-    states = ", ".join(f"{count:,} {state}" for state, count in counts.items())
-    show(f"{len(results):,} sessions ({states}): {before:,} -> {after:,} tokens")
+    states = ", ".join(f"{count:,} {state}" for state, count in counts.items()) or "none"
+    left_out = f"; {count_files(unread)} left out" if unread else ""
+    show(f"{len(results):,} sessions ({states}): {before:,} -> {after:,} tokens{left_out}")
+
+
+def count_files(count: int) -> str:
+    """Renders a number of files."""
+    return "1 file" if count == 1 else f"{count:,} files"
 
 
 def show_preview(path: Path, session: Session, reading: Reading, decision: Decision, plan: Plan | None) -> None:

@@ -11,17 +11,15 @@ import typer
 
 from tenfold.cli.console import print_note
 from tenfold.cli.process import ExitCode
-from tenfold.cli.source_files import SourceFile, read_source
 from tenfold.cli.store_access import open_session
 from tenfold.cli.summary_models import SummaryModels
 from tenfold.config.settings import Config
 from tenfold.engine.call import Call
-from tenfold.errors import BadInput, UnknownFormat, UsageError
+from tenfold.errors import UsageError
 from tenfold.formats import ParsedSession
 from tenfold.formats.importer import import_sessions
 from tenfold.meter.counters import CharacterCounter, choose_counter
 from tenfold.record.ask import Outcome
-from tenfold.record.entry import get_message
 from tenfold.session import Session
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
 from tenfold.trigger.sizes import convert_size, parse_size
@@ -76,6 +74,7 @@ FreshOption = Annotated[
 YesOption = Annotated[
     bool, typer.Option("--yes", help="Accept a target of 100 tokens or less, or one below what must stay.")
 ]
+_EARLIER = "an earlier compaction is in force, and its view is what is compacted; --fresh begins with the originals"
 MOST_LIKELY_SHARE = 100
 """A bare number up to this is taken for a share without its sign: `--to 10` for `--to 10%`."""
 
@@ -101,46 +100,11 @@ def drop_compactions(session: Session) -> int:
 
 
 class CompactRun:
-    """Reads and compacts sessions as the arguments say. `exit_code` is that of the worst thing that happened."""
+    """Opens and compacts sessions as the arguments say. `exit_code` is that of the worst thing that happened."""
 
     def __init__(self, arguments: CompactArguments) -> None:
         self.arguments = arguments
         self.exit_code = ExitCode.OK
-
-    def read_sources(self, sources: Sequence[SourceFile]) -> Iterator[tuple[SourceFile, list[ParsedSession]]]:
-        """Yields each file with its sessions. A damaged file among several has none, and a note says why."""
-        for source in sources:
-            try:
-                recorded = self._read_source(source)
-            except BadInput as exc:
-                if len(sources) == 1:
-                    raise
-                print_note(f"tenfold: {exc}", style="red")
-                self.exit_code = max(self.exit_code, ExitCode.BAD_INPUT)
-                recorded = []
-            yield source, recorded
-
-    def _read_source(self, source: SourceFile) -> list[ParsedSession]:
-        """Reads the sessions of a file. A file in a folder that is no session file gives none, with a note."""
-        arguments = self.arguments
-        try:
-            recorded = read_source(source, format=arguments.format, skip_damaged=arguments.skip_damaged)
-        except UnknownFormat as exc:
-            if source.is_named:
-                raise
-            print_note(f"skipped: {exc}")
-            return []
-        for problem in [problem for each in recorded for problem in each.problems]:
-            print_note(f"{source.path}: {problem}")
-        if not any(get_message(entry) is not None for each in recorded for entry in each.entries):
-            problems = sum(len(each.problems) for each in recorded)
-            if problems:
-                raise BadInput(
-                    f"{source.path}: nothing in it could be read, for the {problems} reasons above; export or copy it "
-                    "again"
-                )
-            print_note(f"{source.path}: it holds no message")
-        return recorded
 
     def open_sessions(
         self, store: Store, recorded: Sequence[ParsedSession], policy: str
@@ -181,7 +145,9 @@ class CompactRun:
         if outcome.status == "failed":
             self.exit_code = max(self.exit_code, ExitCode.FAILED)
         violations = tuple(f"{wire}: {sentence}" for wire in WIRES for sentence in session.find_violations(wire))
-        return msgspec.structs.replace(outcome, violations=violations)
+        is_kept = outcome.status == "nothing" and session.view.state.live_blocks
+        notes = (*outcome.notes, _EARLIER) if is_kept else outcome.notes
+        return msgspec.structs.replace(outcome, violations=violations, notes=notes)
 
 
 def _restore_compaction(session: Session, row: SessionRow) -> None:

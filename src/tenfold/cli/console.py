@@ -11,6 +11,7 @@ from typing import TextIO
 
 from rich.box import ASCII2, SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +21,8 @@ from tenfold.text.terminal_safe import escape_json, strip_controls, to_one_line
 
 _COLUMN_GAP = 2
 """Columns between two cells of a table: narrow, to leave space for text in a terminal of 80."""
+_LEAST_FIT = 8
+"""Columns that the text in a table needs to say anything."""
 
 
 def is_terminal() -> bool:
@@ -69,7 +72,8 @@ def print_table(
 ) -> None:
     """Prints a table in a terminal, or tab-separated lines with a header if piped. Each cell is one line.
 
-    In a terminal the column `fit`, the last one, is cut to the width that the others leave.
+    In a terminal the column `fit` is cut to the width that the others leave. Where they leave too
+    little, each row becomes a few lines that name its cells, so that no id is torn apart.
     """
     if not is_terminal():
         for row in (columns, *rows):
@@ -84,12 +88,26 @@ def print_table(
         grid.add_column(name, justify="right" if name in right else "left", overflow="fold")
     cells = [[replace_unencodable(strip_controls(cell)) for cell in row] for row in rows]
     if fit:
-        others = sum(max(len(row[i]) for row in (columns, *cells)) for i in range(len(columns) - 1))
-        free_columns = max(8, get_width() - others - _COLUMN_GAP * len(columns))
-        cells = [[*row[:-1], to_one_line(row[-1], free_columns)] for row in cells]
+        at = columns.index(fit)
+        others = sum(max(len(row[i]) for row in (columns, *cells)) for i in range(len(columns)) if i != at)
+        free_columns = get_width() - others - _COLUMN_GAP * len(columns)
+        if free_columns < _LEAST_FIT:
+            _print_stacked(columns, cells, at)
+            return
+        cells = [[*row[:at], to_one_line(row[at], free_columns), *row[at + 1 :]] for row in cells]
     for row in cells:
         grid.add_row(*map(Text, row))
     build_console().print(grid)
+
+
+def _print_stacked(columns: Sequence[str], rows: Iterable[Sequence[str]], at: int) -> None:
+    """Prints the cell at `at` of each row on a line of its own, and below it the others with their columns' names."""
+    console = build_console()
+    for row in rows:
+        console.print(Text(to_one_line(row[at], console.width)), style="bold")
+        cells = [(name, cell) for i, (name, cell) in enumerate(zip(columns, row, strict=True)) if cell and i != at]
+        named = ", ".join(f"{name} {cell}".strip() for name, cell in cells)
+        console.print(Padding(Text(named), (0, 0, 0, 2)))
 
 
 def build_progress(*, enabled: bool = True) -> Progress:

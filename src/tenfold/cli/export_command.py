@@ -23,7 +23,7 @@ from tenfold.record.entry import Attempt, Pin, Retraction
 from tenfold.record.message import Message
 from tenfold.session import Session
 from tenfold.store.base import SessionRow, Store
-from tenfold.store.lookup import find_session
+from tenfold.store.lookup import LAST, find_session
 from tenfold.store.unreadable import SALVAGE_ADVICE, is_unreadable
 from tenfold.view.fold import View
 from tenfold.view.path import Path as LogPath
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(  # noqa: PLR0913 - the options of a command
-    session: SessionArgument,
+    session: SessionArgument = LAST,
     *,
     as_: Annotated[
         str | None,

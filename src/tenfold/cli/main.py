@@ -150,7 +150,7 @@ def run(arguments: list[str]) -> int:
     except OSError as exc:
         return _print_error(_explain_os_error(exc), ExitCode.FAILED)
     except _ArgumentError as exc:
-        return _report_misuse(exc)
+        return _report_misuse(exc, arguments)
 
 
 @cache
@@ -166,7 +166,7 @@ def _finish(code: int) -> int:
     return code
 
 
-def _report_misuse(exc: BaseException) -> int:
+def _report_misuse(exc: BaseException, arguments: list[str]) -> int:
     """Prints why typer refused the arguments, and returns the exit code.
 
     The sentence is empty for a command without arguments: typer has printed its help already.
@@ -176,15 +176,16 @@ def _report_misuse(exc: BaseException) -> int:
         sentence = f"{sentence}. Did you mean {possible[0]}?"
     if sentence:
         said = " ".join(sentence.replace("Value error, ", "").split()).rstrip(".")
-        command = getattr(getattr(exc, "ctx", None), "command_path", "tenfold")
-        _print_error(f"{said}; see `{command} --help`", ExitCode.USAGE)
+        usual = " ".join(["tenfold", *(name for name in arguments[:1] if name in COMMANDS)])
+        command = getattr(getattr(exc, "ctx", None), "command_path", usual)
+        _print_error(f"{said}{' See' if said.endswith('?') else '; see'} `{command} --help`", ExitCode.USAGE)
     return ExitCode.USAGE
 
 
 def _explain_os_error(exc: OSError) -> str:
     """Says which file or folder the system refused, and why."""
     if exc.filename is None:
-        return str(exc)
+        return exc.strerror or str(exc)
     return f"{os.fsdecode(exc.filename)}: {exc.strerror or exc}; check the path, its permissions and the free space"
 
 

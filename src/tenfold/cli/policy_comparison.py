@@ -9,7 +9,7 @@ import msgspec
 from tenfold.cli.compact_report import WRITERS, SessionOutcome, as_json, render_must_keep, render_price, render_share
 from tenfold.cli.compact_run import CompactArguments, CompactRun
 from tenfold.cli.console import build_progress, is_terminal, print_json, print_table, show
-from tenfold.cli.source_files import SourceFile
+from tenfold.cli.source_files import SourceFile, SourceReader
 from tenfold.config.presets import POLICIES
 from tenfold.config.settings import Config
 from tenfold.errors import UsageError
@@ -50,10 +50,10 @@ def compare_policies(sources: Sequence[SourceFile], names: Sequence[str], argume
         raise UsageError("--compare changes nothing and writes nothing: leave out --out and --preview")
     if arguments.to is None and arguments.window is None:
         arguments = msgspec.structs.replace(arguments, to=DEFAULT_TARGET)
-    run = CompactRun(arguments)
+    run, reader = CompactRun(arguments), SourceReader(arguments.format, skip_damaged=arguments.skip_damaged)
     with build_progress(enabled=not arguments.json or not is_terminal()) as bar:
         task = bar.add_task("policies", total=len(sources) * len(names))
-        for source, recorded in run.read_sources(sources):
+        for source, recorded in reader.read(sources):
             by_policy: list[list[SessionOutcome]] = []
             for name in names:
                 by_policy.append(list(_compact_recorded(run, source, recorded, name)))
@@ -65,7 +65,7 @@ def compare_policies(sources: Sequence[SourceFile], names: Sequence[str], argume
                 else:
                     size = f"to {arguments.to}" if arguments.to is not None else f"for a window of {arguments.window:,}"
                     _print_table(results, size)
-    return run.exit_code
+    return max(run.exit_code, reader.exit_code)
 
 
 def _compact_recorded(
@@ -74,7 +74,7 @@ def _compact_recorded(
     """Compacts the sessions of a file with one policy, in a store in memory that is dropped afterwards."""
     for row, session in run.open_sessions(SqliteStore(":memory:"), recorded, policy):
         outcome = msgspec.structs.replace(run.compact_session(session), policy=policy)
-        name = row.info.source_id or row.info.title or source.path.stem
+        name = to_one_line(row.info.source_id or row.info.title or source.path.stem, 200)
         yield SessionOutcome(str(source.path), name, row.info.format, session.policy.counter.name, outcome)
 
 

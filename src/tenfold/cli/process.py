@@ -5,10 +5,12 @@ It is apart from the console, which draws with rich: `tenfold --version` needs o
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from enum import IntEnum
 from io import TextIOWrapper
+from pathlib import Path
 
 
 class ExitCode(IntEnum):
@@ -22,7 +24,13 @@ class ExitCode(IntEnum):
 
 
 def relax_stream_errors() -> None:
-    """Makes standard output and error replace what they cannot encode, help texts included, and not fail."""
+    """Makes standard output and error replace what they cannot encode, help texts included, and not fail.
+
+    One that was closed before the start (`>&-`) takes everything and keeps nothing.
+    """
+    # Python opens no stream for a closed descriptor. Its number is taken here, so that no store is opened under it.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the same
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             with suppress(ValueError):

@@ -18,7 +18,7 @@ from tenfold.cli.store_access import (
 )
 from tenfold.errors import UsageError
 from tenfold.facts.ledger import Instruction
-from tenfold.store.lookup import find_session
+from tenfold.store.lookup import LAST, find_session
 from tenfold.text.terminal_safe import to_one_line
 
 _MAX_TEXT_CHARS = 160
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def rules(  # noqa: PLR0913  the options of the command
-    session: SessionArgument,
+    session: SessionArgument = LAST,
     *,
     add: Annotated[str | None, typer.Option(metavar="TEXT", help="Add a rule for the agent.")] = None,
     drop: Annotated[int | None, typer.Option(metavar="NUMBER", help="Drop the rule with this number.")] = None,

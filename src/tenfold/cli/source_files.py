@@ -12,12 +12,14 @@ import msgspec
 import typer
 
 from tenfold.cli.console import print_note
+from tenfold.cli.process import ExitCode
 from tenfold.clients.applied_session import read_found_session
 from tenfold.clients.client_folders import ClientFolders
 from tenfold.clients.found_sessions import FoundSession, choose_session, find_sessions
 from tenfold.errors import BadInput, NotFoundError, UnknownFormat, UsageError
 from tenfold.formats import ParsedSession, read_file
 from tenfold.formats.session_files import get_format, read_data
+from tenfold.record.entry import get_message
 
 _SESSION_SUFFIXES = (".jsonl", ".json", ".traj")
 
@@ -84,17 +86,68 @@ def _find_session(named: Path) -> SourceFile:
     """Finds the client's session whose id begins so. Raises `BadInput` for what is a path by its form."""
     if named.suffix or len(named.parts) > 1:
         raise BadInput(f"{named}: there is no such file or folder; check the path")
-    with find_with_reasons() as sessions:
-        found = choose_session(sessions, str(named))
+    try:
+        with find_with_reasons() as sessions:
+            found = choose_session(sessions, str(named))
+    except NotFoundError as exc:
+        raise NotFoundError(
+            f"{exc}. What `tenfold sessions` lists is named by its file, which `tenfold export` can write"
+        ) from None
     return SourceFile(found.path, Path(found.path.name), is_named=True, found=found)
 
 
-def read_source(source: SourceFile, *, format: str | None, skip_damaged: bool) -> list[ParsedSession]:
-    """Reads the sessions of a file. Raises `BadInput` for one that cannot be read."""
-    if source.found is None:
-        return read_file(source.path, format=format, skip_damaged=skip_damaged)
-    data = read_found_session(source.found)
-    return read_data(data, file=str(source.path), format=source.found.client, skip_damaged=skip_damaged)
+class SourceReader:
+    """Reads the files of one run. What cannot be read among several is named, and the others are read all the same.
+
+    `unread` counts the files that gave no session, and `exit_code` is that of the worst thing that happened.
+    """
+
+    def __init__(self, format: str | None, *, skip_damaged: bool) -> None:
+        self._format, self._skip_damaged = format, skip_damaged
+        self.unread, self.exit_code = 0, ExitCode.OK
+
+    def read(self, sources: Sequence[SourceFile]) -> Iterator[tuple[SourceFile, list[ParsedSession]]]:
+        """Yields each file with its sessions. Raises `BadInput` for one that cannot be read and is the only one."""
+        for source in sources:
+            try:
+                recorded = self._read_source(source)
+            except UnknownFormat as exc:
+                if source.is_named and len(sources) == 1:
+                    raise
+                recorded = self._leave_out(exc, is_fault=source.is_named)
+            except BadInput as exc:
+                if len(sources) == 1:
+                    raise
+                recorded = self._leave_out(exc, is_fault=True)
+            yield source, recorded
+
+    def _leave_out(self, exc: BadInput, *, is_fault: bool) -> list[ParsedSession]:
+        """Says why a file gives no session. One in a folder need not be a session file, so that is no fault."""
+        self.unread += 1
+        if is_fault:
+            print_note(f"tenfold: {exc}", style="red")
+            self.exit_code = ExitCode.BAD_INPUT
+        else:
+            print_note(f"skipped: {exc}")
+        return []
+
+    def _read_source(self, source: SourceFile) -> list[ParsedSession]:
+        if source.found is None:
+            recorded = read_file(source.path, format=self._format, skip_damaged=self._skip_damaged)
+        else:
+            data, client = read_found_session(source.found), source.found.client
+            recorded = read_data(data, file=str(source.path), format=client, skip_damaged=self._skip_damaged)
+        problems = [problem for each in recorded for problem in each.problems]
+        for problem in problems:
+            print_note(f"{source.path}: {problem}")
+        if not any(get_message(entry) is not None for each in recorded for entry in each.entries):
+            if problems:
+                raise BadInput(
+                    f"{source.path}: nothing in it could be read, for the {len(problems)} reasons above; export or "
+                    "copy it again"
+                )
+            print_note(f"{source.path}: it holds no message")
+        return recorded
 
 
 def check_format(name: str | None) -> str | None:

@@ -17,6 +17,7 @@ from tenfold.formats.cline import TASK_FILE
 from tenfold.formats.session_files import read_data
 from tenfold.record.entry import get_message
 from tenfold.record.message import get_text
+from tenfold.text.terminal_safe import to_one_line
 
 _HEAD_BYTES = 65_536
 _TITLE_BYTES = 262_144
@@ -32,7 +33,7 @@ class FoundSession(Struct, frozen=True):
 
     `path` is the file that holds it, for opencode the database, before 1.2 the file that describes it. `modified` is in
     microseconds UTC. `folder` is where the session ran, "" if the file does not say, and `title` its title or first
-    words.
+    words on one line, without secrets.
     """
 
     client: str
@@ -113,7 +114,9 @@ def find_sessions(folders: ClientFolders) -> list[FoundSession]:
         except BadInput as exc:
             folders.report_problem(f"{exc}: it is left out")
             continue
-        rows += [FoundSession("opencode", r.id, database, r.updated * 1000, r.directory, r.title) for r in listed]
+        for r in listed:
+            title = to_one_line(r.title, _TITLE_LENGTH)
+            rows.append(FoundSession("opencode", r.id, database, r.updated * 1000, r.directory, title))
     files = _find_files(folders, "opencode", folders.find_opencode_files(), _describe_opencode_file)
     found += _join_older(rows, files)
     newest: dict[tuple[str, str], FoundSession] = {}
@@ -167,7 +170,7 @@ def _find_files(
             folders.report_problem(f"{path} is left out ({exc.strerror or exc}): check its permissions")
             continue
         if described is not None and described.id:
-            title = " ".join((described.title or _find_first_request(path, client)).split())[:_TITLE_LENGTH]
+            title = to_one_line(described.title or _find_first_request(path, client), _TITLE_LENGTH)
             yield FoundSession(client, described.id, path, described.modified or modified, described.folder, title)
 
 
