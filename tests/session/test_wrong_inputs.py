@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, convert_to_openai_messages
 from openai.types.chat import ChatCompletionMessage
+from openai.types.chat.chat_completion import Choice
 from pydantic import BaseModel
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
@@ -61,6 +62,7 @@ WRONG: list[tuple[object, tuple[str, ...]]] = [
     ([LlamaMessage()], ("llama_index", "ChatMessage of LlamaIndex", "to_openai_message_dicts")),
     ([HumanMessage("hello")], ("HumanMessage", "a message of LangChain", "convert_to_openai_messages")),
     ([ModelRequest(parts=[UserPromptPart("hello")])], ("ModelRequest", "pydantic-ai", "Memory")),
+    ([Choice.model_construct(message=None)], ("Choice", "an answer of the OpenAI SDK", "choice.message")),
     ([AdkEvent()], ("AdkEvent", "event of Google ADK", "event.content")),
     ([OwnMessage()], ("OwnMessage", "asdict")),
     ([("user", "hello")], ("tuple", "'role': 'user'")),

@@ -79,6 +79,7 @@ FOREIGN_TYPES: tuple[ForeignType, ...] = (
         "pass the list of items, of which these are response.output",
         frozenset({"Response", "ParsedResponse"}),
     ),
+    ForeignType("openai", "a choice of an answer of the OpenAI SDK", "pass choice.message", frozenset({"Choice"})),
     ForeignType(
         "google.genai",
         "a whole answer of the Google GenAI SDK",
