@@ -48,7 +48,7 @@ def read_state() -> ProcessState:
     )
 
 
-def find_leftovers(before: ProcessState, *, patience: float = 5.0) -> list[str]:
+def find_leftovers(before: ProcessState, *, patience: float = 60.0) -> list[str]:
     """Lists what is there now and was not before, and what was set otherwise.
 
     What is about to end has `patience` seconds for it: a connection's thread ends only after the connection.

@@ -9,12 +9,12 @@ import pytest
 
 import tenfold
 from tenfold import Session, SessionAddress, open_store
-from tenfold.errors import BadInput
 from tenfold.facts.redacted_messages import redact_message
 from tenfold.facts.tool_calls import parse_arguments
 from tenfold.formats import read_data, render_sessions
 from tenfold.formats.json_items import parse_json
-from tenfold.record.message import ToolCall
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, ToolCall, get_tool_calls
 from tenfold.text.json_text import MAX_DEPTH, decode_json
 from tenfold.view.rules import validate
 from tenfold.wire import WIRES, decode_bytes, encode_bytes, parse_value
@@ -137,21 +137,47 @@ def test_a_hosts_own_objects_may_be_deep(depth: int) -> None:
     assert tenfold.compact(messages, to=10**6).messages[1] is messages[1]
 
 
-@depths
-def test_a_session_file_is_read_or_refused_in_words(depth: int) -> None:
+def build_line(kind: str, own: str, parent: str, message: str) -> str:
     line = '{"type":"%s","uuid":"%s","parentUuid":%s,"sessionId":"s","timestamp":"2026-01-01T00:00:00Z","message":%s}'
-    data = "\n".join((
-        line % ("user", "a", "null", '{"role":"user","content":"go"}'),
-        line % ("assistant", "b", '"a"', build_objects("anthropic", nest(depth))[1].decode()),
-    )).encode() + b"\n"  # fmt: skip
-    if depth > MAX_DEPTH - 10:
-        with pytest.raises(BadInput, match="nested too deeply"):
-            read_data(data, file="f", format="claude-code")
-    sessions = read_data(data, file="f", format="claude-code", skip_damaged=depth > MAX_DEPTH - 10)
-    assert render_sessions([(each.info, each.entries) for each in sessions]) == data
+    return line % (kind, own, parent, message)
 
 
-def test_the_second_attempt_at_long_integers_is_bounded_too() -> None:
-    deep = "[" * 100_000 + "]" * 100_000
+@depths
+@pytest.mark.parametrize("format", ["claude-code", None])
+def test_a_session_file_is_read_whatever_is_nested_in_it(depth: int, format: str | None) -> None:
+    deep = nest(depth, '"the needle, \\"quoted\\""')
+    lines = (
+        build_line("user", "a", "null", '{"role":"user","content":"go"}'),
+        build_line("assistant", "b", '"a"', build_objects("anthropic", deep)[1].decode()),
+        build_line("user", "c", '"b"', build_objects("anthropic", deep)[2].decode()),
+    )
+    data = "\n".join(lines).encode() + b"\n"
+    (session,) = read_data(data, file="f", format=format)
+    assert session.info.format == "claude-code"
+    (call,) = [call for entry in session.entries for call in get_tool_calls(get_message(entry) or Message("user"))]
+    assert call.arguments == deep
+    assert render_sessions([(session.info, session.entries)]) == data
+
+
+@depths
+def test_a_document_is_read_whatever_is_nested_in_it(depth: int) -> None:
+    data = b"[" + b", ".join(build_chat(nest(depth)) + build_objects("anthropic", nest(depth))[:1]) + b"]"
+    (session,) = read_data(data, file="f")
+    assert render_sessions([(session.info, session.entries)]) == data
+
+
+@depths
+def test_what_is_nested_too_deeply_is_quoted_and_the_rest_stays(depth: int) -> None:
+    deep = nest(depth, '[1, {"x": "\\u00e9 \xe9 }"}]')
+    value = parse_json(f'{{"before": [1], "deep": {deep}, "after": 2}}'.encode())
+    assert (value["before"], value["after"]) == ([1], 2)
+    for _ in range(min(depth, MAX_DEPTH - 1) - 1):
+        value = value["deep"] if "deep" in value else value["a"]
+    inner = value.get("a", value.get("deep"))
+    assert isinstance(inner, str) == (depth > MAX_DEPTH - 3), inner
+
+
+@pytest.mark.parametrize("digits", ["1", "9" * 5_000])
+def test_brackets_that_are_never_closed_are_an_error(digits: str) -> None:
     with pytest.raises(json.JSONDecodeError, match="nested too deeply"):
-        parse_json(f'{{"n": {"9" * 5_000}, "deep": {deep}}}'.encode())
+        parse_json(f'{{"n": {digits}, "deep": {"[" * 100_000}'.encode())

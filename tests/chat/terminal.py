@@ -22,7 +22,7 @@ import pyte
 
 from tests.shape.scan import ROOT
 
-PATIENCE = 30.0
+PATIENCE = 200.0
 """Seconds to wait for something that is to appear: much more than it takes, so that a busy machine fails nothing."""
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
 THE_END = "compact.)"

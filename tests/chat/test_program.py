@@ -32,7 +32,7 @@ from tenfold.store.sqlite import SqliteStore
 from tests.chat.recorded import create_session
 
 SECRET = "sk-test-0123456789abcdefghij"  # noqa: S105 - shaped as a key, so that masking has something to find
-PATIENCE = 1_000
+PATIENCE = 20_000
 """How often it is looked, with a hundredth of a second between, before something that is to appear has not."""
 Answering = Callable[[list[ModelMessage], AgentInfo], AsyncIterator[str]]
 

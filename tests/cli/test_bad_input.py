@@ -183,7 +183,7 @@ def test_two_processes_appending_to_one_session_lose_nothing(tenfold: Cli, tmp_p
     file.write_bytes(b"".join(lines))
     program = [sys.executable, "-m", "tenfold", "compact", str(file), "--to", "10%", "--json"]
     both = [subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
-    ended = [(p.communicate(timeout=100), p.returncode) for p in both]
+    ended = [(p.communicate(timeout=500), p.returncode) for p in both]
     assert any(code == 0 for _, code in ended), ended
     for (_, err), code in ended:
         assert code in (0, 4), err
@@ -204,7 +204,7 @@ def test_a_full_disk(tenfold: Cli, tmp_path: Path, pi: Path, chat: Path) -> None
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
         program = [sys.executable, "-m", "tenfold", *map(str, arguments)]
-        return subprocess.run(program, preexec_fn=limit, capture_output=True, text=True, check=False, timeout=100)
+        return subprocess.run(program, preexec_fn=limit, capture_output=True, text=True, check=False, timeout=500)
 
     ran = run_limited("compact", chat, "--to", "10%")
     assert ran.returncode == 4, ran.stderr

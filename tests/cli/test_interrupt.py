@@ -29,7 +29,7 @@ def test_an_interrupt_while_a_model_hangs_leaves_no_block(tenfold: Cli, pi: Path
             while not loopback.requests and ran.poll() is None:
                 time.sleep(0.02)
             ran.send_signal(signal.SIGINT)
-            _, err = ran.communicate(timeout=60)
+            _, err = ran.communicate(timeout=500)
     assert ran.returncode == 130
     assert "interrupted; everything stored before is kept" in err
     assert tenfold.run_json("show", "last")["blocks"] == []

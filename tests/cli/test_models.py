@@ -458,7 +458,7 @@ def test_the_command_works_without_the_extra_until_a_model_is_named(tmp_path: Pa
 
     def run_without_extra(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", program, *map(str, arguments)]
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=100)
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=500)
 
     assert run_without_extra("compact", pi, "--to", "10%").returncode == 0
     without = run_without_extra("compact", pi, "--to", "10%", "--model", "openai:gpt-4o-mini")

@@ -116,7 +116,7 @@ def test_without_any_key_or_setting_it_runs_the_demonstration(tmp_path: Path, fo
     env = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **get_windows_environment()}
     store = str(tmp_path / "s.db")
     program = [sys.executable, "-m", "tenfold", "run", "--task", "What is the price of item 7?", "--store", store]
-    ran = subprocess.run(program, env=env, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    ran = subprocess.run(program, env=env, cwd=folder, capture_output=True, text=True, check=False, timeout=500)
     assert ran.returncode == 0, ran.stderr
     lines = check_lines([json.loads(line) for line in ran.stdout.splitlines()])
     assert [line["event"] for line in lines] == [
@@ -317,7 +317,7 @@ def test_a_pipe_that_is_closed_early_ends_it_quietly(tenfold: Cli, folder: Path)
         assert json.loads(ran.stdout.readline())["event"] == "started"
         ran.stdout.close()
         said = ran.stderr.read().decode()
-        assert ran.wait(timeout=60) == 0
+        assert ran.wait(timeout=500) == 0
     assert "Traceback" not in said
     assert "tenfold:" not in said
 
@@ -344,7 +344,7 @@ class Child:
     def stop(self, sent: int) -> tuple[int, list[Line], str]:
         """Sends a signal; the exit code, the lines that were left, and what it said."""
         self.process.send_signal(sent)
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=500)
         return self.process.returncode, [json.loads(line) for line in out.splitlines()], err.decode()
 
 
@@ -410,7 +410,7 @@ def test_a_session_that_was_killed_goes_on_and_its_open_call_is_not_run_again(te
             time.sleep(0.02)
         os.kill(child.process.pid, signal.SIGKILL)
         os.killpg(int((folder / "pid").read_text()), signal.SIGKILL)  # what nobody could end any more
-        child.process.communicate(timeout=60)
+        child.process.communicate(timeout=500)
         assert child.process.returncode == -signal.SIGKILL
         ran = run_task(tenfold, folder, "", "--session", "last", "--allow-commands", *build_model_options(loopback))
         lines = check_lines(ran.objects)

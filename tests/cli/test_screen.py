@@ -97,7 +97,7 @@ def run(
         env=whole,
         cwd=cwd,
         check=False,
-        timeout=120,
+        timeout=500,
     )
 
 

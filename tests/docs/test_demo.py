@@ -13,7 +13,7 @@ from tests.shape.scan import ROOT
 def test_the_demo_holds_what_it_says_and_leaves_nothing(tmp_path: Path) -> None:
     env = os.environ | {"TMPDIR": str(tmp_path), "TEMP": str(tmp_path), "TENFOLD_STORE": str(tmp_path / "own.db")}
     script = ROOT / "examples" / "demo.py"
-    ran = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True, check=False, timeout=120)
+    ran = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True, check=False, timeout=500)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stderr == ""
     assert "\x1b" not in ran.stdout

@@ -66,7 +66,7 @@ def test_shell_runs(script: str, tmp_path: Path) -> None:
             continue
         assert words[0] == "tenfold", line
         command = [sys.executable, "-m", *words]
-        ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=100)
+        ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=500)
         assert ran.returncode == 0, (line, ran.stderr)
 
 

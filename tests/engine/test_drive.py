@@ -210,9 +210,9 @@ class Hangs:
 @pytest.mark.parametrize("driven", [answer_sync, answer_async])
 def test_a_model_that_hangs_has_failed_when_its_time_is_over(driven: Driven) -> None:
     clock, model = Clock(), Hangs()
-    (answer,) = driven(Answerer(model, retry_rule=clock.make_patience()), [replace(ASK, timeout=0.02)])
+    (answer,) = driven(Answerer(model, retry_rule=clock.make_patience()), [replace(ASK, timeout=0.1)])
     assert answer.timed_out
-    assert "no answer within 0.02 s" in answer.error
+    assert "no answer within 0.1 s" in answer.error
     assert (model.calls, len(clock.slept)) == (3, 2), "it may be a matter of the moment"
     assert answer.spent.calls == 3
     assert answer.spent.price is None
@@ -223,7 +223,7 @@ def test_a_model_that_hangs_has_failed_when_its_time_is_over(driven: Driven) -> 
 def test_a_late_call_is_not_repeated_where_the_ask_forbids_it(driven: Driven) -> None:
     """For writers that would rather ask for less: a failure of another kind is still tried again."""
     clock, model = Clock(), Hangs()
-    once = replace(ASK, timeout=0.02, can_retry_timeout=False)
+    once = replace(ASK, timeout=0.1, can_retry_timeout=False)
     (answer,) = driven(Answerer(model, retry_rule=clock.make_patience()), [once])
     assert (answer.timed_out, model.calls) == (True, 1)
     model.free.set()
@@ -256,7 +256,7 @@ def test_no_limit_is_a_limit_too(driven: Driven) -> None:
 
 @each_side
 def test_independent_asks_are_worked_on_at_once(driven: Driven) -> None:
-    together = threading.Barrier(3, timeout=20)
+    together = threading.Barrier(3, timeout=100)
 
     class Meets:
         def answer(self, ask: SummaryAsk) -> Answer:
@@ -317,7 +317,7 @@ answerer = Answerer(ScriptedModel([ScriptedReply("late", delay=300)], repeat=Tru
 print(run_engine(effects(), answerer).outcome.reason)
 print(asyncio.run(arun_engine(effects(), answerer)).outcome.reason)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=500)
     assert done.stdout.split("\n")[:2] == ["no answer within 0.05 s"] * 2
 
 

@@ -23,7 +23,7 @@ PAST: list[ChatMessage] = [{"role": "user", "content": f"line {n} of the notes"}
 BUDGET = 3_000
 
 
-def make_fake_worker(behaviour: str, *, patience: float = 30.0) -> Worker:
+def make_fake_worker(behaviour: str, *, patience: float = 500.0) -> Worker:
     return Worker([sys.executable, str(FAKE), behaviour], timeout=patience)
 
 

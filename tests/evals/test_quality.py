@@ -256,7 +256,7 @@ def test_two_methods_run_beside_each_other_and_come_back_in_the_order_they_were_
     second_ran = threading.Event()
 
     def wait_for_second(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
-        assert second_ran.wait(timeout=30), "nothing ran beside it"
+        assert second_ran.wait(timeout=500.0), "nothing ran beside it"
         return keep_last(past, budget)
 
     def release_first(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
@@ -274,7 +274,7 @@ def test_two_methods_run_beside_each_other_and_come_back_in_the_order_they_were_
 
 def test_no_peer_is_left_running_when_something_fails() -> None:
     fake, mark = Path(__file__).with_name("fake_worker.py"), f"left-{uuid4()}"  # other tests run the same file
-    peer = Peer(PeerMethod("fake", "method"), Worker([sys.executable, str(fake), "sleeps", mark], timeout=30.0))
+    peer = Peer(PeerMethod("fake", "method"), Worker([sys.executable, str(fake), "sleeps", mark], timeout=500.0))
 
     def raise_error(_past: Sequence[ChatMessage], _budget: int) -> list[ChatMessage]:
         raise ZeroDivisionError

@@ -142,7 +142,7 @@ def test_a_peer_that_cannot_is_listed_with_its_reason(material: LongHistory) -> 
 
 
 def test_a_peers_worker_is_asked_for_turns_and_gives_its_seconds() -> None:
-    worker = Worker([sys.executable, str(FAKE), "turns"], timeout=30.0)
+    worker = Worker([sys.executable, str(FAKE), "turns"], timeout=500.0)
     peer = Peer(PeerMethod("fake", "method"), worker)
     took = peer.time_turns(
         [make_user_message("a")], [make_step("read", {}, "b", id_="1"), make_step("read", {}, "c", id_="2")], limit=4.0
@@ -152,7 +152,7 @@ def test_a_peers_worker_is_asked_for_turns_and_gives_its_seconds() -> None:
 
 
 def test_a_worker_that_refuses_turns_says_why() -> None:
-    worker = Worker([sys.executable, str(FAKE), "refuses"], timeout=30.0)
+    worker = Worker([sys.executable, str(FAKE), "refuses"], timeout=500.0)
     with pytest.raises(UnableError, match="method asks a server"):
         Peer(PeerMethod("fake", "method"), worker).time_turns(
             [make_user_message("a")], [[make_user_message("b")]], limit=1.0

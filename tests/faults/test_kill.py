@@ -56,11 +56,17 @@ def reopen_store(path: FilePath, run: list[Step]) -> int:
         store.close()
 
 
-def wait_for_append(shared: mmap.mmap) -> None:
-    """Waits until the child is inside an append's transaction, but not for long: it may have finished."""
-    until = time.monotonic() + 0.05
-    while time.monotonic() < until and (shared[INDEXING] or not shared[PHASE]):
-        pass
+def stop_inside_append(child: int, shared: mmap.mmap) -> int | None:
+    """Stops the child inside an append's transaction, however slow the machine is. Returns its status if it ended."""
+    while True:
+        os.kill(child, signal.SIGSTOP)
+        _, status = os.waitpid(child, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            return status
+        if shared[PHASE] and not shared[INDEXING]:
+            return None
+        os.kill(child, signal.SIGCONT)
+        time.sleep(0.0001)
 
 
 def test_killed_at_random_moments_it_is_a_prefix(tmp_path: FilePath, report: list[str]) -> None:
@@ -78,10 +84,11 @@ def test_killed_at_random_moments_it_is_a_prefix(tmp_path: FilePath, report: lis
             while not shared[STARTED] and os.waitpid(child, os.WNOHANG) == (0, 0):
                 time.sleep(0.0002)
             time.sleep(chooser.random() * 0.008)
-            if kills % 2:
-                wait_for_append(shared)
-            os.kill(child, signal.SIGKILL)
-            killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+            status = stop_inside_append(child, shared) if kills % 2 else None
+            if status is None:
+                os.kill(child, signal.SIGKILL)
+                _, status = os.waitpid(child, 0)
+            killed = os.WIFSIGNALED(status)
             returned = shared[DONE]
             before, done = done, reopen_store(path, run)
             assert done >= before

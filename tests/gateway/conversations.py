@@ -146,7 +146,7 @@ def build_text(text: str) -> Json:
 def post(url: str, kind: str, body: bytes, headers: Mapping[str, str] | None = None) -> httpx.Response:
     """Sends a body to the path of an API."""
     given = {"authorization": "Bearer sk-one", "content-type": "application/json", **(headers or {})}
-    return httpx.post(f"{url}{PATHS[kind]}", content=body, headers=given, timeout=60)
+    return httpx.post(f"{url}{PATHS[kind]}", content=body, headers=given, timeout=500)
 
 
 def fill_words(tag: str, words: int) -> str:

@@ -65,16 +65,15 @@ class ServeProgram:
 
     def wait_until_ready(self) -> None:
         """Waits until it answers."""
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
+        while True:
             assert self._process is not None
             assert self._process.poll() is None, self.read_log()
             try:
-                if httpx.get(f"{self.url}/healthz", timeout=1).status_code == 200:
-                    return
-            except httpx.HTTPError:
+                assert httpx.get(f"{self.url}/healthz", timeout=500).status_code == 200
+            except httpx.ConnectError:
                 time.sleep(0.05)
-        raise AssertionError(f"it does not answer: {self.read_log()}")
+            else:
+                return
 
     def kill(self) -> None:
         """Ends it without a warning."""

@@ -35,7 +35,7 @@ def serve_gateway(upstream: str, *, store: Store | None = None, **settings: obje
         yield served
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], object]) -> None:
     """Waits until something that has to come has come."""
     while not condition():
         time.sleep(0.01)
@@ -111,11 +111,11 @@ class RawUpstream:
         self.requests.append(request)
         answer = self._answer(request)
         if answer.wait is not None:
-            await asyncio.to_thread(answer.wait.wait, 20)
+            await asyncio.to_thread(answer.wait.wait, 100)
         await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
         for number, chunk in enumerate(answer.chunks):
             if number == 1 and answer.gate is not None:
-                await asyncio.to_thread(answer.gate.wait, 20)
+                await asyncio.to_thread(answer.gate.wait, 100)
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         if not answer.cut:
             await send({"type": "http.response.body", "body": b""})

@@ -15,8 +15,8 @@ import zstandard
 from tenfold.gateway.upstream_bodies import MAX_ERROR
 from tenfold.gateway.usage_reader import MAX_ANSWER
 from tests.gateway.conversations import PATHS, Talk
-from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
-from tests.gateway.test_trust import read_resident_size, wait_for
+from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway, wait_until
+from tests.gateway.test_trust import read_resident_size
 
 JSON = (b"content-type", b"application/json")
 ERROR = b'{"error":{"message":"bad request"}}'
@@ -41,7 +41,7 @@ def start_talk() -> Talk:
 def read_raw(url: str, talk: Talk) -> tuple[httpx.Response, bytes]:
     """Sends a request and reads the answer as it comes."""
     with httpx.stream(
-        "POST", f"{url}{PATHS['chat']}", content=talk.build_body(), headers=talk.headers, timeout=60
+        "POST", f"{url}{PATHS['chat']}", content=talk.build_body(), headers=talk.headers, timeout=500
     ) as answer:
         return answer, b"".join(answer.iter_raw())
 
@@ -75,7 +75,7 @@ def test_a_long_error_passes_without_being_kept() -> None:
     with RawUpstream(lambda _: next(answers)) as upstream, serve_gateway(upstream.url, window=16_000) as gateway:
         assert read_raw(gateway.url, talk)[1] == ERROR, "what is loaded once is there"
         before, size, most = read_resident_size(), 0, 0
-        with httpx.stream("POST", f"{gateway.url}{PATHS['chat']}", content=talk.build_body(), timeout=60) as answer:
+        with httpx.stream("POST", f"{gateway.url}{PATHS['chat']}", content=talk.build_body(), timeout=500) as answer:
             for part in answer.iter_raw():
                 size += len(part)
                 most = max(most, read_resident_size() - before)
@@ -171,5 +171,5 @@ def test_a_summary_that_unpacks_to_much_is_none() -> None:
     with RawUpstream(answer) as upstream, serve_gateway(upstream.url, window=16_000) as gateway:
         assert talk.send(gateway.url).status_code == 200
         assert len(upstream.requests) > 1, "a summary was asked for"
-        wait_for(lambda: gateway.gateway.log.totals.requests == 1, 10)
+        wait_until(lambda: gateway.gateway.log.totals.requests == 1)
         assert gateway.gateway.log.totals.compactions == 1

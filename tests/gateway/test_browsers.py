@@ -285,6 +285,6 @@ def visit_page(url: str, folder: Path, done: threading.Event) -> None:
         command, start_new_session=True, env=environ, stdin=nothing, stdout=nothing, stderr=nothing
     ) as browser:
         try:
-            assert done.wait(60), "the page did not report"
+            assert done.wait(500), "the page did not report"
         finally:
             os.killpg(browser.pid, signal.SIGKILL)  # its own group: the browser and its helpers

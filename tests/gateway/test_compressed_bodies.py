@@ -90,7 +90,7 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(kind: str) -> None:
         assert answer.status_code == 413
         assert "1,000,000" in answer.json()["error"]["message"]
         assert upstream.requests == []
-        assert "running_requests 0.0" in httpx.get(f"{gateway.url}/metrics").text
+        assert "running_requests 0.0" in httpx.get(f"{gateway.url}/metrics", timeout=500).text
 
 
 @pytest.mark.parametrize(

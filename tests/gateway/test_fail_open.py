@@ -62,7 +62,7 @@ def test_a_store_that_fails_stops_no_request(fault: str, tmp_path: Path, caplog:
         talk.add_user()
         talk.add_steps(2)
         talk.send(gateway.url)
-        httpx.get(f"{gateway.url}/metrics")
+        httpx.get(f"{gateway.url}/metrics", timeout=500)
         release = FAULTS[fault](path)
         for each in (talk, fresh):
             each.add_user()
@@ -71,7 +71,7 @@ def test_a_store_that_fails_stops_no_request(fault: str, tmp_path: Path, caplog:
             assert (answer.status_code, answer.content) == (200, usage)
             assert upstream.requests[-1].body == each.build_body()
         release()
-        metrics = httpx.get(f"{gateway.url}/metrics").text
+        metrics = httpx.get(f"{gateway.url}/metrics", timeout=500).text
         assert "a fault of the gateway" in caplog.text
         assert "tenfold_gateway_faults_total 0.0" not in metrics
         assert "tenfold_gateway_running_requests 0.0" in metrics
@@ -219,7 +219,7 @@ def test_a_bypass_is_told_in_a_header_the_log_and_the_metrics(caplog: pytest.Log
         for kind, path in PATHS.items():
             answer = post(gateway.url, kind, b"{")
             assert answer.headers["x-tenfold-bypass"], path
-        assert "tenfold_gateway_bypasses_total 4.0" in httpx.get(f"{gateway.url}/metrics").text
+        assert "tenfold_gateway_bypasses_total 4.0" in httpx.get(f"{gateway.url}/metrics", timeout=500).text
     assert caplog.text.count("forwarded as it came") == 4
 
 

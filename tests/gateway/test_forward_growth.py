@@ -50,7 +50,7 @@ def test_a_request_that_grew_beside_its_list_is_looked_at(
 
     async def run() -> None:
         talk = Talk(kind)
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=500) as client:
             sessions = LooseSessions(store, client)
             talk.add_user()
             talk.add_steps(2)

@@ -51,7 +51,7 @@ def store() -> Iterator[Store]:
 def test_what_is_too_large_goes_as_it_came_with_the_reason(body: bytes, reason: str, store: Store) -> None:
     with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=16_000) as gateway:
         answer = post(gateway.url, "chat", body)
-        view = httpx.post(f"{gateway.url}/tenfold/view", json={"wire": "openai-chat", **json.loads(body)}, timeout=60)
+        view = httpx.post(f"{gateway.url}/tenfold/view", json={"wire": "openai-chat", **json.loads(body)}, timeout=500)
         assert [got.body for got in upstream.requests] == [body]
     assert answer.status_code == 200
     assert reason in answer.headers["x-tenfold-bypass"]
@@ -78,7 +78,7 @@ def count_turns(store: Store, request: ModelRequest, check: Callable[[], None]) 
     """Prepares a request while the loop counts its own turns, and runs `check` at each."""
 
     async def run() -> PreparedRequest:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=500) as client:
             sessions = LiveSessions(
                 GatewaySettings(window=16_000, summary_model="none"), store, load_settings(), client
             )

@@ -42,12 +42,15 @@ def read_in_steps(wire: str, first: Served) -> tuple[bool, bytes]:
 
     read = b""
     path, body = build_plain(TALKS[wire], streamed=True)
-    with Provider(first, answer) as provider, serve_recall(provider) as (url, _):
-        with httpx.stream("POST", f"{url}{path}", content=body, timeout=QUIET_SECONDS * 12) as response:
-            for chunk in response.iter_raw():
-                read += chunk
-                if chunk == STREAM_FORMS[wire].keep_alive and DONE.text.encode() not in read:
-                    is_heard.set()
+    with (
+        Provider(first, answer) as provider,
+        serve_recall(provider) as (url, _),
+        httpx.stream("POST", f"{url}{path}", content=body, timeout=QUIET_SECONDS * 12) as response,
+    ):
+        for chunk in response.iter_raw():
+            read += chunk
+            if chunk == STREAM_FORMS[wire].keep_alive and DONE.text.encode() not in read:
+                is_heard.set()
     return is_heard.is_set(), read
 
 

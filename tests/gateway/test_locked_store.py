@@ -46,7 +46,7 @@ def test_every_client_is_answered_while_the_store_is_locked(tmp_path: Path) -> N
                 talk.add_steps(2, 300)
             with ThreadPoolExecutor(24) as pool:
                 answers = list(pool.map(lambda talk: talk.send(program.url), talks))
-            assert httpx.get(f"{program.url}/healthz", timeout=60).status_code == 200
+            assert httpx.get(f"{program.url}/healthz", timeout=500).status_code == 200
             assert {answer.status_code for answer in answers} == {200}
             assert {answer.headers["x-tenfold-bypass"] for answer in answers[12:]} == {
                 "a fault of the gateway: LockedStore"
@@ -58,7 +58,7 @@ def test_every_client_is_answered_while_the_store_is_locked(tmp_path: Path) -> N
             answer = talk.send(program.url)
             assert "x-tenfold-bypass" not in answer.headers
         program.terminate()
-        program.wait(60)
+        program.wait(500)
     with closing(open_store(path)) as store:
         stored = read_stored(store).values()
     assert sum(stored, Counter()) == Counter(mark for talk in talks for mark in talk.marks)
@@ -74,7 +74,7 @@ def test_a_write_that_waits_for_another_process_stalls_nobody_else(tmp_path: Pat
     small, large, other = (Talk("chat", name) for name in ("small", "large", "other"))
 
     async def run(store: Store) -> None:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=500) as client:
             sessions = LooseSessions(store, client)
             for talk, steps in ((small, 2), (large, 30), (other, 2)):
                 talk.add_user()

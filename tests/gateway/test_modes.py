@@ -137,7 +137,7 @@ def test_the_path_follows_the_upstreams_address(base: str, wire: str, path: str,
 
 def test_each_request_is_a_span_without_a_word_of_the_conversation(spans: InMemorySpanExporter) -> None:
     with Loopback(script=build_script()) as upstream, serve_gateway(upstream.url, window=16_000) as gateway:
-        httpx.post(f"{gateway.url}/v1/chat/completions", content=build_long_request())
+        httpx.post(f"{gateway.url}/v1/chat/completions", content=build_long_request(), timeout=500)
     (span,) = (s for s in spans.get_finished_spans() if s.name == "tenfold.request")
     assert span.attributes is not None
     assert span.attributes["tenfold.wire"] == "openai-chat"

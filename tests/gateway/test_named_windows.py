@@ -56,7 +56,7 @@ def send(gateway: str, talk: Talk) -> httpx.Response:
     if talk.kind != "generate":
         return talk.send(gateway)
     url = f"{gateway}/v1beta/models/unheard-of-model:generateContent"
-    return httpx.post(url, content=talk.build_body(), headers=talk.headers, timeout=60)
+    return httpx.post(url, content=talk.build_body(), headers=talk.headers, timeout=500)
 
 
 @pytest.mark.costly(3)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+from http.client import HTTPConnection
 
 import httpx
 import pytest
 
-from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
+from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway, wait_until
 
 ODD_BODY = (
     b'{ "model":"gpt-4o",\n "messages" : [ {"role":"user","content":"caf\\u00e9 \xc3\xa9", "x":1.0} ],'
@@ -24,6 +25,7 @@ def test_a_first_request_is_forwarded_with_its_bytes() -> None:
             f"{gateway.url}/v1/chat/completions",
             content=ODD_BODY,
             headers={"authorization": f"Bearer {SECRET}", "x-own": "1", "content-type": "application/json"},
+            timeout=500,
         )
         assert answer.status_code == 200
         (got,) = upstream.requests
@@ -51,7 +53,7 @@ def test_every_other_path_and_method_passes(method: str, path: str, expected: st
     body = b"" if method in ("GET", "DELETE") else b"\x00\x01 not JSON"
     reply = RawAnswer((b"one ", b"\xfftwo"), 207, ((b"content-type", b"application/x-odd"), (b"x-request-id", b"r-1")))
     as_it_is = {"target": path.encode()}  # httpx would write it its own way
-    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway, httpx.Client() as client:
+    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway, httpx.Client(timeout=500) as client:
         answer = client.request(method, f"{gateway.url}{path}", content=body, extensions=as_it_is)
         (got,) = upstream.requests
     target = got.path.decode() + (f"?{got.query.decode()}" if got.query else "")
@@ -64,8 +66,8 @@ def test_the_names_of_a_responses_headers_keep_their_letters() -> None:
     named = ((b"Content-Type", b"application/json"), (b"X-Request-ID", b"r-1"), (b"x-Odd_name", b"1"))
     with RawUpstream(RawAnswer(headers=named)) as upstream, serve_gateway(upstream.url) as gateway:
         answers = [
-            httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY),
-            httpx.get(f"{gateway.url}/v1/models"),
+            httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=500),
+            httpx.get(f"{gateway.url}/v1/models", timeout=500),
         ]
     assert all(set(named) <= set(answer.headers.raw) for answer in answers)
 
@@ -74,7 +76,7 @@ def test_an_error_of_the_provider_comes_back_as_it_is() -> None:
     error = b'{"error":{"message":"Rate limit reached","type":"tokens","code":"rate_limit_exceeded"}}'
     reply = RawAnswer((error,), 429, ((b"content-type", b"application/json"), (b"retry-after", b"7")))
     with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
-        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY)
+        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=500)
     assert (answer.status_code, answer.content, answer.headers["retry-after"]) == (429, error, "7")
 
 
@@ -82,7 +84,7 @@ def test_a_stream_passes_byte_for_byte() -> None:
     events = (b"data: {}\n\n", b"data: [DONE]\n\n")
     reply = RawAnswer(events, headers=((b"content-type", b"text/event-stream"),))
     with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
-        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY)
+        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=500)
     assert answer.content == b"".join(events)
 
 
@@ -92,7 +94,7 @@ def test_what_has_come_of_a_stream_is_passed_on_before_the_rest() -> None:
         (b"data: 1\n\n", b"data: [DONE]\n\n"), headers=((b"content-type", b"text/event-stream"),), gate=gate
     )
     with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:  # noqa: SIM117 - read in the order of time
-        with httpx.stream("POST", f"{gateway.url}/v1/chat/completions", content=ODD_BODY) as answer:
+        with httpx.stream("POST", f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=500) as answer:
             chunks = answer.iter_raw()
             assert next(chunks) == b"data: 1\n\n"
             gate.set()
@@ -102,7 +104,9 @@ def test_what_has_come_of_a_stream_is_passed_on_before_the_rest() -> None:
 def test_a_compressed_body_is_forwarded_as_it_came() -> None:
     packed = gzip.compress(ODD_BODY)
     with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
-        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=packed, headers={"content-encoding": "gzip"})
+        answer = httpx.post(
+            f"{gateway.url}/v1/chat/completions", content=packed, headers={"content-encoding": "gzip"}, timeout=500
+        )
         (got,) = upstream.requests
     assert (got.body, got.get_header("content-encoding")) == (packed, "gzip")
     assert "x-tenfold-bypass" not in answer.headers
@@ -111,7 +115,7 @@ def test_a_compressed_body_is_forwarded_as_it_came() -> None:
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"messages": 1}', b'{"messages": [1, "x"]}', b"\xff\xfe"])
 def test_what_is_no_request_is_the_providers_to_refuse(body: bytes) -> None:
     with RawUpstream(RawAnswer((b"{}",), 400)) as upstream, serve_gateway(upstream.url) as gateway:
-        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=body)
+        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=body, timeout=500)
         (got,) = upstream.requests
     assert got.body == body
     assert answer.status_code == 400
@@ -121,8 +125,8 @@ def test_a_cut_stream_is_cut_for_the_client_too(caplog: pytest.LogCaptureFixture
     reply = RawAnswer((b'data: {"choices":[]}\n\n',), headers=((b"content-type", b"text/event-stream"),), cut=True)
     with caplog.at_level("INFO"), RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
         with pytest.raises(httpx.RemoteProtocolError):
-            httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY)
-        metrics = httpx.get(f"{gateway.url}/metrics").text
+            httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=500)
+        metrics = httpx.get(f"{gateway.url}/metrics", timeout=500).text
     assert "tenfold_gateway_cut_responses_total 1.0" in metrics
     assert caplog.text.count("CUT: ") == 1
     assert caplog.text.count("without completing response") == 1, "that of the upstream here, and none of the gateway"
@@ -130,7 +134,7 @@ def test_a_cut_stream_is_cut_for_the_client_too(caplog: pytest.LogCaptureFixture
 
 def test_an_upstream_that_is_not_there_is_said_to_be_so() -> None:
     with serve_gateway("http://127.0.0.1:9/v1") as gateway:
-        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY)
+        answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=500)
     assert answer.status_code == 502
     assert "127.0.0.1" in answer.json()["error"]["message"]
 
@@ -143,7 +147,7 @@ def test_a_websocket_is_refused_with_the_status_that_codex_understands() -> None
             "sec-websocket-version": "13",
             "sec-websocket-key": "x",
         }
-        answer = httpx.get(f"{gateway.url}/v1/responses", headers=headers)
+        answer = httpx.get(f"{gateway.url}/v1/responses", headers=headers, timeout=500)
         assert upstream.requests == []
     assert answer.status_code == 426
 
@@ -151,15 +155,14 @@ def test_a_websocket_is_refused_with_the_status_that_codex_understands() -> None
 def test_a_client_that_leaves_ends_its_request_upstream() -> None:
     gate = threading.Event()
     with RawUpstream(RawAnswer(wait=gate)) as upstream, serve_gateway(upstream.url) as gateway:
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=0.3)
+        host, port = gateway.url.removeprefix("http://").split(":")
+        client = HTTPConnection(host, int(port), timeout=500)
+        client.request("POST", "/v1/chat/completions", ODD_BODY)
+        wait_until(lambda: bool(upstream.requests))
+        client.close()
+        running = "tenfold_gateway_running_requests 0.0"
+        wait_until(lambda: running in httpx.get(f"{gateway.url}/metrics", timeout=500).text)
         gate.set()
-        running = _wait_for_metric(gateway.url, "tenfold_gateway_running_requests 0.0")
-    assert running
-
-
-def _wait_for_metric(url: str, line: str) -> bool:
-    return any(line in httpx.get(f"{url}/metrics").text for _ in range(100))
 
 
 def test_secrets_stand_in_no_log_and_no_metric(caplog: pytest.LogCaptureFixture) -> None:
@@ -171,8 +174,9 @@ def test_secrets_stand_in_no_log_and_no_metric(caplog: pytest.LogCaptureFixture)
             f"{gateway.url}/v1beta/models/gemini-2.5-pro:generateContent?key={SECRET}",
             content=b'{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}',
             headers={"x-goog-api-key": SECRET},
+            timeout=500,
         )
-        metrics = httpx.get(f"{gateway.url}/metrics").text
+        metrics = httpx.get(f"{gateway.url}/metrics", timeout=500).text
     own = "\n".join(r.getMessage() for r in caplog.records if r.name.startswith("tenfold"))
     assert "gemini-2.5-pro" in own
     assert SECRET not in own + metrics

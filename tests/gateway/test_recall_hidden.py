@@ -136,7 +136,7 @@ def test_a_tool_of_the_clients_own_with_that_name_keeps_it(wire: str) -> None:
 def send_plain(talk: Talk, url: str, *, streamed: bool, name: str = "look") -> httpx.Response:
     """Sends a request without a client, to see the bytes."""
     path, body = build_plain(talk, streamed=streamed, name=name)
-    return httpx.post(f"{url}{path}", content=body, timeout=30)
+    return httpx.post(f"{url}{path}", content=body, timeout=500)
 
 
 def build_plain(talk: Talk, *, streamed: bool, name: str = "look") -> tuple[str, bytes]:

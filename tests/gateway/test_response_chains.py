@@ -253,7 +253,7 @@ def test_a_forgotten_chain_is_forwarded_and_said_to_be_so(provider: StatefulProv
             assert "x-tenfold-bypass" not in client.send(gateway.url).headers
         with serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway:
             sent = client.send(gateway.url)
-            metrics = httpx.get(f"{gateway.url}/metrics").text
+            metrics = httpx.get(f"{gateway.url}/metrics", timeout=500).text
     assert sent.status_code == 200
     assert "not known here" in sent.headers["x-tenfold-bypass"]
     assert "tenfold_gateway_bypasses_total 1.0" in metrics
@@ -443,6 +443,7 @@ def test_references_that_are_not_known_are_the_providers(store: Store) -> None:
                 f"{gateway.url}/v1/responses",
                 content=json.dumps({"model": "m", "input": first.items}).encode(),
                 headers={"authorization": "Bearer sk-two"},
+                timeout=500,
             )
         assert "not known here" in foreign.headers["x-tenfold-bypass"], "another user's are none of his"
 

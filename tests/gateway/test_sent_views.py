@@ -229,7 +229,7 @@ def run_conversation(wire: str, folder: Path, work: Callable[[Conversation], Awa
     """Runs work on a conversation with hidden parts, over stores in files."""
 
     async def begin() -> None:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=500) as client:
             conversation = Conversation(wire, folder, client)
             await conversation.hide_parts()
             await work(conversation)

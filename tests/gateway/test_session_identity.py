@@ -331,7 +331,10 @@ def test_two_users_with_equal_words_are_never_mixed(
 
 def _post_query(url: str, talk: Talk, query: str) -> httpx.Response:
     return httpx.post(
-        f"{url}{PATHS[talk.kind]}{query}", content=talk.build_body(), headers={"content-type": "application/json"}
+        f"{url}{PATHS[talk.kind]}{query}",
+        content=talk.build_body(),
+        headers={"content-type": "application/json"},
+        timeout=500,
     )
 
 
@@ -541,7 +544,11 @@ def test_the_sessions_of_one_id_are_bounded_in_memory_too(store: Store) -> None:
             talk.items = talk.items[-4:]
             assert "x-tenfold-bypass" not in talk.send(gateway.url).headers
             assert upstream.requests[-1].body == talk.build_body()
-        sizes = [line for line in httpx.get(f"{gateway.url}/metrics").text.splitlines() if "gateway_sessions " in line]
+        sizes = [
+            line
+            for line in httpx.get(f"{gateway.url}/metrics", timeout=500).text.splitlines()
+            if "gateway_sessions " in line
+        ]
         assert sizes[-1] == "tenfold_gateway_sessions 4.0"
     count = len(list_sessions(store))
     assert count > 8

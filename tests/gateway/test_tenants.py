@@ -152,7 +152,9 @@ def test_two_users_with_one_session_id_have_two_sessions(header: str, query: str
             talk.add_step()
             address = f"{gateway.url}{PATHS['chat']}" + (query and f"{query}{user}")
             given = {**BASE, header: user, "x-session-id": "ses_1"}
-            names.add(httpx.post(address, content=talk.build_body(), headers=given).headers["x-tenfold-session"])
+            names.add(
+                httpx.post(address, content=talk.build_body(), headers=given, timeout=500).headers["x-tenfold-session"]
+            )
     assert len(names) == len(list_sessions(store)) == 2
 
 

@@ -69,7 +69,7 @@ const done = (value) => process.stdout.write(JSON.stringify(value));
 """
     (folder / "driver.mjs").write_text(head + DRIVERS[name], "utf-8")
     env = {"PATH": str(Path(NODE).parent), "TENFOLD_GATEWAY_URL": url}
-    done = subprocess.run([NODE, "driver.mjs"], cwd=folder, env=env, capture_output=True, check=False, timeout=100)
+    done = subprocess.run([NODE, "driver.mjs"], cwd=folder, env=env, capture_output=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr.decode()
     out: Json = json.loads(done.stdout)
     return out

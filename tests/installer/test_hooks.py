@@ -37,7 +37,7 @@ class Claude:
         env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "HOME": str(self.home)}
         return subprocess.run(
             ["sh", "-c", command], input=json.dumps(event), env=env, cwd=folder or self.home,
-            capture_output=True, text=True, check=False, timeout=100,
+            capture_output=True, text=True, check=False, timeout=500,
         )  # fmt: skip
 
 

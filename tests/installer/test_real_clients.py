@@ -64,7 +64,7 @@ def build_script(key: str) -> Callable[[Got], Served]:
 def run_client(command: list[str], home: Path, url: str, **more: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "HOME": str(home), "TENFOLD_GATEWAY_URL": url, "PYTHONPATH": str(ROOT / "src"), **more}
     return subprocess.run(
-        command, cwd=home / "work", env=env, capture_output=True, text=True, check=False, timeout=110,
+        command, cwd=home / "work", env=env, capture_output=True, text=True, check=False, timeout=500,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
 

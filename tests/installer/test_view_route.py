@@ -51,7 +51,7 @@ def url(gateway: Gateway) -> Iterator[str]:
 
 def ask(url: str, messages: list[Json], **more: object) -> Json:
     body = {"wire": "openai-chat", "messages": messages, "session": "s1", "model": "m", "window": 16_000, **more}
-    answer = httpx.post(url, json=body, timeout=60)
+    answer = httpx.post(url, json=body, timeout=500)
     assert answer.status_code == 200, answer.text
     out: Json = answer.json()
     return out
@@ -113,27 +113,27 @@ def test_the_limits_of_all_requests_hold_here_too(store: Store) -> None:
     def drip() -> Iterator[bytes]:
         """A body that does not end before it may."""
         yield b"{"
-        release.wait(20)
+        release.wait(100)
         yield b"}"
 
     def start(url: str, key: str) -> httpx.Response:
         headers = {"content-type": "application/json", "authorization": key}
-        return httpx.post(url, content=drip(), headers=headers, timeout=60)
+        return httpx.post(url, content=drip(), headers=headers, timeout=500)
 
     gateway = Gateway(settings, store)
     with serve_application(gateway.application) as address, ThreadPoolExecutor(2) as pool:
         url = f"{address}/tenfold/view"
 
         def wait_for(running: int) -> None:
-            while f"running_requests {running}.0" not in httpx.get(f"{address}/metrics").text:
+            while f"running_requests {running}.0" not in httpx.get(f"{address}/metrics", timeout=500).text:
                 time.sleep(0.02)
 
         first = pool.submit(start, url, "Bearer one")
         wait_for(1)
-        same = httpx.post(url, json={}, headers={"authorization": "Bearer one"})
+        same = httpx.post(url, json={}, headers={"authorization": "Bearer one"}, timeout=500)
         second = pool.submit(start, url, "Bearer two")
         wait_for(2)
-        other = httpx.post(url, json={}, headers={"authorization": "Bearer three"})
+        other = httpx.post(url, json={}, headers={"authorization": "Bearer three"}, timeout=500)
         release.set()
         assert (first.result().status_code, second.result().status_code) == (400, 400)
         wait_for(0)
@@ -146,10 +146,10 @@ def test_a_compressed_question_is_read(url: str) -> None:
     body = {"wire": "openai-chat", "messages": build_steps(2), "session": "s1", "model": "m", "window": 16_000}
     packed = gzip.compress(json.dumps(body).encode())
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
-    assert httpx.post(url, content=packed, headers=headers).json()["messages"] == build_steps(2)
+    assert httpx.post(url, content=packed, headers=headers, timeout=500).json()["messages"] == build_steps(2)
     bomb = gzip.compress(b" " * 20_000_000)
-    assert httpx.post(url, content=bomb, headers=headers).status_code == 413
-    assert httpx.post(url, content=b"{}", headers=headers).status_code == 415
+    assert httpx.post(url, content=bomb, headers=headers, timeout=500).status_code == 413
+    assert httpx.post(url, content=b"{}", headers=headers, timeout=500).status_code == 415
 
 
 def test_other_fields_are_counted(url: str) -> None:
@@ -176,11 +176,11 @@ def test_what_the_provider_counted_teaches_the_meter(url: str) -> None:
 )
 def test_what_is_wrong_is_told(url: str, change: Json, status: int, text: str) -> None:
     body = {"wire": "openai-chat", "messages": build_steps(1), "window": 16_000} | change
-    answer = httpx.post(url, json=body, timeout=60)
+    answer = httpx.post(url, json=body, timeout=500)
     assert answer.status_code == status
     assert text in answer.json()["error"]["message"]
 
 
 def test_a_body_that_a_page_could_send_is_refused(url: str) -> None:
-    assert httpx.post(url, content=b"{}", headers={"content-type": "text/plain"}, timeout=60).status_code == 415
-    assert httpx.post(url, content=b"[]", headers={"content-type": "application/json"}, timeout=60).status_code == 400
+    assert httpx.post(url, content=b"{}", headers={"content-type": "text/plain"}, timeout=500).status_code == 415
+    assert httpx.post(url, content=b"[]", headers={"content-type": "application/json"}, timeout=500).status_code == 400

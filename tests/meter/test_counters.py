@@ -173,7 +173,9 @@ sys.meta_path = [Without if finder is PathFinder else finder for finder in sys.m
 def run_code(code: str) -> str:
     """What a fresh interpreter prints."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=500, env=env, check=True
+    )
     return done.stdout
 
 

@@ -390,7 +390,7 @@ class Meeting:
     """A model that answers only once two conversations are being summarised at the same time."""
 
     def __init__(self) -> None:
-        self.barrier = threading.Barrier(2, timeout=20)
+        self.barrier = threading.Barrier(2, timeout=100)
 
     def answer(self, ask: SummaryAsk) -> Answer:  # noqa: ARG002 - the answer is always the same
         self.barrier.wait()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 
 import pytest
 
@@ -85,29 +85,35 @@ def test_files_commands_and_decisions_are_kept_whatever_the_summary_says() -> No
 
 
 class Slow:
-    """A model that takes its time, on the thread it is called on."""
+    """A model that answers once the loop has turned a few times meanwhile, on the thread it is called on."""
+
+    def __init__(self) -> None:
+        self.is_turned = threading.Event()
+        self.waited: list[bool] = []
 
     def answer(self, _ask: SummaryAsk) -> Answer:
-        time.sleep(0.3)
+        self.waited.append(self.is_turned.wait(60))
         return Answer(text=GOOD)
 
 
 @pytest.mark.spec("tiers.D11")
 @pytest.mark.parametrize("way", ["session", "list"])
 def test_the_event_loop_is_free_while_the_summary_is_written(way: str) -> None:
-    async def count_ticks() -> int:
+    slow = Slow()
+
+    async def count_ticks() -> None:
         if way == "session":
-            session = AsyncSession(open_tiers(make_talk(), Slow()))
+            session = AsyncSession(open_tiers(make_talk(), slow))
             task = asyncio.ensure_future(session.compact(to=count_total(make_talk()) // 2))
         else:
             config = CompactionConfig(context_window=40_000)
-            work = compact_with_summarization(make_chat_list(40), Slow(), config, counter=COUNTER)
+            work = compact_with_summarization(make_chat_list(40), slow, config, counter=COUNTER)
             task = asyncio.ensure_future(work)  # type: ignore[arg-type]
-        ticks = 0
-        while not task.done():
+        for _ in range(5):
             await asyncio.sleep(0.01)
-            ticks += 1
+        slow.is_turned.set()
         await task
-        return ticks
 
-    assert asyncio.run(count_ticks()) >= 5
+    asyncio.run(count_ticks())
+    assert slow.waited
+    assert all(slow.waited)

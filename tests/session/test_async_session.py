@@ -23,7 +23,7 @@ from tests.engine.making import build_policy, get_blocks, make_reply, make_user_
 
 MODEL = "gpt-4o"
 TURNS = 20
-PATIENCE = 5.0
+PATIENCE = 60.0
 """Seconds after which a lock is given back though the loop has not turned: the test then fails and does not hang."""
 
 

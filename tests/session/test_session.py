@@ -282,7 +282,7 @@ def test_neither_a_cancellation_nor_what_failed_meanwhile_is_lost(
 
     def fail_to_append() -> None:
         begun.set()
-        may_end.wait(5)
+        may_end.wait(60)
         raise StoreError("the disk is full")
 
     async def append() -> None:

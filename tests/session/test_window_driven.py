@@ -63,7 +63,7 @@ def test_the_gateway_compacts_at_the_trigger_and_not_before(window: int, store: 
     with (
         Loopback(script=lambda _: Served(text="ok", tokens=(0, 0))) as upstream,
         serve_gateway(upstream.url, store=store, window=window, summary_model="none") as gateway,
-        httpx.Client(headers={"authorization": "Bearer sk-one"}, timeout=60) as client,
+        httpx.Client(headers={"authorization": "Bearer sk-one"}, timeout=500) as client,
     ):
         for messages in list_requests(read_chat(path), window):
             body = {"model": MODELS[window], "messages": messages}

@@ -157,7 +157,7 @@ def test_a_refusal_teaches_what_reports_hide() -> None:
     with (
         Loopback(script=answer) as upstream,
         serve_gateway(upstream.url, window=window, summary_model="none", recall="none") as gateway,
-        httpx.Client(headers={"authorization": "Bearer sk-one"}, timeout=60) as client,
+        httpx.Client(headers={"authorization": "Bearer sk-one"}, timeout=500) as client,
     ):
         for number in range(60):
             answered = client.post(f"{gateway.url}/v1/chat/completions", json={"model": MODEL, "messages": history})
@@ -180,7 +180,7 @@ def test_a_gateway_sends_nothing_above_the_window(kind: str) -> None:
     with (
         Loopback(script=answer) as upstream,
         serve_gateway(upstream.url, window=window, summary_model="none", recall="none") as gateway,
-        httpx.Client(headers={"authorization": "Bearer sk-one"}, timeout=60) as client,
+        httpx.Client(headers={"authorization": "Bearer sk-one"}, timeout=500) as client,
     ):
         for number in range(40):
             client.post(f"{gateway.url}/v1/chat/completions", json={"model": MODEL, "messages": history})

@@ -347,7 +347,7 @@ def test_two_processes_append_to_one_session_and_lose_nothing(tmp_path: Path) ->
         child.stdin.write("go\n")
         child.stdin.flush()
     for child in children:
-        answers.append(child.communicate(timeout=60)[0])
+        answers.append(child.communicate(timeout=500)[0])
         assert child.returncode == 0
     opened = store.open(NS, "s")
     assert opened.length == 2 * count + 1

@@ -26,7 +26,7 @@ from tenfold.cli.size_options import CompactAtOption, DownToOption, ThriftOption
 from tenfold.cli.source_files import parse_path
 from tenfold.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.config.settings import load_settings
-from tenfold.errors import BadInput
+from tenfold.formats.session_files import read_regular_file
 
 DryRunOption = Annotated[
     Path | None,
@@ -103,7 +103,4 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
 
 
 def _read_request(path: Path) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-    except OSError as exc:
-        raise BadInput(f"the request {path} cannot be read: {exc.strerror}") from exc
+    return sys.stdin.buffer.read() if str(path) == "-" else read_regular_file(path)

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from tenfold.formats.json_lines import split_objects
+from tenfold.text.json_text import quote_deep
 from tenfold.wire.splice import iterate_members, slice_array
 
 _DECODER = json.JSONDecoder()
@@ -57,7 +58,7 @@ def inspect_shape(head: bytes) -> FileShape:
 
 def _parse_or_none(raw: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
     try:
-        return json.loads(raw.decode("utf-8", "replace"))
+        return json.loads(quote_deep(raw).decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
 

@@ -15,10 +15,9 @@ from msgspec import Struct
 
 from tenfold.errors import BadInput, DamagedLine
 from tenfold.record.message import NativeBytes
-from tenfold.text.json_text import MAX_DEPTH, is_too_deep
+from tenfold.text.json_text import quote_deep
 from tenfold.wire.splice import BOM, find_span, replace_lone_surrogates, slice_array
 
-_TOO_DEEP = f"nested too deeply to read, in more than {MAX_DEPTH} levels"
 _MAX_DIGITS = 4_000
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -91,16 +90,14 @@ def decode_utf8(data: bytes, file: str) -> str:
 def parse_json(raw: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
     """Parses a JSON text. Lone surrogates, which cannot be stored as UTF-8, become U+FFFD.
 
-    Raises `JSONDecodeError` with the position, and `UnicodeDecodeError`.
+    What is nested deeper than `MAX_DEPTH` is a text. Raises `JSONDecodeError` with the position, and
+    `UnicodeDecodeError`.
     """
-    text = (replace_lone_surrogates(raw) if _SURROGATE.search(raw) else raw).decode("utf-8")
+    text = quote_deep(replace_lone_surrogates(raw) if _SURROGATE.search(raw) else raw).decode("utf-8")
     try:
-        value = _load_json(text)
-    except RecursionError:
-        raise json.JSONDecodeError(_TOO_DEEP, text, 0) from None
-    if is_too_deep(raw):
-        raise json.JSONDecodeError(_TOO_DEEP, text, 0)
-    return value
+        return _load_json(text)
+    except RecursionError:  # brackets that are opened and never closed
+        raise json.JSONDecodeError("nested too deeply to read", text, 0) from None
 
 
 def _load_json(text: str) -> Any:  # noqa: ANN401 - whatever the file holds

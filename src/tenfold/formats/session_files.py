@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,17 +121,25 @@ def read_file(path: str | Path, *, format: str | None = None, skip_damaged: bool
 def read_regular_file(path: str | Path) -> bytes:
     """Reads a file whole. Raises `BadInput` if it cannot be read, is a folder, or is one that may never end.
 
-    A device or a pipe is not even opened: that may wait for ever, and so may reading it.
+    A device or a pipe is not even opened: that may wait for ever, and so may reading it. Of the files in which Linux
+    shows its own state, some wait as well, and one is larger than any memory.
     """
     try:
-        mode = Path(path).stat().st_mode
-        if stat.S_ISDIR(mode):
+        about = Path(path).stat()
+        if stat.S_ISDIR(about.st_mode):
             raise BadInput(f"{path} is a folder; name the session files in it")
-        if not stat.S_ISREG(mode):
+        if not stat.S_ISREG(about.st_mode):
             raise BadInput(f"{path} is no regular file but a device, a pipe or a socket; write it to a file first")
-        return Path(path).read_bytes()
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            return file.read()
     except OSError as exc:
         raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
+    except MemoryError as exc:
+        raise BadInput(f"{path} has {about.st_size:,} bytes, more than the memory takes; split it") from exc
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read_data(data: bytes, *, file: str, format: str | None = None, skip_damaged: bool = False) -> list[ParsedSession]:

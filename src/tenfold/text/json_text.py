@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -47,25 +48,28 @@ def is_too_deep(raw: bytes) -> bool:
     return deepest > MAX_DEPTH
 
 
-def empty_deep(raw: bytes) -> bytes:
-    """Returns a JSON text whose arrays and objects are empty from the level `MAX_DEPTH` on.
+def quote_deep(raw: bytes) -> bytes:
+    """Returns a JSON text in which each array and object on the level `MAX_DEPTH` is a text: the JSON that it was.
 
-    It is for whoever looks at the outer levels only. A text that is not nested so deeply is returned as it is.
+    So the rest can be read, and nothing is lost. A text that is not nested so deeply is returned as it is.
     """
     if not is_too_deep(raw):
         return raw
-    depth, start = 0, 0
-    kept: list[bytes] = []
+    depth, start, end = 0, 0, 0
+    pieces: list[bytes] = []
     for token in _BRACKET.finditer(raw):
         first = raw[token.start()]
         if first in b"[{":
             depth += 1
-            if depth == MAX_DEPTH:
-                kept.append(raw[start : token.end()])
-        elif first in b"]}":
             start = token.start() if depth == MAX_DEPTH else start
+        elif first in b"]}":
+            if depth == MAX_DEPTH:
+                deep = raw[start : token.end()].decode("utf-8", "surrogateescape")
+                quoted = json.dumps(deep, ensure_ascii=False).encode("utf-8", "surrogateescape")
+                pieces += [raw[end:start], quoted]
+                end = token.end()
             depth -= 1
-    return b"".join((*kept, raw[start:]))
+    return b"".join((*pieces, raw[end:]))
 
 
 def extract_prose(text: str) -> str:

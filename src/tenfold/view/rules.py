@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, get_args
 
 from tenfold.record.message import Message, OpaquePart, Part, ToolResult
-from tenfold.text.json_text import empty_deep
+from tenfold.text.json_text import quote_deep
 from tenfold.text.surrogates import find_cut_texts
 from tenfold.view.order_rules import RULES, Violation, find_violations
 from tenfold.wire import FormRule, Profile, Wire, count_items, encode_messages, find_form_faults, get_wire, parse_value
@@ -174,7 +174,7 @@ def _find_cut_texts(given: Sequence[object], items: Sequence[bytes]) -> list[Vio
     for index, (message, raw) in enumerate(zip(given, items, strict=True)):
         value: object = None
         if isinstance(message, str | bytes):
-            value = json.loads(empty_deep(raw)) if has_lone_surrogate(raw) else None
+            value = json.loads(quote_deep(raw)) if has_lone_surrogate(raw) else None
         elif _REPLACED in raw:  # a dict that JSON cannot hold as it is
             value = get_set_fields(message)
         for path in find_cut_texts(value):
@@ -196,7 +196,7 @@ def _find_native_violations(
 ) -> list[Violation]:
     if profile.form is None:
         return []
-    natives = [parse_value(empty_deep(item)) for item in items]
+    natives = [parse_value(quote_deep(item)) for item in items]
     found = [
         Violation(fault.rule, index, fault.problem, fault.path)
         for index, native in enumerate(natives)
