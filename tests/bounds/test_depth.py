@@ -14,7 +14,7 @@ from tenfold.facts.tool_calls import parse_arguments
 from tenfold.formats import read_data, render_sessions
 from tenfold.formats.json_items import parse_json
 from tenfold.record.entry import get_message
-from tenfold.record.message import Message, ToolCall, get_tool_calls
+from tenfold.record.message import ToolCall, get_tool_calls
 from tenfold.text.json_text import MAX_DEPTH, decode_json
 from tenfold.view.rules import validate
 from tenfold.wire import WIRES, decode_bytes, encode_bytes, parse_value
@@ -154,7 +154,8 @@ def test_a_session_file_is_read_whatever_is_nested_in_it(depth: int, format: str
     data = "\n".join(lines).encode() + b"\n"
     (session,) = read_data(data, file="f", format=format)
     assert session.info.format == "claude-code"
-    (call,) = [call for entry in session.entries for call in get_tool_calls(get_message(entry) or Message("user"))]
+    messages = [message for entry in session.entries if (message := get_message(entry)) is not None]
+    (call,) = [call for message in messages for call in get_tool_calls(message)]
     assert call.arguments == deep
     assert render_sessions([(session.info, session.entries)]) == data
 

@@ -95,7 +95,7 @@ class Opened:
     async def _read_settled(self) -> str:
         """What is on the screen once drawing it again changes nothing: a first drawing may not know its height yet."""
         seen = ""
-        while (last := seen) != (seen := read_screen(self.chat)):
+        while seen != (seen := read_screen(self.chat)):
             await self.pilot.pause(0.05)
         return seen
 
