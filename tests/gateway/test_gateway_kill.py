@@ -113,7 +113,7 @@ def check_store(path: Path, talks: Sequence[Talk]) -> int:
     return blocks
 
 
-def listens(port: int) -> bool:
+def is_listening(port: int) -> bool:
     """Whether anybody takes a connection there."""
     with closing(socket.socket()) as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
@@ -137,7 +137,7 @@ def test_a_stopping_gateway_finishes_its_streams(tmp_path: Path) -> None:
         thread.start()
         wait_until(lambda: bool(upstream.requests))
         gateway.terminate()
-        wait_until(lambda: not listens(gateway.port))
+        wait_until(lambda: not is_listening(gateway.port))
         gate.set()
         thread.join()
         code = gateway.wait(500)
