@@ -223,6 +223,26 @@ def test_a_value_of_a_subtype_is_what_it_holds() -> None:
     assert open_session("tenfold").before_model({"messages": listed})["messages"] == listed
 
 
+class TextPart(BaseModel):
+    type: str = "text"
+    text: str
+    note: str | None = None
+
+
+class TypedMessage(BaseModel):
+    role: str = "user"
+    content: list[TextPart]
+    name: str | None = None
+
+
+def test_a_typed_message_has_the_values_that_its_class_gives_it() -> None:
+    listed = [TypedMessage(content=[TextPart(text="go " * 50)]), TypedMessage(role="assistant", content=[])]
+    result = tenfold.compact(listed, to=10**6)
+    assert result.messages == listed
+    assert result.session.view.get_messages()[0].role == "user"
+    assert result.outcome.tokens_before > 20
+
+
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_what_is_no_message_is_named_with_its_place(at: int) -> None:
     listed = [*CHAT[:at], None, *CHAT[at:]]

@@ -100,8 +100,8 @@ def get_set_fields(value: object) -> Mapping[str, Any] | None:
 
 def _to_plain(value: object) -> object:
     if isinstance(value, _SDKObject):
-        google = type(value).__module__.startswith("google.")
-        return value.model_dump(mode="json", by_alias=True, exclude_unset=not google, exclude_none=google)
+        has_set = type(value).__module__.startswith(("openai.", "anthropic."))  # others keep what a class gives
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=has_set, exclude_none=not has_set)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, bytes | bytearray):
