@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tenfold.clients.applied_session import take_out
 from tenfold.formats import read_file
 from tests.cli.conftest import EXAMPLES, Cli
 
@@ -395,3 +396,30 @@ def test_a_task_of_cline_for_vs_code_can_be_imported(tenfold: Cli, home: Path) -
     path.write_text(json.dumps([{"role": "user", "content": [block]}, {"role": "assistant", "content": "Seen."}]))
     assert tenfold.run_json("import", str(path))["entries"] == 2
     assert "quokka" in tenfold.run_ok("search", "quokka").out
+
+
+@pytest.mark.parametrize(("client", "key"), [("claude-code", "uuid"), ("pi", "id")])
+def test_a_client_that_went_on_without_the_view_is_given_it_again(
+    client: str, key: str, tenfold: Cli, home: Path
+) -> None:
+    id_, path = place_example(client, home)
+    newest = [line for line in read_lines(path.read_bytes()) if line.get(key) and not line.get("isSidechain")][-1]
+    tenfold.run_ok("apply", id_, "--to", "10%")
+    message = {"role": "user", "content": "And now?"}
+    parent = "parentUuid" if key == "uuid" else "parentId"
+    line = newest | {"type": "user" if key == "uuid" else "message", "message": message, key: "ffff0001"}
+    with path.open("ab") as file:  # the client had the session in memory, where there is no view
+        file.write(json.dumps(line | {parent: newest[key]}).encode() + b"\n")
+    assert "applied" in tenfold.run_ok("apply", id_).out
+    sent = json.dumps(_RESUME[client](path.read_bytes()))
+    assert "<tenfold-summary" in sent
+    assert sent.count("And now?") == 1
+    assert "holds this compaction already" in tenfold.run_ok("apply", id_).out
+
+
+@pytest.mark.parametrize(
+    "written", [b"old\nours\n", b"old\ntheirs\nours\n", b"old\nours\ntheirs\n", b"old\nthours\neirs\n"]
+)
+def test_a_failed_apply_takes_out_its_own_lines_alone(written: bytes) -> None:
+    rest = take_out(written, b"old\n", b"old\nours\n")
+    assert rest == (b"old\ntheirs\n" if b"th" in written else b"old\n")

@@ -24,7 +24,7 @@ from tenfold.cli.source_files import (
 )
 from tenfold.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.cli.summary_models import BaseUrlOption, ModelsOption, parse_models
-from tenfold.clients.applied_session import apply_view, read_found_session, undo_applied
+from tenfold.clients.applied_session import apply_view, has_view_applied, read_found_session, undo_applied
 from tenfold.clients.found_sessions import FoundSession, choose_session
 from tenfold.clients.session_sizes import measure_session
 from tenfold.clients.view_copy import ViewCopy
@@ -227,10 +227,10 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
         _, opened = next(iter(run.open_sessions(place, recorded, policy)))
         _compact_first(run, opened)
         block = _get_block(opened, session)
-        if block.encode() in data:
+        copy = ViewCopy(get_view_items(opened.view), _count_view(opened), block, get_current_time())
+        if has_view_applied(found.client, data, copy):
             _report(found, json=json, said=f"{found.path} holds this compaction already", block=block)
             return run.exit_code
-        copy = ViewCopy(get_view_items(opened.view), _count_view(opened), block, get_current_time())
         record = apply_view(found, data, copy, backups, opened.policy.counter)
         place.record_export(namespace, opened.address.session, record.path, bytes.fromhex(record.digest_after))
     said = f"applied: {record.tokens:,} tokens to {found.path}; backup {record.backup}"

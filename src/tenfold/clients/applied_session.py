@@ -87,9 +87,10 @@ def apply_view(found: FoundSession, data: bytes, copy: ViewCopy, backups: Path, 
     _replace_session(found, data, added)
     written = read_found_session(found)
     try:
+        _check_written(found.client, written, added)
         tokens = _check_loaded(found.client, written, copy, counter)
     except BadInput as exc:
-        _replace_session(found, written, data)
+        _replace_session(found, written, take_out(written, data, added))
         raise UsageError(
             f"{exc}. Nothing was applied: {found.path} is as it was. `tenfold export` writes a file"
         ) from exc
@@ -97,6 +98,26 @@ def apply_view(found: FoundSession, data: bytes, copy: ViewCopy, backups: Path, 
     record = AppliedView(found.client, found.id, str(found.path), copy.mark, *digests, str(backup), copy.time, tokens)
     write_output(folder / f"{number:04}.json", msgspec.json.encode(record), force=True)
     return record
+
+
+def take_out(written: bytes, old: bytes, new: bytes) -> bytes:
+    """Returns a session without what turned it from `old` to `new`, and with what the client wrote meanwhile."""
+    added = new.removeprefix(old)
+    return written.replace(added, b"", 1) if new.startswith(old) and added in written else old
+
+
+def _check_written(client: str, written: bytes, added: bytes) -> None:
+    if client != "opencode" and written != added:  # a transaction of its database takes no other change in between
+        raise BadInput(f"{client} wrote to the session at the same time: quit it and run the command again")
+
+
+def has_view_applied(client: str, data: bytes, copy: ViewCopy) -> bool:
+    """Returns whether the client sends this view already when it resumes the session."""
+    try:
+        loaded = load_messages(client, data)
+    except BadInput:
+        return False
+    return list_words(client, loaded) == list_words(client, copy.list_messages())
 
 
 def _check_loaded(client: str, written: bytes, copy: ViewCopy, counter: Counter) -> int:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tenfold.clients.view_copy import ViewCopy, parse_lines, read_objects
+from tenfold.clients.view_copy import ViewCopy, append_lines, parse_lines, read_objects
 from tenfold.formats.applied_lines import mark_applied
 from tenfold.formats.claude_code import FORMAT, render_line
 from tenfold.formats.claude_queue import get_queued_prompt
@@ -42,15 +42,15 @@ def add_to_claude_code(data: bytes, copy: ViewCopy) -> bytes:
     }
     parent: str | None = None
     out: list[bytes] = []
+    mark = f"{copy.mark}/{len(data)}"
     for value in (boundary, *_copy_messages(copy, str(carried.get("sessionId", "")), _find_model(lines))):
-        own = str(uuid.uuid5(_NAMESPACE, f"{copy.mark}/{len(out)}/{len(data)}"))
-        line = carried | value | {"uuid": own, "timestamp": copy.iso_time}
+        own = str(uuid.uuid5(_NAMESPACE, f"{mark}/{len(out)}"))
+        line = carried | _with_own_id(value, mark) | {"uuid": own, "timestamp": copy.iso_time}
         if out:
             line["parentUuid"] = parent
         out.append(dump_json(mark_applied(line, copy.mark), compact=True))
         parent = own
-    end = b"" if data.endswith(b"\n") else b"\n"
-    return data + end + b"\n".join(out) + b"\n"
+    return append_lines(data, out)
 
 
 def _measure_newest(lines: list[Json]) -> int:
@@ -74,7 +74,7 @@ def _copy_messages(copy: ViewCopy, session: str, model: str) -> Iterator[Json]:
             raw = render_line(SessionInfo(session, FORMAT, source_id=session), piece)
             lines = [json.loads(raw)] if raw else []
         for line in lines:
-            yield _with_own_id(_with_size(line, copy.tokens, model), copy.mark)
+            yield _with_size(line, copy.tokens, model)
 
 
 def _with_own_id(line: Json, mark: str) -> Json:

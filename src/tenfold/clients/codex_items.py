@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tenfold.clients.view_copy import ViewCopy, parse_lines, read_objects
+from tenfold.clients.view_copy import ViewCopy, append_lines, parse_lines, read_objects
 from tenfold.formats.applied_lines import mark_applied
 from tenfold.formats.codex import COMPACTING, FORMAT, render_items
 from tenfold.formats.message_parts import dump_json
@@ -35,8 +35,7 @@ def add_to_codex(data: bytes, copy: ViewCopy) -> bytes:
             ordinal += 1
             number = {"ordinal": ordinal}
         out.append(dump_json({"timestamp": copy.iso_time} | number | line, compact=True))
-    end = b"" if data.endswith(b"\n") else b"\n"
-    return data + end + b"\n".join(out) + b"\n"
+    return append_lines(data, out)
 
 
 def _get_item(line: Json) -> Json | None:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tenfold.clients.view_copy import ViewCopy, parse_lines
+from tenfold.clients.view_copy import ViewCopy, append_lines, parse_lines
 from tenfold.formats.applied_lines import mark_applied
 from tenfold.formats.gemini_cli import FORMAT, RESTATING, render_records
 from tenfold.formats.message_parts import dump_json
@@ -34,8 +34,7 @@ def add_to_gemini_cli(data: bytes, copy: ViewCopy) -> bytes:
     if not _has_lines(data):
         return dump_json(json.loads(data) | {"messages": records, "lastUpdated": copy.iso_time})
     line = mark_applied({"$set": {"messages": records, "lastUpdated": copy.iso_time}}, copy.mark)
-    end = b"" if data.endswith(b"\n") else b"\n"
-    return data + end + dump_json(line, compact=True) + b"\n"
+    return append_lines(data, [dump_json(line, compact=True)])
 
 
 def _has_lines(data: bytes) -> bool:

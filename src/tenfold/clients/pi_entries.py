@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tenfold.clients.view_copy import COMPACTED_NOTE, ViewCopy, parse_lines, read_objects
+from tenfold.clients.view_copy import COMPACTED_NOTE, ViewCopy, append_lines, parse_lines, read_objects
 from tenfold.formats.applied_lines import mark_applied
 from tenfold.formats.json_items import get_list
 from tenfold.formats.message_parts import dump_json
@@ -31,8 +31,7 @@ def add_to_pi(data: bytes, copy: ViewCopy) -> bytes:
     is_chain = bool(lines) and (lines[0].get("version") or 1) < 2
     added = _build_chain(len(lines), messages, copy) if is_chain else _build_branch(lines, messages, copy, len(data))
     out = [dump_json(mark_applied(line | {"timestamp": copy.iso_time}, copy.mark), compact=True) for line in added]
-    end = b"" if data.endswith(b"\n") else b"\n"
-    return data + end + b"\n".join(out) + b"\n"
+    return append_lines(data, out)
 
 
 def _build_branch(

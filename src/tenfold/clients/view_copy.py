@@ -59,6 +59,12 @@ def read_objects(data: bytes) -> list[dict[str, Any]]:
     return [line.value for line in source.lines]
 
 
+def append_lines(data: bytes, lines: Sequence[bytes]) -> bytes:
+    """Returns a file of lines with these behind its own, which stay as they are."""
+    end = b"" if data.endswith(b"\n") else b"\n"
+    return data + end + b"\n".join(lines) + b"\n"
+
+
 def parse_lines(piece: OutputPiece) -> list[dict[str, Any]]:
     """Parses the lines of a piece that has its original bytes."""
     values = (json.loads(line) for line in piece.raw.split(b"\n") if line.strip())

@@ -54,14 +54,14 @@ def _describe(line: JsonItem) -> LineFacts:
     parent = get_parent_id(value, "parentUuid")
     if not parent and value.get("subtype") == "compact_boundary":
         parent = get_parent_id(value, "logicalParentUuid")
-    message = _get_message(value)
+    message = _get_message(value) if not is_applied(value) else None
     blocks = list_objects(message, "content") if message is not None else []
     calls = tuple(str(block.get("id")) for block in blocks if block.get("type") == "tool_use")
     return LineFacts(
         str(value.get("uuid") or ""),
         parent,
         f"{value.get('sessionId')}/{value.get('agentId') or value.get('isSidechain') is True}",
-        (_get_message_id(line) or str(value.get("uuid") or "")) if value.get("type") == "assistant" else "",
+        (_get_message_id(line) or str(value.get("uuid") or "")) if message and value.get("type") == "assistant" else "",
         calls,
         tuple(str(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result"),
         message is not None or get_queued_prompt(value) is not None,

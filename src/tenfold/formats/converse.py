@@ -17,7 +17,7 @@ from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
 from tenfold.formats.json_items import get_object, list_objects
 from tenfold.formats.message_parts import parse_call
 from tenfold.record.message import Message, Part, Text, Thinking, ToolCall, get_text, get_tool_result
-from tenfold.wire.foreign_shapes import find_shape
+from tenfold.wire.foreign_shapes import has_shape
 
 
 def _get_message(value: dict[str, Any]) -> dict[str, Any]:
@@ -87,8 +87,7 @@ def _render_blocks(message: Message) -> list[dict[str, Any]]:
 
 
 def _is_message(value: dict[str, Any]) -> bool:
-    shape = find_shape(_get_message(value))
-    return shape is not None and shape.format == "bedrock-converse"
+    return has_shape(_get_message(value), "bedrock-converse")
 
 
 CONVERSE = RecordFormat("bedrock-converse", RecordRules(is_item=_is_message, parse=_parse, render=_render))

@@ -23,7 +23,6 @@ from tenfold.formats.message_parts import parse_call
 from tenfold.formats.session_draft import parse_token_count
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message, Part, Text, Thinking, get_text, get_tool_calls, get_tool_result
-from tenfold.wire.foreign_shapes import find_shape
 
 
 def parse_content(content: Mapping[str, Any], role: object) -> list[Message]:
@@ -105,19 +104,10 @@ def _render_events(messages: Sequence[Message]) -> list[dict[str, Any]]:
     ]
 
 
-def _is_event(value: dict[str, Any]) -> bool:
-    shape = find_shape(value)
-    return shape is not None and shape.format == "adk"
-
-
 ADK = RecordFormat(
     "adk",
     RecordRules(
-        is_item=_is_event,
-        parse=_parse_event,
-        render=_render_events,
-        paths=(("events",), ("session", "events")),
-        session_keys=("id",),
+        parse=_parse_event, render=_render_events, paths=(("events",), ("session", "events")), session_keys=("id",)
     ),
 )
 """Reads and writes sessions and lists of events of Google ADK."""

@@ -23,7 +23,7 @@ from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
 from tenfold.formats.json_items import get_object, list_objects
 from tenfold.formats.message_parts import parse_call
 from tenfold.record.message import Message, Part, get_text, get_tool_calls, get_tool_result
-from tenfold.wire.foreign_shapes import find_shape
+from tenfold.wire.foreign_shapes import has_shape
 
 _CALLS = ("toolRequest", "frontendToolRequest")
 
@@ -90,9 +90,8 @@ def _render(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _is_message(value: dict[str, Any]) -> bool:
-    shape = find_shape(value)
     is_header = "working_dir" in value and "message_count" in value and "conversation" not in value
-    return is_header or (shape is not None and shape.format == "goose")
+    return is_header or has_shape(value, "goose")
 
 
 GOOSE = RecordFormat(

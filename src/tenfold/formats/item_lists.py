@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,12 +34,13 @@ from tenfold.formats.session_draft import SessionDraft, build_sessions, find_tim
 from tenfold.record.entry import MessageEntry, Usage
 from tenfold.record.message import Message, NativeBytes
 from tenfold.store.base import SessionInfo
+from tenfold.wire.foreign_shapes import has_shape
 from tenfold.wire.splice import find_span
 
 KeyPath = tuple[str, ...]
 
 
-class ItemListFormat(SessionFormat):
+class ItemListFormat(SessionFormat, Protocol):
     """A list of items. A format says which keys lead to it, what an item is, and how messages become items again.
 
     With `has_results` an answer's item holds the results of its calls. `frame` is what stands around the items of a
@@ -48,23 +49,23 @@ class ItemListFormat(SessionFormat):
 
     paths: Sequence[KeyPath] = ()
     session_keys: Sequence[str] = ("session_id", "sessionId", "id")
-    has_results = False
-    frame = (b"[", b"]\n")
+    has_results: bool = False
+    frame: tuple[bytes, bytes] = (b"[", b"]\n")
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def is_item(self, value: dict[str, Any]) -> bool:
         """Returns whether a value can only be an item of this format."""
-        raise NotImplementedError
+        ...
 
     def add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str, source: LineFile | None) -> None:
         """Adds items to a session. `source` is the file if they are its lines."""
-        raise NotImplementedError
+        ...
 
     def render_items(self, messages: Sequence[Message]) -> list[bytes]:
         """Renders messages as items."""
-        raise NotImplementedError
+        ...
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """Looks for an item."""
@@ -213,14 +214,15 @@ class Record(Struct):
 class RecordRules(Struct, frozen=True, kw_only=True):
     """All that tells one format of records from another.
 
-    `parse` says what an item means; it raises `UnknownRole` with what it saw. `render` makes items of messages.
-    Items with the same `get_answer_id` that follow each other are one answer. The rest is as in `ItemListFormat`, or
-    names the keys of an item's id and its parent.
+    `parse` says what an item means; it raises `UnknownRole` with what it saw. `render` makes items of messages. An item
+    is known by `is_item`, or if that is None by the shape of the format's name. Items with the same `get_answer_id`
+    that follow each other are one answer. The rest is as in `ItemListFormat`, or names the keys of an item's id and its
+    parent.
     """
 
-    is_item: Callable[[dict[str, Any]], bool]
     parse: Callable[[dict[str, Any]], Record]
     render: Callable[[Sequence[Message]], list[dict[str, Any]]]
+    is_item: Callable[[dict[str, Any]], bool] | None = None
     paths: Sequence[KeyPath] = (("messages",),)
     session_keys: Sequence[str] = ("session_id", "sessionId", "id")
     id_key: str = "id"
@@ -242,8 +244,8 @@ class RecordFormat(ItemListFormat):
         self.has_results, self.frame = rules.has_results, rules.frame
 
     def is_item(self, value: dict[str, Any]) -> bool:
-        """Asks the rules."""
-        return self._rules.is_item(value)
+        """Asks the rules, or looks for the shape of this name."""
+        return has_shape(value, self.name) if self._rules.is_item is None else self._rules.is_item(value)
 
     def list_opening(self, top: Mapping[str, Any]) -> Sequence[Message]:
         """Asks the rules."""

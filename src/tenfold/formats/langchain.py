@@ -24,7 +24,6 @@ from tenfold.formats.message_parts import parse_call
 from tenfold.formats.session_draft import parse_token_count
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message, Part, get_text, get_tool_calls, get_tool_result
-from tenfold.wire.foreign_shapes import find_shape
 
 _CLASSES: Mapping[str, str] = {
     "Human": "human",
@@ -127,13 +126,7 @@ def _render_message(message: Message) -> dict[str, Any]:
     return {"type": {"user": "human", "assistant": "ai"}.get(message.role, message.role), "data": data}
 
 
-def _is_message(value: dict[str, Any]) -> bool:
-    shape = find_shape(value)
-    return shape is not None and shape.format == "langchain"
-
-
 LANGCHAIN = RecordFormat(
-    "langchain",
-    RecordRules(is_item=_is_message, parse=_parse, render=_render, paths=_PATHS, session_keys=("thread_id",)),
+    "langchain", RecordRules(parse=_parse, render=_render, paths=_PATHS, session_keys=("thread_id",))
 )
 """Reads and writes lists of LangChain's messages, and LangGraph's states that hold them."""

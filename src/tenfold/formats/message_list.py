@@ -21,8 +21,9 @@ from tenfold.formats.session_draft import SessionDraft, find_timestamp, parse_to
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message, NativeBytes
 from tenfold.store.base import SessionInfo
+from tenfold.wire.foreign_shapes import has_shape
 
-LIST_KEYS = ("messages", "contents", "history", "input", "conversations")
+LIST_KEYS = ("messages", "contents", "history", "input", "conversations", "message_history", "all_messages")
 ShapeTest = Callable[[FileShape], bool]
 
 
@@ -55,7 +56,7 @@ class MessageListFormat(ItemListFormat):
 
     def is_item(self, value: dict[str, Any]) -> bool:
         """Returns whether a value is a message and no object with messages."""
-        return "role" in value
+        return "role" in value or has_shape(value, self.name)
 
     def add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str, source: LineFile | None) -> None:  # noqa: ARG002 - a list is decoded as a whole
         """Decodes messages. An answer may be several items."""

@@ -13,7 +13,6 @@ from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
 from tenfold.formats.json_items import get_list, get_object, list_objects
 from tenfold.formats.message_parts import dump_json, parse_call
 from tenfold.record.message import Message, OpaquePart, Thinking, get_text, get_tool_calls, get_tool_result
-from tenfold.wire.foreign_shapes import find_shape
 
 
 def _parse_item(item: Mapping[str, Any]) -> Message:
@@ -72,15 +71,9 @@ def _render(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return out
 
 
-def _is_run_item(value: dict[str, Any]) -> bool:
-    shape = find_shape(value)
-    return shape is not None and shape.format == "openai-agents"
-
-
 OPENAI_AGENTS = RecordFormat(
     "openai-agents",
     RecordRules(
-        is_item=_is_run_item,
         parse=_parse,
         render=_render,
         paths=(("session_items",), ("generated_items",), ("new_items",), ("items",)),

@@ -31,7 +31,6 @@ from tenfold.formats.opencode import Opencode
 from tenfold.formats.openhands_events import OpenHandsEvents
 from tenfold.formats.output_pieces import get_native
 from tenfold.formats.pi import Pi
-from tenfold.formats.pydantic_ai_list import PydanticAiList
 from tenfold.formats.summaries import with_unknown_source
 from tenfold.formats.swe_agent import SweAgent
 from tenfold.formats.tau2 import Tau2
@@ -39,13 +38,17 @@ from tenfold.formats.trajectories import ATIF, SHAREGPT
 from tenfold.formats.vercel import VERCEL_MODEL, VERCEL_UI
 from tenfold.record.entry import get_message
 from tenfold.store.base import SessionInfo
-from tenfold.wire import WIRES, detect_wire, parse_value
-from tenfold.wire.foreign_shapes import find_shape
+from tenfold.wire import WIRES, detect_wire, parse_value, pydantic_ai
+from tenfold.wire.foreign_shapes import find_shape, has_shape
 from tenfold.wire.unread_text import find_unread_items, refuse_unread
 
 
 def _is_request_log(shape: FileShape) -> bool:
     return "messages" in shape.members and "kwargs" in shape.members and "response" in shape.members
+
+
+def _has_pydantic_ai_message(shape: FileShape) -> bool:
+    return any(has_shape(value, pydantic_ai.NAME) for value in find_messages(shape))
 
 
 class _PlainListFormat(MessageListFormat):
@@ -85,7 +88,7 @@ _ALL_FORMATS: tuple[SessionFormat, ...] = (
     VERCEL_UI,
     VERCEL_MODEL,
     CONVERSE,
-    PydanticAiList(),
+    MessageListFormat(pydantic_ai.NAME, pydantic_ai.NAME, _has_pydantic_ai_message),
     ADK,
     OPENAI_AGENTS,
     CLAUDE_STREAM,

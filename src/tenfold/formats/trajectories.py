@@ -24,14 +24,7 @@ from tenfold.formats.message_parts import dump_json, parse_call
 from tenfold.formats.session_draft import parse_token_count
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message, Part, Thinking, ToolCall, get_text, get_tool_calls, get_tool_result
-from tenfold.wire.foreign_shapes import find_shape
 from tenfold.wire.profiles import MADE_ID_PREFIX
-
-
-def _has_shape(name: str, value: dict[str, Any]) -> bool:
-    shape = find_shape(value)
-    return shape is not None and shape.format == name
-
 
 # -- ATIF --------------------------------------------------------------------------------------------------------------
 
@@ -100,7 +93,6 @@ def _render_steps(messages: Sequence[Message]) -> list[dict[str, Any]]:
 ATIF = RecordFormat(
     "atif",
     RecordRules(
-        is_item=lambda value: _has_shape("atif", value),
         parse=_parse_step,
         render=_render_steps,
         paths=(("steps",),),
@@ -166,7 +158,6 @@ def _render_turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
 SHAREGPT = RecordFormat(
     "sharegpt",
     RecordRules(
-        is_item=lambda value: _has_shape("sharegpt", value),
         parse=_parse_turn,
         render=_render_turns,
         paths=(("conversations",), ("conversation",), ("items",)),

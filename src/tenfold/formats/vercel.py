@@ -21,7 +21,7 @@ from tenfold.formats.content_blocks import (
 from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
 from tenfold.formats.message_parts import parse_call
 from tenfold.record.message import Message, Part, Text, Thinking, ToolCall, get_text, get_tool_result
-from tenfold.wire.foreign_shapes import find_shape, list_blocks
+from tenfold.wire.foreign_shapes import list_blocks
 
 _SILENT_PARTS = frozenset({"step-start", "step-finish"})
 _PATHS = (("messages",), ("chat", "messages"))
@@ -177,26 +177,7 @@ def _render_model(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return out
 
 
-def _has_shape(name: str, value: dict[str, Any]) -> bool:
-    shape = find_shape(value)
-    return shape is not None and shape.format == name
-
-
-VERCEL_UI = RecordFormat(
-    "vercel-ui",
-    RecordRules(
-        is_item=lambda value: _has_shape("vercel-ui", value),
-        parse=_parse_ui,
-        render=_render_ui,
-        paths=_PATHS,
-        has_results=True,
-    ),
-)
+VERCEL_UI = RecordFormat("vercel-ui", RecordRules(parse=_parse_ui, render=_render_ui, paths=_PATHS, has_results=True))
 """Reads and writes lists of UIMessages."""
-VERCEL_MODEL = RecordFormat(
-    "vercel-model",
-    RecordRules(
-        is_item=lambda value: _has_shape("vercel-model", value), parse=_parse_model, render=_render_model, paths=_PATHS
-    ),
-)
+VERCEL_MODEL = RecordFormat("vercel-model", RecordRules(parse=_parse_model, render=_render_model, paths=_PATHS))
 """Reads and writes lists of ModelMessages."""

@@ -118,6 +118,12 @@ def find_shape(value: object) -> ForeignShape | None:
     return next((shape for shape in FOREIGN_SHAPES if shape.is_shape(value)), None)
 
 
+def has_shape(value: object, format: str) -> bool:
+    """Returns whether a value has the shape that this session format reads, and no other."""
+    shape = find_shape(value)
+    return shape is not None and shape.format == format
+
+
 def find_shape_of_any(values: Iterable[object]) -> ForeignShape | None:
     """Finds the shape of the first value that has one."""
     return next((shape for value in values if (shape := find_shape(value)) is not None), None)
