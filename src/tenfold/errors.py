@@ -2,6 +2,7 @@
 
     TenfoldError
     ├── UsageError            the arguments make no sense                                (exit code 2)
+    │   └── UnusableModel         a model cannot be asked: its key or its client is missing
     ├── BadInput              outside data cannot be read; says where, and what to do    (exit code 3)
     │   ├── UnknownFormat         no reader recognises the file
     │   ├── DamagedLine           a line or item of a file is broken; carries its number
@@ -27,6 +28,10 @@ class TenfoldError(Exception):
 
 class UsageError(TenfoldError):
     """Raised when arguments make no sense, for instance if there is neither a target nor a window."""
+
+
+class UnusableModel(UsageError):
+    """Raised when a model cannot be asked from here: its key is not set, or its client is not installed."""
 
 
 class BadInput(TenfoldError):

@@ -236,6 +236,22 @@ def test_a_chosen_model_whose_key_is_missing_leaves_tiers_1_and_2(
     assert told["rung"] == "model", "a fallback that can be asked is asked"
 
 
+@pytest.mark.spec("tiers.D1", "tiers.B18")
+def test_a_named_model_whose_key_is_missing_leaves_tiers_1_and_2(
+    tenfold: Cli, pi: Path, documents_table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It refused the session: the document goes on with its second tier where no model writes."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    documents_table.write_text('[compaction]\nmodel = "haiku"\n')
+    told = tenfold.run_json("compact", pi, "--to", "10%")
+    assert (told["status"], told["rung"], told["spent"].get("calls", 0)) == ("compacted", "none", 0)
+    assert "ANTHROPIC_API_KEY" in told["notes"][0]
+    named = tenfold("compact", pi, "--to", "10%", "--model", "anthropic:claude-haiku-4-5")
+    assert (named.code, "ANTHROPIC_API_KEY" in named.err) == (2, True), "who names it on the command line is told"
+    other = tenfold("compact", pi, "--to", "10%", "--policy", "tail", "--store", ":memory:")
+    assert (other.code, "ANTHROPIC_API_KEY" in other.err) == (2, True), "no other policy has a tier that needs no model"
+
+
 @pytest.mark.spec("tiers.D1")
 @pytest.mark.parametrize(("policy", "status"), [("tenfold", "compacted"), ("tail", "compacted"), ("tiers", "nothing")])
 def test_what_cannot_be_shortened_is_summarized_by_code_or_stays(

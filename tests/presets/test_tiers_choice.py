@@ -273,6 +273,26 @@ def test_the_demonstration_has_no_model_and_tiers_1_and_2_run(tmp_path: Path, se
     assert "name a model with --model" in outcome.notes[0]
 
 
+@pytest.mark.spec("tiers.D1", "tiers.B18")
+def test_a_named_model_without_a_key_leaves_tiers_1_and_2(
+    tmp_path: Path, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chat refused to start, and the functions raised."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    settings.write_text('[compaction]\nmodel = "haiku"\n')
+    agent = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, "openai:gpt-5", window=40_000), refuse)
+    for n in range(20):
+        agent.session.append(make_call(f"c{n}", "run"), make_result(f"c{n}", "one line of output\n" * 400, name="run"))
+    outcome = asyncio.run(agent.run_compaction())
+    assert (outcome.status, outcome.rung) == ("compacted", "none")
+    named = replace(SMALL, summarization_model="anthropic:claude-haiku-4-5")
+    done = asyncio.run(compact_with_summarization(make_chat_list(40), "openai:gpt-5", named, counter=COUNTER))
+    assert (done.tier_reached, done.messages) == ("None", make_chat_list(40))
+    assert "ANTHROPIC_API_KEY" in done.outcome.notes[0]
+    one = asyncio.run(summarize_messages(make_chat_list(40), None, named, counter=COUNTER))
+    assert "ANTHROPIC_API_KEY" in one.reason
+
+
 @pytest.mark.spec("tiers.D2", "tiers.B13")
 def test_a_local_model_writes_its_own_summaries(tmp_path: Path, settings: Path) -> None:
     """A conversation with a server of one's own does not go to a provider because its client has the same name."""

@@ -173,9 +173,10 @@ def test_a_model_that_drops_half_of_the_facts_and_invents_a_path(name: str) -> N
     facts = get_live_facts(session)
     assert all(any(must in f.text for f in facts) for must in (*RULES, ERROR))
     text = get_view_text(session)
-    if name != "clip":  # there the facts take at most a quarter of the archive, and the rest is counted
+    assert all(rule in text for rule in RULES)
+    if name != "clip":  # there other facts take at most a quarter of the archive, and the rest is counted
         assert find_missing_facts(session) == []
-        assert all(must in text for must in (*RULES, ERROR, "lib/billing_0.py", "lib/billing_3.py"))
+        assert all(must in text for must in (ERROR, "lib/billing_0.py", "lib/billing_3.py"))
     block = find_newest_block(session)
     assert block is not None
     assert INVENTED not in text
@@ -183,6 +184,21 @@ def test_a_model_that_drops_half_of_the_facts_and_invents_a_path(name: str) -> N
     assert any(ask.purpose == "repair" for ask in model.asked)
     assert "The schema work went on." in text, "what was good in the answer stays"
     assert any("unknown" in note for note in outcome.notes)
+
+
+@pytest.mark.parametrize(("window", "said"), [(8_000, 1), (8_000, 10), (32_000, 1)])
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_users_rules_stay_however_short_the_text_is(name: str, window: int, said: int) -> None:
+    """`tail` and `clip` bind their facts to the length of the text, and dropped the rules with the rest."""
+    rules = [f"Never change lib/part{n}.py without the approval of the owner." for n in range(12)]
+    history: list[Message] = []
+    for number, rule in enumerate(rules):
+        history += [make_user_message(f"Please see to part {number}. {rule}"), *make_read_step(number, f"a{number}.py")]
+        history += [make_reply(f"Part {number} is done. " + "We went on with the parts as agreed. " * (window // 200))]
+    session = open_with_model(name, Answering(lambda _: "We went on with the parts as agreed. " * said), history)
+    assert session.compact(window=window).status == "compacted"
+    text = get_view_text(session)
+    assert [rule for rule in rules if rule not in text] == []
 
 
 BAD = {

@@ -19,7 +19,7 @@ from tenfold.config.extensions import Extension
 from tenfold.config.policy import Policy
 from tenfold.config.settings import LivePolicy, load_settings
 from tenfold.engine.drive import Answerer
-from tenfold.errors import BadInput, UsageError
+from tenfold.errors import BadInput, UnusableModel, UsageError
 from tenfold.llm.choose import qualify_recorded_model, qualify_served_model, resolve_models
 from tenfold.llm.provider import ProviderModel, open_client, resolve_window
 from tenfold.meter.counters import choose_counter
@@ -29,6 +29,7 @@ from tenfold.session.conversation import SESSION_MODEL
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tenfold.store.ids import IDS
 from tenfold.store.lookup import find_session
+from tenfold.summarize.ladder import SummarySettings
 
 
 class ProviderKey(Struct, frozen=True):
@@ -108,7 +109,7 @@ def open_agent(
         policy,
         model=model.model_name,
         answerer=Answerer(
-            model=_open_summary_writer(policy().summary.models, name, options.base_url), problem_reporter=report
+            model=_open_summary_writer(policy().summary, name, options.base_url), problem_reporter=report
         ),
         info=info,
         archive=config.load_archive(),
@@ -133,9 +134,9 @@ def change_model(agent: Agent, model: str, *, base_url: str = "", window: int | 
     name, new_model = choose_model(AgentOptions(Path(), model, base_url), is_real=is_real)
     provider = session.policy_provider
     policy = provider.with_agent_model(name, base_url) if isinstance(provider, _LivePolicy) else provider
-    named = policy().summary.models
-    summary_models = [one for one in named if ":" in one]
-    writer = _open_summary_writer(summary_models, name, base_url)
+    summary = policy().summary
+    callable_models = tuple(one for one in summary.models if ":" in one)
+    writer = _open_summary_writer(replace(summary, models=callable_models), name, base_url)
     agent.use(new_model, window)
     session.use_policy(policy)
     session.use_answerer(replace(session.answerer, model=writer))
@@ -262,11 +263,16 @@ class _SummaryWriter:
         return model if isinstance(model, Answer) else await model.aanswer(ask)
 
 
-def _open_summary_writer(models: Sequence[str], own_model: str, base_url: str) -> _SummaryWriter | None:
+def _open_summary_writer(settings: SummarySettings, own_model: str, base_url: str) -> _SummaryWriter | None:
     """Opens what writes the summaries. Returns None if code alone writes them.
 
-    Raises `UsageError` for a named model that cannot be opened.
+    Raises `UsageError` for a named model that cannot be opened. Under a policy that keeps its stages, one that is
+    merely not set up here is none: each compaction says so, and shows those.
     """
-    for name in models:
-        open_client(name)
-    return _SummaryWriter(own_model, base_url) if models or own_model != DEMONSTRATION else None
+    for name in settings.models:
+        try:
+            open_client(name)
+        except UnusableModel:
+            if not settings.is_strict:
+                raise
+    return _SummaryWriter(own_model, base_url) if settings.models or own_model != DEMONSTRATION else None

@@ -94,7 +94,7 @@ def open_session(  # noqa: PLR0913 - all but the first two have a usual value
     agent_model = models.choose_agent_model(row.info.model, config.get_common(policy).models)
     session_policy = config.build_policy(choose_counter(agent_model or None).counter, policy)
     remedy = config.explain_model_setting("openai:gpt-5-mini", policy)
-    models = models.resolve(session_policy.summary.models, agent_model, remedy)
+    models = models.resolve(session_policy.summary, agent_model, remedy)
     summary = replace(session_policy.summary, models=models.summary_models, no_model=models.no_model)
     session_policy = replace(session_policy, summary=summary)
     head = head or list_heads(store, row.info.id, namespace=namespace)[0]

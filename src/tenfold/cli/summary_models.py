@@ -12,8 +12,9 @@ import msgspec
 import typer
 
 from tenfold.engine.drive import Answerer
-from tenfold.errors import UsageError
+from tenfold.errors import UnusableModel, UsageError
 from tenfold.llm.choose import AUTO, explain_no_choice, has_provider, qualify_served_model, resolve_models
+from tenfold.summarize.ladder import SummarySettings
 
 ModelsOption = Annotated[
     list[str] | None,
@@ -50,35 +51,37 @@ class SummaryModels(msgspec.Struct, frozen=True):
         writers = (name for name in (*self.summary_models, *configured) if name != AUTO)
         return self.agent_model or recorded_model or next(writers, "")
 
-    def resolve(self, configured: tuple[str, ...], agent: str, remedy: str = "") -> SummaryModels:
-        """Returns the models to ask: those that were named, else the configured ones.
+    def resolve(self, settings: SummarySettings, agent: str, remedy: str = "") -> SummaryModels:
+        """Returns the models to ask: those that were named, else those of the settings.
 
-        "auto" becomes the models chosen for this agent. Where it is configured and none can be asked, `no_model` says
-        why, and ends with `remedy`, which says how to configure a model. Raises `UsageError` where it was named on the
-        command line, and for any other model that cannot be opened.
+        "auto" becomes the models chosen for this agent. Those that cannot be asked are left out, and so are all others
+        under a policy that keeps its stages. Where none is left, `no_model` says why, and ends with `remedy`, which
+        says how to configure one. Raises `UsageError` where "auto" was named on the command line, and for any other
+        model that cannot be opened.
         """
-        asked = self.summary_models or configured
+        asked = self.summary_models or settings.models
         if asked == self.summary_models and AUTO not in asked:
             return self
         models = resolve_models(asked, agent)
-        if AUTO not in asked:
-            return SummaryModels(self.agent_model, models, _build_answerer(models))
-        chosen = [name for name in models if name not in asked]
-        problem = _find_problem(chosen) if chosen else explain_no_choice(agent)
-        if problem:
-            if self.summary_models:
-                raise UsageError(problem)
-            models = tuple(name for name in models if name not in chosen)
-        if not models:
+        named = resolve_models([name for name in asked if name != AUTO], agent)
+        problems = {name: _find_problem(name, UsageError) for name in models if name not in named}
+        problem = next(iter(problems.values()), explain_no_choice(agent) if AUTO in asked else "")
+        if settings.is_strict:
+            problems |= {name: _find_problem(name, UnusableModel) for name in named}
+        models = tuple(name for name in models if not problems.get(name))
+        problem = problem or next(filter(None, problems.values()), "")
+        if problem and self.summary_models:
+            raise UsageError(problem)
+        if problem and not models:
             return SummaryModels(self.agent_model, no_model=f"{problem}, or {remedy}" if remedy else problem)
         return SummaryModels(self.agent_model, models, _build_answerer(models))
 
 
-def _find_problem(models: Sequence[str]) -> str:
-    """Finds why one of the models cannot be opened. "" if all can."""
+def _find_problem(model: str, expected: type[UsageError]) -> str:
+    """Finds why a model cannot be asked, "" if it can. Raises any `UsageError` that is not of the expected type."""
     try:
-        _build_answerer(models)
-    except UsageError as exc:
+        _build_answerer([model])
+    except expected as exc:
         return str(exc)
     return ""
 

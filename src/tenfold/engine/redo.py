@@ -20,7 +20,7 @@ from tenfold.config.presets import POLICIES
 from tenfold.engine.call import Measures
 from tenfold.engine.compact import Effects
 from tenfold.facts.file_footer import without_footer
-from tenfold.facts.section_headings import TITLE, split_at_title
+from tenfold.facts.section_headings import split_at_title
 from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import BATCHES, SUMMARY, SUMMARY_OVERHEAD, UNWRITTEN_SUMMARY, DraftPiece
 from tenfold.record.ask import Answer, Ask, EngineResult, Outcome, ReadAsk
@@ -147,8 +147,9 @@ def _find_summaries(view: View, position: int, block: Block, settings: SummarySe
             text = extract_summary_text(get_text(show.message)) if isinstance(show, Substitute) else None
             mark = find_summary_mark(get_text(show.message)) if isinstance(show, Substitute) else None
             if text is not None and mark is not None and mark.block == block.id:
-                halves = split_at_title(text.removesuffix(settings.closing))
-                facts = f"{TITLE}\n{halves[1].strip()}" if halves is not None else ""
+                inner = text.removesuffix(settings.closing)
+                halves = split_at_title(inner)
+                facts = inner[len(halves[0]) :].strip() if halves is not None else ""
                 narrative = get_narrative(text, settings)
                 if halves is None and settings.has_file_lists:
                     narrative = without_footer(narrative)

@@ -20,7 +20,7 @@ from contextlib import suppress
 from inspect import signature
 from typing import Any
 
-from tenfold.errors import UsageError
+from tenfold.errors import UnusableModel, UsageError
 from tenfold.meter.windows import find_window
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import ModelCost
@@ -49,7 +49,7 @@ try:
     from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
     from pydantic_ai.settings import ModelSettings
 except ImportError as exc:
-    raise UsageError(
+    raise UnusableModel(
         f"a model is to write the summaries, and {exc.name} is not installed: pip install 'tenfold[models]'"
     ) from exc
 
@@ -121,13 +121,14 @@ def open_client(name: str, base_url: str = "") -> Client:
         infer_provider_class(provider)
         return infer_model(f"{provider}:{model}", _build_provider_factory(base_url) if base_url else infer_provider)
     except ImportError as exc:
-        raise UsageError(f"{name}: the client of {provider} is not installed: pip install {_find_extra(exc)}") from exc
+        missing = f"the client of {provider} is not installed: pip install {_find_extra(exc)}"
+        raise UnusableModel(f"{name}: {missing}") from exc
     except ValueError as exc:
         raise UsageError(f"{name}: no provider is called {provider!r}; there are {PROVIDERS} and more") from exc
     except UserError as exc:
         variables = re.findall(r"`([A-Z][A-Z0-9_]{3,})`", str(exc))
         missing = f"set the environment variable {variables[0]}" if variables else without_keys(str(exc))
-        raise UsageError(f"{name}: {missing}") from exc
+        raise UnusableModel(f"{name}: {missing}") from exc
 
 
 def resolve_window(client: Client, window: int | None = None) -> int | None:

@@ -6,7 +6,7 @@ bounds for every text written here; tokens that a narrative leaves over go to th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from tenfold.facts.ledger import build_setting_facts
 from tenfold.facts.merge import WRITTEN_KINDS
 from tenfold.facts.parse import parse_claims, parse_facts
 from tenfold.facts.section import FactsSection, is_must_keep
+from tenfold.facts.section_headings import RULES_TITLE, TITLE
 from tenfold.plan.draft import (
     BATCHES,
     SUMMARY,
@@ -224,6 +225,8 @@ def collect_facts(draft: Draft) -> tuple[Fact, ...]:
 
 FOOTER_SHARE = 4
 """The lists of files take at most a quarter of the summary's budget."""
+TEXT_SHARE = 4
+"""A quarter of the budget is the text's, however many rules the user gave: without a text there is no summary."""
 
 
 def collect_covered_files(draft: Draft, last: int) -> FileLists:
@@ -283,30 +286,46 @@ def _write_text(
     build = partial(build_section, plan, count=request.count)
     with_story = bool(plan.goal.names_budget)  # other policies give all kinds of facts their share before the text
     first = tuple(f for f in facts if not with_story or is_must_keep(f) or (f.kind == "value" and f.was))
-    instructions = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
-    firm = build(instructions, budget=room)  # they hold, so they come before the story
+    held = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
+    rules = build(held, budget=room - room // TEXT_SHARE)  # they hold, so they come before the text
     names = build(tuple(fact for fact in facts if fact.kind == "name"), budget=plan.goal.names_budget)
-    largest = plan.goal.facts_budget if plan.goal.text_limit is not None else max(plan.goal.facts_budget, firm.tokens)
+    largest = plan.goal.facts_budget
     if with_story and request.settings.models:  # its text tells the facts too, and what it leaves out is added
-        largest, names = min(largest, max(room // 4, firm.tokens)), build((), budget=0)
+        largest, names = min(largest, room // 4), build((), budget=0)
     most = request.settings.facts_per_text
     if most is not None:  # what the text must leave to them is no more than they may take
         largest = min(largest, int(room * most / (1 + most)))
     own_line = MIN_NARRATIVE_TOKENS if piece.kind == BATCHES else 0  # an archive begins with its first line
-    needed = build(first, budget=max(0, min(largest, room - own_line)))
+    needed = build(first, budget=max(0, min(max(largest, rules.tokens), room - own_line)))
+    needed = _with_rules(needed, rules, partial(build, first))
     written = yield from _write_narrative(plan, piece, room - needed.tokens - names.tokens, request, needed.text)
     left = room - sum(request.count([written.text]))
     shown = facts
-    if not with_story:  # the facts section keeps to its share
-        left = min(left, max(plan.goal.facts_budget, needed.tokens))
-    elif written.text:  # it has told what else there is
+    if with_story and written.text:  # it has told what else there is
         shown = (*first, *(fact for fact in shown if fact.kind == "name"))
+    rules, budget = build(held, budget=left), left
+    if not with_story:  # the facts section keeps to its share
+        budget = min(budget, max(plan.goal.facts_budget, needed.tokens))
     if most is not None and written.text:
-        section = build(shown, budget=min(left, int(most * request.count([written.text])[0])), told=written.text)
-    else:
-        section = build(shown, budget=left, told=written.text)
+        budget = min(budget, int(most * request.count([written.text])[0]))
+    section = _with_rules(build(shown, budget=budget, told=written.text), rules, partial(build, shown))
+    if most is None or not written.text:
         section = section if len(section.unshown) <= len(needed.unshown) else needed
     return written, replace(section, visible=(*section.visible, *listed), footer=footer.text.strip())
+
+
+def _with_rules(section: FactsSection, rules: FactsSection, build: Callable[..., FactsSection]) -> FactsSection:
+    """Returns the section if it has all rules of the user that fit the summary, else one of those `rules` alone.
+
+    They stand beside every bound on facts. `build` builds the section within a budget.
+    """
+    shown = set(map(id, rules.visible))
+    if shown.isdisjoint(map(id, section.unshown)):
+        return section
+    empty = build(budget=0)
+    unshown = tuple(fact for fact in empty.unshown if id(fact) not in shown)
+    text = rules.text.replace(TITLE, RULES_TITLE, 1)
+    return replace(rules, text=text, visible=(*empty.visible, *rules.visible), unshown=unshown)
 
 
 def _write_narrative(

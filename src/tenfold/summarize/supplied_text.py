@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tenfold.facts.fact_lines import render_line
 from tenfold.facts.parse import parse_facts
 from tenfold.facts.section import RETOLD_NOTE
-from tenfold.facts.section_headings import HEADING_BY_LINE, HEADING_INDEX, HEADINGS, TITLE
+from tenfold.facts.section_headings import HEADING_BY_LINE, HEADING_INDEX, HEADINGS, TITLE, split_at_title
 from tenfold.record.block import Fact
 from tenfold.summarize.asking import clean_text
 from tenfold.text.excerpts import ENDS_MARK, collapse_spaces, excerpt
@@ -23,14 +23,15 @@ _HIDDEN_TODOS = re.compile(r"\(\d+ done and \d+ open items not shown\)")
 
 def clean_supplied_text(text: str, facts: Sequence[Fact]) -> str:
     """Cleans a text as `clean_text` does, except for a facts section of which every line is one of these facts."""
-    before, found, body = f"\n{text}".partition(f"\n{TITLE}\n")
+    before, body = split_at_title(text) or (text, "")
+    title = text[len(before) :].partition("\n")[0]
     lines = body.split("\n")
-    items = list(_split_items(lines)) if found else []
+    items = list(_split_items(lines))
     known = _read_back(facts) if items else {}
     if not items or not all(_is_known(heading, item, known) for heading, item in items):
         return clean_text(text)
     end = sum(1 + item.count("\n") for _, item in items)
-    section, after = "\n".join((TITLE, *lines[:end])), clean_text("\n".join(lines[end:]))
+    section, after = "\n".join((title, *lines[:end])), clean_text("\n".join(lines[end:]))
     return "\n".join((*filter(None, [clean_text(before.removeprefix("\n"))]), section, *filter(None, [after])))
 
 

@@ -41,7 +41,8 @@ _ARCHIVE = re.compile(
 _ARCHIVE_LINE = re.compile(rf"{re.escape(ARCHIVE_START)} — \d+ messages compressed[^\]\n]*\](?=\s|$)")
 """The first line of a clip-archive, whoever wrote it: the original design puts no delimiter anywhere."""
 _FACTS_START = re.compile(
-    re.escape("# Facts (") + "(?:carried word for word; lines marked|found by code in the messages, long)"
+    r"# Facts \((?:carried word for word; lines marked|found by code in the messages, long)"
+    r"|# Rules of the user \(word for word"
 )
 """How the heading of the facts in a summary begins (`facts.section_headings.TITLES`)."""
 STEP_PREFIX = "[step] "

@@ -22,7 +22,7 @@ from tenfold.config.policy import Policy
 from tenfold.config.presets.tiers import DEFAULTS, tiers
 from tenfold.config.settings import CompactionTable
 from tenfold.engine.model_breaker import MODEL_RUNGS
-from tenfold.errors import UsageError
+from tenfold.errors import UnusableModel, UsageError
 from tenfold.llm.choose import ModelChoice, choose_writers
 from tenfold.llm.model import Model
 from tenfold.meter.counters import FALLBACK_CHOICE, BytePairCounter, Counter, is_bpe_installed, measure_messages
@@ -68,7 +68,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
         excluded = ("context_window", "summarization_model", "auto")
         knobs = {name: value for name, value in asdict(self).items() if name not in excluded}
         base = summary or SummarySettings()
-        if self.summarization_model and not base.models:
+        if self.summarization_model and not base.models and not base.no_model:
             base = replace(base, models=(self.summarization_model,))
         return replace(tiers(counter or get_default_counter(), summary=base, **knobs), auto=self.auto)
 
@@ -246,27 +246,33 @@ def choose_summarization_models(session_model: str, configured: str = "") -> tup
 
 
 class _Summarizer(Struct, frozen=True):
-    """What writes summaries, and the names of the models that are asked, in order. `model` None: nobody does."""
+    """What writes summaries, and the settings that name the models it is asked for. `model` None: nobody does."""
 
     model: Model | None
-    names: tuple[str, ...]
+    settings: SummarySettings
 
 
 def _open_summarizer(model: Model | str | None, config: CompactionConfig) -> _Summarizer:
     """Opens the configured model, else those chosen for the session's model, or takes the model that was passed."""
     configured = config.summarization_model or ""
-    if isinstance(model, str) or (model is None and configured):
-        names = tuple(choice.model for choice in choose_summarization_models(model or "", configured))
-        if not names:
-            raise UsageError(
-                f"no provider is known for {configured or model!r}: name it as PROVIDER:MODEL, as in openai:gpt-4o-mini"
-            )
+    if model is None and not configured:
+        return _Summarizer(None, SummarySettings(no_model=_NO_MODEL))
+    if model is not None and not isinstance(model, str):
+        return _Summarizer(model, SummarySettings(models=(configured or _PASSED_MODEL,)))
+    names = tuple(choice.model for choice in choose_summarization_models(model or "", configured))
+    if not names:
+        raise UsageError(
+            f"no provider is known for {configured or model!r}: name it as PROVIDER:MODEL, as in openai:gpt-4o-mini"
+        )
+    try:
         from tenfold.llm.provider import ProviderModel  # noqa: PLC0415 - an optional extra
 
-        return _Summarizer(ProviderModel(*names), names)
-    return _Summarizer(model, () if model is None else (configured or _PASSED_MODEL,))
+        return _Summarizer(ProviderModel(*names), SummarySettings(models=names))
+    except UnusableModel as exc:
+        return _Summarizer(None, SummarySettings(no_model=str(exc)))
 
 
+_NO_MODEL = "there is no model: pass one or its name, or name it in the configuration"
 _PASSED_MODEL = "default"
 """The name of a model that was passed as an object."""
 
@@ -284,8 +290,8 @@ async def summarize_messages(
     """
     writer = _open_summarizer(model, config)
     if writer.model is None:
-        return SummarizationResult("", None, "there is no model: pass one or its name, or name it in the configuration")
-    policy = config.build_policy(counter, summary=SummarySettings(models=writer.names))
+        return SummarizationResult("", None, writer.settings.no_model)
+    policy = config.build_policy(counter, summary=writer.settings)
     policy = replace(policy, stages=(SummarizeOlderStage(keep_recent_messages=0),))
     target = min(config.target_tokens, max(1, count_tokens(messages, counter=policy.counter).total - 1))
     result = await asyncio.to_thread(lambda: compact(messages, to=target, policy=policy, summarizer=writer.model))
@@ -303,12 +309,12 @@ async def compact_with_summarization(
     """Runs all three tiers down to the configuration's target. Without a usable summary tiers 1 and 2 remain.
 
     `model` is what writes, or the name of the session's model ("anthropic:claude-sonnet-4-5"): then the configured
-    model writes, else the cheapest of that provider, else the session's. With None and no configured model, only tiers
-    1 and 2 run. Raises `UsageError` for a name that cannot be opened.
+    model writes, else the cheapest of that provider, else the session's. With None and no configured model, and where
+    the key or the client of the model is missing, only tiers 1 and 2 run, and the notes of the outcome say why. Raises
+    `UsageError` for what names no model.
     """
     writer = _open_summarizer(model, config)
-    policy = config.build_policy(counter, summary=SummarySettings(models=writer.names))
-    policy = policy if writer.model is not None else replace(policy, stages=policy.stages[:_MECHANICAL_TIERS])
+    policy = config.build_policy(counter, summary=writer.settings)
     result = await asyncio.to_thread(
         lambda: compact(messages, to=config.target_tokens, policy=policy, summarizer=writer.model)
     )
