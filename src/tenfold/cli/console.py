@@ -104,10 +104,11 @@ def _print_stacked(columns: Sequence[str], rows: Iterable[Sequence[str]], at: in
     """Prints the cell at `at` of each row on a line of its own, and below it the others with their columns' names."""
     console = build_console()
     for row in rows:
-        console.print(Text(to_one_line(row[at], console.width)), style="bold")
+        if row[at]:
+            console.print(Text(to_one_line(row[at], console.width)), style="bold")
         cells = [(name, cell) for i, (name, cell) in enumerate(zip(columns, row, strict=True)) if cell and i != at]
         named = ", ".join(f"{name} {cell}".strip() for name, cell in cells)
-        console.print(Padding(Text(named), (0, 0, 0, 2)))
+        console.print(Padding(Text(named), (0, 0, 0, 2), expand=False))
 
 
 def build_progress(*, enabled: bool = True) -> Progress:

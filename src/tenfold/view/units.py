@@ -113,7 +113,7 @@ class OpenStep(Struct, frozen=True):
         """Whether an answer makes further calls, and neither a result nor anything else came since the first ones."""
         before = [each for _, entry in self.entries if (each := get_message(entry)) is not None]
         is_new = all(call.id not in self.waiting_calls for call in get_tool_calls(message))
-        return is_new and all(map(_makes_calls, (*before, message)))
+        return is_new and all(map(_has_calls, (*before, message)))
 
 
 def build_original(position: int, message: Message) -> VisibleMessage:
@@ -211,7 +211,7 @@ class _CallingAnswer:
         return shown
 
 
-def _makes_calls(message: Message) -> bool:
+def _has_calls(message: Message) -> bool:
     """Whether a message is a whole answer that calls tools, all of which we see."""
     return (
         message.role == "assistant"
