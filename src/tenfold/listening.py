@@ -23,6 +23,8 @@ LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 """The addresses to listen on that only this machine reaches."""
 _TARGET = re.compile(r"/[!-~]*")
 """A path, as the target of a request that is no proxy's."""
+_PROXY_METHODS = ("CONNECT", "TRACE")
+"""Methods that ask a proxy for something. No client of a model has a use for them."""
 _LOG = logging.getLogger("tenfold.guard")
 
 
@@ -55,9 +57,9 @@ def get_url(bound: socket.socket) -> str:
 def keep_pages_out(app: ASGIApp, host: str, allowed_origins: Sequence[str] = ()) -> ASGIApp:
     """Returns an application behind a guard, for a server that listens on `host`.
 
-    Refused are a target that is no path and, on loopback, another name for this machine in `Host` (400), and whatever a
-    browser marks as sent by a page (403): an `Origin` that is not the server's own, or a `Sec-Fetch-Site` other than
-    `none` and `same-origin`. Only pages of `allowed_origins` get in, and may read the answers.
+    Refused are a method for proxies (405), a target that is no path and, on loopback, another name for this machine in
+    `Host` (400), and whatever a browser marks as sent by a page (403): an `Origin` that is not the server's own, or a
+    `Sec-Fetch-Site` other than `none` and `same-origin`. Only pages of `allowed_origins` get in, and may read the answers.
     """
     if allowed_origins:
         anything = ("*",)
@@ -87,6 +89,8 @@ class _PageGuard:
         await self._app(scope, receive, send)
 
     def _find_refusal(self, scope: Scope) -> tuple[int, str] | None:
+        if scope["method"] in _PROXY_METHODS:
+            return 405, f"this server is no proxy: it does not know the method {scope['method']}"
         target = (scope.get("raw_path") or quote(scope["path"]).encode()).decode("latin-1")
         if not _TARGET.fullmatch(target):
             return (

@@ -13,7 +13,16 @@ import pytest
 
 from tenfold.config.settings import load_settings
 from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.gateway.heavy_requests import LARGE_BODY, MANY_MESSAGES, MAX_MESSAGES, MAX_TEXT, PLACES, HeavyRequests
+from tenfold.gateway.heavy_requests import (
+    LARGE_BODY,
+    MANY_VALUES,
+    MAX_TEXT,
+    MAX_VALUES,
+    PLACES,
+    HeavyRequests,
+    find_bulk,
+    is_heavy,
+)
 from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
 from tenfold.gateway.model_request import ModelRequest, parse_request
 from tenfold.gateway.upstream_model import UpstreamCall
@@ -23,10 +32,11 @@ from tests.gateway.conversations import PATHS, Talk, list_sessions, post
 from tests.gateway.serving import RawUpstream, serve_gateway
 
 Json = dict[str, Any]
-MANY: Json = {"messages": [{"role": ("user", "assistant")[n % 2], "content": f"{n}"} for n in range(MAX_MESSAGES + 1)]}
+MANY_MESSAGES = MANY_VALUES // 2
+MANY: Json = {"messages": [{"role": ("user", "assistant")[n % 2], "content": f"{n}"} for n in range(MAX_VALUES // 2)]}
 
 
-def build_list(*texts: str, **fields: object) -> bytes:
+def build_list(*texts: object, **fields: object) -> bytes:
     """A conversation of the user and the model in turns."""
     items = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
     return json.dumps({"model": "gpt-4o", "messages": items, **fields}).encode()
@@ -44,9 +54,10 @@ def store() -> Iterator[Store]:
     [
         (build_list("x" * (MAX_TEXT + 1), "Yes.", "Go on."), f"{MAX_TEXT:,} are looked at"),
         (build_list("a", "b", "c", tools=["x" * (MAX_TEXT + 1)]), f"{MAX_TEXT:,} are looked at"),
-        (json.dumps({"model": "gpt-4o", **MANY}).encode(), f"{MAX_MESSAGES:,} are looked at"),
+        (json.dumps({"model": "gpt-4o", **MANY}).encode(), f"{MAX_VALUES:,} are looked at"),
+        (build_list("a", "b", [{"type": "text", "text": "c"}] * (MAX_VALUES // 2)), f"{MAX_VALUES:,} are looked at"),
     ],
-    ids=["a message", "tools", "a list"],
+    ids=["a message", "tools", "a list", "parts"],
 )
 def test_what_is_too_large_goes_as_it_came_with_the_reason(body: bytes, reason: str, store: Store) -> None:
     with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=16_000) as gateway:
@@ -111,6 +122,31 @@ def test_the_loop_turns_while_a_heavy_request_is_looked_at(body: bytes, store: S
     assert len(prepared.sent.body) < len(body) / 2
     assert len(turns) > 20
     assert len(list_sessions(store)) == 1
+
+
+VALUES: dict[str, tuple[bytes, int]] = {
+    "parts": (b'{"content":[' + b'{"type":"text","text":"a, b"},' * 60, 120),
+    "numbers": (b"[" + b"1," * 120, 120),
+    "texts": (b'["' + b'a,\\",' * 500 + b'","b"]', 1),
+    "a text that never ends": (b'{"a":1,"b":"' + b"x," * 500 + b"\\", 1),
+    "nothing but quotes": (b'"' * 1_001, 0),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_are_counted_outside_of_texts(kind: str) -> None:
+    body, count = VALUES[kind]
+    body *= MAX_VALUES // 100 if count > 1 else 1
+    assert bool(find_bulk(body)) is (count > 1)
+    large = b'["' + b"a," * MAX_VALUES + b'"]'
+    assert find_bulk(large) == ""
+
+
+def test_many_parts_of_one_message_are_heavy_and_a_long_text_is_not() -> None:
+    for content, expected in (([{"type": "text", "text": "c"}] * MANY_VALUES, True), ("a, b, c " * MANY_VALUES, False)):
+        request = parse_request(PATHS["chat"], build_list("a", "b", content))
+        assert request is not None
+        assert is_heavy(request) is expected
 
 
 def test_a_few_heavy_requests_are_looked_at_at_a_time_and_light_ones_wait_for_none() -> None:

@@ -246,6 +246,20 @@ def test_an_answer_with_the_same_name_takes_the_place_of_the_other() -> None:
     assert chains.forgotten == 0
 
 
+def test_answers_whose_items_have_one_name_are_remembered() -> None:
+    """As where a server of one's own names each message alike: a name that another answer had is no fault."""
+    chains = ResponseChains(limit=3)
+    output = [{"id": "msg_1", "type": "message"}]
+    chains.keep("t", build_link("", "x"), {"id": "a0", "output": output})
+    chains.keep("t", build_link("", "x"), {"id": "b0", "output": output})
+    for number in range(1, 8):
+        chains.keep("t", build_link(f"a{number - 1}", "x"), {"id": f"a{number}", "output": []})
+        chains.keep("t", build_link("", "x"), {"id": "b0", "output": []})
+    whole = chains.expand("t", build_link("a7", "y"))
+    assert whole is not None
+    assert len(whole.items) == 10
+
+
 def test_a_forgotten_chain_is_forwarded_and_said_to_be_so(provider: StatefulProvider, store: Store) -> None:
     client = ChainedClient()
     with RawUpstream(provider.answer) as upstream:

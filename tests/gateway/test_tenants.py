@@ -27,10 +27,13 @@ CREDENTIAL_HEADERS = (
     "openai-organization", "openai-project", "chatgpt-account-id", "x-openwebui-user-id", "x-openwebui-user-email",
     "helicone-user-id", "x-litellm-end-user-id", "x-forwarded-user", "remote-user", "x-tenant-id",
     "x-goog-user-project",
+    "x-bf-vk", "x-consumer-id", "cf-access-client-id", "x-client-id", "x-caller-id", "x-authentik-uid", "x-login",
+    "x-creds", "x-pat", "x-passcode", "x-macaroon", "ssl-client-s-dn", "x-on-behalf-of", "x-useremail", "from",
+    "x-patient-id", "x-subscription-id", "x-ms-client-principal-id", "x-kong-consumer-username", "x-userinfo",
 )  # fmt: skip
 QUERY_NAMES = (
     "key", "api_key", "api-key", "apiKey", "access_token", "accessToken", "token", "subscription-key", "sig", "code",
-    "jwt", "auth", "password", "X-Amz-Security-Token", "clientSecret",
+    "jwt", "auth", "password", "X-Amz-Security-Token", "clientSecret", "client_id", "appid", "uid", "login", "pat",
 )  # fmt: skip
 CHANGING_HEADERS = (
     "x-request-id", "x-client-request-id", "x-amzn-trace-id", "traceparent", "tracestate", "sentry-trace", "baggage",
@@ -40,6 +43,9 @@ CHANGING_HEADERS = (
     "sec-websocket-key", "content-length", "x-forwarded-for", "user-agent", "x-user-agent", "x-portkey-trace-id",
     "x-portkey-metadata", "x-b3-spanid", "x-cache-key", "x-token-count", "x-span-id", "content-md5", "if-none-match",
     "anthropic-beta", "x-tenfold-session", "x-tenfold-key", "session-id", "x-session-id", "x-author", "x-retry-token",
+    "x-dedup-key", "x-unique-key", "x-call-key", "x-step-token", "x-sequence-token", "x-continuation-token",
+    "x-recaptcha-token", "cf-turnstile-token", "openai-sentinel-proof-token", "x-random-token", "x-token-usage",
+    "x-generation-key", "x-client-transaction-id", "x-app-name", "x-client-name", "x-client-version",
 )  # fmt: skip
 
 

@@ -53,7 +53,8 @@ def undo(
 ) -> None:
     """Undoes the newest compaction: the model sees again what it saw before. Nothing is lost either way.
 
-    A session in which the gateway saw the client go back and go on differently has branches, such as main and fork-1.
+    A session in which the gateway saw the client go back and go on differently has branches, such as main and
+    fork-3f9a61c2.
     """
     with open_cli_store(store) as place:
         row = find_session(place, session, namespace=namespace)

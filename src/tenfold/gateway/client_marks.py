@@ -20,6 +20,7 @@ _SESSION_HEADERS = (
     "x-session-affinity",  # opencode, pi
     "x-litellm-session-id",  # openhands
 )
+_NOBODY = (b"null", b'""')
 _USER_SESSION = re.compile(r'"session_id"\s*:\s*"([^"]+)"|(session_(?!id")[\w-]+)')
 """The session in `metadata.user_id` of Anthropic's clients."""
 _SUMMARY_SYSTEM = re.compile(
@@ -58,8 +59,9 @@ def find_cache_key(request: ModelRequest) -> str:
 
 def find_end_user(request: ModelRequest) -> str:
     """Returns whom a program that serves many users by one key names as the user of this request, "" if nobody."""
-    named = (splice.get_text(dict(request.fields), name) for name in ("user", "safety_identifier"))
-    return "\0".join(filter(None, (*named, _read_user_id(request))))
+    metadata = splice.parse_object(request.fields.get("metadata", b"")) or {}
+    named = (request.fields.get("user"), request.fields.get("safety_identifier"), metadata.get("user_id"))
+    return "\0".join(bytes(raw).decode("utf-8", "replace") for raw in named if raw and bytes(raw) not in _NOBODY)
 
 
 def _read_user_id(request: ModelRequest) -> str:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import islice
 
-from tenfold.gateway.model_request import ModelRequest
+from tenfold.gateway.model_request import ModelRequest, parse_request
+from tenfold.gateway.unchanged import NO_CALL
 from tenfold.record.message import Document, Image, Message, OpaquePart, ToolResult
 from tenfold.wire import get_wire
 
 LARGE_BODY = 8 * 1024 * 1024
 """Bytes of a body from which on it is heavy."""
-MANY_MESSAGES = 5_000
-"""Messages of a list from which on it is heavy."""
+MANY_VALUES = 20_000
+"""JSON values in a body from which on it is heavy: messages, their parts, calls, tools and the fields of all these."""
+MAX_VALUES = 100_000
+"""Values of a body that are looked at. 50,000 messages have so many, if each is one text."""
 PLACES = 2
 """How many heavy requests are looked at at a time."""
 MAX_TEXT = 16 * 1024 * 1024
 """Bytes of text in a message, or beside the list, that are looked at. No window holds half as much."""
-MAX_MESSAGES = 50_000
-"""Messages of a list that are looked at."""
+_VALUE = re.compile(rb'(?:[^",]++|"(?:[^"\\]++|\\.?)*+"?)*+(?:,|\Z)', re.DOTALL)
+"""A value up to the comma behind it. A comma in a text separates nothing."""
 
 
 class HeavyRequests:
@@ -39,15 +44,41 @@ class HeavyRequests:
             yield await asyncio.to_thread(find_excess, request)
 
 
+async def read_call(path: str, body: bytes) -> tuple[ModelRequest | None, str]:
+    """Returns the call to a model that a path and a body are, else None and why it is not looked at."""
+    if len(body) > LARGE_BODY or body.count(b",") > MANY_VALUES:
+        return await asyncio.to_thread(_read_call, path, body)
+    return _read_call(path, body)
+
+
+def _read_call(path: str, body: bytes) -> tuple[ModelRequest | None, str]:
+    if excess := find_bulk(body):
+        return None, excess
+    request = parse_request(path, body)
+    return request, "" if request is not None else NO_CALL
+
+
 def is_heavy(request: ModelRequest) -> bool:
     """Whether a request is worked on in threads alone."""
-    return len(request.body) > LARGE_BODY or len(request.items) > MANY_MESSAGES
+    return len(request.body) > LARGE_BODY or _has_more_values(request.body, MANY_VALUES)
+
+
+def find_bulk(body: bytes) -> str:
+    """Says why a body has too many values to be parsed, however small they are. "" if it has not."""
+    if not _has_more_values(body, MAX_VALUES):
+        return ""
+    return f"a body of too many values (messages, parts, fields): {MAX_VALUES:,} are looked at at most"
+
+
+def _has_more_values(body: bytes, limit: int) -> bool:
+    """Whether a body of JSON has more than `limit` values. No more than that is counted."""
+    return body.count(b",") > limit and sum(1 for _ in islice(_VALUE.finditer(body), limit + 1)) > limit
 
 
 def find_excess(request: ModelRequest) -> str:
     """Says why a request is too large to be looked at. "" if it is not. Images and files count nothing."""
-    if len(request.items) > MAX_MESSAGES:
-        return f"a list of {len(request.items):,} messages: {MAX_MESSAGES:,} are looked at at most"
+    if bulk := find_bulk(request.body):
+        return bulk
     beside = max((len(bytes(raw)) for name, raw in request.fields.items() if name != request.list_field), default=0)
     wire = get_wire(request.wire)
     sizes = (_measure_text(item, wire.decode([item])) for item in request.items if len(item) > MAX_TEXT)

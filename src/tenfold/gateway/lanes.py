@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import zip_longest
+from secrets import token_hex
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -416,7 +417,7 @@ class LaneTable:
             return max(continued, key=_get_count)[1]
         count, best = max(known, key=_get_count, default=(0, None))
         if best is not None and _is_one_conversation(messages[:count], family):
-            return self._fork_lane(kin, best, request.model)
+            return self._fork_lane(best, request.model)
         return self._create_lane(kin, family, messages, request)
 
     def _create_lane(self, kin: _Kin, family: Family, messages: Sequence[Message], request: ModelRequest) -> Lane:
@@ -429,15 +430,10 @@ class LaneTable:
         kin.session_count += 1
         return lane
 
-    def _fork_lane(self, kin: _Kin, origin: Lane, model: str) -> Lane:
-        """Opens a head that branches off from a lane's. Its name is none that the store or a lane has."""
-        stored = self._store.read_heads(self._namespace, origin.id)
-        addresses = (*(lane.address for lane in kin.lanes), *kin.closed.values())
-        names = {*stored, *(address.head for address in addresses if address.session == origin.id)}
-        head = next(name for number in range(1, len(names) + 2) if (name := f"fork-{number}") not in names)
-        return Lane(
-            self._open_session(SessionAddress(self._store, origin.id, self._namespace, head), model, None), origin
-        )
+    def _fork_lane(self, origin: Lane, model: str) -> Lane:
+        """Opens a head that branches off from a lane's. Its name is its own, whatever other gateways do meanwhile."""
+        address = SessionAddress(self._store, origin.id, self._namespace, f"fork-{token_hex(4)}")
+        return Lane(self._open_session(address, model, None), origin)
 
 
 def _get_count(known: tuple[int, Lane]) -> int:

@@ -121,33 +121,26 @@ class LiveSessions:
         self, request: ModelRequest, headers: Mapping[str, str], tenant: str, call: UpstreamCall
     ) -> PreparedRequest:
         """Finds the session of a tenant's request, compacts it if it is due, and returns what to send."""
-        async with self.heavy.hold(request) as excess:
+        triggered = remove_trigger(request) if not self._settings.shadow else None
+        whole = await self._unfold(tenant, triggered or request)
+        async with self.heavy.hold(whole or request) as excess:
             if excess:
                 return PreparedRequest(request, request, tenant, reason=excess, is_bypass=True)
-            run = asyncio.to_thread if is_heavy(request) else _run_here
-            return await self._prepare(request, headers, tenant, call, run)
-
-    async def _prepare(
-        self, request: ModelRequest, headers: Mapping[str, str], tenant: str, call: UpstreamCall, run: WorkRunner
-    ) -> PreparedRequest:
-        triggered = remove_trigger(request) if not self._settings.shadow else None
-        reason = await run(find_side_reason, headers, request) if triggered is None else ""
-        if reason:
-            return PreparedRequest(request, request, tenant, reason=reason)
-        unfolded = await self._unfold(tenant, triggered or request)
-        if unfolded is None:
-            return PreparedRequest(request, request, tenant, reason=UNKNOWN_PART, is_bypass=True)
-        whole, aside, family = await run(_find_place, tenant, headers, unfolded)
-        if family is None:
-            return PreparedRequest(request, request, tenant, reason=FIRST_MESSAGE)
-        lane = await self._open_lane(family, whole, call)
-        if triggered is not None:
-            await lane.finish_later_work()
-            return await self._answer_trigger(lane, request, whole, tenant)
-        forwarded = await self._find_forwarded(lane, whole, tenant, aside)
-        pending = lane.add_later_work(partial(self._compact_lane, lane, whole, tenant, aside))
-        prepared = await pending.start() if forwarded is None else replace(forwarded, pending=pending)
-        return self._keep_form(prepared, request, whole, aside)
+            run = asyncio.to_thread if is_heavy(whole or request) else _run_here
+            reason = await run(find_side_reason, headers, request) if triggered is None else ""
+            if reason or whole is None:
+                return PreparedRequest(request, request, tenant, reason=reason or UNKNOWN_PART, is_bypass=not reason)
+            whole, aside, family = await run(_find_place, tenant, headers, whole)
+            if family is None:
+                return PreparedRequest(request, request, tenant, reason=FIRST_MESSAGE)
+            lane = await self._open_lane(family, whole, call)
+            if triggered is not None:
+                await lane.finish_later_work()
+                return await self._answer_trigger(lane, request, whole, tenant)
+            forwarded = await self._find_forwarded(lane, whole, tenant, aside)
+            pending = lane.add_later_work(partial(self._compact_lane, lane, whole, tenant, aside))
+            prepared = await pending.start() if forwarded is None else replace(forwarded, pending=pending)
+            return self._keep_form(prepared, request, whole, aside)
 
     def _keep_form(
         self, prepared: PreparedRequest, request: ModelRequest, whole: ModelRequest, aside: SetAside | None

@@ -17,7 +17,7 @@ from tenfold.engine.tracing import trace_span
 from tenfold.errors import BadInput
 from tenfold.gateway.client_marks import SESSION_HEADER
 from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.gateway.heavy_requests import LARGE_BODY
+from tenfold.gateway.heavy_requests import read_call
 from tenfold.gateway.incoming_request import (
     ENCODING_HEADER,
     NO_JSON,
@@ -33,7 +33,7 @@ from tenfold.gateway.incoming_request import (
     unpack_body,
 )
 from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
-from tenfold.gateway.model_request import ModelRequest, find_wire, parse_request
+from tenfold.gateway.model_request import ModelRequest, find_wire
 from tenfold.gateway.recall_loop import ClientAnswer, RecallLoop, UpstreamSender
 from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
@@ -134,14 +134,12 @@ class Relay:
     async def _handle(self, incoming: IncomingRequest, record: RequestRecord, receive: Receive, send: Send) -> None:
         start = perf_counter()
         wire = find_wire(incoming.path) if incoming.method == "POST" else ""
-        request = None
+        request, bypass = None, NO_CALL
         if wire and incoming.plain is not None:
-            is_large = len(incoming.plain) > LARGE_BODY
-            parsing = asyncio.to_thread(parse_request, incoming.path, incoming.plain) if is_large else None
-            request = await parsing if parsing else parse_request(incoming.path, incoming.plain)
+            request, bypass = await read_call(incoming.path, incoming.plain)
         record.wire = wire
         if wire and request is None:
-            record.bypass = NO_CALL
+            record.bypass = bypass
             record.bypass += f" ({ENCODING_HEADER} {incoming.encodings[:60]})" if incoming.encodings else ""
         url = self._settings.upstreams.build_url(
             wire or choose_likely_wire(incoming.path, incoming.headers), incoming.path, incoming.query

@@ -121,7 +121,8 @@ class ResponseChains:
     def _fold(self, key: _Key) -> None:
         """Forgets the name of a response. What it stands for becomes a part of those that go on from it."""
         link, later = self._links[key], [at for at, each in self._links.items() if each.previous == key]
-        named = {name: raw for name in link.named for at, raw in [self._items[key[0], name]] if at == key}
+        owned = {name: self._items.get((key[0], name)) for name in link.named}
+        named = {name: item[1] for name, item in owned.items() if item is not None and item[0] == key}
         self._forget(key)
         for at in later:
             old = self._links[at]

@@ -17,30 +17,39 @@ import msgspec
 from tenfold.text.memoize import memoize_short
 
 PROOF_ENDINGS = (
-    *("auth", "authorization", "authentication", "secret", "password", "passwd", "passphrase", "cookie"),
-    *("jwt", "credential", "credentials", "cert", "certificate"),
+    *("auth", "authorization", "authentication", "secret", "password", "passwd", "passphrase", "passcode", "cookie"),
+    *("jwt", "cred", "creds", "credential", "credentials", "cert", "certificate", "macaroon", "login"),
 )
 PROOF_WORDS = frozenset({
     "authn", "authz", "authenticated", "oauth2", "pass", "pwd", "bearer", "oidc", "saml", "sso", "assertion", "ticket",
+    "dn", "upn", "behalf", "impersonate", "sudo", "claims", "userinfo",
 })  # fmt: skip
 """A word of a name that is one of these, or ends in one of the endings (`helicone-auth`, `accessToken`), proves who
 sends the request, whatever stands beside it."""
 TOKEN_ENDINGS = ("key", "keyid", "token", "signature")
-TOKEN_WORDS = frozenset({"sig", "sid"})
+TOKEN_WORDS = frozenset({
+    "sig", "sid", "uid", "oid", "pat", "vk", "ak", "sk", "pw", "pin", "tok", "authtok", "hmac", "fingerprint",
+    "license",
+})  # fmt: skip
 NO_TOKENS = frozenset({"portkey", "monkey", "hotkey", "turnkey"})
 OWNER_WORDS = frozenset({
     "user", "username", "userid", "enduser", "account", "accountid", "tenant", "tenantid", "org", "orgid",
     "organization", "organizationid", "organisation", "project", "projectid", "customer", "customerid", "workspace",
-    "team", "member", "owner", "subject", "principal", "identity", "email",
+    "team", "member", "owner", "subject", "principal", "identity", "email", "useremail", "enduserid", "mail", "phone",
+    "consumer", "consumerid", "caller", "callerid", "requester", "actor", "guest", "visitor", "person", "employee",
+    "student", "patient", "subscriber", "subscription", "profile", "persona", "player", "company", "department",
+    "realm", "partner", "merchant", "clientid", "appid", "wallet", "nickname", "handle", "acct", "cid",
 })  # fmt: skip
 """Names that end in one of these, apart from what follows in `_OF_OWNERS`, say whose a request is (`x-user-email`)."""
 _OF_OWNERS = frozenset({"id", "uuid", "guid", "name", "hash", "login", "role"})
-CREDENTIAL_NAMES = frozenset({"code"})
-"""Whole names: `code` is where Azure's functions take their key."""
+CREDENTIAL_NAMES = frozenset({"code", "from"})
+"""Whole names: `code` is where Azure's functions take their key, `From` the address of who sends a request."""
 REQUEST_WORDS = frozenset({
     "request", "req", "trace", "traceparent", "tracestate", "span", "correlation", "retry", "attempt", "idempotency",
-    "nonce", "csrf", "xsrf", "websocket", "cache", "page", "turn", "message", "event", "interaction", "prompt",
-    "completion", "invocation", "operation", "transaction",
+    "nonce", "csrf", "xsrf", "captcha", "recaptcha", "turnstile", "challenge", "sentinel", "websocket", "cache", "page",
+    "turn", "message", "event", "interaction", "prompt", "completion", "invocation", "operation",
+    "transaction", "call", "step", "sequence", "generation", "response", "inference", "dedup", "dedupe",
+    "deduplication", "unique", "random", "once", "continuation", "resume", "cursor", "usage", "telemetry", "tracking",
 })  # fmt: skip
 """A key, a token or an id of one of these changes with every request (`idempotency-key`), or is none of a user's."""
 _REQUEST_ENDINGS = frozenset({
@@ -107,6 +116,7 @@ def is_credential(name: str) -> bool:
         name.lower() in CREDENTIAL_NAMES
         or any(word in TOKEN_WORDS or (word.endswith(TOKEN_ENDINGS) and word not in NO_TOKENS) for word in words)
         or next((word for word in reversed(words) if word not in _OF_OWNERS), "") in OWNER_WORDS
+        or "".join(words[-2:]) in OWNER_WORDS
     )
 
 

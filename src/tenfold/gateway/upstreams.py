@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -13,6 +13,8 @@ from tenfold.errors import BadInput, UsageError
 _VERSION = re.compile(r"/(v\d[a-z0-9]*)(?=/|$)")
 """The version in a path, as in /v1/messages or /v1beta/models. What stands before it is the client's own prefix."""
 _ADDRESS = re.compile(r"https?://[^/?#\\\s]+(?:/[^?#\\\s]*)?", re.IGNORECASE)
+_UPWARDS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\;?]|$)")
+"""A segment that leads out of the path before it."""
 _ANTHROPIC_HEADERS = ("anthropic-version", "x-api-key")
 
 
@@ -50,13 +52,16 @@ class Upstreams(Struct, frozen=True):
         """Returns the address for a request's path, without what the client has before the version.
 
         A missing version is added only at a provider's own address: elsewhere there may be none. Scheme, host and port
-        are from the settings alone, since nothing but a path is put behind them: raises `BadInput` for anything else.
+        are from the settings alone, since nothing but a path is put behind them: raises `BadInput` for anything else,
+        and for a path that leads out of the address.
 
         Upstreams().build_url("openai-chat", "/my/prefix/v1/chat/completions")
         # https://api.openai.com/v1/chat/completions
         """
         if not path.startswith("/"):
             raise BadInput(f"a path begins with /, and {path[:80]!r} does not")
+        if _UPWARDS.search(unquote(unquote(path))):  # some servers decode twice
+            raise BadInput(f"a path has no part `..`, and {path[:80]!r} has")
         base = self.get_base(wire).rstrip("/")
         version = _VERSION.search(path)
         rest = path[version.start() :] if version is not None else path

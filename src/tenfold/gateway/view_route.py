@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from tenfold.errors import BadInput, TenfoldError, UsageError
 from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.gateway.heavy_requests import find_bulk
 from tenfold.gateway.incoming_request import (
     ENCODING_HEADER,
     NO_JSON,
@@ -93,6 +94,8 @@ async def _answer(request: Request, sessions: LiveSessions, tenant: str, setting
         plain = await unpack_body(body, request.headers.get(ENCODING_HEADER, ""), limit)
         if plain is None:
             return _refuse(415, f"the body cannot be unpacked: send it without {ENCODING_HEADER}, or as gzip or zstd")
+        if excess := await asyncio.to_thread(find_bulk, plain):
+            return _refuse(413, excess)
         question = await asyncio.to_thread(parse_question, plain)
         async with sessions.heavy.hold(question.request) as excess:
             if excess:

@@ -226,6 +226,10 @@ TOOL_OUTPUT_PATTERNS: tuple[ToolOutputPattern, ...] = (
 """Agents without tool calls receive the output of their tools as user messages. The task itself is the user's."""
 
 
+_STARTS = tuple(row.start for row in (*HARNESS_PATTERNS, *SUMMARY_PATTERNS, *TOOL_OUTPUT_PATTERNS))
+"""How all of these begin. Hardly a text of a user's does."""
+
+
 def is_like_task(text: str) -> bool:
     """Tells whether a text is the task by its form, which ends as an output does: it is only before any answer."""
     start = text.lstrip()
@@ -253,6 +257,8 @@ def find_text_origin(text: str, confirm: SummaryConfirmer | None = None, *, is_w
             return "tenfold"
         has_own_words = _SUMMARY_END in start and not start.rstrip().endswith(_SUMMARY_END)
         return "human" if has_own_words else "harness"
+    if not start.startswith(_STARTS):
+        return "human"
     for row in (*HARNESS_PATTERNS, *SUMMARY_PATTERNS):
         if start.startswith(row.start):
             return "harness" if start.rstrip().endswith(row.end) or _is_cut_off(row, start) else "human"
