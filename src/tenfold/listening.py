@@ -59,7 +59,8 @@ def keep_pages_out(app: ASGIApp, host: str, allowed_origins: Sequence[str] = ())
 
     Refused are a method for proxies (405), a target that is no path and, on loopback, another name for this machine in
     `Host` (400), and whatever a browser marks as sent by a page (403): an `Origin` that is not the server's own, or a
-    `Sec-Fetch-Site` other than `none` and `same-origin`. Only pages of `allowed_origins` get in, and may read the answers.
+    `Sec-Fetch-Site` other than `none` and `same-origin`. Only pages of `allowed_origins` get in, and may read the
+    answers.
     """
     if allowed_origins:
         anything = ("*",)

@@ -126,7 +126,7 @@ class LiveSessions:
         async with self.heavy.hold(whole or request) as excess:
             if excess:
                 return PreparedRequest(request, request, tenant, reason=excess, is_bypass=True)
-            run = asyncio.to_thread if is_heavy(whole or request) else _run_here
+            run: WorkRunner = asyncio.to_thread if is_heavy(whole or request) else _run_here
             reason = await run(find_side_reason, headers, request) if triggered is None else ""
             if reason or whole is None:
                 return PreparedRequest(request, request, tenant, reason=reason or UNKNOWN_PART, is_bypass=not reason)
