@@ -122,15 +122,15 @@ class LiveSessions:
     ) -> PreparedRequest:
         """Finds the session of a tenant's request, compacts it if it is due, and returns what to send."""
         triggered = remove_trigger(request) if not self._settings.shadow else None
-        whole = await self._unfold(tenant, triggered or request)
-        async with self.heavy.hold(whole or request) as excess:
+        unfolded = await self._unfold(tenant, triggered or request)
+        async with self.heavy.hold(unfolded or request) as excess:
             if excess:
                 return PreparedRequest(request, request, tenant, reason=excess, is_bypass=True)
-            run: WorkRunner = asyncio.to_thread if is_heavy(whole or request) else _run_here
+            run: WorkRunner = asyncio.to_thread if is_heavy(unfolded or request) else _run_here
             reason = await run(find_side_reason, headers, request) if triggered is None else ""
-            if reason or whole is None:
+            if reason or unfolded is None:
                 return PreparedRequest(request, request, tenant, reason=reason or UNKNOWN_PART, is_bypass=not reason)
-            whole, aside, family = await run(_find_place, tenant, headers, whole)
+            whole, aside, family = await run(_find_place, tenant, headers, unfolded)
             if family is None:
                 return PreparedRequest(request, request, tenant, reason=FIRST_MESSAGE)
             lane = await self._open_lane(family, whole, call)

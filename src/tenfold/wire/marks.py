@@ -226,7 +226,7 @@ TOOL_OUTPUT_PATTERNS: tuple[ToolOutputPattern, ...] = (
 """Agents without tool calls receive the output of their tools as user messages. The task itself is the user's."""
 
 
-_STARTS = tuple(row.start for row in (*HARNESS_PATTERNS, *SUMMARY_PATTERNS, *TOOL_OUTPUT_PATTERNS))
+_STARTS = (*(row.start for row in (*HARNESS_PATTERNS, *SUMMARY_PATTERNS)), *(row.start for row in TOOL_OUTPUT_PATTERNS))
 """How all of these begin. Hardly a text of a user's does."""
 
 
