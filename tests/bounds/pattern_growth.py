@@ -44,6 +44,10 @@ PAIRS = (
         "<!--",
         "${",
         "{{",
+        "sk-_",
+        "re_",
+        "pa-",
+        "cio",
     ),
 )
 PROBES = (*CHARACTERS, *PAIRS)
