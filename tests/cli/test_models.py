@@ -191,7 +191,7 @@ def test_a_session_without_a_model_goes_by_the_one_of_the_settings(
         assert f'or write the line `model = "openai:gpt-5-mini"` under {table} in {settings}' in note
     settings.write_text("[compaction]\n")
     monkeypatch.setenv("TENFOLD_MODEL", "auto")
-    (note,) = tenfold.run_json("compact", file, "--to", "10%")["notes"]
+    (note,) = tenfold.run_json("compact", file, "--to", "10%", "--store", ":memory:")["notes"]
     assert "or set TENFOLD_MODEL=openai:gpt-5-mini" in note
 
 
