@@ -107,9 +107,10 @@ EXPLAINED = {
     "other-hands": (
         "What broke in other hands was mended at its mechanism. A Block that was made for a target keeps no sizes of "
         "the provider. Outputs are cut no further than needed, and room that a text leaves goes to the newest of them. "
-        "Files of Claude Code and Codex are read as their clients load them. Sealed reasoning counts by its length. "
-        "`tail` and `clip` bound the facts by the text, `blocks` tells silent turns by tool, target and outcome, the "
-        "summary of `tiers` is a system message, and `threshold` summarizes a request that is too long alone."
+        "Files of Claude Code and Codex are read as their clients load them, and parallel calls recorded one after the "
+        "other keep their results. Sealed reasoning counts by its length. `tail` and `clip` bound the facts by the "
+        "text, and the user's rules stand beside that bound. `blocks` tells silent turns by tool, target and outcome, "
+        "the summary of `tiers` is a system message, and `threshold` summarizes a request that is too long alone."
     ),
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""
