@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
+import httpx
 import pytest
 from msgspec.structs import replace
 
@@ -18,6 +21,7 @@ from tenfold.session import Session, SessionAddress
 from tenfold.store.base import SessionInfo, Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, list_sessions, read_marks
+from tests.gateway.loose_sessions import LooseSessions
 from tests.gateway.serving import RawUpstream, serve_gateway, wait_until
 
 FAMILY = Family("tenant", "openai-chat", "key")
@@ -194,6 +198,60 @@ def test_parallel_forks_store_each_message_once(words: int, *, has_id: bool, sto
     assert read_marks(store, session) == Counter({mark: 1 for talk in talks for mark in talk.marks})
     assert len(store.read_heads("default", session)) == 8
     assert totals.compactions <= (8 if words > 40 else 0), "one for each branch at most"
+
+
+async def turn_loop() -> None:
+    """Lets all tasks come to where they wait."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+class LateFirstResult(ThreadPoolExecutor):
+    """Threads for an event loop. What the first work returns is held back until `release` is called."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self.work: list[Future[Any]] = []
+        self._held: Future[Any] = Future()
+
+    def submit(self, fn: Callable[..., Any], /, *args: object, **kwargs: object) -> Future[Any]:
+        self.work.append(super().submit(fn, *args, **kwargs))
+        return self.work[-1] if len(self.work) > 1 else self._held
+
+    def release(self) -> None:
+        self._held.set_result(self.work[0].result())
+
+
+def test_a_fork_found_before_its_origin_has_work_waits_for_it(store: Store) -> None:
+    """The thread that has found the lane of the trunk may be the later one to tell the event loop."""
+    trunk = Talk("chat")
+    trunk.add_user()
+    trunk.add_steps(8)
+    shared, fork = trunk.marks, trunk.copy()
+    for talk, text in ((trunk, "Go on."), (fork, "Stop.")):
+        talk.add_answer(text)
+        talk.add_user(text)
+
+    async def run() -> None:
+        threads = LateFirstResult()
+        asyncio.get_running_loop().set_default_executor(threads)
+        async with httpx.AsyncClient() as client:
+            loose = LooseSessions(store, client)
+            learning = [asyncio.ensure_future(loose.learn(trunk))]
+            await turn_loop()
+            await asyncio.wrap_future(threads.work[0])
+            learning.append(asyncio.ensure_future(loose.learn(fork)))
+            await turn_loop()
+            if len(threads.work) > 1:  # it did not wait, so it is let go all the way
+                await learning[1]
+            threads.release()
+            first, second = await asyncio.gather(*learning)
+        assert (first.id, first is second) == (second.id, False)
+
+    asyncio.run(run())
+    (session,) = list_sessions(store)
+    stored = read_marks(store, session)
+    assert {mark: stored[mark] for mark in shared} == shared
 
 
 def test_lists_in_memory_are_bounded_by_their_bytes() -> None:

@@ -11,8 +11,8 @@ import asyncio
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import zip_longest
 from secrets import token_hex
 from typing import Any, TypeVar
@@ -273,10 +273,11 @@ class _Kin:
     """The lanes of one family that are in memory, newest first, and how many sessions it has.
 
     `closed` has where the other lanes are, by the number of their last list's items and what the last one says.
+    `lock` is held while lanes are looked for, `turn` until the work on the lane that was found is added.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock, self.turn = threading.Lock(), asyncio.Lock()
         self.lanes: list[Lane] = []
         self.session_count = -1
         self.closed: dict[tuple[int, bytes], SessionAddress] = {}
@@ -288,7 +289,7 @@ class _Kin:
 
     def is_idle(self) -> bool:
         """Whether nobody works with the lanes."""
-        return not self.lock.locked() and all(lane.is_idle for lane in self.lanes)
+        return not self.lock.locked() and not self.turn.locked() and all(lane.is_idle for lane in self.lanes)
 
 
 class LaneTable:
@@ -324,6 +325,22 @@ class LaneTable:
         for lane in self:
             await lane.finish_later_work()
 
+    @asynccontextmanager
+    async def take_turn(self, family: Family) -> AsyncIterator[None]:
+        """Lets one request of a family at a time find its lane and add its work to it.
+
+        A fork waits for the work of the lane that it branches off. It would not know of any that is added later, and
+        would store again what both share.
+        """
+        async with self._open_kin(family).turn:
+            yield
+
+    def _open_kin(self, family: Family) -> _Kin:
+        with self._lock:
+            kin = self._families.setdefault(family, _Kin())
+            self._families.move_to_end(family)
+        return kin
+
     def find_known_lane(self, family: Family, request: ModelRequest) -> Lane | None:
         """Finds the lane in memory that a request goes on from, without reading the store and without waiting.
 
@@ -340,9 +357,7 @@ class LaneTable:
 
     def find_lane(self, family: Family, request: ModelRequest) -> Lane:
         """Finds the lane of a request, or opens one. The next request goes on from this one's list."""
-        with self._lock:
-            kin = self._families.setdefault(family, _Kin())
-            self._families.move_to_end(family)
+        kin = self._open_kin(family)
         with kin.lock:
             if kin.session_count < 0:
                 self._read_lanes(kin, family, request.model)

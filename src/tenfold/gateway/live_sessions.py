@@ -133,14 +133,15 @@ class LiveSessions:
             whole, aside, family = await run(_find_place, tenant, headers, unfolded)
             if family is None:
                 return PreparedRequest(request, request, tenant, reason=FIRST_MESSAGE)
-            lane = await self._open_lane(family, whole, call)
-            if triggered is not None:
-                await lane.finish_later_work()
-                return await self._answer_trigger(lane, request, whole, tenant)
-            forwarded = await self._find_forwarded(lane, whole, tenant, aside)
-            pending = lane.add_later_work(partial(self._compact_lane, lane, whole, tenant, aside))
+            async with self.lanes.take_turn(family):
+                lane, forwarded = await self._open_lane(family, whole, call), None
+                work = partial(self._answer_trigger, lane, request, whole, tenant)
+                if triggered is None:
+                    forwarded = await self._find_forwarded(lane, whole, tenant, aside)
+                    work = partial(self._compact_lane, lane, whole, tenant, aside)
+                pending = lane.add_later_work(work)
             prepared = await pending.start() if forwarded is None else replace(forwarded, pending=pending)
-            return self._keep_form(prepared, request, whole, aside)
+            return prepared if triggered is not None else self._keep_form(prepared, request, whole, aside)
 
     def _keep_form(
         self, prepared: PreparedRequest, request: ModelRequest, whole: ModelRequest, aside: SetAside | None
