@@ -26,7 +26,7 @@ from tests.llm.conftest import SECRET
 from tests.llm.loopback import Got, get_base_url
 from tests.thorough import IS_THOROUGH
 
-pytestmark = pytest.mark.costly(6)
+pytestmark = pytest.mark.costly(12)
 
 CHAT, RESPONSES, ANTHROPIC, GOOGLE = CLIENTS
 SEVERAL = 20

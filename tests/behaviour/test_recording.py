@@ -13,7 +13,7 @@ HERE = [name.rsplit("|", 2)[0] for name, *_ in recording.iterate_cases()]
 WAYS = len(recording.WAYS)
 
 
-@pytest.mark.costly(3)
+@pytest.mark.costly(6)
 @pytest.mark.parametrize("which", dict.fromkeys(HERE))
 def test_a_recorded_session_is_compacted_as_before(which: str) -> None:
     """Each policy in one of the ways, and in all of them in a thorough run."""

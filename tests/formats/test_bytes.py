@@ -15,6 +15,7 @@ from tenfold.record.entry import MessageEntry, get_message
 from tenfold.record.message import Message, Text, ToolResult, get_text, get_tool_calls, get_tool_result
 from tests import sessions
 from tests.formats.made import FILES
+from tests.thorough import IS_THOROUGH
 
 PLAIN = st.lists(st.booleans(), min_size=40, max_size=40)
 
@@ -140,7 +141,9 @@ def test_a_made_session_alone_is_a_file_of_its_format(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", build_file_params())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25 if IS_THOROUGH else 10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(keep=PLAIN)
 def test_any_messages_dropped_the_rest_reads_again(name: str, keep: list[bool]) -> None:
     recorded = read_data(FILES[name][1], file="f")[0]
@@ -163,7 +166,9 @@ def _is_orphan(text: str, kept: Sequence[ExportItem]) -> bool:
 
 
 @pytest.mark.parametrize("name", build_file_params())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25 if IS_THOROUGH else 10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(change=PLAIN)
 def test_any_messages_stubbed_the_view_reads_again(name: str, change: list[bool]) -> None:
     recorded = read_data(FILES[name][1], file="f")[0]

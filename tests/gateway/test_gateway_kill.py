@@ -26,7 +26,7 @@ from tests.gateway.program import ServeProgram
 from tests.gateway.serving import RawAnswer, RawUpstream, wait_until
 from tests.thorough import IS_THOROUGH
 
-KILLS = 100 if IS_THOROUGH else 5
+KILLS = 100 if IS_THOROUGH else 3
 WINDOW = 16_000
 EVENTS = (b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n',) * 5 + (b"data: [DONE]\n\n",)
 

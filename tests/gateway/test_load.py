@@ -20,7 +20,7 @@ from tests.gateway.program import ServeProgram
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream
 from tests.thorough import IS_THOROUGH
 
-REQUESTS = 2_000 if IS_THOROUGH else 600
+REQUESTS = 2_000 if IS_THOROUGH else 360
 CLIENTS = 64
 WINDOW = 8_000
 MEMORY = 90

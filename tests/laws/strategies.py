@@ -47,6 +47,7 @@ from tenfold.record.message import (
     get_tool_result,
 )
 from tests.laws import oracle
+from tests.thorough import IS_THOROUGH
 
 Move = tuple[str, int, int, int]
 Log = tuple[Entry, ...]
@@ -81,7 +82,10 @@ PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9Q
 
 _FRESH = "TENFOLD_EXAMPLES" in os.environ
 LAW: Final = settings(
-    max_examples=int(os.environ.get("TENFOLD_EXAMPLES", "100")), deadline=None, derandomize=not _FRESH, database=None
+    max_examples=int(os.environ.get("TENFOLD_EXAMPLES", "100" if IS_THOROUGH else "60")),
+    deadline=None,
+    derandomize=not _FRESH,
+    database=None,
 )
 """How every law is tried: the same examples on every machine, fresh ones where TENFOLD_EXAMPLES asks for a number."""
 ENGINE: Final = settings(

@@ -5,6 +5,7 @@ Above the hard limit, where a provider would refuse the request, a Block that he
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +73,7 @@ def test_one_compaction_after_the_other_each_shrinks_the_view(log: Log, more: Lo
             session.append(*said)
 
 
+@pytest.mark.costly(2)
 def test_recorded_sessions_shrink_to_a_tenth_or_say_why(session: ParsedSession) -> None:
     done = recorded.compact_to_tenth(session)
     assert_shrinks_or_explains(done.session, list(done.before), done.outcome, 1)

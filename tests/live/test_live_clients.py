@@ -11,8 +11,11 @@ import pytest
 
 from tests.live.client_rows import CLIENTS, ClientRow
 from tests.live.client_runs import find_programs, run_client
+from tests.thorough import IS_THOROUGH
 
-OWN = [row for row in CLIENTS if not row.place]
+SHORT = ("OpenAI SDK, Responses", "Anthropic SDK, Messages", "pydantic-ai, Chat")
+OWN = [row for row in CLIENTS if not row.place and (IS_THOROUGH or row.name in SHORT)]
+"""Every SDK and every wire once, and in a thorough run each SDK with each of its wires: a run takes ten seconds."""
 INSTALLABLE = [row for row in CLIENTS if row.place in ("pi", "codex")]
 """Two of those that `make clients` installs: the quick ones."""
 

@@ -78,7 +78,7 @@ def test_two_compactions_of_any_history_keep_every_law(log: Log, more: Log, perc
     assert find_violations(get_loop_records(session)) == []
 
 
-@pytest.mark.costly(3)
+@pytest.mark.costly(6)
 @pytest.mark.spec("blocks.C19", "blocks.Y3", "blocks.Y4")
 @pytest.mark.parametrize("percent", [60, 25, 10])
 def test_recorded_sessions_reach_their_target_with_nothing_lost(session: ParsedSession, percent: int) -> None:

@@ -48,6 +48,7 @@ from tests.presets.clipping import (
     make_talk,
     run_rounds,
 )
+from tests.thorough import IS_THOROUGH
 
 
 class Drops:
@@ -108,7 +109,7 @@ def assert_laws_hold(session: Session) -> None:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=40 if IS_THOROUGH else 15)
 @given(log=long_logs(), more=long_logs(least=3, most=12), percents=st.tuples(st.integers(10, 60), st.integers(10, 60)))
 def test_the_laws_hold_with_any_model(kind: str, log: Log, more: Log, percents: tuple[int, int]) -> None:
     using = clip(COUNTER, summary=with_prompts(SummarySettings(models=("m",))), chunk_size=4, keep_recent=2)
@@ -126,7 +127,7 @@ def test_the_laws_hold_with_any_model(kind: str, log: Log, more: Log, percents: 
     assert_laws_hold(session)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=40 if IS_THOROUGH else 15)
 @given(log=long_logs(), percent=st.integers(10, 60))
 def test_without_a_model_code_writes_the_batches(log: Log, percent: int) -> None:
     session = law_session(log, clip(COUNTER, chunk_size=4, keep_recent=2))

@@ -38,6 +38,7 @@ from tests.presets.tail_making import (
     make_user,
     make_words,
 )
+from tests.thorough import IS_THOROUGH
 
 
 def prepare_compaction(path: list[Entry], keep: int = 1_000) -> CompactionPreparation | None:
@@ -112,7 +113,7 @@ def test_a_cut_never_parts_a_call_from_its_result() -> None:
     assert found.retained_from_id != ids[-3], "the user message stands inside the open step"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 if IS_THOROUGH else 25, deadline=None)
 @given(long_logs(), st.integers(50, 3_000))
 @pytest.mark.spec("tail.A16", "tail.A20")
 def test_any_history_is_cut_between_whole_steps_and_no_message_is_lost(log: Log, keep: int) -> None:

@@ -41,6 +41,7 @@ from tests.presets.tail_making import (
     make_user,
     read_file_lists,
 )
+from tests.thorough import IS_THOROUGH
 
 pytestmark = pytest.mark.costly(6)
 
@@ -214,7 +215,7 @@ def _list_edited(path: Log) -> set[str]:
     return edited
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50 if IS_THOROUGH else 25, deadline=None)
 @given(long_logs(), st.integers(2_000, 9_000), st.integers(200, 4_000), st.booleans())
 @pytest.mark.spec("tail.W2", "tail.W3", "tail.W4")
 def test_generated_sessions_are_whole_after_it_and_no_empty_work_is_asked_for(

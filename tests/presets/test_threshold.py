@@ -57,6 +57,7 @@ from tests.laws.recorded import get_path
 from tests.laws.strategies import Log
 from tests.presets.simulator import SUMMARY, make_text
 from tests.sessions import require_sessions
+from tests.thorough import IS_THOROUGH
 
 pytestmark = pytest.mark.costly(6)
 
@@ -536,7 +537,7 @@ SPEAKERS: dict[str, Callable[[str], Message]] = {
 
 
 @pytest.mark.spec("threshold.15", "threshold.W7")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200 if IS_THOROUGH else 80, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(SPEAKERS)), st.integers(1, 400)), max_size=120),
     st.integers(0, 4_000),
@@ -586,7 +587,11 @@ def test_the_mechanical_text_is_bounded_over_generations_and_cuts_no_character()
 
 
 @pytest.mark.spec("threshold.16", "threshold.W4")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=60 if IS_THOROUGH else 25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(conversations.long_logs())
 def test_any_history_ends_as_what_must_stay_and_two_messages(log: Log) -> None:
     asked = find_last_request(conversations.extract_messages(log))

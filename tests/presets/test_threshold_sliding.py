@@ -38,6 +38,7 @@ from tests.laws.recorded import get_path
 from tests.laws.strategies import Log
 from tests.presets.simulator import SUMMARY, make_text
 from tests.sessions import require_sessions
+from tests.thorough import IS_THOROUGH
 
 WIDE = 200_000
 WIRES = ("anthropic", "openai-chat", "openai-responses", "gemini")
@@ -260,7 +261,11 @@ def judge_compaction(made: Session, window: int) -> None:
 
 
 @pytest.mark.spec("threshold.23", "threshold.24")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=60 if IS_THOROUGH else 25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(conversations.long_logs(), conversations.long_logs(least=3, most=12), st.sampled_from((500, 8_000, WIDE)))
 def test_any_history_compacts_by_the_rules(log: Log, more: Log, window: int) -> None:
     summary = with_prompts(SummarySettings(models=("m",)))

@@ -21,6 +21,7 @@ from tenfold.view.rules import check_messages
 from tests.laws.conversations import COUNTER, Broken, Echo, count_tokens, encode_view, long_logs, open_session
 from tests.laws.strategies import Log
 from tests.sessions import build_params, require_sessions
+from tests.thorough import IS_THOROUGH
 
 pytestmark = pytest.mark.costly(6)
 
@@ -39,7 +40,7 @@ def compact_log(log: Log, percent: int, model: Echo | Broken, using: Policy) -> 
 
 
 @pytest.mark.spec("tiers.X1", "tiers.X3")
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60 if IS_THOROUGH else 25)
 @given(
     log=long_logs(),
     percent=st.integers(5, 90),
@@ -70,7 +71,7 @@ def test_any_history_stays_well_formed_and_smaller(
 
 
 @pytest.mark.spec("tiers.X4", "tiers.X10")
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=40 if IS_THOROUGH else 20)
 @given(log=long_logs(), percent=st.integers(5, 90), well=st.booleans())
 def test_nothing_is_lost_whatever_the_tiers_did(log: Log, percent: int, *, well: bool) -> None:
     """The original deleted; here the log only grows by a Block, which expands to every original and can be undone."""

@@ -14,6 +14,7 @@ from tenfold.session import Session
 from tenfold.wire import WIRES
 from tests.engine.making import open_session, reopen_session
 from tests.session.test_hosting import FIELD, MORE, STEP, TEXT
+from tests.thorough import IS_THOROUGH
 
 Item = dict[str, Any]
 WINDOW = 6_000
@@ -46,7 +47,7 @@ def change_session(session: Session, action: str, number: int) -> None:
 
 @pytest.mark.parametrize("as_bytes", [True, False], ids=["bytes", "mappings"])
 @pytest.mark.parametrize("wire", FIELD)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12 if IS_THOROUGH else 5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(actions=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 20)), min_size=10, max_size=30))
 def test_a_session_opened_anew_sends_the_same(wire: str, as_bytes: bool, actions: list[tuple[str, int]]) -> None:  # noqa: FBT001
     session, field = open_session(), FIELD[wire]

@@ -76,6 +76,7 @@ def count_message(item: str) -> int:
     return sum(measure_messages(list(WIRES["openai-chat"].decode([item.encode()])), COUNTER))
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("window", [6_000, 32_000])
 @pytest.mark.parametrize("kind", REPORTS)
 def test_no_request_is_above_the_window_whatever_is_reported(kind: str, window: int, store: Store) -> None:

@@ -29,6 +29,7 @@ from tenfold.wire.fingerprint import fingerprint_message
 from tenfold.wire.marks import extract_summary_text
 from tests.engine.making import FILLER, Telling, get_blocks, make_reply, make_result, make_user_message, open_session
 from tests.sessions import require_sessions
+from tests.thorough import IS_THOROUGH
 from tests.wire.arrays import get_arrays_by_name
 
 COUNTER = CharacterCounter()
@@ -302,7 +303,7 @@ def test_only_the_newest_of_a_provider_is_held(wire: str) -> None:
     assert {first} < both
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60 if IS_THOROUGH else 20)
 @given(
     name=st.sampled_from(sorted(POLICIES)),
     wire=st.sampled_from(sorted(RAW)),

@@ -16,12 +16,15 @@ from tenfold.wire import WIRES
 from tenfold.wire.encoding import ListEncoding
 from tenfold.wire.repeated_encoding import RepeatedEncoding
 from tenfold.wire.segments import can_divide
+from tests.thorough import IS_THOROUGH
 from tests.wire.strategies import LISTS
 
 SUMMARY = Message("system", (Text("What came before."),), "tenfold")
 EMPTY = Message("user", (Text(""),), "tenfold")
 many = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=60 if IS_THOROUGH else 20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 

@@ -122,7 +122,7 @@ def find_stems(text: str) -> frozenset[str]:
     return frozenset(stems)
 
 
-@memoize_short(16_384, longest=1_000)
+@memoize_short(8_192, longest=2_000)
 def read_clauses(sentence: str) -> tuple[Clause, ...]:
     """Splits a sentence into its clauses. A list after a denying word belongs to the clause of that word."""
     is_conditional = bool(_CONDITION.search(sentence))
