@@ -20,8 +20,8 @@ from tests.gateway.program import ServeProgram
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream
 from tests.thorough import IS_THOROUGH
 
-REQUESTS = 2_000 if IS_THOROUGH else 360
-CLIENTS = 64
+REQUESTS = 2_000 if IS_THOROUGH else 300
+CLIENTS = 64 if IS_THOROUGH else 32
 WINDOW = 8_000
 MEMORY = 90
 """Megabytes by which a gateway may grow between the first third of the requests and the end."""
