@@ -109,8 +109,8 @@ def test_a_console_that_knows_only_ascii_gets_only_ascii(tmp_path: Path) -> None
         ran = run(*line, env=env)
         assert (ran.stdout + ran.stderr).isascii(), line
         assert b"Traceback" not in ran.stderr, line
-    shown = run("show", "last", env=env).stdout.decode()
-    assert "na?ve ? ??? ? :smile:" in shown
+        if line == ("show", "last"):
+            assert b"na?ve ? ??? ? :smile:" in ran.stdout
     told_ = json.loads(run("show", "last", "--json", env=env).stdout)
     assert told_["timeline"][0]["text"] == "naïve – 日本語 ✓ :smile:", "JSON is UTF-8 wherever it goes"
 

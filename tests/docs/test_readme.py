@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.docs.commands import build_readme as printed
+from tenfold.cli.main import run
+from tests.docs.commands import build_readme
 from tests.shape.scan import ROOT
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -58,19 +56,22 @@ def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("script", collect_blocks("shell"))
-def test_shell_runs(script: str, tmp_path: Path) -> None:
-    env = os.environ | {"TENFOLD_STORE": str(tmp_path / "store.db")}
+def test_shell_runs(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("TENFOLD_STORE", str(tmp_path / "store.db"))
     for line in script.splitlines():
         words = shlex.split(line, comments=True)
         if not words:
             continue
         assert words[0] == "tenfold", line
-        command = [sys.executable, "-m", *words]
-        ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=500)
-        assert ran.returncode == 0, (line, ran.stderr)
+        assert run(words[1:]) == 0, (line, capsys.readouterr().err)
 
 
-def test_the_first_commands_list_your_sessions_and_compact_one_by_its_id(tmp_path: Path) -> None:
+def test_the_first_commands_list_your_sessions_and_compact_one_by_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (commands,) = get_readme_blocks("sh")
     first, second = (shlex.split(line) for line in commands.splitlines())
     assert (first, second[:2], second[3:]) == (["tenfold", "find"], ["tenfold", "compact"], ["--to", "10%"])
@@ -78,18 +79,16 @@ def test_the_first_commands_list_your_sessions_and_compact_one_by_its_id(tmp_pat
         own = tmp_path / "home" / place
         own.parent.mkdir(parents=True)
         shutil.copyfile(SESSIONS / example, own)
-    env = os.environ | {"HOME": str(tmp_path / "home"), "TENFOLD_STORE": str(tmp_path / "store.db")}
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "tenfold", *words]
-        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-
-    listed = [line.split("\t") for line in run(*first[1:]).stdout.splitlines()[1:]]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TENFOLD_STORE", str(tmp_path / "store.db"))
+    assert run(first[1:]) == 0
+    listed = [line.split("\t") for line in capsys.readouterr().out.splitlines()[1:]]
     assert len(listed) == len(OWN_SESSIONS)
     assert second[2] in {row[2] for row in listed}, "the id in the README is one of the form that is listed"
     for row in listed:
-        ran = run("compact", row[2], *second[3:])
-        assert (ran.returncode, "compacted: " in ran.stdout) == (0, True), ran.stderr
+        code, printed = run(["compact", row[2], *second[3:]]), capsys.readouterr()
+        assert (code, "compacted: " in printed.out) == (0, True), printed.err
     for place, example in OWN_SESSIONS.items():
         assert (tmp_path / "home" / place).read_bytes() == (SESSIONS / example).read_bytes()
 
@@ -98,7 +97,7 @@ def test_the_output_shown_is_what_the_command_prints() -> None:
     """All but the ids, which are new each time, and the sizes after, which depend on the tokens of the ids."""
     ids = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{9,27}|(?<= -> )[0-9,]+ \((?:9\.9|10\.0)%|(?<=messages 298 -> )[78]")
     now = ids.sub("ID", (ROOT / "README.md").read_text("utf-8"))
-    assert now == ids.sub("ID", printed()), "run `python -m tests.docs.commands --write`"
+    assert now == ids.sub("ID", build_readme()), "run `python -m tests.docs.commands --write`"
 
 
 def test_there_are_examples_and_they_are_few_lines() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tenfold.meter.counters import BytePairCounter, choose_counter, measure_messages
 from tenfold.meter.media_counts import MediaTokens, count_document, count_image, count_media, count_opaque
-from tenfold.meter.media_rules import IMAGE_RULES, PAGE_RULES, RECORDING_RULES, ImageRule
+from tenfold.meter.media_rules import IMAGE_RULES, PAGE_RULES, RECORDING_RULES
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, ToolResult
 from tenfold.wire import WIRES
 from tests.meter.pictures import encode, make_jpeg, make_pdf, make_png, make_webp
@@ -63,14 +63,14 @@ def test_the_detail_decides_with_providers_that_have_one() -> None:
     assert count_pixels(1_920, 1_080, "claude-sonnet-4-5", "low") == count_pixels(1_920, 1_080, "claude-sonnet-4-5")
 
 
-@pytest.mark.parametrize("rule", IMAGE_RULES, ids=lambda rule: f"{rule.prefix}:{rule.detail}")
 @pytest.mark.parametrize(
     "size", [(1, 1), (31, 33), (1_920, 1_080), (1, 100_000), (8_000, 8_000), (2**31, 2**31), (2**31, 1)]
 )
-def test_no_size_gets_above_the_ceiling(rule: ImageRule, size: tuple[int, int]) -> None:
-    assert 0 < rule.sizing.count(*size) <= rule.sizing.ceiling
-    assert rule.sizing.count(*size) == rule.sizing.count(*reversed(size))
-    assert rule.unknown_tokens <= rule.sizing.ceiling
+def test_no_size_gets_above_the_ceiling(size: tuple[int, int]) -> None:
+    for rule in IMAGE_RULES:
+        assert 0 < rule.sizing.count(*size) <= rule.sizing.ceiling, (rule.prefix, rule.detail)
+        assert rule.sizing.count(*size) == rule.sizing.count(*reversed(size)), (rule.prefix, rule.detail)
+        assert rule.unknown_tokens <= rule.sizing.ceiling, (rule.prefix, rule.detail)
 
 
 def test_every_row_has_its_evidence() -> None:

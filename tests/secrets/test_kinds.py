@@ -37,13 +37,15 @@ def test_the_corpus_is_large() -> None:
     assert all(kind.secrets for kind in KINDS)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_no_secret_is_left(kind: Kind) -> None:
-    for text in write_everywhere(kind.text):
-        shown = redact(text)
-        assert find_left(shown, kind.secrets) == [], shown
-        assert MASK in shown
-        assert redact(shown) == shown
+def test_no_secret_is_left() -> None:
+    left = {kind.name: text for kind in KINDS for text in write_everywhere(kind.text) if not is_redacted(kind, text)}
+    assert left == {}
+
+
+def is_redacted(kind: Kind, text: str) -> bool:
+    """Whether all secrets are masked, and would be no further."""
+    shown = redact(text)
+    return find_left(shown, kind.secrets) == [] and MASK in shown and redact(shown) == shown
 
 
 @pytest.mark.parametrize("text", LOOKALIKES)
