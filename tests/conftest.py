@@ -118,9 +118,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = item.get_closest_marker("costly")
         name, is_case, _ = item.nodeid.partition("[")
         if marker is not None and is_case:
-            (every,), number = marker.args, numbers[name]
-            # Of each `every` cases in a row another one, or a parameter of as many values would always have the same.
-            left_out += [] if is_taken(name, number + number // every, every) else [item]
+            left_out += [] if is_taken(name, numbers[name], *marker.args) else [item]
             numbers[name] += 1
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -21,6 +21,7 @@ from tenfold.store.base import Store
 from tenfold.wire import WIRES
 from tests.gateway.serving import serve_gateway
 from tests.llm.loopback import Got, Loopback, Served
+from tests.thorough import IS_THOROUGH
 
 ChatMessage = dict[str, Any]
 MODEL = "gpt-4o"
@@ -44,6 +45,9 @@ REPORTS: dict[str, Report] = {
 }
 
 
+WINDOWS = (6_000, 32_000)
+CASES = [(kind, w) for at, kind in enumerate(REPORTS) for w in (WINDOWS if IS_THOROUGH else (WINDOWS[at % 2],))]
+"""Each kind in one of the windows, and in a thorough run in both."""
 WORDS = ("alpha", "beta", "gamma", "part", "value", "line", "error", "file", "result", "check", "total", "name", "list")
 
 
@@ -76,9 +80,7 @@ def count_message(item: str) -> int:
     return sum(measure_messages(list(WIRES["openai-chat"].decode([item.encode()])), COUNTER))
 
 
-@pytest.mark.costly(2)
-@pytest.mark.parametrize("window", [6_000, 32_000])
-@pytest.mark.parametrize("kind", REPORTS)
+@pytest.mark.parametrize(("kind", "window"), CASES)
 def test_no_request_is_above_the_window_whatever_is_reported(kind: str, window: int, store: Store) -> None:
     rng = random.Random(f"{kind} {window}")  # noqa: S311 - a simulation, not a secret
     said: list[str] = []

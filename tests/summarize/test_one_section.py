@@ -30,7 +30,7 @@ from tests.laws.presets import NAMES, PRESET, Good, Judge, find_newest_block
 from tests.laws.recorded import get_path
 from tests.laws.strategies import Log
 
-pytestmark = pytest.mark.costly(6)
+pytestmark = pytest.mark.costly(4)
 
 
 def find_sections(session: Session) -> list[Message]:
