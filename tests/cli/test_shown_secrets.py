@@ -60,7 +60,7 @@ def test_no_title_of_a_session_that_is_found_shows_a_secret(tenfold: Cli, home: 
 def test_no_report_of_an_evaluation_shows_a_secret(tenfold: Cli, tmp_path: Path) -> None:
     source, page = tmp_path / "talk.json", tmp_path / "page.html"
     source.write_text(json.dumps(build_conversation(KINDS)))
-    methods = ("--methods", "tail,keep-last", "--format", "openai-chat")
+    methods = ("--methods", "tenfold,keep-last", "--format", "openai-chat")
     for command in (("quality", *methods), ("replay", *methods, "--windows", "16k")):
         for options in ((), ("--json",)):
             ran = tenfold.run_ok("eval", command[0], source, *command[1:], *options, "--html", page, "--force")

@@ -67,7 +67,7 @@ PAIRS = {
 RUNS = tuple((policy, w, *pair) for policy, pairs in PAIRS.items() for w, pair in zip(WINDOWS, pairs, strict=True))
 SHORT = {("tail", LARGE), ("tiers", SMALL), ("blocks", SMALL), ("threshold", MIDDLE), ("clip", MIDDLE)}
 TAKEN = tuple(run for run in RUNS if IS_THOROUGH or run[:2] in SHORT)
-"""All of them, or one of each published design, of which `make test` takes every third one.
+"""All of them, or one of each published design, of which `make test` takes every second one.
 
 A run takes 5 to 25 s of a core, most of it in client and server.
 """
@@ -113,7 +113,7 @@ def assert_model_came_back(log: Session, provider: TaskProvider) -> None:
     assert usable[-1]
 
 
-@pytest.mark.costly(3)
+@pytest.mark.costly(2)
 @pytest.mark.parametrize(("policy", "window", "client", "form"), TAKEN)
 def test_three_hundred_steps(policy: str, window: int, client: str, form: str, tmp_path: FilePath) -> None:
     file = tmp_path / "log.db"
