@@ -32,9 +32,9 @@ from tests.gateway.conversations import PATHS, Talk, list_sessions, post
 from tests.gateway.serving import RawUpstream, serve_gateway
 
 Json = dict[str, Any]
-MANY_MESSAGES = MANY_VALUES // 2
+MANY_MESSAGES = MANY_VALUES // 3
 MANY: Json = {
-    "messages": [{"role": ("user", "assistant")[n % 2], "content": f"{n}"} for n in range(MAX_VALUES // 2 + 1)]
+    "messages": [{"role": ("user", "assistant")[n % 2], "content": f"{n}"} for n in range(MAX_VALUES // 3 + 1)]
 }
 
 
@@ -57,14 +57,20 @@ def store() -> Iterator[Store]:
         (build_list("x" * (MAX_TEXT + 1), "Yes.", "Go on."), f"{MAX_TEXT:,} are looked at"),
         (build_list("a", "b", "c", tools=["x" * (MAX_TEXT + 1)]), f"{MAX_TEXT:,} are looked at"),
         (json.dumps({"model": "gpt-4o", **MANY}).encode(), f"{MAX_VALUES:,} are looked at"),
-        (build_list("a", "b", [{"type": "text", "text": "c"}] * (MAX_VALUES // 2)), f"{MAX_VALUES:,} are looked at"),
+        (build_list("a", "b", [{"type": "text", "text": "c"}] * (MAX_VALUES // 3)), f"{MAX_VALUES:,} are looked at"),
+        (build_list("a", "b", "c").replace(b'"c"', b"[" * MAX_VALUES + b"]" * MAX_VALUES), f"{MAX_VALUES:,} are look"),
     ],
-    ids=["a message", "tools", "a list", "parts"],
+    ids=["a message", "tools", "a list", "parts", "parts in parts"],
 )
 def test_what_is_too_large_goes_as_it_came_with_the_reason(body: bytes, reason: str, store: Store) -> None:
     with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=16_000) as gateway:
         answer = post(gateway.url, "chat", body)
-        view = httpx.post(f"{gateway.url}/tenfold/view", json={"wire": "openai-chat", **json.loads(body)}, timeout=500)
+        view = httpx.post(
+            f"{gateway.url}/tenfold/view",
+            content=b'{"wire":"openai-chat",' + body[1:],
+            headers={"content-type": "application/json"},
+            timeout=500,
+        )
         assert [got.body for got in upstream.requests] == [body]
     assert answer.status_code == 200
     assert reason in answer.headers["x-tenfold-bypass"]
@@ -133,6 +139,9 @@ VALUES: dict[str, tuple[bytes, bool]] = {
     "quotes in a text": (b'["' + b'a,\\",' * MAX_VALUES + b'","b"]', False),
     "a text that never ends": (b'{"a":1,"b":"' + b'x,\\"' * (MAX_VALUES + 1) + b"\\", False),
     "commas after quotes": (b'"",' * (MAX_VALUES + 1), True),
+    "lists in lists": (b"[" * (MAX_VALUES + 1), True),
+    "objects in objects": (b'{"a":' * (MAX_VALUES + 1), True),
+    "brackets in a text": (b'["' + b'[{\\"[' * MAX_VALUES + b'"]', False),
 }
 
 
@@ -143,10 +152,20 @@ def test_values_are_counted_outside_of_texts(kind: str) -> None:
 
 
 def test_many_parts_of_one_message_are_heavy_and_a_long_text_is_not() -> None:
-    for content, expected in (([{"type": "text", "text": "c"}] * MANY_VALUES, True), ("a, b, c " * MANY_VALUES, False)):
+    for content, expected in (
+        ([{"type": "text", "text": "c"}] * MANY_VALUES, True),
+        ("a, b, [c " * MANY_VALUES, False),
+    ):
         request = parse_request(PATHS["chat"], build_list("a", "b", content))
         assert request is not None
         assert is_heavy(request) is expected
+
+
+def test_parts_in_parts_are_heavy() -> None:
+    body = build_list("a", "b", "c").replace(b'"c"', b"[" * MANY_VALUES + b"]" * MANY_VALUES)
+    request = parse_request(PATHS["chat"], body)
+    assert request is not None
+    assert is_heavy(request)
 
 
 def test_a_few_heavy_requests_are_looked_at_at_a_time_and_light_ones_wait_for_none() -> None:

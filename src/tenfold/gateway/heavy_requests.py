@@ -15,16 +15,17 @@ from tenfold.wire import get_wire
 
 LARGE_BODY = 8 * 1024 * 1024
 """Bytes of a body from which on it is heavy."""
-MANY_VALUES = 20_000
+MANY_VALUES = 30_000
 """JSON values in a body from which on it is heavy: messages, their parts, calls, tools and the fields of all these."""
-MAX_VALUES = 100_000
+MAX_VALUES = 150_000
 """Values of a body that are looked at. 50,000 messages have so many, if each is one text."""
 PLACES = 2
 """How many heavy requests are looked at at a time."""
 MAX_TEXT = 16 * 1024 * 1024
 """Bytes of text in a message, or beside the list, that are looked at. No window holds half as much."""
-_VALUE = re.compile(rb'(?:[^",]++|"(?:[^"\\]++|\\.?)*+"?)*+(?:,|\Z)', re.DOTALL)
-"""A value up to the comma behind it. A comma in a text separates nothing."""
+_VALUE_MARKS = (b",", b"[", b"{")
+_VALUE = re.compile(rb'(?:[^",\[{]++|"(?:[^"\\]++|\\.?)*+"?)*+(?:[,\[{]|\Z)', re.DOTALL)
+"""A value up to the comma behind it, or the bracket that opens it. In a text, neither begins or ends a value."""
 
 
 class HeavyRequests:
@@ -46,7 +47,7 @@ class HeavyRequests:
 
 async def read_call(path: str, body: bytes) -> tuple[ModelRequest | None, str]:
     """Returns the call to a model that a path and a body are, else None and why it is not looked at."""
-    if len(body) > LARGE_BODY or body.count(b",") > MANY_VALUES:
+    if len(body) > LARGE_BODY or _count_marks(body) > MANY_VALUES:
         return await asyncio.to_thread(_read_call, path, body)
     return _read_call(path, body)
 
@@ -72,7 +73,12 @@ def find_bulk(body: bytes) -> str:
 
 def _has_more_values(body: bytes, limit: int) -> bool:
     """Whether a body of JSON has more than `limit` values. No more than that is counted."""
-    return body.count(b",") > limit and sum(1 for _ in islice(_VALUE.finditer(body), limit + 1)) > limit
+    return _count_marks(body) > limit and sum(1 for _ in islice(_VALUE.finditer(body), limit + 1)) > limit
+
+
+def _count_marks(body: bytes) -> int:
+    """Counts the values that a body of JSON has at most: its texts may hold such marks too. It takes no time."""
+    return sum(map(body.count, _VALUE_MARKS))
 
 
 def find_excess(request: ModelRequest) -> str:
