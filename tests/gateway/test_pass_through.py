@@ -46,7 +46,7 @@ def test_a_first_request_is_forwarded_with_its_bytes() -> None:
         ("GET", "/unknown", "/unknown"),
         ("GET", "/api/tags", "/api/tags"),
         ("POST", "/chat/completions", "/chat/completions"),
-        ("GET", '/v1/a/../b//c;d="e"|f?q="g"&h=[i]', '/v1/a/../b//c;d="e"|f?q="g"&h=[i]'),
+        ("GET", '/v1/a/./b//c;d="e"|f?q="g"&h=[i]', '/v1/a/./b//c;d="e"|f?q="g"&h=[i]'),
     ],
 )
 def test_every_other_path_and_method_passes(method: str, path: str, expected: str) -> None:

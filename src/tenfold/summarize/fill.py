@@ -226,7 +226,7 @@ def collect_facts(draft: Draft) -> tuple[Fact, ...]:
 FOOTER_SHARE = 4
 """The lists of files take at most a quarter of the summary's budget."""
 TEXT_SHARE = 4
-"""A quarter of the budget is the text's, however many rules the user gave: without a text there is no summary."""
+"""A quarter of the budget is the text's, however many rules the user gave, where a summary without a text is none."""
 
 
 def collect_covered_files(draft: Draft, last: int) -> FileLists:
@@ -287,7 +287,8 @@ def _write_text(
     with_story = bool(plan.goal.names_budget)  # other policies give all kinds of facts their share before the text
     first = tuple(f for f in facts if not with_story or is_must_keep(f) or (f.kind == "value" and f.was))
     held = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
-    rules = build(held, budget=room - room // TEXT_SHARE)  # they hold, so they come before the text
+    text_room = 0 if with_story else room // TEXT_SHARE  # a story of no lines is one too
+    rules = build(held, budget=room - text_room)  # they hold, so they come before the text
     names = build(tuple(fact for fact in facts if fact.kind == "name"), budget=plan.goal.names_budget)
     largest = plan.goal.facts_budget
     if with_story and request.settings.models:  # its text tells the facts too, and what it leaves out is added
