@@ -70,7 +70,7 @@ class ServeProgram:
             assert self._process.poll() is None, self.read_log()
             try:
                 assert httpx.get(f"{self.url}/healthz", timeout=500).status_code == 200
-            except httpx.ConnectError:
+            except httpx.TransportError:  # nobody listens yet, or a connection that the last process took is closed
                 time.sleep(0.05)
             else:
                 return
