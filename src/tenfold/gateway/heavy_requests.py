@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import islice
 
-from tenfold.gateway.model_request import ModelRequest, parse_request
+from tenfold.gateway.model_request import ModelRequest, count_marks, parse_request
 from tenfold.gateway.unchanged import NO_CALL
 from tenfold.record.message import Document, Image, Message, OpaquePart, ToolResult
 from tenfold.wire import get_wire
@@ -23,7 +23,6 @@ PLACES = 2
 """How many heavy requests are looked at at a time."""
 MAX_TEXT = 16 * 1024 * 1024
 """Bytes of text in a message, or beside the list, that are looked at. No window holds half as much."""
-_VALUE_MARKS = (b",", b"[", b"{")
 _VALUE = re.compile(rb'(?:[^",\[{]++|"(?:[^"\\]++|\\.?)*+"?)*+(?:[,\[{]|\Z)', re.DOTALL)
 """A value up to the comma behind it, or the bracket that opens it. In a text, neither begins or ends a value."""
 
@@ -47,38 +46,32 @@ class HeavyRequests:
 
 async def read_call(path: str, body: bytes) -> tuple[ModelRequest | None, str]:
     """Returns the call to a model that a path and a body are, else None and why it is not looked at."""
-    if len(body) > LARGE_BODY or _count_marks(body) > MANY_VALUES:
-        return await asyncio.to_thread(_read_call, path, body)
-    return _read_call(path, body)
-
-
-def _read_call(path: str, body: bytes) -> tuple[ModelRequest | None, str]:
-    if excess := find_bulk(body):
-        return None, excess
-    request = parse_request(path, body)
+    if len(body) > LARGE_BODY or count_marks(body) > MANY_VALUES:
+        if excess := await asyncio.to_thread(find_bulk, body):
+            return None, excess
+        request = await asyncio.to_thread(parse_request, path, body)
+    else:
+        request = parse_request(path, body)
     return request, "" if request is not None else NO_CALL
 
 
 def is_heavy(request: ModelRequest) -> bool:
     """Whether a request is worked on in threads alone."""
-    return len(request.body) > LARGE_BODY or _has_more_values(request.body, MANY_VALUES)
+    if len(request.body) > LARGE_BODY:
+        return True
+    return request.most_values > MANY_VALUES and _has_more_values(request.body, MANY_VALUES)
 
 
 def find_bulk(body: bytes) -> str:
     """Says why a body has too many values to be parsed, however small they are. "" if it has not."""
-    if not _has_more_values(body, MAX_VALUES):
+    if count_marks(body) <= MAX_VALUES or not _has_more_values(body, MAX_VALUES):
         return ""
     return f"a body of too many values (messages, parts, fields): {MAX_VALUES:,} are looked at at most"
 
 
 def _has_more_values(body: bytes, limit: int) -> bool:
     """Whether a body of JSON has more than `limit` values. No more than that is counted."""
-    return _count_marks(body) > limit and sum(1 for _ in islice(_VALUE.finditer(body), limit + 1)) > limit
-
-
-def _count_marks(body: bytes) -> int:
-    """Counts the values that a body of JSON has at most: its texts may hold such marks too. It takes no time."""
-    return sum(map(body.count, _VALUE_MARKS))
+    return sum(1 for _ in islice(_VALUE.finditer(body), limit + 1)) > limit
 
 
 def find_excess(request: ModelRequest) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -32,7 +33,7 @@ def find_wire(path: str) -> str:
     return next((wire for pattern, wire in _ENDPOINTS if pattern.search(path)), "")
 
 
-class ModelRequest(Struct, frozen=True):
+class ModelRequest(Struct, frozen=True, dict=True):
     """A call to a model. `fields` are the members of its body as they came, and `items` the messages of its list."""
 
     wire: str
@@ -41,6 +42,11 @@ class ModelRequest(Struct, frozen=True):
     items: list[bytes]
     model: str
     is_stream: bool
+
+    @cached_property
+    def most_values(self) -> int:
+        """How many values the body has at most. It is counted once: a body of 100 KB takes a tenth of a millisecond."""
+        return count_marks(self.body)
 
     @property
     def profile(self) -> Profile:
@@ -146,6 +152,11 @@ _FUNCTION_FIELDS = ("functionDeclarations", "function_declarations")
 def _has_functions(tool: Raw) -> bool:
     """Whether a tool of Gemini's is a list of functions."""
     return any(name in (splice.parse_object(tool) or {}) for name in _FUNCTION_FIELDS)
+
+
+def count_marks(body: bytes) -> int:
+    """Counts the values that a body of JSON has at most: its texts may hold such marks too."""
+    return sum(map(body.count, (b",", b"[", b"{")))
 
 
 def parse_request(path: str, body: bytes) -> ModelRequest | None:
