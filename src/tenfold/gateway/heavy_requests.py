@@ -46,12 +46,13 @@ class HeavyRequests:
 
 async def read_call(path: str, body: bytes) -> tuple[ModelRequest | None, str]:
     """Returns the call to a model that a path and a body are, else None and why it is not looked at."""
-    if len(body) > LARGE_BODY or count_marks(body) > MANY_VALUES:
-        if excess := await asyncio.to_thread(find_bulk, body):
+    most_values = count_marks(body)
+    if len(body) > LARGE_BODY or most_values > MANY_VALUES:
+        if excess := await asyncio.to_thread(find_bulk, body, most_values):
             return None, excess
-        request = await asyncio.to_thread(parse_request, path, body)
+        request = await asyncio.to_thread(parse_request, path, body, most_values)
     else:
-        request = parse_request(path, body)
+        request = parse_request(path, body, most_values)
     return request, "" if request is not None else NO_CALL
 
 
@@ -62,9 +63,9 @@ def is_heavy(request: ModelRequest) -> bool:
     return request.most_values > MANY_VALUES and _has_more_values(request.body, MANY_VALUES)
 
 
-def find_bulk(body: bytes) -> str:
+def find_bulk(body: bytes, most_values: int) -> str:
     """Says why a body has too many values to be parsed, however small they are. "" if it has not."""
-    if count_marks(body) <= MAX_VALUES or not _has_more_values(body, MAX_VALUES):
+    if most_values <= MAX_VALUES or not _has_more_values(body, MAX_VALUES):
         return ""
     return f"a body of too many values (messages, parts, fields): {MAX_VALUES:,} are looked at at most"
 
@@ -76,7 +77,7 @@ def _has_more_values(body: bytes, limit: int) -> bool:
 
 def find_excess(request: ModelRequest) -> str:
     """Says why a request is too large to be looked at. "" if it is not. Images and files count nothing."""
-    if bulk := find_bulk(request.body):
+    if bulk := find_bulk(request.body, request.most_values):
         return bulk
     beside = max((len(bytes(raw)) for name, raw in request.fields.items() if name != request.list_field), default=0)
     wire = get_wire(request.wire)

@@ -31,7 +31,7 @@ from tenfold.gateway.incoming_request import (
 )
 from tenfold.gateway.lanes import Lane, find_family
 from tenfold.gateway.live_sessions import LiveSessions
-from tenfold.gateway.model_request import ModelRequest
+from tenfold.gateway.model_request import ModelRequest, count_marks
 from tenfold.gateway.request_limits import RequestLimits
 from tenfold.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.gateway.tenants import digest_credentials
@@ -94,7 +94,7 @@ async def _answer(request: Request, sessions: LiveSessions, tenant: str, setting
         plain = await unpack_body(body, request.headers.get(ENCODING_HEADER, ""), limit)
         if plain is None:
             return _refuse(415, f"the body cannot be unpacked: send it without {ENCODING_HEADER}, or as gzip or zstd")
-        if excess := await asyncio.to_thread(find_bulk, plain):
+        if excess := await asyncio.to_thread(find_bulk, plain, count_marks(plain)):
             return _refuse(413, excess)
         question = await asyncio.to_thread(parse_question, plain)
         async with sessions.heavy.hold(question.request) as excess:
@@ -150,7 +150,8 @@ def parse_question(body: bytes) -> ViewQuestion:
         raise UsageError(f"'window' is a number of tokens, at least 1, and not {window!r}")
     items = [bytes(raw) for raw in raws]
     kept = {name: raw for name, raw in fields.items() if name not in _OWN_FIELDS}
-    request = ModelRequest(wire, body, kept, [], splice.get_text(fields, "model"), is_stream=False)
+    model = splice.get_text(fields, "model")
+    request = ModelRequest(wire, body, kept, [], model, is_stream=False, most_values=count_marks(body))
     usage = splice.parse_value(fields["usage"]) if "usage" in fields else None
     return ViewQuestion(request.with_items(items), splice.get_text(fields, "session"), window, usage)
 
