@@ -60,15 +60,15 @@ figures: $(STAMP)
 	@$(PY) -m scripts.figures
 
 peers: $(STAMP)
-	@VENV='$(VENV)' sh scripts/make_peers.sh
+	@VENV='$(VENV)' sh yardstick/scripts/make_peers.sh
 
 # The folder of sessions that TENFOLD_SESSIONS names, and the project's own. STAGES= runs some of it.
 yardstick: $(STAMP)
-	@$(PY) -m scripts.yardstick $(STAGES)
+	@$(PY) -m yardstick.scripts.measure $(STAGES)
 
 kits: $(STAMP)
-	@VENV='$(VENV)' FROM=kits PEERS='$(KITS)' sh scripts/make_peers.sh
-	@KITS='$(KITS)' $(PY) -m scripts.run_kits $(if $(WRITE),--write)
+	@VENV='$(VENV)' FROM=kits PEERS='$(KITS)' sh yardstick/scripts/make_peers.sh
+	@KITS='$(KITS)' $(PY) -m yardstick.scripts.run_kits $(if $(WRITE),--write)
 
 # Needs node 20 or newer beside Python. CLIENTS="pi codex" runs some of them. It is no part of `make test`, which runs
 # those that are installed and the SDKs: installing all of them takes ten minutes and a network.
@@ -81,7 +81,7 @@ cover: $(STAMP)
 	$(PY) -m pytest --cov --cov-report=term
 
 # Set up once, and again when what it depends on changes.
-$(STAMP): pyproject.toml constraints.txt scripts/make_venv.sh
+$(STAMP): pyproject.toml yardstick/pyproject.toml constraints.txt scripts/make_venv.sh
 	@PYTHON='$(PYTHON)' VENV='$(VENV)' sh scripts/make_venv.sh
 	@touch $(STAMP)
 

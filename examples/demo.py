@@ -14,21 +14,21 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from tenfold.cli.compact_report import SessionOutcome
-from tenfold.cli.console import get_width, print_table, show
-from tenfold.cli.process import relax_stream_errors
-from tenfold.config.presets import get_preset
+from tenfold.apps.cli.compact_report import SessionOutcome
+from tenfold.apps.cli.console import get_width, print_table, show
+from tenfold.apps.cli.process import relax_stream_errors
+from tenfold.config.policies import get_preset
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.block import MUST_KEEP, Block
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.text.terminal_safe import sanitize, to_one_line
+from tenfold.core.wire.marks import find_summary_mark
 from tenfold.errors import TenfoldError
 from tenfold.formats import read_file
 from tenfold.formats.importer import import_sessions
-from tenfold.meter.counters import choose_counter
-from tenfold.record.block import MUST_KEEP, Block
-from tenfold.record.message import Message, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
 from tenfold.store.location import open_store
-from tenfold.text.terminal_safe import sanitize, to_one_line
-from tenfold.wire.marks import find_summary_mark
 
 from gateway_demo import show_gateway  # isort: skip - beside this script
 

@@ -19,11 +19,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tenfold.cli.console import print_table, show
-from tenfold.gateway.application import Gateway
-from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.gateway.server import GatewayThread, ServerThread
-from tenfold.meter.counters import choose_counter
+from tenfold.apps.cli.console import print_table, show
+from tenfold.apps.gateway.application import Gateway
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.server import GatewayThread, ServerThread
+from tenfold.core.meter.counters import choose_counter
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
 
 WINDOW = 16_000

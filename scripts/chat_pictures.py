@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from tenfold.agent.factory import AgentOptions, open_agent
-from tenfold.chat.app import Chat
-from tenfold.chat.widgets import ChatTranscript, Prompt, Rows, StatusLine, TranscriptItem
-from tenfold.store.sqlite import SqliteStore
+from tenfold.apps.agent.factory import AgentOptions, open_agent
+from tenfold.apps.chat.app import Chat
+from tenfold.apps.chat.widgets import ChatTranscript, Prompt, Rows, StatusLine, TranscriptItem
+from tenfold.store.sqlite.store import SqliteStore
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = ROOT / "examples" / "projects" / "pricing"

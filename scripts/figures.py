@@ -30,16 +30,16 @@ class FigurePage(NamedTuple):
 
 PAGES = (
     FigurePage("README.md", _VIEWS, "make yardstick, then copy its figures"),
-    FigurePage("docs/benchmarks.md", (*_WHOLE, "bench"), "make bench WRITE=1"),
+    FigurePage("docs/benchmarks.md", (*_WHOLE, "yardstick/bench"), "make bench WRITE=1"),
     FigurePage("docs/clients.md", (*_WHOLE, "clients", "tests/live"), "make clients"),
-    FigurePage("docs/kits.md", (*_VIEWS, "kits"), "make kits WRITE=1"),
+    FigurePage("docs/kits.md", (*_VIEWS, "yardstick/kits"), "make kits WRITE=1"),
     FigurePage(
         "docs/meter.md",
-        ("src/tenfold/meter", "src/tenfold/wire"),
-        "python -m bench.meter_replay && python -m bench.error_bounds",
+        ("src/tenfold/core/meter", "src/tenfold/core/wire"),
+        "python -m yardstick.bench.meter_replay && python -m yardstick.bench.error_bounds",
     ),
     FigurePage("docs/reading.md", _VIEWS, "make yardstick STAGES=reading"),
-    FigurePage("docs/yardstick.md", (*_WHOLE, "peers"), "make peers yardstick"),
+    FigurePage("docs/yardstick.md", (*_WHOLE, "yardstick/peers", "yardstick/src"), "make peers yardstick"),
 )
 
 

@@ -9,7 +9,7 @@ CLIENTS=${CLIENTS:-$(ls clients)}
 mkdir -p .clients
 for name in $CLIENTS; do
     if [ -f "clients/$name/requirements.txt" ]; then
-        FROM=clients PEERS="$name" sh scripts/make_peers.sh
+        FROM=clients IN=clients PEERS="$name" sh yardstick/scripts/make_peers.sh
     elif [ -f "clients/$name/package.json" ]; then
         cmp -s "clients/$name/package.json" ".clients/$name/package.json" && continue
         echo "tenfold: making .clients/$name"

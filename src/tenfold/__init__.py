@@ -10,41 +10,41 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tenfold.config.policy import Policy
-    from tenfold.config.presets import POLICIES
-    from tenfold.engine.call import Call
+    from tenfold.compaction.engine.call import Call
+    from tenfold.compaction.engine.policy import Policy
+    from tenfold.compaction.plan.pipeline import Stage
+    from tenfold.config.policies import POLICIES
+    from tenfold.core.record.ask import Outcome
+    from tenfold.core.view.fold import View
+    from tenfold.core.view.rules import Violation, validate
     from tenfold.errors import TenfoldError
     from tenfold.formats import read_file
-    from tenfold.llm.scripted_model import ScriptedModel
-    from tenfold.plan.pipeline import Stage
-    from tenfold.record.ask import Outcome
+    from tenfold.models.scripted_model import ScriptedModel
     from tenfold.session import AsyncSession, Session, SessionAddress
     from tenfold.session.stateless import CompactResult, acompact, compact
     from tenfold.store.location import open_store
-    from tenfold.view.fold import View
-    from tenfold.view.rules import Violation, validate
 
 __version__ = "0.3.0"
 
 _MODULES = {
     "AsyncSession": "session",
-    "Call": "engine.call",
+    "Call": "compaction.engine.call",
     "CompactResult": "session.stateless",
-    "Outcome": "record.ask",
-    "POLICIES": "config.presets",
+    "Outcome": "core.record.ask",
+    "POLICIES": "config.policies",
     "SessionAddress": "session",
-    "Policy": "config.policy",
-    "ScriptedModel": "llm.scripted_model",
+    "Policy": "compaction.engine.policy",
+    "ScriptedModel": "models.scripted_model",
     "Session": "session",
-    "Stage": "plan.pipeline",
+    "Stage": "compaction.plan.pipeline",
     "TenfoldError": "errors",
-    "View": "view.fold",
-    "Violation": "view.rules",
+    "View": "core.view.fold",
+    "Violation": "core.view.rules",
     "acompact": "session.stateless",
     "compact": "session.stateless",
     "open_store": "store.location",
     "read_file": "formats",
-    "validate": "view.rules",
+    "validate": "core.view.rules",
 }
 
 __all__ = [

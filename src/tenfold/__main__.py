@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenfold.cli.main import main
+from tenfold.apps.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -23,8 +23,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.record.ask import Answer, ConsultAsk, Outcome
-from tenfold.record.block import Block
+from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
+from tenfold.core.record.block import Block
 
 
 class CompactionWarning(Struct, frozen=True, tag="warning"):

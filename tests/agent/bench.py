@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.agent.approval import Action, ApprovalKind, Section
-from tenfold.agent.coding_tools import CodingTools
+from tenfold.apps.agent.approval import Action, ApprovalKind, Section
+from tenfold.apps.agent.coding_tools import CodingTools
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, links and process groups of POSIX")
 

@@ -16,12 +16,12 @@ import sys
 import traceback
 from pathlib import Path
 
-from tenfold.agent import Agent
+from tenfold.apps.agent import Agent
 from tenfold.config.settings import build_policy
-from tenfold.llm.provider import open_client
-from tenfold.meter.counters import choose_counter
+from tenfold.core.meter.counters import choose_counter
+from tenfold.models.provider import open_client
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.working import TASK, build_settings
 
 WINDOW = 32_000

@@ -11,18 +11,18 @@ from pydantic_ai import Agent as Runner
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
 
-from tenfold.agent import Agent, Memory
+from tenfold.apps.agent import Agent, Memory
 from tenfold.config.settings import build_policy
-from tenfold.engine.drive import Answerer
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.ask import Answer, ConsultAsk
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import get_text, get_tool_calls
 from tenfold.errors import ContextOverflow, UsageError
-from tenfold.llm.provider import open_client
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.meter.counters import choose_counter
-from tenfold.record.ask import Answer, ConsultAsk
-from tenfold.record.block import Block
-from tenfold.record.message import get_text, get_tool_calls
+from tenfold.models.provider import open_client
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.working import DONE, Provider, look
 from tests.llm.loopback import Got, Served, get_base_url
 

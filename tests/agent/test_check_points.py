@@ -9,10 +9,10 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
-from tenfold.agent import Agent
-from tenfold.config.presets import POLICIES
-from tenfold.record.block import Block
-from tenfold.record.entry import MessageEntry
+from tenfold.apps.agent import Agent
+from tenfold.config.policies import POLICIES
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import MessageEntry
 from tests.agent.test_agent import make_session
 from tests.agent.working import look
 

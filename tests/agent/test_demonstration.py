@@ -10,9 +10,9 @@ from pydantic_ai import Agent as Runner
 from pydantic_ai.messages import FunctionToolCallEvent, PartDeltaEvent, TextPartDelta, ToolCallPartDelta
 from pydantic_ai.run import AgentRunResultEvent
 
-from tenfold.agent import Agent
-from tenfold.agent.approval import Action
-from tenfold.agent.demonstration import (
+from tenfold.apps.agent import Agent
+from tenfold.apps.agent.approval import Action
+from tenfold.apps.agent.demonstration import (
     CLOSING_NOTE,
     DEMONSTRATION,
     build_demonstration,
@@ -20,13 +20,13 @@ from tenfold.agent.demonstration import (
     choose_line,
     find_search_word,
 )
-from tenfold.agent.factory import AgentOptions, open_agent
-from tenfold.agent.runtime import RESUME_PROMPT
-from tenfold.config.presets import POLICIES
-from tenfold.record.block import Block
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text, get_tool_calls
-from tenfold.store.sqlite import SqliteStore
-from tenfold.wire.marks import render_summary
+from tenfold.apps.agent.factory import AgentOptions, open_agent
+from tenfold.apps.agent.runtime import RESUME_PROMPT
+from tenfold.config.policies import POLICIES
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text, get_tool_calls
+from tenfold.core.wire.marks import render_summary
+from tenfold.store.sqlite.store import SqliteStore
 
 TOOLS = ("list_files", "search_files", "read_file", "write_file", "run_command", "recall_search", "compact")
 

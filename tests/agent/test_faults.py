@@ -19,22 +19,22 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tenfold.agent import Agent
-from tenfold.agent.runtime import RESUME_PROMPT
+from tenfold.apps.agent import Agent
+from tenfold.apps.agent.runtime import RESUME_PROMPT
+from tenfold.compaction.engine.policy import Policy
 from tenfold.config.extensions import Extension
-from tenfold.config.policy import Policy
 from tenfold.config.settings import LivePolicy, build_policy
-from tenfold.engine.drive import Answerer
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import get_text, get_tool_calls, get_tool_result
+from tenfold.core.view.units import NO_RESULT
 from tenfold.events import CompactionEnd, CompactionStart
-from tenfold.llm.provider import ProviderModel, open_client
-from tenfold.llm.retry import RetryRule
-from tenfold.meter.counters import choose_counter
-from tenfold.record.ask import Answer, ConsultAsk, Outcome
-from tenfold.record.block import Block
-from tenfold.record.message import get_text, get_tool_calls, get_tool_result
+from tenfold.models.provider import ProviderModel, open_client
+from tenfold.models.retry import RetryRule
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
-from tenfold.view.units import NO_RESULT
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.killed import open_session
 from tests.agent.test_long_runs import get_blocks, make_look_tool, stream_prompt
 from tests.agent.working import DONE, RULE, TASK, Provider, build_settings, serve_summary

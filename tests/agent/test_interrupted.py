@@ -20,14 +20,14 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
-from tenfold.agent import Agent, Memory
-from tenfold.agent.runtime import RESUME_PROMPT
+from tenfold.apps.agent import Agent, Memory
+from tenfold.apps.agent.runtime import RESUME_PROMPT
 from tenfold.config.extensions import Extension
+from tenfold.core.record.entry import MessageEntry
+from tenfold.core.record.message import Message, get_text, get_tool_calls, get_tool_result
+from tenfold.core.view.units import NO_RESULT
 from tenfold.events import Event, RunEnd
-from tenfold.record.entry import MessageEntry
-from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session
-from tenfold.view.units import NO_RESULT
 from tests.agent.test_agent import ANTHROPIC, OPENAI, TASK, WINDOW, make_agent, make_session
 from tests.agent.working import DONE, Provider
 from tests.llm.loopback import Got, Served

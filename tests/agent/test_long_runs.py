@@ -12,15 +12,15 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from pydantic_ai.run import AgentRunResultEvent
 
-from tenfold.agent import Agent
-from tenfold.config.presets import POLICIES
+from tenfold.apps.agent import Agent
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.llm.provider import open_client
-from tenfold.meter.counters import choose_counter
-from tenfold.record.block import Block
-from tenfold.record.message import get_tool_calls, get_tool_result
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import get_tool_calls, get_tool_result
+from tenfold.models.provider import open_client
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.working import CLIENTS, DONE, RULE, TASK, Provider, build_settings
 from tests.llm.conftest import SECRET
 from tests.llm.loopback import Got, get_base_url

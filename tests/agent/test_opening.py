@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.agent import Agent
-from tenfold.agent.approval import Action
-from tenfold.agent.demonstration import DEMONSTRATION, DEMONSTRATION_WINDOW
-from tenfold.agent.factory import PROVIDER_KEYS, AgentOptions, change_model, choose_model, open_agent
+from tenfold.apps.agent import Agent
+from tenfold.apps.agent.approval import Action
+from tenfold.apps.agent.demonstration import DEMONSTRATION, DEMONSTRATION_WINDOW
+from tenfold.apps.agent.factory import PROVIDER_KEYS, AgentOptions, change_model, choose_model, open_agent
 from tenfold.config.extensions import Extension
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.meter.windows import find_window
+from tenfold.core.record.ask import Outcome
 from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.events import CompactionEnd, Event, RunEnd
 from tenfold.formats.importer import import_sessions
 from tenfold.formats.session_files import read_file
-from tenfold.llm.provider import open_client
-from tenfold.meter.counters import choose_counter
-from tenfold.meter.windows import find_window
-from tenfold.record.ask import Outcome
-from tenfold.store.sqlite import SqliteStore
+from tenfold.models.provider import open_client
+from tenfold.store.sqlite.store import SqliteStore
 from tests.llm.loopback import ANSWERS, Got, Loopback, Served, get_base_url
 from tests.shape.scan import ROOT
 

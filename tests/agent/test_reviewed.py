@@ -15,21 +15,21 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
-from tenfold.agent import Agent, Memory
-from tenfold.agent.factory import AgentOptions
-from tenfold.agent.runtime import RESUME_PROMPT
-from tenfold.cli.headless_run import JsonLines, run_headless
-from tenfold.cli.process import ExitCode
+from tenfold.apps.agent import Agent, Memory
+from tenfold.apps.agent.factory import AgentOptions
+from tenfold.apps.agent.runtime import RESUME_PROMPT
+from tenfold.apps.cli.headless_run import JsonLines, run_headless
+from tenfold.apps.cli.process import ExitCode
 from tenfold.config.extensions import Extension
-from tenfold.engine.drive import Answerer
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.message import Image, get_text, get_tool_result
+from tenfold.core.view.units import NO_RESULT
 from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, CompactionSkip, CompactionStart, Event, RunEnd
-from tenfold.llm.provider import open_client
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.meter.counters import choose_counter
-from tenfold.record.message import Image, get_text, get_tool_result
+from tenfold.models.provider import open_client
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import Session
-from tenfold.view.units import NO_RESULT
+from tenfold.session.drive import Answerer
 from tests.agent.test_agent import OPENAI, TASK, WINDOW, get_blocks, make_session
 from tests.agent.test_interrupted import call_three_tools, get_messages, stream_prompt
 from tests.llm.conftest import SECRET

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pydantic_ai.exceptions import ToolFailed
 
-from tenfold.agent.coding_tools import MAX_LISTED_NAMES, CodingTools
-from tenfold.agent.file_tree import MAX_FILE_BYTES, MAX_MATCHES, FileTree
+from tenfold.apps.agent.coding_tools import MAX_LISTED_NAMES, CodingTools
+from tenfold.apps.agent.file_tree import MAX_FILE_BYTES, MAX_MATCHES, FileTree
 from tests.agent.bench import Asked, make_folder, make_python_command, make_workbench, posix
 
 

@@ -15,9 +15,9 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from tenfold.agent.approval import Action, Section
-from tenfold.agent.coding_tools import MAX_RETRIES, CodingTools
-from tenfold.text.hidden import escape_hidden
+from tenfold.apps.agent.approval import Action, Section
+from tenfold.apps.agent.coding_tools import MAX_RETRIES, CodingTools
+from tenfold.core.text.hidden import escape_hidden
 from tests.agent.bench import Asked, make_folder, make_python_command, make_workbench, posix
 
 

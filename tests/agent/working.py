@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_ai.settings import ModelSettings
 
-from tenfold.summarize.structure import STRUCTURES
+from tenfold.compaction.summarize.structure import STRUCTURES
 from tests.llm.loopback import Got, Loopback, Served
 from tests.llm.provider_rules import Issued, Refusal, find_refusal
 

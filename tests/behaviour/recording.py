@@ -29,21 +29,21 @@ import msgspec
 from msgspec.structs import replace
 
 import tenfold
-from tenfold.config.presets import POLICIES
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.engine.drive import Answerer
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import Block, ModelCost
+from tenfold.core.record.codec import encode_entry
+from tenfold.core.record.entry import Attempt, MessageEntry
+from tenfold.core.record.message import Message
+from tenfold.core.wire import WIRES
 from tenfold.errors import UsageError
 from tenfold.formats import ParsedSession
-from tenfold.meter.counters import choose_counter
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.block import Block, ModelCost
-from tenfold.record.codec import encode_entry
-from tenfold.record.entry import Attempt, MessageEntry
-from tenfold.record.message import Message
 from tenfold.session import Session, SessionAddress, Stamps
+from tenfold.session.drive import Answerer
 from tenfold.store.ids import ContentIdGenerator
-from tenfold.store.sqlite import SqliteStore
-from tenfold.wire import WIRES
+from tenfold.store.sqlite.store import SqliteStore
 from tests import sessions
 from tests.laws.recorded import get_path
 

@@ -68,7 +68,7 @@ def collect() -> dict[Pattern, str]:
     found: dict[Pattern, str] = {}
     seen: set[int] = set()
     for info in pkgutil.walk_packages(tenfold.__path__, "tenfold."):
-        if not info.name.endswith("__main__") and not info.name.startswith("tenfold.evals"):
+        if not info.name.endswith("__main__") and not info.name.startswith("tenfold_yardstick"):
             module = importlib.import_module(info.name)
             for name, value in list(vars(module).items()):
                 for where, pattern in _walk(value, f"{info.name}.{name}", seen):

@@ -9,16 +9,16 @@ import pytest
 
 import tenfold
 from tenfold import Session, SessionAddress, open_store
-from tenfold.facts.redacted_messages import redact_message
-from tenfold.facts.tool_calls import parse_arguments
+from tenfold.compaction.facts.redacted_messages import redact_message
+from tenfold.compaction.facts.tool_calls import parse_arguments
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import ToolCall, get_tool_calls
+from tenfold.core.text.json_text import MAX_DEPTH, decode_json
+from tenfold.core.view.rules import validate
+from tenfold.core.wire import WIRES, decode_bytes, encode_bytes, parse_value
+from tenfold.core.wire.splice import parse_array, parse_object, slice_array
 from tenfold.formats import read_data, render_sessions
 from tenfold.formats.json_items import parse_json
-from tenfold.record.entry import get_message
-from tenfold.record.message import ToolCall, get_tool_calls
-from tenfold.text.json_text import MAX_DEPTH, decode_json
-from tenfold.view.rules import validate
-from tenfold.wire import WIRES, decode_bytes, encode_bytes, parse_value
-from tenfold.wire.splice import parse_array, parse_object, slice_array
 
 DEPTHS = (50, MAX_DEPTH, MAX_DEPTH + 1, 500, 980, 5_000, 100_000)
 depths = pytest.mark.parametrize("depth", DEPTHS)

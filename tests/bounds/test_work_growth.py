@@ -12,13 +12,13 @@ import pytest
 
 import tenfold
 from tenfold import Session, SessionAddress, open_store
+from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.facts.redacted_messages import redact_message
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.core.text.excerpts import Keep, excerpt, flatten, strip_escapes
+from tenfold.core.view.rules import validate
 from tenfold.errors import BadInput
-from tenfold.facts.extractor import extract_facts
-from tenfold.facts.redacted_messages import redact_message
 from tenfold.formats import read_data
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
-from tenfold.text.excerpts import Keep, excerpt, flatten, strip_escapes
-from tenfold.view.rules import validate
 
 SIZE, GROWTH, FASTER = 5_000, 4, 9.0
 """Work that grows as the text does takes 4 times as long for 4 times the text, quadratic work 16 times."""

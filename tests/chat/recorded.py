@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tenfold.agent import Agent
-from tenfold.agent.demonstration import build_demonstration
+from tenfold.apps.agent import Agent
+from tenfold.apps.agent.demonstration import build_demonstration
 from tenfold.config.settings import build_policy
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.message import Message, Text
 from tenfold.formats import read_file
 from tenfold.formats.importer import import_sessions
-from tenfold.meter.counters import choose_counter
-from tenfold.record.message import Message, Text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.shape.scan import ROOT
 
 EXAMPLES = ROOT / "examples" / "sessions"

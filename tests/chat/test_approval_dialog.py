@@ -17,13 +17,13 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from textual import events
 from textual.pilot import Pilot
 
-from tenfold.agent import Agent
-from tenfold.agent.approval import Action, Section
-from tenfold.agent.coding_tools import CodingTools
-from tenfold.chat.app import Chat
-from tenfold.chat.full_text import FullText, build_action_lines
-from tenfold.chat.screens import QuestionScreen
-from tenfold.store.sqlite import SqliteStore
+from tenfold.apps.agent import Agent
+from tenfold.apps.agent.approval import Action, Section
+from tenfold.apps.agent.coding_tools import CodingTools
+from tenfold.apps.chat.app import Chat
+from tenfold.apps.chat.full_text import FullText, build_action_lines
+from tenfold.apps.chat.screens import QuestionScreen
+from tenfold.store.sqlite.store import SqliteStore
 from tests.chat.recorded import create_session
 from tests.chat.test_program import Held, get_lines, get_status, make_chat, send_text, wait_until
 

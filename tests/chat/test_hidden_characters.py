@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tenfold.agent.approval import MAX_CONTEXT, diff_edit
-from tenfold.agent.coding_tools import CodingTools
-from tenfold.chat.full_text import SignedLine, wrap_line
-from tenfold.text.hidden import MAX_COMBINING, MAX_SPACES, TAB, PieceKind, escape_hidden, is_hidden, reveal_lines
+from tenfold.apps.agent.approval import MAX_CONTEXT, diff_edit
+from tenfold.apps.agent.coding_tools import CodingTools
+from tenfold.apps.chat.full_text import SignedLine, wrap_line
+from tenfold.core.text.hidden import MAX_COMBINING, MAX_SPACES, TAB, PieceKind, escape_hidden, is_hidden, reveal_lines
 from tests.agent.bench import Asked
 
 ODD = "\t\n\r\x00\x1b\x7f\x85\xa0\xad\u034f\u115f\u200b\u200e\u2028\u202e\u2060\u2800\u3000\u3164\ufe0f\ufeff\uffa0"

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tenfold.agent.approval import Action
-from tenfold.agent.coding_tools import CodingTools
-from tenfold.chat.slash_commands import COMMANDS, KEY_HELP
+from tenfold.apps.agent.approval import Action
+from tenfold.apps.agent.coding_tools import CodingTools
+from tenfold.apps.chat.slash_commands import COMMANDS, KEY_HELP
 from tests.docs.test_links import MACHINE
 from tests.shape.scan import ROOT
 

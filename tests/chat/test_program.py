@@ -19,16 +19,16 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from textual.app import App
 from textual.pilot import Pilot
 
-from tenfold.agent import Agent
-from tenfold.agent.approval import Action, ApprovalKind, Section
-from tenfold.chat.app import Chat, describe_failure
-from tenfold.chat.full_text import FullText
-from tenfold.chat.run_display import RunDisplay
-from tenfold.chat.screens import PAUSE_SECONDS, QuestionScreen
-from tenfold.chat.widgets import MAX_ITEMS, ChatTranscript, Prompt, QueueNotice, Rows, StatusLine, TranscriptItem
-from tenfold.record.message import get_text
+from tenfold.apps.agent import Agent
+from tenfold.apps.agent.approval import Action, ApprovalKind, Section
+from tenfold.apps.chat.app import Chat, describe_failure
+from tenfold.apps.chat.full_text import FullText
+from tenfold.apps.chat.run_display import RunDisplay
+from tenfold.apps.chat.screens import PAUSE_SECONDS, QuestionScreen
+from tenfold.apps.chat.widgets import MAX_ITEMS, ChatTranscript, Prompt, QueueNotice, Rows, StatusLine, TranscriptItem
+from tenfold.core.record.message import get_text
 from tenfold.session import Session
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.chat.recorded import create_session
 
 SECRET = "sk-test-0123456789abcdefghij"  # noqa: S105 - shaped as a key, so that masking has something to find

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.agent.factory import AgentOptions
-from tenfold.chat.app import run_chat as program
-from tenfold.cli.main import run
+from tenfold.apps.agent.factory import AgentOptions
+from tenfold.apps.chat.app import run_chat as program
+from tenfold.apps.cli.main import run
 from tenfold.errors import NotFoundError
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.chat.recorded import create_session
 from tests.chat.terminal import CTRL_D, END, ENTER, ESCAPE, PAGE_DOWN, THE_END, UP, Terminal
 

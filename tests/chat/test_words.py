@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.agent import Agent
-from tenfold.agent.demonstration import build_demonstration
-from tenfold.chat.status import PLAIN_STYLES, STYLES, ContextFill, measure_fill, render_status
-from tenfold.chat.transcript_lines import (
+from tenfold.apps.agent import Agent
+from tenfold.apps.agent.demonstration import build_demonstration
+from tenfold.apps.chat.status import PLAIN_STYLES, STYLES, ContextFill, measure_fill, render_status
+from tenfold.apps.chat.transcript_lines import (
     HISTORY_ENTRIES,
     build_event_line,
     build_history,
@@ -18,6 +18,8 @@ from tenfold.chat.transcript_lines import (
     render_call,
     render_result,
 )
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.events import (
     BranchSwitch,
     CompactionEnd,
@@ -27,9 +29,7 @@ from tenfold.events import (
     CompactionWarning,
     RequestOverflow,
 )
-from tenfold.record.ask import Outcome
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.chat.recorded import create_session, make_agent, store_session
 
 

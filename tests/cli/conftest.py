@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tenfold.cli.main import run
+from tenfold.apps.cli.main import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "sessions"
 

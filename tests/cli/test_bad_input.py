@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.facts.section_headings import TITLE
+from tenfold.compaction.facts.section_headings import TITLE
 from tests.cli.conftest import Cli, write_messages
 from tests.thorough import IS_THOROUGH
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.config.presets import POLICIES
+from tenfold.config.policies import POLICIES
+from tenfold.core.record.message import get_text
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path as LogPath
 from tenfold.formats import ParsedSession, read_file
-from tenfold.record.message import get_text
-from tenfold.view.fold import View
-from tenfold.view.path import Path as LogPath
 from tests.cli.conftest import EXAMPLES, Cli
 
 IN_VIEW_NO_MORE = "lineterminator"

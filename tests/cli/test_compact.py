@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path as LogPath
+from tenfold.core.view.rules import check_messages
 from tenfold.formats import read_file
-from tenfold.view.fold import View
-from tenfold.view.path import Path as LogPath
-from tenfold.view.rules import check_messages
 from tests import sessions
 from tests.cli.conftest import EXAMPLES, Cli, write_messages
 

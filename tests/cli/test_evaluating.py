@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.cli.eval_options import parse_methods, parse_peers
-from tenfold.evals.peers import PEERS
+from tenfold_yardstick.commands.eval_options import parse_methods, parse_peers
+from tenfold_yardstick.peers import PEERS
 from tests.cli.conftest import EXAMPLES, Cli, Ran
-from tests.evals.chats import make_long_past, make_reply
+from tests.yardstick.chats import make_long_past, make_reply
 
 DESK = EXAMPLES / "desk.openai-chat.json"
 

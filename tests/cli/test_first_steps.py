@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.text.terminal_safe import strip_controls
+from tenfold.core.text.terminal_safe import strip_controls
 from tests.cli.conftest import EXAMPLES, Cli, write_messages
 from tests.cli.test_terminal import typed
 from tests.clients.conftest import home
@@ -276,7 +276,7 @@ def test_the_shell_completes_commands_and_options() -> None:
             "COMP_WORDS": words,
             "COMP_CWORD": str(words.count(" ")),
         }
-        command = [sys.executable, "-c", "from tenfold.cli.main import main; main()"]
+        command = [sys.executable, "-c", "from tenfold.apps.cli.main import main; main()"]
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False).stdout.split()
 
     assert complete("tenfold sal") == ["salvage"]
@@ -292,9 +292,9 @@ def test_the_shell_completes_commands_and_options() -> None:
 def test_the_version_is_printed_without_loading_the_commands() -> None:
     """Loading all of them took half a second, ten times what typer takes."""
     code = (
-        "import sys; from tenfold.cli.main import run; run(['--version']);"
+        "import sys; from tenfold.apps.cli.main import run; run(['--version']);"
         "print([n for n in sys.modules if n.startswith(('tenfold.', 'rich', 'msgspec', 'asyncio', 'sqlite3'))])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = ran.stdout.splitlines()[1]
-    assert loaded == "['tenfold.cli', 'tenfold.cli.process', 'tenfold.errors', 'tenfold.cli.main']"
+    assert loaded == "['tenfold.apps.cli', 'tenfold.apps.cli.process', 'tenfold.errors', 'tenfold.apps.cli.main']"

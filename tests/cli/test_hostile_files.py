@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tenfold as library
-from tenfold.config.presets import POLICIES
+from tenfold.config.policies import POLICIES
 from tenfold.errors import BadInput, UsageError
 from tests.cli.conftest import Cli, write_messages
 from tests.cli.test_bad_input import make_pi_line, write_pi_file

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.apps.installer.claude_hooks import answer_hook
 from tenfold.errors import BadInput
 from tenfold.formats import read_file
-from tenfold.installer.claude_hooks import answer_hook
 from tenfold.store.location import open_store
 from tests.cli.conftest import Cli
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.cli.summary_models import parse_models
-from tenfold.config.presets import POLICIES
+from tenfold.apps.cli.summary_models import parse_models
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
+from tenfold.core.meter.counters import CharacterCounter
 from tenfold.errors import UsageError
-from tenfold.meter.counters import CharacterCounter
 from tests.cli.conftest import EXAMPLES, Cli, write_messages
 from tests.llm.conftest import SECRET, keys
 from tests.llm.loopback import ANSWERS, Got, Loopback, Script, Served, get_base_url
@@ -468,7 +468,7 @@ def test_the_command_works_without_the_extra_until_a_model_is_named(tmp_path: Pa
     """As after a plain `pip install tenfold`: pydantic-ai and genai-prices are not there."""
     program = (
         "import sys; sys.modules.update(dict.fromkeys(('pydantic_ai', 'genai_prices', 'openai', 'anthropic')))\n"
-        "from tenfold.cli.main import run; sys.exit(run(sys.argv[1:]))"
+        "from tenfold.apps.cli.main import run; sys.exit(run(sys.argv[1:]))"
     )
     env = os.environ | {"TENFOLD_STORE": str(tmp_path / "store.db")}
 

@@ -119,7 +119,7 @@ def test_compact_asks_the_same_before_it_works(tenfold: Cli, tmp_path: Path, pi:
 
 @posix
 def test_pages_and_recordings_are_written_with_the_same_care(tenfold: Cli, tmp_path: Path, pi: Path) -> None:
-    pytest.importorskip("tenfold.evals.page")
+    pytest.importorskip("tenfold_yardstick.page")
     page, link = tmp_path / "page.html", tmp_path / "link.html"
     page.write_text("precious")
     link.symlink_to(page)

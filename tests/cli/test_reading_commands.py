@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.evals.reading.question_files import read_case
+from tenfold_yardstick.reading.question_files import read_case
 from tests.cli.conftest import EXAMPLES, Cli
 from tests.llm.loopback import Got, Loopback, Served, get_base_url
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from tenfold.config.settings import build_policy
+from tenfold.core.meter.counters import CharacterCounter
 from tenfold.formats import read_data, read_file
 from tenfold.formats.export_items import get_original_items
 from tenfold.formats.importer import import_sessions
 from tenfold.formats.session_files import FORMATS
-from tenfold.meter.counters import CharacterCounter
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import SessionInfo
 from tenfold.store.location import open_store
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.cli.conftest import Cli
 from tests.secrets import load_kinds
 from tests.secrets.test_compacted_secrets import build_conversation, list_leaks

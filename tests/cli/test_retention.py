@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.record.entry import Entry, MessageEntry, Pin
-from tenfold.record.message import Message, Text
+from tenfold.core.record.entry import Entry, MessageEntry, Pin
+from tenfold.core.record.message import Message, Text
 from tenfold.store.base import SessionInfo, SessionRow
 from tenfold.store.ids import IDS, get_current_time
 from tenfold.store.retention import RetentionRule, choose_expired, find_last_use, parse_age, parse_size
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.cli.conftest import Cli
 
 DAY = 86_400_000_000

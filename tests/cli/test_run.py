@@ -18,8 +18,10 @@ import pytest
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from tenfold.agent.factory import AgentOptions, open_agent
-from tenfold.cli.headless_run import MAX_RESULT_CHARACTERS, JsonLines, run_headless
+from tenfold.apps.agent.factory import AgentOptions, open_agent
+from tenfold.apps.cli.headless_run import MAX_RESULT_CHARACTERS, JsonLines, run_headless
+from tenfold.core.record.entry import MessageEntry
+from tenfold.core.record.message import get_text
 from tenfold.events import (
     CompactionEnd,
     CompactionFailure,
@@ -29,9 +31,7 @@ from tenfold.events import (
     RequestOverflow,
     SummaryFailure,
 )
-from tenfold.record.entry import MessageEntry
-from tenfold.record.message import get_text
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.bench import posix
 from tests.agent.test_workbench_commands import is_gone
 from tests.cli.conftest import Cli, Ran
@@ -292,7 +292,7 @@ def test_what_cannot_begin_prints_no_line_and_names_the_next_step(
 def test_without_the_extra_it_names_what_to_install(tenfold: Cli) -> None:
     del tenfold
     program = (
-        "import sys; from tenfold.cli.main import run; loaded = 'pydantic_ai' in sys.modules\n"
+        "import sys; from tenfold.apps.cli.main import run; loaded = 'pydantic_ai' in sys.modules\n"
         "sys.modules['pydantic_ai'] = None; code = run(['run', '--task', 'x']); sys.exit(code + 10 * loaded)"
     )
     env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

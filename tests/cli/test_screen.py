@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.cli.main import COMMANDS
-from tenfold.text.terminal_safe import sanitize, strip_controls, to_one_line
+from tenfold.apps.cli.main import COMMANDS
+from tenfold.core.text.terminal_safe import sanitize, strip_controls, to_one_line
 from tests.cli.conftest import Cli, write_messages
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m \u202egnp.exe\u202c \x9b1A\x08\x08 \u2066iso\u2069 end"

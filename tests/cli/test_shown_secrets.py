@@ -11,10 +11,10 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
-from tenfold.agent.factory import AgentOptions, open_agent
-from tenfold.cli.headless_run import JsonLines, run_headless
-from tenfold.store.sqlite import SqliteStore
-from tenfold.text.redaction import MASK
+from tenfold.apps.agent.factory import AgentOptions, open_agent
+from tenfold.apps.cli.headless_run import JsonLines, run_headless
+from tenfold.core.text.redaction import MASK
+from tenfold.store.sqlite.store import SqliteStore
 from tests.cli.conftest import Cli
 from tests.clients.conftest import home
 from tests.secrets import load_kinds

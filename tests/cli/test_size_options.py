@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tenfold.agent.factory import AgentOptions, change_model, open_agent
+from tenfold.apps.agent.factory import AgentOptions, change_model, open_agent
 from tenfold.store.base import Store
 from tests.agent.bench import posix
 from tests.cli.conftest import Cli

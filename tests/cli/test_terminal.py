@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.cli.main import run
-from tenfold.config.presets import POLICIES
+from tenfold.apps.cli.main import run
+from tenfold.config.policies import POLICIES
+from tenfold.core.text.terminal_safe import strip_controls
 from tenfold.store.base import DEFAULT_NAMESPACE
 from tenfold.store.ids import shorten_id
-from tenfold.store.sqlite import SqliteStore
-from tenfold.text.terminal_safe import strip_controls
+from tenfold.store.sqlite.store import SqliteStore
 from tests.cli.conftest import Cli, write_messages
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tenfold.clients.applied_session import take_out
+from tenfold.apps.clients.applied_session import take_out
 from tenfold.formats import read_file
 from tests.cli.conftest import EXAMPLES, Cli
 

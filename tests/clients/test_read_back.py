@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from tenfold.clients.applied_session import apply_view
-from tenfold.clients.found_sessions import FoundSession
-from tenfold.clients.loaded_messages import load_messages
-from tenfold.clients.view_copy import ViewCopy
+from tenfold.apps.clients.applied_session import apply_view
+from tenfold.apps.clients.found_sessions import FoundSession
+from tenfold.apps.clients.loaded_messages import load_messages
+from tenfold.apps.clients.view_copy import ViewCopy
+from tenfold.core.meter.counters import CharacterCounter, measure_messages
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message, Text, ToolResult, get_text
 from tenfold.errors import UsageError
 from tenfold.formats import read_data, read_file
 from tenfold.formats.base import ReplacementMessage
-from tenfold.meter.counters import CharacterCounter, measure_messages
-from tenfold.record.entry import get_message
-from tenfold.record.message import Message, Text, ToolResult, get_text
 from tests.cli.conftest import EXAMPLES, Cli
 from tests.clients.test_apply import place_example, read_lines
 from tests.formats.made import render_lines

@@ -10,12 +10,15 @@ from typing import get_args
 import pytest
 from pydantic_ai.models.test import TestModel
 
-from tenfold.agent import Agent
-from tenfold.cli.main import run
+from tenfold.apps.agent import Agent
+from tenfold.apps.cli.main import run
 from tenfold.config import settings
 from tenfold.config.extensions import EVENT_TYPES, Extension
 from tenfold.config.settings import build_policy
-from tenfold.engine.drive import Answerer
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import Message, Text, get_text
 from tenfold.errors import UsageError
 from tenfold.events import (
     BranchSwitch,
@@ -30,14 +33,11 @@ from tenfold.events import (
     RunSave,
     RunStart,
 )
-from tenfold.llm.scripted_model import ScriptedModel
-from tenfold.meter.counters import choose_counter
-from tenfold.record.ask import Answer, ConsultAsk, Outcome
-from tenfold.record.block import Block
-from tenfold.record.message import Message, Text, get_text
+from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session, SessionAddress
 from tenfold.session.branches import BranchOptions, navigate
-from tenfold.store.sqlite import SqliteStore
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.test_agent import TASK, make_agent
 from tests.agent.working import DONE, Provider, look
 from tests.sessions import ROOT

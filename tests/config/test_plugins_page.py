@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tenfold.cli.store_access import open_session
+from tenfold.apps.cli.store_access import open_session
+from tenfold.compaction.engine.policy import Policy
 from tenfold.config.plugins import PLUGIN_KINDS, list_plugins, load_plugin
-from tenfold.config.policy import Policy
 from tenfold.config.settings import build_policy, load_settings
+from tenfold.core.meter.counters import CharacterCounter
 from tenfold.errors import UsageError
-from tenfold.meter.counters import CharacterCounter
 from tenfold.session import Session, SessionAddress
 from tenfold.store.archive import Archive, ArchiveRecord
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import get_blocks, make_work
 from tests.shape.scan import ROOT
 

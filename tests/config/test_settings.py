@@ -11,8 +11,10 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import fields
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets import POLICIES
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.draft import Draft, Goal
+from tenfold.compaction.trigger.limits import FillTrigger, Limits
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import (
     ENVIRONMENT_KEYS,
     CommonSettings,
@@ -21,13 +23,11 @@ from tenfold.config.settings import (
     get_preset_settings,
     load_settings,
 )
-from tenfold.engine.drive import Answerer
+from tenfold.core.meter.counters import CharacterCounter
 from tenfold.errors import BadInput, UsageError
-from tenfold.meter.counters import CharacterCounter
-from tenfold.plan.draft import Draft, Goal
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
-from tenfold.trigger.limits import FillTrigger, Limits
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import make_work
 from tests.shape.scan import ROOT
 

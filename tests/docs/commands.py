@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from tenfold.cli.main import app
+from tenfold.apps.cli.main import app
 from tests.shape.scan import ROOT
 
 Described = Any

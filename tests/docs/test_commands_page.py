@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tenfold.cli.main import COMMANDS
+from tenfold.apps.cli.main import COMMANDS
 from tests.docs.commands import PAGE, build_page
 
 

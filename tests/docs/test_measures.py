@@ -6,30 +6,20 @@ import re
 
 import pytest
 
-from scripts.yardstick import render_document
-from tenfold.cli.eval_commands import app
-from tenfold.config.presets import POLICIES
-from tenfold.evals import (
-    bill,
-    cases,
-    future_recall,
-    gold_answers,
-    identifier_finder,
-    players,
-    quality,
-    question_search,
-    speed,
-    validity,
-)
-from tenfold.evals.methods import ALL, get_methods
-from tenfold.evals.players import MODEL_SUFFIX, get_player_factories
-from tenfold.evals.probes import PROBE_KINDS, planted_rules, presence
-from tenfold.evals.quality_report import REAL_SUMMARY
+from tenfold.config.policies import POLICIES
 from tenfold.recall import tools
 from tenfold.store.base import HIT_LIMIT
+from tenfold.testing import cases, identifier_finder, validity
+from tenfold.testing.methods import ALL, get_methods
+from tenfold.testing.probes import PROBE_KINDS, planted_rules, presence
+from tenfold_yardstick import bill, future_recall, gold_answers, players, quality, question_search, speed
+from tenfold_yardstick.commands.eval_commands import app
+from tenfold_yardstick.players import MODEL_SUFFIX, get_player_factories
+from tenfold_yardstick.quality_report import REAL_SUMMARY
 from tests.docs.commands import build_page
-from tests.evals.yardsticks import make_yardstick
 from tests.shape.scan import ROOT
+from tests.yardstick.yardsticks import make_yardstick
+from yardstick.scripts.measure import render_document
 
 TEXT = (ROOT / "docs" / "measures.md").read_text("utf-8")
 PLAIN = " ".join(TEXT.split())

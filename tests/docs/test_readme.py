@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tenfold.cli.main import run
+from tenfold.apps.cli.main import run
 from tests.docs.commands import build_readme
 from tests.shape.scan import ROOT
 

@@ -7,24 +7,24 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets import tenfold
-from tenfold.engine.call import Measures
-from tenfold.engine.compact import Effects
-from tenfold.engine.drive import Answerer, run_engine
-from tenfold.meter.counters import CharacterCounter, Counter
-from tenfold.meter.reading import RunningTotal, TokenCache
-from tenfold.plan.pipeline import Stage
-from tenfold.record.ask import Answer, EngineResult, SummaryAsk
-from tenfold.record.block import Block, ModelCost
-from tenfold.record.entry import Attempt, Entry, MessageEntry
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.compaction.engine.call import Measures
+from tenfold.compaction.engine.compact import Effects
+from tenfold.compaction.engine.default_policy import tenfold
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.pipeline import Stage
+from tenfold.compaction.summarize.ladder import OnFailure, SummarySettings
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.core.meter.counters import CharacterCounter, Counter
+from tenfold.core.meter.reading import RunningTotal, TokenCache
+from tenfold.core.record.ask import Answer, EngineResult, SummaryAsk
+from tenfold.core.record.block import Block, ModelCost
+from tenfold.core.record.entry import Attempt, Entry, MessageEntry
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
 from tenfold.session import Session, SessionAddress, Stamps
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.ladder import OnFailure, SummarySettings
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.view.fold import View
-from tenfold.view.path import Path
+from tenfold.session.drive import Answerer, run_engine
+from tenfold.store.sqlite.store import SqliteStore
 
 COUNTER = CharacterCounter()
 FILLER = "nothing else of interest was found here and the work went on as it had been planned before. "

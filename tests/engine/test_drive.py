@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.engine.compact import Effects
-from tenfold.engine.drive import Answerer, arun_engine, run_engine
-from tenfold.llm.provider import ProviderModel
-from tenfold.llm.retry import RetryRule
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.record.ask import Answer, Ask, EngineResult, Outcome, SummaryAsk
-from tenfold.record.block import Block, ModelCost
+from tenfold.compaction.engine.compact import Effects
+from tenfold.core.record.ask import Answer, Ask, EngineResult, Outcome, SummaryAsk
+from tenfold.core.record.block import Block, ModelCost
+from tenfold.models.provider import ProviderModel
+from tenfold.models.retry import RetryRule
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import AsyncSession
+from tenfold.session.drive import Answerer, arun_engine, run_engine
 from tests.engine.making import Awaited
 from tests.laws import conversations
 from tests.llm.conftest import keys
@@ -307,9 +307,9 @@ def test_a_hung_model_holds_up_no_program() -> None:
     """Sync and async: the interpreter ends, though a thread of the model's sleeps on."""
     program = """
 import asyncio, time
-from tenfold.engine.drive import Answerer, arun_engine, run_engine
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.record.ask import EngineResult, Outcome, SummaryAsk
+from tenfold.session.drive import Answerer, arun_engine, run_engine
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
+from tenfold.core.record.ask import EngineResult, Outcome, SummaryAsk
 def effects():
     (answer,) = yield (SummaryAsk("", "", 1, timeout=0.05, tries=1),)
     return EngineResult(Outcome("nothing", answer.error, 0, 0, 0))

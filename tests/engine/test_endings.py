@@ -9,17 +9,17 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.config.policy import Shares
-from tenfold.engine.call import Call
-from tenfold.engine.compact import Effects, compact, preview
-from tenfold.engine.drive import Answerer, arun_engine, run_engine
-from tenfold.llm import ScriptedModel, ScriptedReply
-from tenfold.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome, ReadAsk, SummaryAsk
-from tenfold.record.block import Block
-from tenfold.record.entry import Attempt, Entry, Usage
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.engine.compact import Effects, compact, preview
+from tenfold.compaction.engine.policy import Shares
+from tenfold.compaction.summarize.ladder import OnFailure
+from tenfold.compaction.trigger.limits import Demand, Limits
+from tenfold.core.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome, ReadAsk, SummaryAsk
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Attempt, Entry, Usage
+from tenfold.models import ScriptedModel, ScriptedReply
 from tenfold.session import AsyncSession
-from tenfold.summarize.ladder import OnFailure
-from tenfold.trigger.limits import Demand, Limits
+from tenfold.session.drive import Answerer, arun_engine, run_engine
 from tests.engine.making import (
     COUNTER,
     Awaited,

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import tenfold
-from tenfold.config.presets import POLICIES
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.block import Block
 from tenfold.errors import UsageError
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.block import Block
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.laws.conversations import Broken
 from tests.laws.limit_simulation import count_tokens, draw_run, simulate
 from tests.laws.presets import build_answerer

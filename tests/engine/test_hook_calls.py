@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from tenfold.config.extensions import Extension
-from tenfold.engine.drive import Answerer
-from tenfold.engine.hook_calls import wait_for_result
+from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
+from tenfold.core.record.block import Block
 from tenfold.events import CompactionEnd, CompactionWarning
-from tenfold.record.ask import Answer, ConsultAsk, Outcome
-from tenfold.record.block import Block
 from tenfold.session import AsyncSession
+from tenfold.session.drive import Answerer
+from tenfold.session.hook_calls import wait_for_result
 from tests.presets.tail_making import WINDOW, build_manual_call, get_blocks, make_exchanges, make_session
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tenfold.config.settings import build_policy
-from tenfold.meter.counters import CharacterCounter
+from tenfold.core.meter.counters import CharacterCounter
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import Store
 

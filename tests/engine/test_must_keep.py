@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.engine.drive import Answerer
-from tenfold.facts.extractor import extract_facts
-from tenfold.facts.section import is_must_keep
-from tenfold.facts.section_headings import TITLE
-from tenfold.plan.pipeline import Stage
-from tenfold.plan.stages import ClearStage, SummarizePrefixStage, SupersededReadsStage, TruncateStage
-from tenfold.plan.stages.summarize_older import SummarizeOlderStage
-from tenfold.record.block import Block, Fact
-from tenfold.record.entry import get_message
-from tenfold.record.message import Message, get_text, get_tool_calls
+from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.facts.section import is_must_keep
+from tenfold.compaction.facts.section_headings import TITLE
+from tenfold.compaction.plan.pipeline import Stage
+from tenfold.compaction.plan.stages import ClearStage, SummarizePrefixStage, SupersededReadsStage, TruncateStage
+from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
+from tenfold.core.record.block import Block, Fact
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message, get_text, get_tool_calls
+from tenfold.core.text.excerpts import collapse_spaces, has_words
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.session import Session
-from tenfold.text.excerpts import collapse_spaces, has_words
-from tenfold.wire.marks import extract_summary_text
+from tenfold.session.drive import Answerer
 from tests.engine.making import (
     FILLER,
     Telling,

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.engine.drive import Answerer
-from tenfold.engine.redo import RedoRequest
+from tenfold.compaction.engine.redo import RedoRequest
+from tenfold.compaction.facts.section_headings import TITLE
+from tenfold.core.record.message import get_text
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.errors import UsageError
-from tenfold.facts.section_headings import TITLE
-from tenfold.record.message import get_text
 from tenfold.session import AsyncSession, Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
-from tenfold.wire.marks import extract_summary_text
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import (
     Telling,
     build_policy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenfold import compact
-from tenfold.config.presets import POLICIES
+from tenfold.config.policies import POLICIES
 
 SYSTEM = {"role": "system", "content": "You answer for the workshop. " * 220}
 RULES = [f"Never give discount number {n} to anyone but the owner of shop {n * 37 + 1000}." for n in range(20)]

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from tenfold.facts.cues.acknowledgements import ACKNOWLEDGEMENTS
-from tenfold.facts.current_request import find_current_request, get_user_words, is_acknowledgement
-from tenfold.facts.extractor import extract_facts
-from tenfold.plan.protected import find_protected
-from tenfold.record.block import Fact
-from tenfold.record.message import Image, Message, Text
+from tenfold.compaction.facts.cues.acknowledgements import ACKNOWLEDGEMENTS
+from tenfold.compaction.facts.current_request import find_current_request, get_user_words, is_acknowledgement
+from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.plan.protected import find_protected
+from tenfold.core.record.block import Fact
+from tenfold.core.record.message import Image, Message, Text
 from tests.engine.making import build_view, make_reply, make_user_message
 
 REQUEST = "Why is the parser slow?"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.facts.edit_content import MAX_CHANGE_CHARS, MAX_CHANGES
-from tenfold.record.message import Message
+from tenfold.compaction.facts.edit_content import MAX_CHANGE_CHARS, MAX_CHANGES
+from tenfold.core.record.message import Message
 from tests.summarize.making import get_facts, make_answer, make_call, make_result, make_run, make_user
 
 PATCH = """*** Begin Patch

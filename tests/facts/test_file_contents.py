@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tenfold.facts.parse import parse_facts
-from tenfold.facts.section import render_facts
-from tenfold.record.block import Fact
+from tenfold.compaction.facts.parse import parse_facts
+from tenfold.compaction.facts.section import render_facts
+from tenfold.core.record.block import Fact
 from tests.summarize.making import estimate_tokens
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.facts.extractor import merge_facts
-from tenfold.facts.shell import find_file_effects, get_program, is_read_only, normalize_command
-from tenfold.record.block import Fact
-from tenfold.record.message import Message, Text
+from tenfold.compaction.facts.extractor import merge_facts
+from tenfold.compaction.facts.shell import find_file_effects, get_program, is_read_only, normalize_command
+from tenfold.core.record.block import Fact
+from tenfold.core.record.message import Message, Text
 from tests.summarize.making import get_facts, make_answer, make_call, make_result, make_run, make_user
 
 

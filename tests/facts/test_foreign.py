@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.facts.demonstrations import strip_examples
-from tenfold.facts.instructions import extract_instructions
-from tenfold.record.message import Message
+from tenfold.compaction.facts.demonstrations import strip_examples
+from tenfold.compaction.facts.instructions import extract_instructions
+from tenfold.core.record.message import Message
 from tests.summarize.making import get_fact_texts, get_facts, make_answer, make_call, make_result, make_run, make_user
 
 TEMPLATE = """We want you to mend this issue in our repository:

@@ -14,14 +14,14 @@ import pytest
 from msgspec import Struct
 
 import tenfold
+from tenfold.compaction.facts.section_headings import HEADINGS
 from tenfold.config.settings import build_policy
-from tenfold.facts.section_headings import HEADINGS
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.block import FactKind, ModelCost
-from tenfold.record.message import get_text
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import FactKind, ModelCost
+from tenfold.core.record.message import get_text
+from tenfold.core.text.excerpts import split_sentences
 from tenfold.session import Session
-from tenfold.text.excerpts import split_sentences
 from tests.thorough import is_taken
 
 FOLDER = Path(__file__).resolve().parent.parent / "injections"

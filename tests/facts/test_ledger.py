@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tenfold.compaction.facts.parse import parse_facts
+from tenfold.core.record.message import get_text
 from tenfold.errors import NotFoundError, UsageError
-from tenfold.facts.parse import parse_facts
-from tenfold.record.message import get_text
 from tenfold.session import Session
 from tests.engine.making import make_reply, make_user_message, make_work, open_session, reopen_session
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.facts.instructions import extract_instructions
-from tenfold.facts.parse import parse_facts
-from tenfold.record.message import Message, get_text
+from tenfold.compaction.facts.instructions import extract_instructions
+from tenfold.compaction.facts.parse import parse_facts
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.text.excerpts import collapse_spaces
 from tenfold.session import Session
-from tenfold.text.excerpts import collapse_spaces
 from tests.engine.making import FILLER, make_read_step, make_reply, make_user_message, open_session
 
 CASES = tomllib.loads(Path(__file__).with_name("planted_instructions.toml").read_text("utf-8"))["case"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.facts.tool_calls import interpret_call
-from tenfold.facts.tool_results import has_failed, is_success, judge_result
-from tenfold.record.message import Message, ToolCall
+from tenfold.compaction.facts.tool_calls import interpret_call
+from tenfold.compaction.facts.tool_results import has_failed, is_success, judge_result
+from tenfold.core.record.message import Message, ToolCall
 from tests.summarize.making import get_facts, make_answer, make_call, make_result, make_run, make_user
 
 

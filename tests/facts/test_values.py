@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from tenfold.facts.extractor import extract_facts
-from tenfold.facts.merge import merge_facts
-from tenfold.facts.parse import parse_facts
-from tenfold.facts.section import render_facts
-from tenfold.facts.values import find_printed_values, find_stated_values
-from tenfold.record.block import Fact
-from tenfold.record.message import Message, get_text
+from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.facts.merge import merge_facts
+from tenfold.compaction.facts.parse import parse_facts
+from tenfold.compaction.facts.section import render_facts
+from tenfold.compaction.facts.values import find_printed_values, find_stated_values
+from tenfold.core.record.block import Fact
+from tenfold.core.record.message import Message, get_text
 from tests.engine.making import make_read_step, open_session
 from tests.summarize.making import estimate_tokens, get_facts, make_answer, make_run, make_user
 

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
-from tenfold.record.block import Block, Replacement, Substitute
-from tenfold.record.entry import Entry, MessageEntry
-from tenfold.record.message import Message, Text
+from tenfold.core.record.block import Block, Replacement, Substitute
+from tenfold.core.record.entry import Entry, MessageEntry
+from tenfold.core.record.message import Message, Text
+from tenfold.core.view.fold import Snapshot, View
+from tenfold.core.view.path import Path
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.sqlite import SqliteStore
-from tenfold.store.sqlite_connections import ConnectionPool
-from tenfold.view.fold import Snapshot, View
-from tenfold.view.path import Path
+from tenfold.store.sqlite.connections import ConnectionPool
+from tenfold.store.sqlite.store import SqliteStore
 
 NS, SESSION = DEFAULT_NAMESPACE, "s"
 PHASE, STARTED, INDEXING, DONE = 0, 1, 2, 8

@@ -11,9 +11,9 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from tenfold.store.sqlite import SqliteStore
-from tenfold.view.fold import View
-from tenfold.view.path import Path
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
+from tenfold.store.sqlite.store import SqliteStore
 from tests.faults.run import (
     DONE,
     INDEXING,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.entry import CustomEntry, MessageEntry
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.errors import DamagedLine
 from tenfold.formats import FORMATS, read_data, render_sessions
-from tenfold.record.ask import Outcome
-from tenfold.record.entry import CustomEntry, MessageEntry
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
 from tests.formats.made import FILES
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "adding.md"

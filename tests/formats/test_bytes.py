@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tenfold.core.record.entry import MessageEntry, get_message
+from tenfold.core.record.message import Message, Text, ToolResult, get_text, get_tool_calls, get_tool_result
 from tenfold.formats import FORMATS, ExportItem, ParsedSession, ReplacementMessage, read_data, render_sessions
-from tenfold.record.entry import MessageEntry, get_message
-from tenfold.record.message import Message, Text, ToolResult, get_text, get_tool_calls, get_tool_result
 from tests import sessions
 from tests.formats.made import FILES
 from tests.thorough import IS_THOROUGH

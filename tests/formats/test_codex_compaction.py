@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tenfold.clients.loaded_messages import load_messages
+from tenfold.apps.clients.loaded_messages import load_messages
 from tenfold.config.settings import build_policy
+from tenfold.core.meter.counters import CharacterCounter, measure_messages
+from tenfold.core.record.message import OpaquePart, get_text
 from tenfold.formats import read_data, read_file, render_sessions
 from tenfold.formats.importer import import_sessions
-from tenfold.meter.counters import CharacterCounter, measure_messages
-from tenfold.record.message import OpaquePart, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.cli.conftest import Cli
 from tests.formats.made import render_lines
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from tenfold.core.record.entry import CustomEntry, MessageEntry, get_message
+from tenfold.core.record.message import Message, OpaquePart, Text, Thinking, ToolCall, get_text, get_tool_result
 from tenfold.errors import BadInput, UnknownRole
 from tenfold.formats import FORMATS, ReplacementMessage, read_data, render_sessions
 from tenfold.formats.session_draft import parse_micros
-from tenfold.record.entry import CustomEntry, MessageEntry, get_message
-from tenfold.record.message import Message, OpaquePart, Text, Thinking, ToolCall, get_text, get_tool_result
 from tests.formats.made import CODEX_NEW, EVENTS, GEMINI_SESSION, PI_1, TAU2, render_lines, render_pretty
 
 

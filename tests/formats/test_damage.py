@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.core.record.entry import CustomEntry, MessageEntry, get_message
+from tenfold.core.record.message import get_text, get_tool_result
 from tenfold.errors import BadInput, DamagedLine, UnknownFormat, UnknownRole
 from tenfold.formats import FORMATS, ParsedSession, read_data, read_file, render_sessions
-from tenfold.record.entry import CustomEntry, MessageEntry, get_message
-from tenfold.record.message import get_text, get_tool_result
 from tests.formats.made import CLAUDE, CODEX_NEW, FILES, PI_1, PI_3, SWE_0, TAU2, render_lines
 
 LINED = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message, get_text, get_tool_calls, get_tool_result
+from tenfold.core.wire.unread_text import find_unread_items
 from tenfold.formats import ParsedSession, read_data
-from tenfold.record.entry import get_message
-from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
-from tenfold.wire.unread_text import find_unread_items
 from tests.formats.made_agents import AGENT_FILES, ASKED, SEEN
 from tests.formats.made_frameworks import FRAMEWORK_FILES
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from tenfold.config.settings import build_policy
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.entry import Entry, MessageEntry, get_message
+from tenfold.core.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.formats import ParsedSession, read_data, read_file, render_sessions
 from tenfold.formats.importer import import_sessions
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.entry import Entry, MessageEntry, get_message
-from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.formats.made import render_lines
 
 Json = dict[str, Any]

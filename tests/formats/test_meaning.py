@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from tenfold.formats import FORMATS, ExportItem, ReplacementMessage, read_data, render_sessions
-from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Usage, get_message
-from tenfold.record.message import (
+from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Usage, get_message
+from tenfold.core.record.message import (
     Document,
     Image,
     Message,
@@ -19,6 +18,7 @@ from tenfold.record.message import (
     get_tool_calls,
     get_tool_result,
 )
+from tenfold.formats import FORMATS, ExportItem, ReplacementMessage, read_data, render_sessions
 from tests import sessions
 from tests.formats import made
 from tests.formats.made import FILES

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from tenfold.config.presets import POLICIES
+from tenfold.config.policies import POLICIES
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.entry import CustomEntry, get_message
 from tenfold.errors import BadInput
 from tenfold.formats import ParsedSession, read_data, render_sessions
 from tenfold.formats.export_items import get_view_items
 from tenfold.formats.importer import import_sessions
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.entry import CustomEntry, get_message
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.cli.conftest import Cli
 from tests.formats.made import FILES
 

@@ -9,24 +9,24 @@ import pytest
 from msgspec.structs import replace
 
 import tenfold
+from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.facts.merge import WRITTEN_KINDS
+from tenfold.compaction.facts.section import is_must_keep
+from tenfold.compaction.facts.section_headings import TITLE
 from tenfold.config.settings import build_policy
-from tenfold.facts.extractor import extract_facts
-from tenfold.facts.merge import WRITTEN_KINDS
-from tenfold.facts.section import is_must_keep
-from tenfold.facts.section_headings import TITLE
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.block import Fact
+from tenfold.core.record.entry import MessageEntry, get_message
+from tenfold.core.record.message import Message, Text, get_text, get_tool_calls
+from tenfold.core.text.excerpts import collapse_spaces, normalize_key
+from tenfold.core.wire import WIRES
+from tenfold.core.wire.marks import SUMMARY_PATTERNS, HarnessPattern, find_text_origin, render_summary
 from tenfold.formats import ParsedSession, read_data, read_file, render_sessions
 from tenfold.formats.export_items import get_view_items
 from tenfold.formats.importer import import_sessions
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.block import Fact
-from tenfold.record.entry import MessageEntry, get_message
-from tenfold.record.message import Message, Text, get_text, get_tool_calls
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE
-from tenfold.store.sqlite import SqliteStore
-from tenfold.text.excerpts import collapse_spaces, normalize_key
-from tenfold.wire import WIRES
-from tenfold.wire.marks import SUMMARY_PATTERNS, HarnessPattern, find_text_origin, render_summary
+from tenfold.store.sqlite.store import SqliteStore
 from tests import sessions
 from tests.laws.presets import is_in_view
 

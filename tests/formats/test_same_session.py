@@ -11,17 +11,17 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from tenfold.cli.main import app
+from tenfold.apps.cli.main import app
 from tenfold.config.settings import build_policy
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import get_text
 from tenfold.errors import BadInput
 from tenfold.formats import read_data
 from tenfold.formats.importer import import_sessions
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.entry import get_message
-from tenfold.record.message import get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests import sessions
 from tests.formats.made import FILES
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message, get_text, get_tool_result
 from tenfold.errors import BadInput, UnknownFormat, UnknownRole
 from tenfold.formats import ParsedSession, read_data
-from tenfold.record.entry import get_message
-from tenfold.record.message import Message, get_text, get_tool_result
 from tests.formats.made import render_lines
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
-from tenfold.record.entry import MessageEntry
-from tenfold.record.message import get_text
+from tenfold.core.record.entry import MessageEntry
+from tenfold.core.record.message import get_text
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
 
 Json = dict[str, Any]

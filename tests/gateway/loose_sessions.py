@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import httpx
 
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.lanes import Lane
+from tenfold.apps.gateway.live_sessions import LiveSessions, PreparedRequest
+from tenfold.apps.gateway.model_request import parse_request
+from tenfold.apps.gateway.upstream_model import UpstreamCall
 from tenfold.config.settings import load_settings
-from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.gateway.lanes import Lane
-from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
-from tenfold.gateway.model_request import parse_request
-from tenfold.gateway.upstream_model import UpstreamCall
 from tenfold.store.base import Store
 from tests.gateway.conversations import PATHS, Talk
 

@@ -13,8 +13,8 @@ from google import genai
 from google.genai import errors as google_errors
 from msgspec import Struct
 
-from tenfold.gateway.application import Gateway
-from tenfold.gateway.gateway_settings import RecallChoice
+from tenfold.apps.gateway.application import Gateway
+from tenfold.apps.gateway.gateway_settings import RecallChoice
 from tenfold.store.base import Store
 from tests.gateway.serving import serve_gateway
 from tests.llm.loopback import Got, Loopback, Served

@@ -16,9 +16,9 @@ import uvicorn
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from tenfold.gateway.application import Gateway
-from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.gateway.server import GatewayThread
+from tenfold.apps.gateway.application import Gateway
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.server import GatewayThread
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
 from tests.llm.loopback import Got, Script, Served

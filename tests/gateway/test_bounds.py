@@ -12,8 +12,8 @@ import httpx
 import pytest
 import zstandard
 
-from tenfold.gateway.upstream_bodies import MAX_ERROR
-from tenfold.gateway.usage_reader import MAX_ANSWER
+from tenfold.apps.gateway.upstream_bodies import MAX_ERROR
+from tenfold.apps.gateway.usage_reader import MAX_ANSWER
 from tests.gateway.conversations import PATHS, Talk
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway, wait_until
 from tests.gateway.test_trust import read_resident_size

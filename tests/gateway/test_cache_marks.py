@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tenfold.gateway.cache_marks import mark_compacted_prefix
-from tenfold.gateway.model_request import ModelRequest, parse_body
+from tenfold.apps.gateway.cache_marks import mark_compacted_prefix
+from tenfold.apps.gateway.model_request import ModelRequest, parse_body
 from tests.gateway.conversations import Talk, build_text
 from tests.gateway.serving import RawUpstream, serve_gateway
 

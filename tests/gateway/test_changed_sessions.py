@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.cli.main import run
+from tenfold.apps.cli.main import run
 from tenfold.store.location import open_store
 from tests.gateway.conversations import KINDS, Talk, list_sessions
 from tests.gateway.serving import RawUpstream, build_script, fill, serve_gateway

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tenfold.gateway.client_marks import find_side_reason
-from tenfold.gateway.model_request import parse_request
+from tenfold.apps.gateway.client_marks import find_side_reason
+from tenfold.apps.gateway.model_request import parse_request
 
 
 @pytest.mark.parametrize(

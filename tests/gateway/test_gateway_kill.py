@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx
 
-from tenfold.record.block import Block
+from tenfold.core.record.block import Block
 from tenfold.store.base import DEFAULT_NAMESPACE
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, fill_words, read_stored

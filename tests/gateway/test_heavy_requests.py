@@ -11,9 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tenfold.config.settings import load_settings
-from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.gateway.heavy_requests import (
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.heavy_requests import (
     LARGE_BODY,
     MANY_VALUES,
     MAX_TEXT,
@@ -23,9 +22,10 @@ from tenfold.gateway.heavy_requests import (
     find_bulk,
     is_heavy,
 )
-from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
-from tenfold.gateway.model_request import ModelRequest, count_marks, parse_request
-from tenfold.gateway.upstream_model import UpstreamCall
+from tenfold.apps.gateway.live_sessions import LiveSessions, PreparedRequest
+from tenfold.apps.gateway.model_request import ModelRequest, count_marks, parse_request
+from tenfold.apps.gateway.upstream_model import UpstreamCall
+from tenfold.config.settings import load_settings
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import PATHS, Talk, list_sessions, post
@@ -66,7 +66,7 @@ def test_what_is_too_large_goes_as_it_came_with_the_reason(body: bytes, reason: 
     with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=16_000) as gateway:
         answer = post(gateway.url, "chat", body)
         view = httpx.post(
-            f"{gateway.url}/tenfold/view",
+            f"{gateway.url}/tenfold/core/view",
             content=b'{"wire":"openai-chat",' + body[1:],
             headers={"content-type": "application/json"},
             timeout=500,

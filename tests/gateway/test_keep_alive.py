@@ -8,8 +8,8 @@ from itertools import product
 
 import httpx
 
-from tenfold.gateway.recall_loop import QUIET_SECONDS
-from tenfold.gateway.streamed_answers import STREAM_FORMS
+from tenfold.apps.gateway.recall_loop import QUIET_SECONDS
+from tenfold.apps.gateway.streamed_answers import STREAM_FORMS
 from tests.gateway.recall_setting import TALKS, Provider, look_up, serve_recall
 from tests.gateway.test_recall_hidden import build_plain
 from tests.llm.loopback import Got, Served

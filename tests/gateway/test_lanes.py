@@ -13,10 +13,10 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.presets import get_preset
-from tenfold.gateway.lanes import FORK_EVIDENCE, Family, LaneTable, find_family
-from tenfold.gateway.model_request import ModelRequest, parse_request
-from tenfold.meter.counters import choose_counter
+from tenfold.apps.gateway.lanes import FORK_EVIDENCE, Family, LaneTable, find_family
+from tenfold.apps.gateway.model_request import ModelRequest, parse_request
+from tenfold.config.policies import get_preset
+from tenfold.core.meter.counters import choose_counter
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import SessionInfo, Store
 from tenfold.store.location import open_store

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from tenfold.gateway.lanes import Lane, try_lock
+from tenfold.apps.gateway.lanes import Lane, try_lock
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, read_stored

@@ -9,11 +9,11 @@ import httpx
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tenfold.cli.main import run
+from tenfold.apps.cli.main import run
+from tenfold.apps.gateway.gateway_settings import GatewaySettings, load_gateway_settings
+from tenfold.apps.gateway.upstreams import Upstreams, parse_upstreams
 from tenfold.config.settings import load_settings
 from tenfold.errors import UsageError
-from tenfold.gateway.gateway_settings import GatewaySettings, load_gateway_settings
-from tenfold.gateway.upstreams import Upstreams, parse_upstreams
 from tests.gateway.serving import build_script, fill, serve_gateway
 from tests.gateway.test_running_agents import run_agent
 from tests.llm.loopback import Loopback
@@ -140,7 +140,7 @@ def test_each_request_is_a_span_without_a_word_of_the_conversation(spans: InMemo
         httpx.post(f"{gateway.url}/v1/chat/completions", content=build_long_request(), timeout=500)
     (span,) = (s for s in spans.get_finished_spans() if s.name == "tenfold.request")
     assert span.attributes is not None
-    assert span.attributes["tenfold.wire"] == "openai-chat"
+    assert span.attributes["tenfold.core.wire"] == "openai-chat"
     assert span.attributes["http.response.status_code"] == 200
     assert "config.toml" not in str(dict(span.attributes))
 

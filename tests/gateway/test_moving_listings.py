@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from tenfold.gateway.model_request import ModelRequest, parse_request
-from tenfold.gateway.moving_listings import set_listings_aside
-from tenfold.record.entry import MessageEntry
-from tenfold.record.message import get_text
+from tenfold.apps.gateway.model_request import ModelRequest, parse_request
+from tenfold.apps.gateway.moving_listings import set_listings_aside
+from tenfold.core.record.entry import MessageEntry
+from tenfold.core.record.message import get_text
 from tenfold.store.location import open_store
 from tests.gateway.conversations import PATHS, Json, Talk, list_sessions, post, read_stored
 from tests.gateway.serving import RawUpstream, serve_gateway

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tenfold.gateway.learned_windows import MAX_WINDOWS, LearnedWindows
+from tenfold.apps.gateway.learned_windows import MAX_WINDOWS, LearnedWindows
 from tenfold.store.base import Store
 from tests.gateway.conversations import Talk
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway

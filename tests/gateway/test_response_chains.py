@@ -11,8 +11,8 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from tenfold.gateway.model_request import ModelRequest, parse_request
-from tenfold.gateway.stored_responses import ResponseChains
+from tenfold.apps.gateway.model_request import ModelRequest, parse_request
+from tenfold.apps.gateway.stored_responses import ResponseChains
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, fill_words, find_marks, list_sessions, post, read_stored

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tenfold.core.view.rules import check_messages
+from tenfold.core.wire import get_wire
 from tenfold.store.location import open_store
-from tenfold.view.rules import check_messages
-from tenfold.wire import get_wire
 from tests.gateway.serving import build_script, fill, serve_gateway
 from tests.llm.loopback import Got, Loopback
 from tests.presets.hosts import HOSTS, Host

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenfold.cli.main import run
+from tenfold.apps.cli.main import run
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.live_sessions import LiveSessions, PreparedRequest
+from tenfold.apps.gateway.model_request import parse_request
+from tenfold.apps.gateway.upstream_model import UpstreamCall
 from tenfold.config.settings import load_settings
-from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.gateway.live_sessions import LiveSessions, PreparedRequest
-from tenfold.gateway.model_request import parse_request
-from tenfold.gateway.upstream_model import UpstreamCall
-from tenfold.record.entry import MessageEntry, Pin
+from tenfold.core.record.entry import MessageEntry, Pin
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk
 from tests.gateway.recall_setting import find_tools

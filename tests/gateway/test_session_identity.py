@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tenfold.record.block import Block
+from tenfold.core.record.block import Block
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import (

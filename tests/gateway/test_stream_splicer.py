@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tenfold.gateway.event_stream import EventSplitter
-from tenfold.gateway.stream_splicer import StreamSplicer
-from tenfold.gateway.streamed_answers import STREAM_FORMS
+from tenfold.apps.gateway.event_stream import EventSplitter
+from tenfold.apps.gateway.stream_splicer import StreamSplicer
+from tenfold.apps.gateway.streamed_answers import STREAM_FORMS
 from tests.gateway.recall_setting import RECALLS
 from tests.llm.loopback import SPOKEN, Api, Served
 from tests.llm.streams import stream_events

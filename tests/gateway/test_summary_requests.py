@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tenfold.gateway.upstream_model import UpstreamCall, build_summary_request, choose_summary_models
-from tenfold.record.ask import SummaryAsk
+from tenfold.apps.gateway.upstream_model import UpstreamCall, build_summary_request, choose_summary_models
+from tenfold.core.record.ask import SummaryAsk
 from tenfold.store.base import Store
 from tests.gateway.conversations import KINDS, Talk
 from tests.gateway.serving import serve_gateway

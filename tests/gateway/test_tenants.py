@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tenfold.gateway.incoming_request import join_headers
-from tenfold.gateway.tenants import digest_credentials, is_credential, keep_credentials
+from tenfold.apps.gateway.incoming_request import join_headers
+from tenfold.apps.gateway.tenants import digest_credentials, is_credential, keep_credentials
 from tenfold.store.base import Store
 from tests.gateway.conversations import PATHS, Talk, list_sessions
 from tests.gateway.serving import RawUpstream, serve_gateway

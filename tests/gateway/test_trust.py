@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.upstreams import Upstreams
 from tenfold.errors import BadInput, UsageError
-from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.gateway.upstreams import Upstreams
 from tests.gateway.conversations import PATHS, Talk, post
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway, wait_until
 
@@ -67,7 +67,7 @@ def test_a_body_that_is_too_large_is_refused_and_costs_no_memory() -> None:
         assert "running_requests 0.0" in httpx.get(f"{gateway.url}/metrics", timeout=500).text
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tenfold/view"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tenfold/core/view"])
 def test_a_body_that_does_not_come_holds_no_place(path: str) -> None:
     """Else a few connections that say nothing would keep everyone else out."""
     with RawUpstream() as upstream, serve_gateway(upstream.url, timeout=2, max_requests=1) as gateway:

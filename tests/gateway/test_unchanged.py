@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenfold.cli.main import run
+from tenfold.apps.cli.main import run
 from tests.gateway.conversations import Talk, post
 from tests.gateway.serving import RawAnswer, RawUpstream, serve_gateway
 

@@ -14,8 +14,8 @@ import httpx
 import pytest
 import zstandard
 
-from tenfold.gateway.event_stream import EventSplitter
-from tenfold.gateway.usage_reader import MAX_ANSWER, UsageReader
+from tenfold.apps.gateway.event_stream import EventSplitter
+from tenfold.apps.gateway.usage_reader import MAX_ANSWER, UsageReader
 from tests.gateway.conversations import Talk
 from tests.gateway.serving import RawAnswer, RawUpstream, serve_gateway
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tenfold.apps.gateway.client_overlays import ClientRun, overlay_client, route_variables
+from tenfold.apps.gateway.gateway_routes import GatewayRoutes
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.wrapped_clients import CLIENTS, find_wrapped_client
 from tenfold.config.settings import load_settings
 from tenfold.errors import BadInput, UsageError
-from tenfold.gateway.client_overlays import ClientRun, overlay_client, route_variables
-from tenfold.gateway.gateway_routes import GatewayRoutes
-from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.gateway.wrapped_clients import CLIENTS, find_wrapped_client
 from tenfold.store.location import open_store
 
 OWN = "http://localhost:9/api/v1"

@@ -23,8 +23,8 @@ from typing import Literal, cast
 import msgspec
 from msgspec import Struct
 
-from tenfold.record.block import Fact
-from tenfold.record.message import Message
+from tenfold.core.record.block import Fact
+from tenfold.core.record.message import Message
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -330,17 +330,17 @@ def _is_match(item: GoldItem, fact: Fact, *, pieces: bool = False) -> bool:
 
 
 def load_extractor() -> Extractor | None:
-    """`tenfold.facts.extractor.extract`, or None where this checkout does not have it."""
-    if importlib.util.find_spec("tenfold.facts.extractor") is None:
+    """`tenfold.compaction.facts.extractor.extract`, or None where this checkout does not have it."""
+    if importlib.util.find_spec("tenfold.compaction.facts.extractor") is None:
         return None
-    module = importlib.import_module("tenfold.facts.extractor")
+    module = importlib.import_module("tenfold.compaction.facts.extractor")
     return cast("Extractor | None", getattr(module, "extract_facts", None))
 
 
 def extract_gold_facts(name: str, extract: Extractor) -> tuple[Fact, ...]:
     """What `extract` finds in the session of a gold file, read as users read it: the longest one in that file."""
+    from tenfold.core.record.entry import get_message  # noqa: PLC0415 (a checkout without readers can still load the gold)
     from tenfold.formats import read_file  # noqa: PLC0415
-    from tenfold.record.entry import get_message  # noqa: PLC0415 (a checkout without readers can still load the gold)
 
     recorded = max(read_file(get_source_path(read_gold_file(name))), key=lambda one: len(one.entries))
     said = ((at, get_message(entry)) for at, entry in enumerate(recorded.entries))
@@ -371,7 +371,7 @@ def main(arguments: Sequence[str]) -> int:
     """Prints the extractor's recall and precision over every gold session. Returns the exit code."""
     extract = load_extractor()
     if extract is None:
-        print("tenfold.facts.extractor.extract is not there: nothing to measure")
+        print("tenfold.compaction.facts.extractor.extract is not there: nothing to measure")
         return 1
     for name in list_names():
         print("\n".join(format_report(name, extract_gold_facts(name, extract), show_missed="--missed" in arguments)))

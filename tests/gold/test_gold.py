@@ -9,7 +9,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from tenfold.record.block import Fact, FactKind
+from tenfold.core.record.block import Fact, FactKind
 from tests.gold.score import (
     HERE,
     KINDS,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tenfold.gateway.application import Gateway
-from tenfold.gateway.gateway_settings import GatewaySettings
-from tenfold.installer.client_setups import read_asset
+from tenfold.apps.gateway.application import Gateway
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.installer.client_setups import read_asset
 from tenfold.store.location import open_store
 from tests.installer.serving import serve_application
 from tests.installer.test_view_route import WORDS, build_steps

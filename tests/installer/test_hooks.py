@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tenfold.cli.main import run
-from tenfold.mcp.session_tools import SessionTools
-from tenfold.meter.counters import choose_counter
+from tenfold.apps.cli.main import run
+from tenfold.apps.mcp.session_tools import SessionTools
+from tenfold.core.meter.counters import choose_counter
 from tenfold.store.location import open_store
 from tests.shape.scan import ROOT
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tenfold.cli.main import run
+from tenfold.apps.cli.main import run
 
 CODEX = """# my settings
 model = "gpt-5"   # the good one

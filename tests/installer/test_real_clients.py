@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tenfold.cli.main import run
-from tenfold.gateway.application import Gateway
-from tenfold.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.cli.main import run
+from tenfold.apps.gateway.application import Gateway
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.store.base import Store
 from tests.clients.real_clients import find_program
 from tests.installer.serving import serve_application

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.apps.installer.settings_edits import JsonValue, build_json_edit, build_toml_edit
 from tenfold.errors import BadInput
-from tenfold.installer.settings_edits import JsonValue, build_json_edit, build_toml_edit
 
 VALUES = {"command": "py", "args": ["-m", "x"]}
 TOML = build_toml_edit(Path("x.toml"), ("mcp_servers", "tenfold"), VALUES)

@@ -11,13 +11,13 @@ from collections.abc import Collection, Sequence
 import msgspec
 from msgspec import Struct
 
-from tenfold.record.ask import Outcome
-from tenfold.record.block import Block, BlockPart, RangeRef
-from tenfold.record.entry import Attempt, Entry, Retraction, get_message
-from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
-from tenfold.view.fold import View
-from tenfold.view.path import Path
-from tenfold.view.units import VisibleMessage
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.block import Block, BlockPart, RangeRef
+from tenfold.core.record.entry import Attempt, Entry, Retraction, get_message
+from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
+from tenfold.core.view.units import VisibleMessage
 from tests.laws import oracle, strategies
 
 

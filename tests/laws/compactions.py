@@ -11,21 +11,21 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.engine.call import Call, Measures
-from tenfold.engine.compact import Effects, compact
-from tenfold.engine.drive import Answerer, arun_engine, run_engine
-from tenfold.meter.reading import RunningTotal, TokenCache
+from tenfold.compaction.engine.call import Call, Measures
+from tenfold.compaction.engine.compact import Effects, compact
+from tenfold.compaction.engine.policy import Policy
+from tenfold.core.meter.reading import RunningTotal, TokenCache
+from tenfold.core.record.ask import Answer, EngineResult, SummaryAsk
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Attempt, Entry, Retraction, get_message
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
+from tenfold.core.view.rules import check_messages
+from tenfold.core.view.units import VisibleMessage
 from tenfold.recall.expand import expand
-from tenfold.record.ask import Answer, EngineResult, SummaryAsk
-from tenfold.record.block import Block
-from tenfold.record.entry import Attempt, Entry, Retraction, get_message
+from tenfold.session.drive import Answerer, arun_engine, run_engine
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.sqlite import SqliteStore
-from tenfold.view.fold import View
-from tenfold.view.path import Path
-from tenfold.view.rules import check_messages
-from tenfold.view.units import VisibleMessage
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import Awaited
 from tests.laws import checks, oracle
 from tests.laws.conversations import Broken, Echo, NeverAsk, count_tokens, record_answers

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets import tenfold
-from tenfold.engine.call import Call
-from tenfold.engine.compact import Effects, take_reading
-from tenfold.engine.drive import Answerer
-from tenfold.meter.counters import CharacterCounter, measure_messages
-from tenfold.record.ask import Answer, EngineResult, SummaryAsk
-from tenfold.record.block import ModelCost
-from tenfold.record.entry import Entry, MessageEntry, get_message
-from tenfold.record.message import Message, OpaquePart, Part, Text, ToolResult
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.engine.compact import Effects, take_reading
+from tenfold.compaction.engine.default_policy import tenfold
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.summarize.ladder import OnFailure, SummarySettings
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.core.meter.counters import CharacterCounter, measure_messages
+from tenfold.core.record.ask import Answer, EngineResult, SummaryAsk
+from tenfold.core.record.block import ModelCost
+from tenfold.core.record.entry import Entry, MessageEntry, get_message
+from tenfold.core.record.message import Message, OpaquePart, Part, Text, ToolResult
 from tenfold.session import Session, SessionAddress
+from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.ladder import OnFailure, SummarySettings
-from tenfold.summarize.prompt_files import with_prompts
+from tenfold.store.sqlite.store import SqliteStore
 from tests.laws import checks, strategies
 from tests.laws.strategies import SILENT, TALK, Log
 

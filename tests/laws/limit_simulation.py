@@ -16,14 +16,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.config.settings import build_policy
-from tenfold.llm.model import Model
-from tenfold.meter.counters import measure_messages
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.block import Block, ModelCost
-from tenfold.record.entry import Attempt, Entry, get_message
+from tenfold.core.meter.counters import measure_messages
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import Block, ModelCost
+from tenfold.core.record.entry import Attempt, Entry, get_message
+from tenfold.core.wire import WIRES
+from tenfold.models.model import Model
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
-from tenfold.wire import WIRES
+from tenfold.store.sqlite.store import SqliteStore
 from tests.laws.conversations import COUNTER, FILLER, read_entries
 from tests.laws.presets import NAMES, Counted, Good, build_answerer
 

@@ -1,4 +1,4 @@
-"""Broken folds: the source of `tenfold.view` with one exact edit each, compiled beside the real package.
+"""Broken folds: the source of `tenfold.core.view` with one exact edit each, compiled beside the real package.
 
 A mutant never touches the real modules: both files are compiled under names of their own, and the edited `view` takes
 its units from the edited `units`. An edit whose text does not occur exactly once is an error, so that a mutant cannot
@@ -14,12 +14,12 @@ from types import ModuleType
 
 from msgspec import Struct
 
-import tenfold.view.fold
-import tenfold.view.units
-from tenfold.view.fold import View
+import tenfold.core.view.fold
+import tenfold.core.view.units
+from tenfold.core.view.fold import View
 
-UNITS = "tenfold.view.units"
-VIEW = "tenfold.view.fold"
+UNITS = "tenfold.core.view.units"
+VIEW = "tenfold.core.view.fold"
 
 
 class Mutant(Struct, frozen=True):
@@ -34,8 +34,8 @@ class Mutant(Struct, frozen=True):
 def build_fold(mutant: Mutant) -> type[View]:
     """The View class of the package with this edit."""
     units_name, view_name = f"_mutant_{mutant.name}_units", f"_mutant_{mutant.name}_view"
-    units = read_source(tenfold.view.units)
-    view = read_source(tenfold.view.fold)
+    units = read_source(tenfold.core.view.units)
+    view = read_source(tenfold.core.view.fold)
     if mutant.module == UNITS:
         units = apply_edit(units, mutant)
     else:

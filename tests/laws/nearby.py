@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tenfold.record.message import Message
-from tenfold.view.fold import View
-from tenfold.view.rules import check_messages
+from tenfold.core.record.message import Message
+from tenfold.core.view.fold import View
+from tenfold.core.view.rules import check_messages
 
 WIRES = ("anthropic", "openai-chat", "openai-responses", "gemini")
 UNITS = 3

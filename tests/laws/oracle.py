@@ -1,6 +1,6 @@
 """An independent, naive fold: what DESIGN sections 1, 2, 4 and 8 say a view is, in the most obvious way.
 
-It shares no code with `tenfold.view`: it knows only the record types. Everything is recomputed from the root each
+It shares no code with `tenfold.core.view`: it knows only the record types. Everything is recomputed from the root each
 time, quadratically; that is the point. It predicts exactly what is said by originals and Blocks; of the repair texts it
 predicts the place, role, origin, call id and what they must quote, not their wording.
 """
@@ -12,9 +12,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Replacement, Run
-from tenfold.record.entry import Attempt, Entry, Pin, Retraction, get_message
-from tenfold.record.message import Message, OpaquePart, ToolResult, get_text, get_tool_calls, get_tool_result
+from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Replacement, Run
+from tenfold.core.record.entry import Attempt, Entry, Pin, Retraction, get_message
+from tenfold.core.record.message import Message, OpaquePart, ToolResult, get_text, get_tool_calls, get_tool_result
 
 
 class Seen(Struct, frozen=True):

@@ -12,26 +12,26 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets import POLICIES
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.facts.section import is_must_keep
+from tenfold.compaction.summarize.batches import list_top_batches
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.engine.call import Call
-from tenfold.engine.drive import Answerer
-from tenfold.facts.extractor import extract_facts
-from tenfold.facts.section import is_must_keep
-from tenfold.llm.model import Model
-from tenfold.llm.retry import RetryRule
-from tenfold.record.ask import Answer, Outcome, SummaryAsk
-from tenfold.record.block import Block, Fact, ModelCost
-from tenfold.record.entry import Attempt, Entry, MessageEntry, get_message
-from tenfold.record.message import Message, Part, Text, ToolCall, ToolResult, get_text, get_tool_calls
+from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
+from tenfold.core.record.block import Block, Fact, ModelCost
+from tenfold.core.record.entry import Attempt, Entry, MessageEntry, get_message
+from tenfold.core.record.message import Message, Part, Text, ToolCall, ToolResult, get_text, get_tool_calls
+from tenfold.core.text.excerpts import collapse_spaces, has_words
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
+from tenfold.core.view.rules import check_messages
+from tenfold.models.model import Model
+from tenfold.models.retry import RetryRule
 from tenfold.session import Session
-from tenfold.summarize.batches import list_top_batches
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.text.excerpts import collapse_spaces, has_words
-from tenfold.view.fold import View
-from tenfold.view.path import Path
-from tenfold.view.rules import check_messages
+from tenfold.session.drive import Answerer
 from tests.laws import checks, conversations, strategies
 from tests.laws.conversations import COUNTER, NeverAsk, count_tokens, encode_view, get_minimum_saving, read_entries
 from tests.laws.nearby import WIRES

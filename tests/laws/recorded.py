@@ -5,14 +5,14 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Entry
+from tenfold.core.record.message import Message
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
 from tenfold.formats import ParsedSession
-from tenfold.record.ask import Outcome
-from tenfold.record.block import Block
-from tenfold.record.entry import Entry
-from tenfold.record.message import Message
 from tenfold.session import Session
-from tenfold.view.fold import View
-from tenfold.view.path import Path
 from tests.laws import conversations, oracle, strategies
 from tests.laws.compactions import Desk, build_tenth_call
 from tests.laws.strategies import Log

@@ -17,8 +17,8 @@ import msgspec
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
-from tenfold.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, Replacement, Run, ShownItem, Substitute
-from tenfold.record.entry import (
+from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, Replacement, Run, ShownItem, Substitute
+from tenfold.core.record.entry import (
     Attempt,
     BranchSummary,
     CustomEntry,
@@ -31,7 +31,7 @@ from tenfold.record.entry import (
     Usage,
     get_message,
 )
-from tenfold.record.message import (
+from tenfold.core.record.message import (
     Document,
     Image,
     Message,

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 from msgspec import Struct
 
+from tenfold.core.record.entry import Entry
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
 from tenfold.formats import ParsedSession
-from tenfold.record.entry import Entry
-from tenfold.view.fold import View
-from tenfold.view.path import Path
 from tests import sessions
 
 COSTLY = 100_000

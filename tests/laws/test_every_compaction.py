@@ -17,8 +17,8 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from tenfold.record.block import Block
-from tenfold.view.fold import View
+from tenfold.core.record.block import Block
+from tenfold.core.view.fold import View
 from tests.laws import compactions, conversations
 from tests.laws.compactions import AFTERWARDS, Desk
 from tests.laws.nearby import WIRES

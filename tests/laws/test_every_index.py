@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Entry, Retraction
+from tenfold.core.record.message import Message, Text
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
+from tenfold.core.view.units import VisibleMessage
 from tenfold.formats import ParsedSession
-from tenfold.record.block import Block
-from tenfold.record.entry import Entry, Retraction
-from tenfold.record.message import Message, Text
-from tenfold.view.fold import View
-from tenfold.view.path import Path
-from tenfold.view.units import VisibleMessage
 from tests.laws import checks, nearby, recorded
 from tests.laws.nearby import WIRES, Units
 from tests.laws.stretches import iterate_views

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from tenfold.view.fold import View
+from tenfold.core.view.fold import View
 from tests.laws import checks
 from tests.laws.strategies import LAW, SILENT, STALE, TALK, Log, logs
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from tenfold.core.view.fold import View
+from tenfold.core.view.rules import check_messages
 from tenfold.formats import ParsedSession
-from tenfold.view.fold import View
-from tenfold.view.rules import check_messages
 from tests.laws import checks, conversations, mutants, recorded, strategies
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import BLOCKS, ENGINE, LAW, TALK, Log, logs

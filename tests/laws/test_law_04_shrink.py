@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import Message
 from tenfold.formats import ParsedSession
-from tenfold.record.ask import Outcome
-from tenfold.record.block import Block
-from tenfold.record.message import Message
 from tenfold.session import Session
 from tests.laws import conversations, recorded
 from tests.laws.checks import BYTES, get_counted

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import get_message
+from tenfold.core.view.fold import View
 from tenfold.formats import ParsedSession
-from tenfold.record.block import Block
-from tenfold.record.entry import get_message
-from tenfold.view.fold import View
 from tests.laws import checks, conversations, recorded
 from tests.laws.strategies import BLOCKS, ENGINE, LAW, TALK, Log, logs
 

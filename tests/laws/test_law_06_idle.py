@@ -7,9 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.engine.call import Call
-from tenfold.engine.drive import Answerer
+from tenfold.compaction.engine.call import Call
 from tenfold.session import Session
+from tenfold.session.drive import Answerer
 from tests.laws import conversations, strategies
 from tests.laws.conversations import Echo, NeverAsk, count_tokens, encode_view, read_entries
 from tests.laws.strategies import ENGINE, Log

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.engine.call import Call, Measures
-from tenfold.engine.compact import Effects, compact
-from tenfold.engine.drive import Answerer, arun_engine, run_engine
-from tenfold.meter.reading import RunningTotal, TokenCache
-from tenfold.record.ask import Answer, EngineResult, Outcome, SummaryAsk
-from tenfold.record.block import Block
+from tenfold.compaction.engine.call import Call, Measures
+from tenfold.compaction.engine.compact import Effects, compact
+from tenfold.core.meter.reading import RunningTotal, TokenCache
+from tenfold.core.record.ask import Answer, EngineResult, Outcome, SummaryAsk
+from tenfold.core.record.block import Block
 from tenfold.session import AsyncSession, Session
+from tenfold.session.drive import Answerer, arun_engine, run_engine
 from tests.engine.making import Awaited
 from tests.laws import conversations
 from tests.laws.checks import BYTES

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from tenfold.core.view.fold import View
 from tenfold.formats import ParsedSession
-from tenfold.view.fold import View
 from tests.laws import checks, conversations, recorded
 from tests.laws.strategies import BLOCKS, ENGINE, LAW, TALK, Log, logs
 

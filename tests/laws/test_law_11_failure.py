@@ -10,12 +10,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.engine.call import Call
-from tenfold.engine.drive import Answerer
-from tenfold.record.ask import Answer, ConsultAsk, Outcome, SummaryAsk
-from tenfold.record.entry import Attempt, Entry
-from tenfold.record.message import Message, Text
+from tenfold.compaction.engine.call import Call
+from tenfold.core.record.ask import Answer, ConsultAsk, Outcome, SummaryAsk
+from tenfold.core.record.entry import Attempt, Entry
+from tenfold.core.record.message import Message, Text
 from tenfold.session import AsyncSession, Session
+from tenfold.session.drive import Answerer
 from tests.laws import conversations
 from tests.laws.checks import BYTES, get_counted
 from tests.laws.conversations import Broken, Echo, NeverAsk, count_tokens, encode_view, read_entries

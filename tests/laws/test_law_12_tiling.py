@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from tenfold.view.fold import View
+from tenfold.core.view.fold import View
 from tests.laws import checks, conversations
 from tests.laws.strategies import ENGINE, LAW, Log, logs
 

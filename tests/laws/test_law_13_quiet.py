@@ -7,11 +7,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.engine.call import Call
-from tenfold.engine.drive import Answerer
-from tenfold.record.ask import Answer, Ask, ConsultAsk, ReadAsk, SummaryAsk
-from tenfold.record.entry import Usage
+from tenfold.compaction.engine.call import Call
+from tenfold.core.record.ask import Answer, Ask, ConsultAsk, ReadAsk, SummaryAsk
+from tenfold.core.record.entry import Usage
 from tenfold.session import Session
+from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE
 from tests.laws import conversations
 from tests.laws.conversations import Echo, NeverAsk, WasAsked, count_tokens, encode_view, read_entries

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tenfold.core.view.fold import View
 from tenfold.formats import ParsedSession
-from tenfold.view.fold import View
 from tests.laws import checks, recorded, strategies
 from tests.laws.strategies import BLOCKS, LAW, STALE, TALK, Log, Move, logs, talk
 

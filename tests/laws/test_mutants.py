@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tenfold.record.entry import Entry
-from tenfold.view.fold import View
+from tenfold.core.record.entry import Entry
+from tenfold.core.view.fold import View
 from tests.laws import checks, mutants, strategies
 from tests.laws.checks import Fold
 from tests.laws.mutants import MUTANTS, Mutant

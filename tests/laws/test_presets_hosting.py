@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenfold.engine.call import Call
-from tenfold.engine.drive import Answerer
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.view.rules import validate
-from tenfold.wire import WIRES
+from tenfold.compaction.engine.call import Call
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.view.rules import validate
+from tenfold.core.wire import WIRES
+from tenfold.session.drive import Answerer
 from tests.gateway.serving import wait_until
 from tests.laws import nearby, presets
 from tests.laws.conversations import NeverAsk, count_tokens, encode_view, read_entries

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.engine.call import Call
-from tenfold.llm.model import Model
+from tenfold.compaction.engine.call import Call
+from tenfold.models.model import Model
 from tests.laws import conversations, presets
 from tests.laws.conversations import count_tokens
 from tests.laws.presets import NAMES, PRESET, Bad, Good, Judge

@@ -10,14 +10,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.engine.call import Call
-from tenfold.engine.drive import Answerer, arun_engine, run_engine
-from tenfold.llm.model import Model
-from tenfold.record.ask import Answer, ConsultAsk, SummaryAsk
-from tenfold.record.block import Block
-from tenfold.record.message import Message
+from tenfold.compaction.engine.call import Call
+from tenfold.core.record.ask import Answer, ConsultAsk, SummaryAsk
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import Message
+from tenfold.core.view.fold import View
+from tenfold.models.model import Model
 from tenfold.session import AsyncSession, Session
-from tenfold.view.fold import View
+from tenfold.session.drive import Answerer, arun_engine, run_engine
 from tests.engine.making import Awaited
 from tests.laws import checks, conversations, presets
 from tests.laws.conversations import NeverAsk, count_tokens, encode_view, read_entries, record_answers

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from tenfold.engine.call import Call
+from tenfold.compaction.engine.call import Call
 from tenfold.formats import ParsedSession
 from tests import sessions
 from tests.laws import conversations, presets, recorded

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.engine.call import Call
-from tenfold.llm.model import Model
-from tenfold.record.message import Message, Text
+from tenfold.compaction.engine.call import Call
+from tenfold.core.record.message import Message, Text
+from tenfold.models.model import Model
 from tests.laws import presets
 from tests.laws.conversations import count_tokens, encode_view, read_entries
 from tests.laws.presets import BAD, NAMES, Bad, Counted, Good, Judge

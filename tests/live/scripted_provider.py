@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tenfold.view.rules import check_messages
-from tenfold.wire import get_wire
+from tenfold.core.view.rules import check_messages
+from tenfold.core.wire import get_wire
 from tests.llm.loopback import Got, Loopback, Served
 from tests.llm.provider_rules import Issued, find_refusal
 

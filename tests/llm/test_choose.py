@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.llm.choose import (
+from tenfold.models.choose import (
     PREFERRED_MODELS,
     ListedModel,
     ModelChoice,

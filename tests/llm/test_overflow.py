@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.llm.overflow import ERROR_PATTERNS, ErrorPattern, find_named_limit, is_overflow
+from tenfold.models.overflow import ERROR_PATTERNS, ErrorPattern, find_named_limit, is_overflow
 
 LOOK_ALIKES: tuple[str, ...] = (
     "API Error (429 prompt is too long for now, please wait)",

@@ -12,10 +12,10 @@ import threading
 import pytest
 from msgspec.structs import replace
 
+from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.errors import UsageError
-from tenfold.llm.model import AsyncModel
-from tenfold.llm.provider import OUTPUT_SLACK, ProviderModel, open_client
-from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.models.model import AsyncModel
+from tenfold.models.provider import OUTPUT_SLACK, ProviderModel, open_client
 from tenfold.session.stateless import compact
 from tests.cli.conftest import EXAMPLES
 from tests.llm.conftest import SECRET
@@ -329,7 +329,7 @@ def test_without_the_extra_importing_it_names_the_install() -> None:
     program = (
         "import sys; sys.modules['pydantic_ai'] = None\n"
         "from tenfold.errors import UsageError\n"
-        "try: import tenfold.llm.provider\n"
+        "try: import tenfold.models.provider\n"
         "except UsageError as exc: print(exc)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.core.meter.counters import choose_counter
 from tenfold.formats import read_file
 from tenfold.formats.importer import import_sessions
-from tenfold.meter.counters import choose_counter
 from tenfold.store.location import open_store
 from tests.shape.scan import ROOT
 

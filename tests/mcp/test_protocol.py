@@ -14,10 +14,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
-from tenfold.cli.main import run as run_command
+from tenfold.apps.cli.main import run as run_command
+from tenfold.apps.mcp.mcp_server import build_http_application
+from tenfold.apps.mcp.session_tools import SessionTools
 from tenfold.errors import UsageError
-from tenfold.mcp.mcp_server import build_http_application
-from tenfold.mcp.session_tools import SessionTools
 from tenfold.store.location import open_store
 from tests.installer.serving import serve_application
 from tests.shape.scan import ROOT

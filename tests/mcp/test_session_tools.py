@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.apps.mcp.session_tools import ANSWER_CAP, SessionTools
+from tenfold.core.meter.counters import choose_counter
 from tenfold.errors import NotFoundError, UsageError
-from tenfold.mcp.session_tools import ANSWER_CAP, SessionTools
-from tenfold.meter.counters import choose_counter
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.meter.counters import (
+from tenfold.core.meter.counters import (
     MAX_CHUNK_CHARACTERS,
     MESSAGE_OVERHEAD,
     BytePairCounter,
@@ -20,8 +20,8 @@ from tenfold.meter.counters import (
     is_bpe_installed,
     measure_messages,
 )
-from tenfold.meter.model_names import normalize_model_name
-from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.meter.model_names import normalize_model_name
+from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 
 SENTENCES = {
     "zh": "我们需要在部署之前检查配置文件是否正确，并且确保数据库迁移已经完成。",
@@ -181,7 +181,7 @@ def run_code(code: str) -> str:
 
 def test_without_the_vocabulary_the_fallback_says_so() -> None:
     code = (
-        "from tenfold.meter.counters import choose_counter\n"
+        "from tenfold.core.meter.counters import choose_counter\n"
         "chosen = choose_counter('gpt-5')\nprint(*chosen.counter.count(['a' * 9]), chosen.note)"
     )
     assert "toktok-rs is not installed" in run_code(WITHOUT + code)
@@ -191,7 +191,7 @@ def test_without_the_vocabulary_the_fallback_says_so() -> None:
 
 def test_the_vocabulary_is_loaded_only_to_count() -> None:
     code = (
-        "import sys\nfrom tenfold.meter.counters import choose_counter\n"
+        "import sys\nfrom tenfold.core.meter.counters import choose_counter\n"
         "c = choose_counter('gpt-5').counter\nprint('toktok' in sys.modules)\nc.count(['a'])\n"
         "print('toktok' in sys.modules)"
     )

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from tenfold.meter.counters import BytePairCounter, choose_counter, measure_messages
-from tenfold.meter.media_counts import MediaTokens, count_document, count_image, count_media, count_opaque
-from tenfold.meter.media_rules import IMAGE_RULES, PAGE_RULES, RECORDING_RULES
-from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, ToolResult
-from tenfold.wire import WIRES
+from tenfold.core.meter.counters import BytePairCounter, choose_counter, measure_messages
+from tenfold.core.meter.media_counts import MediaTokens, count_document, count_image, count_media, count_opaque
+from tenfold.core.meter.media_rules import IMAGE_RULES, PAGE_RULES, RECORDING_RULES
+from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, ToolResult
+from tenfold.core.wire import WIRES
 from tests.meter.pictures import encode, make_jpeg, make_pdf, make_png, make_webp
 
 HD = encode(make_png(1_920, 1_080))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tenfold.meter.media_headers import count_pdf_pages, read_image_size
+from tenfold.core.meter.media_headers import count_pdf_pages, read_image_size
 from tests.meter.pictures import encode, make_gif, make_jpeg, make_pdf, make_png, make_webp
 
 PICTURES = {

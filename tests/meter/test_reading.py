@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.errors import RecordError
-from tenfold.meter.estimators import (
+from tenfold.core.meter.estimators import (
     RECENT_REPORTS,
     Calibration,
     Estimator,
@@ -19,9 +18,10 @@ from tenfold.meter.estimators import (
     expire_reports,
     record_usage,
 )
-from tenfold.meter.media_counts import NO_MEDIA, MediaTokens
-from tenfold.meter.reading import Reading, build_plain_reading, build_reading
-from tenfold.record.entry import Usage
+from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
+from tenfold.core.meter.reading import Reading, build_plain_reading, build_reading
+from tenfold.core.record.entry import Usage
+from tenfold.errors import RecordError
 
 BPE = "o200k"
 

@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 
-from bench.error_bounds import is_held, read_requests
-from bench.meter_replay import Miss, RecordedRequest, find_folder, find_misses, read_runs, switch_model
-from tenfold.meter.counters import BytePairCounter, CharacterCounter, Counter
-from tenfold.meter.estimators import Estimator
+from tenfold.core.meter.counters import BytePairCounter, CharacterCounter, Counter
+from tenfold.core.meter.estimators import Estimator
 from tests.sessions import require_sessions
+from yardstick.bench.error_bounds import is_held, read_requests
+from yardstick.bench.meter_replay import Miss, RecordedRequest, find_folder, find_misses, read_runs, switch_model
 
 NAMES = ("pi", "claude-code", "openhands 11299", "openhands 10097")
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.meter.counters import CharacterCounter, measure_messages
-from tenfold.meter.media_counts import MediaTokens
-from tenfold.meter.reading import RunningTotal, TokenCache
-from tenfold.record.block import Block, Replacement, Run, Substitute
-from tenfold.record.entry import Entry, MessageEntry, Retraction
-from tenfold.record.message import Image, Message, Text, ToolCall, ToolResult
-from tenfold.view.fold import View
-from tenfold.view.path import Path
+from tenfold.core.meter.counters import CharacterCounter, measure_messages
+from tenfold.core.meter.media_counts import MediaTokens
+from tenfold.core.meter.reading import RunningTotal, TokenCache
+from tenfold.core.record.block import Block, Replacement, Run, Substitute
+from tenfold.core.record.entry import Entry, MessageEntry, Retraction
+from tenfold.core.record.message import Image, Message, Text, ToolCall, ToolResult
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
 from tests.meter.pictures import encode, make_png
 
 

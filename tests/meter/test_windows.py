@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.meter.windows import WINDOWS, find_window, find_window_row
+from tenfold.core.meter.windows import WINDOWS, find_window, find_window_row
 
 
 @pytest.mark.parametrize(

@@ -6,22 +6,28 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.engine.call import Call
-from tenfold.engine.compact import compact, preview
-from tenfold.engine.drive import Answerer, run_engine
-from tenfold.meter.counters import measure_messages
-from tenfold.plan.draft import Draft, Goal, build_replacements, start_draft
-from tenfold.plan.pipeline import Stage, build_plan
-from tenfold.plan.stages import ClearStage, MergeStage, SummarizePrefixStage, SupersededReadsStage, TruncateStage
-from tenfold.plan.stages.summarize_older import SummarizeOlderStage
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.block import Block
-from tenfold.record.entry import MessageEntry, Pin
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.engine.compact import compact, preview
+from tenfold.compaction.plan.draft import Draft, Goal, build_replacements, start_draft
+from tenfold.compaction.plan.pipeline import Stage, build_plan
+from tenfold.compaction.plan.stages import (
+    ClearStage,
+    MergeStage,
+    SummarizePrefixStage,
+    SupersededReadsStage,
+    TruncateStage,
+)
+from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.core.meter.counters import measure_messages
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import MessageEntry, Pin
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
 from tenfold.session import Session
-from tenfold.summarize.write import SummarySettings
-from tenfold.view.fold import View
-from tenfold.view.path import Path
+from tenfold.session.drive import Answerer, run_engine
 from tests.engine.making import (
     COUNTER,
     FILLER,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.plan.pipeline import Stage
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.pipeline import Stage
 from tests.engine.making import (
     FILLER,
     build_policy,

@@ -7,10 +7,9 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from tenfold.meter.counters import measure_messages
-from tenfold.plan.draft import UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, build_replacements, start_draft
-from tenfold.plan.pipeline import Plan, Stage, build_plan
-from tenfold.plan.stages import (
+from tenfold.compaction.plan.draft import UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, build_replacements, start_draft
+from tenfold.compaction.plan.pipeline import Plan, Stage, build_plan
+from tenfold.compaction.plan.stages import (
     ClearStage,
     MergeStage,
     SummarizePrefixStage,
@@ -18,12 +17,22 @@ from tenfold.plan.stages import (
     TruncateStage,
     condense,
 )
-from tenfold.plan.stages.summarize_older import SummarizeOlderStage
-from tenfold.record.block import Block, KeptOriginal, Substitute
-from tenfold.record.entry import MessageEntry, Pin
-from tenfold.record.message import Image, Message, Text, ToolCall, ToolResult, get_text, get_tool_calls, get_tool_result
-from tenfold.view.fold import View
-from tenfold.view.path import Path
+from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
+from tenfold.core.meter.counters import measure_messages
+from tenfold.core.record.block import Block, KeptOriginal, Substitute
+from tenfold.core.record.entry import MessageEntry, Pin
+from tenfold.core.record.message import (
+    Image,
+    Message,
+    Text,
+    ToolCall,
+    ToolResult,
+    get_text,
+    get_tool_calls,
+    get_tool_result,
+)
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
 from tests.engine.making import (
     COUNTER,
     FILLER,

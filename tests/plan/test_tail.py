@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tenfold.meter.counters import measure_messages
-from tenfold.plan.budgets import BufferBudgets, ReserveBudgets
-from tenfold.plan.draft import Draft, DraftPiece, Goal, start_draft
-from tenfold.plan.recent_tail import Tail, TailSize, find_outside_tail, find_tail
-from tenfold.record.message import Message
+from tenfold.compaction.plan.budgets import BufferBudgets, ReserveBudgets
+from tenfold.compaction.plan.draft import Draft, DraftPiece, Goal, start_draft
+from tenfold.compaction.plan.recent_tail import Tail, TailSize, find_outside_tail, find_tail
+from tenfold.core.meter.counters import measure_messages
+from tenfold.core.record.message import Message
 from tests.engine.making import (
     COUNTER,
     build_view,

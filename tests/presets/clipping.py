@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.clip import clip
-from tenfold.engine.drive import Answerer
-from tenfold.llm.model import Model
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.ask import Outcome
-from tenfold.record.block import Batch, Block
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.summarize.batches import list_top_batches
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.block import Batch, Block
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text
+from tenfold.core.wire.marks import extract_summary_text
+from tenfold.designs.clip.policy import clip
+from tenfold.models.model import Model
 from tenfold.session import Session, SessionAddress
+from tenfold.session.drive import Answerer
 from tenfold.store.archive import Archive
 from tenfold.store.base import Store
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.batches import list_top_batches
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.wire.marks import extract_summary_text
+from tenfold.store.sqlite.store import SqliteStore
 from tests.laws.conversations import Echo
 
 COUNTER = CharacterCounter()

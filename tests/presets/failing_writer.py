@@ -12,7 +12,7 @@ from itertools import count, cycle
 
 from msgspec.structs import replace
 
-from tenfold.meter.counters import BytePairCounter
+from tenfold.core.meter.counters import BytePairCounter
 from tests.agent.working import Provider, serve_summary
 from tests.llm.loopback import Got, Served
 from tests.llm.provider_rules import find_refusal

@@ -11,7 +11,7 @@ import anthropic
 import openai
 from msgspec.structs import replace
 
-from tenfold.llm.overflow import is_overflow
+from tenfold.models.overflow import is_overflow
 from tenfold.session import AsyncSession, Session
 
 Json = dict[str, Any]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.blocks import blocks
-from tenfold.engine.drive import Answerer
-from tenfold.meter.counters import measure_messages
-from tenfold.record.block import Block
-from tenfold.record.message import Message, Text, get_text
+from tenfold.compaction.engine.policy import Policy
+from tenfold.core.meter.counters import measure_messages
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import Message, Text, get_text
+from tenfold.designs.blocks.policy import blocks
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import (
     COUNTER,
     FILLER,

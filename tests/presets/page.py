@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tenfold.config.presets import POLICIES
+from tenfold.config.policies import POLICIES
 from tests.presets.row import Row
 from tests.shape.scan import ROOT
 

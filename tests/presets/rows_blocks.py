@@ -21,7 +21,7 @@ ROWS: tuple[Row, ...] = (
         "C1 Y2",
         "`CompactionBlock`",
         "CompactionBlock",
-        "what the Blocks in force show of one loop; the log's own entry is `tenfold.record.block.Block`",
+        "what the Blocks in force show of one loop; the log's own entry is `tenfold.core.record.block.Block`",
         'it(created_at=__import__("datetime").datetime(2026, 1, 2)).keep_first is None',
     ),
     _make_row("D2", "`created_at`", "CompactionBlock", "always set; JSON without it is refused"),
@@ -96,7 +96,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("blocks.C4", "blocks.C27"),
         "`[compaction]`",
-        "tenfold.config.presets.blocks.blocks",
+        "tenfold.designs.blocks.policy.blocks",
         'the same keys under `[tenfold.presets.blocks]`; `compaction_scope` is a number or "token_budget"',
         "it.__kwdefaults__['tool_output_max_lines'] == 50",
     ),
@@ -125,13 +125,13 @@ ROWS: tuple[Row, ...] = (
         "C6 Y8 Y12",
         "headroom",
         "should_compact",
-        "the trigger `tenfold.trigger.limits.HeadroomTrigger`; its target is a share of the window",
+        "the trigger `tenfold.compaction.trigger.limits.HeadroomTrigger`; its target is a share of the window",
         '[it(n, it.__globals__["ContextConfig"]()) for n in (80000, 80999, 81000, 82000)] == [0, 0, 1, 1]',
     ),
     Row(
         ("blocks.D16",),
         "the trigger with a counter of one's own",
-        "tenfold.meter.counters.get_family_factor",
+        "tenfold.core.meter.counters.get_family_factor",
         "it counts as it says, without the factor of a model's family, and fires at 81,000",
         'it("claude-opus-4-7", "bytes4") == 1.0',
     ),
@@ -203,15 +203,15 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("blocks.C12",),
         "level 1",
-        "tenfold.text.excerpts.excerpt",
+        "tenfold.core.text.excerpts.excerpt",
         "a stage `CutOutputsStage`, by `Keep.LINE_ENDS`; the marker states the lines dropped",
-        'it("\\n".join(map(str, range(1, 101))), 10, __import__("tenfold.text.excerpts", fromlist=["x"]).Keep'
+        'it("\\n".join(map(str, range(1, 101))), 10, __import__("tenfold.core.text.excerpts", fromlist=["x"]).Keep'
         '.LINE_ENDS).split("\\n")[6:] == ["96", "97", "98", "99", "100"]',
     ),
     Row(
         ("blocks.C13", "blocks.Y6"),
         "level 2, `[Summary] `",
-        "tenfold.plan.stages.step_lines.build_step_line",
+        "tenfold.compaction.plan.stages.step_lines.build_step_line",
         "a stage `EarlierLinesStage`; a long text is cut, and a turn without text says tool, target and outcome",
         differs=(
             ("blocks.C13", "a long text is cut and calls are named: a phrase in their place says nothing of them"),
@@ -220,7 +220,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("blocks.C14", "blocks.Y7"),
         "level 3, `[Context compacted: N messages removed]`",
-        "tenfold.plan.stages.levels.DropBetweenStage",
+        "tenfold.compaction.plan.stages.levels.DropBetweenStage",
         "cut at whole steps",
         "(it().keep_first_messages, it().keep_recent_messages) == (2, 10)",
     ),
@@ -297,7 +297,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("blocks.C18", "blocks.Y4", "blocks.Y5"),
         "sections of 20 turns, 2/5",
-        "tenfold.plan.stages.overlay.divide_steps",
+        "tenfold.compaction.plan.stages.overlay.divide_steps",
         "ranges that meet",
         "it(20, 2, 5, latest=True).middle == range(2, 15) and not it(20, 0, 5, latest=True).first",
     ),
@@ -427,7 +427,7 @@ ROWS: tuple[Row, ...] = (
         "C19 Y13",
         "LLM-based summaries",
         "",
-        "with a model configured the middle of a run is one text by `tenfold.summarize.line_writer.LineWriter`",
+        "with a model configured the middle of a run is one text by `summarize.line_writer.LineWriter`",
     ),
     _make_row("Y13", "overflow recovery", "", "the demand `overflow`, for every preset"),
 )

@@ -46,14 +46,14 @@ ROWS: tuple[Row, ...] = (
     _make_row(
         "2",
         "[summarization] chunk_size, keep_recent, max_summary_tokens, clip_first, clip_last, compaction_timeout, ...",
-        "tenfold.config.presets.clip.clip",
+        "tenfold.designs.clip.policy.clip",
         "keywords of the preset, and keys of `[tenfold.presets.clip]`",
         "it.__kwdefaults__['max_summary_tokens'] == 1024",
     ),
     _make_row(
         "2 20",
         "backoffBaseMs",
-        "tenfold.llm.retry.RetryRule",
+        "tenfold.models.retry.RetryRule",
         "`first_pause`, in seconds, of the answerer's rule for retries",
         "it().first_pause == 1.0",
     ),
@@ -68,7 +68,11 @@ ROWS: tuple[Row, ...] = (
         "4", "shouldCompress", "should_compress", "the budget less the overhead", "it(160_001) and not it(160_000)"
     ),
     _make_row(
-        "4", "context_budget", "tenfold.trigger.limits.BudgetTrigger", "the trigger", "it().context_budget == 0.8"
+        "4",
+        "context_budget",
+        "tenfold.compaction.trigger.limits.BudgetTrigger",
+        "the trigger",
+        "it().context_budget == 0.8",
     ),
     _make_row(
         "4", "once per user message", "", "`Policy.checks` is `user_message`; the hard check is made before every call"
@@ -83,7 +87,7 @@ ROWS: tuple[Row, ...] = (
     _make_row(
         "7",
         "the split",
-        "tenfold.plan.stages.batch_archive.FoldStage",
+        "tenfold.compaction.plan.stages.batch_archive.FoldStage",
         "the stage: whole units only, within the target",
         "it().keep_recent_messages == 5",
     ),
@@ -104,7 +108,7 @@ ROWS: tuple[Row, ...] = (
     _make_row(
         "10 X1",
         "chunk and fold",
-        "tenfold.summarize.batch_writer.BatchWriter",
+        "tenfold.compaction.summarize.batch_writer.BatchWriter",
         "the writer: disjoint batches, the archive so far as context only",
         "it().chunk_size == 20",
     ),
@@ -177,7 +181,7 @@ ROWS: tuple[Row, ...] = (
     _make_row(
         "16 X2",
         "resummarise",
-        "tenfold.summarize.batch_writer.MERGE_BUFFER",
+        "tenfold.compaction.summarize.batch_writer.MERGE_BUFFER",
         "with one batch more than window and buffer, a parent stands for the middle; the earliest are not merged, and "
         "nothing is deleted",
         "it == 2",
@@ -208,14 +212,14 @@ ROWS: tuple[Row, ...] = (
     _make_row(
         "19 X3",
         "failed",
-        "tenfold.record.ask.Outcome",
+        "tenfold.core.record.ask.Outcome",
         "`status` is `failed`, `reason` says why; the view is unchanged",
     ),
     _make_row("20 X8", "consecutiveFailures", "Compactor.consecutive_failures", "from the log; half-opens with growth"),
     _make_row(
         "20",
         "retry of time-outs",
-        "tenfold.summarize.batch_writer.BatchWriter",
+        "tenfold.compaction.summarize.batch_writer.BatchWriter",
         "`max_retries`, chunks half as large",
         "it().max_retries == 2",
     ),
@@ -239,7 +243,7 @@ ROWS: tuple[Row, ...] = (
         "the options `model`, `memory`, `persistence`: a model, an `Archive`, a store",
         "it({'config': {'chunkSize': 7}}).config.chunk_size == 7",
     ),
-    _make_row("D2", "ModelProvider.complete", "tenfold.llm.model.Model", "`answer`, called for summaries only"),
+    _make_row("D2", "ModelProvider.complete", "tenfold.models.model.Model", "`answer`, called for summaries only"),
     _make_row("D3", "the boundary", "", "no part of Tenfold constructs a compactor; the user's code does"),
     _make_row(
         "D4",

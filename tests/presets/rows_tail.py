@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.presets.row import Row
 
 _D = "tenfold.designs.tail."
-_AGENT = "tenfold.agent.TailAgent"
+_AGENT = "tenfold.apps.agent.TailAgent"
 _SESSION = _D + "SessionManager"
 
 ROWS: tuple[Row, ...] = (
@@ -20,7 +20,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A1", "tail.A3"),
         "compaction.reserveTokens, compaction.keepRecentTokens",
-        "tenfold.config.presets.tail.tail",
+        "tenfold.designs.tail.policy.tail",
         "the keywords of the preset's function, `retain_recent_tokens` among them; sizes are clamped to the window: "
         "with a reserve of the whole window the published formula acts at every check, which law 6 forbids",
         "it.__kwdefaults__['reserve_tokens'] == 8192 and it.__kwdefaults__['keep_recent_tokens'] == 16384",
@@ -58,7 +58,7 @@ ROWS: tuple[Row, ...] = (
         ("tail.A4", "tail.W10"),
         "the check at the end of invoke()",
         _AGENT + ".invoke",
-        "one run of `tenfold.agent.Agent`: `save_point`, `agent_end`, the check, `settled`; no check after an "
+        "one run of `tenfold.apps.agent.Agent`: `save_point`, `agent_end`, the check, `settled`; no check after an "
         "exception. The limit of the window is checked before every call besides; for hosts that only make calls "
         "(`Session.before_model`), the user's next words end a run",
     ),
@@ -92,7 +92,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A7",),
         "no model, Already compacted, Nothing to compact, Compaction cancelled",
-        "tenfold.record.ask.Outcome",
+        "tenfold.core.record.ask.Outcome",
         "reasons of an Outcome, not exceptions; a manual run during another fails at once",
         differs=(("tail.A7", "reasons of an Outcome, not exceptions"),),
     ),
@@ -143,7 +143,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A16", "tail.A17", "tail.A18", "tail.A19", "tail.W2", "tail.W3", "tail.W5", "tail.W6"),
         "find_cut_point, find_turn_start_index",
-        "tenfold.plan.recent_tail.find_cut_point",
+        "tenfold.compaction.plan.recent_tail.find_cut_point",
         "the cut as an index of pieces, which are whole steps, and the piece that opens a split exchange",
     ),
     Row(
@@ -171,7 +171,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A22", "tail.W11"),
         "file_ops",
-        "tenfold.summarize.fill.collect_covered_files",
+        "tenfold.compaction.summarize.fill.collect_covered_files",
         "the files of the covered range by the facts: calls and shell commands, deletions and renames, earlier "
         "compactions (a hook's details among them) and branches; the same in footer, `file_ops` and details",
     ),
@@ -185,14 +185,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A24", "tail.A25"),
         "SUMMARIZATION_PROMPT, UPDATE_SUMMARIZATION_PROMPT, TURN_PREFIX_SUMMARIZATION_PROMPT, BRANCH_SUMMARY_PROMPT",
-        "tenfold.summarize.prompt_files.load_prompts",
+        "tenfold.compaction.summarize.prompt_files.load_prompts",
         "`first`, `update`, `prefix`, `branch`; Tenfold's own words",
         "{'first', 'update', 'prefix', 'branch'} <= set(it())",
     ),
     Row(
         ("tail.A25",),
         "Goal .. Critical Context; Original Request .. Context for Suffix",
-        "tenfold.summarize.structure.get_headings",
+        "tenfold.compaction.summarize.structure.get_headings",
         "the structures `six`, `prefix` and `branch`: all must be there, in order",
         "it('six')[0] == '## Goal' and it('six')[-1] == '## Critical Context' and len(it('prefix')) == 3",
     ),
@@ -208,27 +208,27 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A27",),
         "max output: 0.8 x reserve, 0.5 x reserve, 2048",
-        "tenfold.plan.budgets.ReserveBudgets.get_summary_budget",
+        "tenfold.compaction.plan.budgets.ReserveBudgets.get_summary_budget",
         "the history's; the prefix has five eighths of it, a branch `tenfold.session.branches.MAX_SUMMARY_TOKENS`",
         "it(it.__globals__['ReserveBudgets'](), 200_000, 0) == 6553",
     ),
     Row(
         ("tail.A27",),
         'reasoning: "high"',
-        "tenfold.summarize.ladder.SummarySettings.effort",
+        "tenfold.compaction.summarize.ladder.SummarySettings.effort",
         "asked of models that can reason, for the history alone; what they think takes nothing of the text's room",
     ),
     Row(
         ("tail.A28",),
         "`---`, Turn Context (split turn), No prior history.",
-        "tenfold.summarize.split_writer.SplitWriter",
+        "tenfold.compaction.summarize.split_writer.SplitWriter",
         "the preset's writer: two calls side by side, `TURN_CONTEXT` between them, `NO_HISTORY` for none",
         "'Turn Context (split turn)' in it.write.__globals__['TURN_CONTEXT']",
     ),
     Row(
         ("tail.A29",),
         "<read-files>, <modified-files>",
-        "tenfold.summarize.file_lists.render_footer",
+        "tenfold.compaction.summarize.file_lists.render_footer",
         "made by code, last in the summary and once; what does not fit is counted in `(N more)`",
         "it(it.__globals__['FileLists'](('a',), ('b',))).text == "
         "'\\n\\n<read-files>\\na\\n</read-files>\\n\\n<modified-files>\\nb\\n</modified-files>'",
@@ -273,7 +273,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A34",),
         "compactionSummary, branchSummary; <summary>",
-        "tenfold.config.presets.tail.OPENING",
+        "tenfold.designs.tail.policy.OPENING",
         "the fixed sentence and the tag of a summary's user message, inside Tenfold's own mark; of a branch: "
         "`tenfold.session.branches.OPENING`",
         "it.endswith('<summary>')",
@@ -341,7 +341,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A40", "tail.A41"),
         "overflow recovery",
-        "tenfold.agent.Memory.on_model_request_error",
+        "tenfold.apps.agent.Memory.on_model_request_error",
         "the agent compacts once and sends the request again; a second one is `ContextOverflow`. An answer that failed "
         "is in no view",
     ),

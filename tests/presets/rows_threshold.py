@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.presets.row import Row
 
 _D = "tenfold.designs.threshold."
-_MESSAGE = "__import__('tenfold.record.message', fromlist=['x'])"
+_MESSAGE = "__import__('tenfold.core.record.message', fromlist=['x'])"
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -78,7 +78,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.3", "threshold.18", "threshold.27"),
         "real tokens",
-        "tenfold.record.entry.Usage",
+        "tenfold.core.record.entry.Usage",
         "prompt tokens above zero of a whole response, kept in the log with the answer; after a compaction none counts "
         "until the next report",
         "it(700).prompt == 700",
@@ -129,14 +129,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.10",),
         "buffer",
-        "tenfold.trigger.limits.get_buffer",
+        "tenfold.compaction.trigger.limits.get_buffer",
         "20,000 from 200,000 on, a fifth below it",
         "[it(w) for w in (250000, 200000, 199999, 50000, 10000, 8000)] == [20000, 20000, 39999, 10000, 2000, 1600]",
     ),
     Row(
         ("threshold.11", "threshold.20"),
         "stored summary",
-        "tenfold.view.fold.View",
+        "tenfold.core.view.fold.View",
         "the view: what a Block covers is shown as its summary, whatever the host resends; found by entry, "
         "not by count",
         differs=(("threshold.20", "what is covered is found by entry, not by count"),),
@@ -144,7 +144,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.12", "threshold.W1", "threshold.D5"),
         "truncate for the summarizer",
-        "tenfold.summarize.transcript.fit_messages",
+        "tenfold.compaction.summarize.transcript.fit_messages",
         "what is sent fits four fifths of the summary model's window: long texts get shorter, just as much as is "
         "needed, then the oldest messages go, down to 2; what goes is listed in `Outcome.notes` and still yields "
         "facts. The window is that of the model's name in the registry, else `with_max_tokens`, else the "
@@ -168,14 +168,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.13",),
         "Current State; Key Information; Context & Decisions; Exact Next Steps",
-        "tenfold.summarize.structure.STRUCTURES",
+        "tenfold.compaction.summarize.structure.STRUCTURES",
         "the structure `four`, checked in every answer",
         "it['four'] == ('## Current State', '## Key Information', '## Context & Decisions', '## Exact Next Steps')",
     ),
     Row(
         ("threshold.14",),
         "transcript lines",
-        "tenfold.summarize.transcript.fit_messages",
+        "tenfold.compaction.summarize.transcript.fit_messages",
         "`role: text`, `role: [called tool: NAME]` with an excerpt of the arguments, `role: [tool NAME returned a "
         "result]` with an excerpt of the result. Roles are a closed set here: `unknown` is a tool without a name",
         f"it([(0, {_MESSAGE}.Message('user', ({_MESSAGE}.Text('hello'),), 'human'))], budget=99, "
@@ -191,7 +191,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.15", "threshold.W7", "threshold.D8"),
         "mechanical fallback",
-        "tenfold.summarize.briefing.write_fallback",
+        "tenfold.compaction.summarize.briefing.write_fallback",
         "the earlier summary, `---`, then a line for each message with its first 200 characters. Where there is no "
         "room: 60 of what the user said, then of what the model said, then 200 of either, then tools; the newest "
         "first. A line counts the messages that have none (the document sets no bound)",
@@ -200,21 +200,21 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.16",),
         "[Previous conversation summary]",
-        "tenfold.config.presets.threshold.OPENING",
+        "tenfold.designs.threshold.policy.OPENING",
         "the first line in the summary's delimiter",
         "it == '[Previous conversation summary]'",
     ),
     Row(
         ("threshold.16",),
         "[End of summary - conversation continues below]",
-        "tenfold.config.presets.threshold.CLOSING",
+        "tenfold.designs.threshold.policy.CLOSING",
         "the last line in the summary's delimiter",
         "it == '[End of summary - conversation continues below]'",
     ),
     Row(
         ("threshold.17", "threshold.W4"),
         "continuation instruction",
-        "tenfold.plan.continuation.build_continuation",
+        "tenfold.compaction.plan.continuation.build_continuation",
         "a message of the Block that stays in view and quotes the current request",
         "'`do it`' in it('do it').parts[0].text and '`' not in it('').parts[0].text",
     ),
@@ -254,14 +254,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.23", "threshold.W6"),
         "entries - watermark",
-        "tenfold.plan.recent_tail.count_entries_since",
+        "tenfold.compaction.plan.recent_tail.count_entries_since",
         "entries after the newest summary in view, so right on every branch and after a rewind",
         "callable(it)",
     ),
     Row(
         ("threshold.24",),
         "safeSplitIndex",
-        "tenfold.plan.recent_tail.find_entry_split",
+        "tenfold.compaction.plan.recent_tail.find_entry_split",
         "never parts a call from its result, also at the end",
         "it(['text', 'text', 'call', 'result', 'text', 'text'], 3) == 1 and "
         "it(['call', 'result', 'call', 'result'], 3) == 2",
@@ -284,7 +284,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.27", "threshold.W3", "threshold.D4"),
         "loop guard",
-        "tenfold.trigger.guard.decide",
+        "tenfold.compaction.trigger.guard.decide",
         "one estimator decides and accepts; after a Block nothing happens until the view has grown. What the "
         "reports hold beside our count is learned; where no summary can help, code writes it, and a floor over the "
         "window is `unsatisfiable`, said once. A model is asked again after three messages of the user or six answers "
@@ -294,7 +294,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.1", "threshold.D9", "threshold.W5"),
         "the bloated conversation is never passed through",
-        "tenfold.engine.compact.find_limits",
+        "tenfold.compaction.engine.compact.find_limits",
         "a floor between threshold and window: compacted to the least that must stay, by code",
         "callable(it)",
     ),
@@ -308,13 +308,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.D2",),
         "len/4 underestimates by 2-3x on structured content",
-        "tenfold.meter.counters.CharacterCounter",
+        "tenfold.core.meter.counters.CharacterCounter",
         "measured: 1.5 to 2.2 x with OpenAI's vocabulary for compact JSON, about a quarter more for Claude",
     ),
     Row(
         ("threshold.D3",),
         "a single unusual turn does not distort all subsequent turns",
-        "tenfold.meter.estimators.ModelCalibration.find_highest_line",
+        "tenfold.core.meter.estimators.ModelCalibration.find_highest_line",
         "where one report contradicts the others, something hidden came and went: for twelve reports it is expected "
         "again, and no correction is computed from it",
         "callable(it)",

@@ -73,14 +73,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.B6", "tiers.X2", "tiers.X3", "tiers.X4"),
         "tier 1, truncate large tool outputs",
-        "tenfold.plan.stages.outputs.TruncateOutputsStage",
+        "tenfold.compaction.plan.stages.outputs.TruncateOutputsStage",
         "a stage; the marker is `[... N lines dropped ...]`",
         "(it().max_tokens, it().keep_tokens, it().side_lines, it(keep_tokens=10).side_lines) == (2000, 250, 25, 5)",
     ),
     Row(
         ("tiers.B7", "tiers.X3", "tiers.X4"),
         "tier 2, remove old tool output content",
-        "tenfold.plan.stages.outputs.RemoveOutputsStage",
+        "tenfold.compaction.plan.stages.outputs.RemoveOutputsStage",
         "a stage; the placeholder is `[tool output removed: N lines; it began: ...]`",
         "it().keep_recent_messages == 12",
     ),
@@ -95,14 +95,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.B9", "tiers.B18", "tiers.X1", "tiers.X7"),
         "tier 3, summarize messages[0..cutoff]",
-        "tenfold.plan.stages.summarize_older.SummarizeOlderStage",
+        "tenfold.compaction.plan.stages.summarize_older.SummarizeOlderStage",
         "a stage; the cutoff falls between steps, and the protected messages are kept as far as they fit",
         "(it().keep_recent_messages, it().max_summary_tokens) == (12, 8000)",
     ),
     Row(
         ("tiers.B10",),
         "the seven sections",
-        "tenfold.summarize.structure.STRUCTURES",
+        "tenfold.compaction.summarize.structure.STRUCTURES",
         'the structure "seven": the headings a summary must hold, those of the document in its order. What the prompt '
         "says about them has the document's meaning in our own words",
         "[h.removeprefix('## ') for h in it['seven']] == ['Task State', 'Files', 'Tool History', 'Errors', "
@@ -111,17 +111,17 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.B10", "tiers.X8"),
         "the input of the summary",
-        "tenfold.summarize.short_input.ShortInputWriter",
+        "tenfold.compaction.summarize.short_input.ShortInputWriter",
         "reasoning and tool outputs cut to 500 bytes, arguments to 200, the answer to 8,000 tokens, temperature 0",
         "(it().output_bytes, it().argument_bytes, it().max_tokens) == (500, 200, 8000)",
     ),
     Row(
         ("tiers.B11",),
         "the role of the summary",
-        "tenfold.config.presets.tiers.tiers",
+        "tenfold.designs.tiers.policy.tiers",
         '`summary_role`: "system" (default) or "user"; inside our delimiter stands `<context-summary>`. Where a wire '
         "takes no system message in the middle of its list, it is in the system prompt, or in a user message",
-        "it(__import__('tenfold.meter.counters').meter.counters.CharacterCounter()).summary.role == 'system'",
+        "it(__import__('tenfold.core.meter.counters').meter.counters.CharacterCounter()).summary.role == 'system'",
     ),
     Row(
         ("tiers.B12",),
@@ -149,7 +149,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.B13",),
         "the summary model of a provider",
-        "tenfold.llm.choose.list_choices",
+        "tenfold.models.choose.list_choices",
         "configured, else the provider's row, else by price, else the session's; `tenfold policies --model X` says "
         "why, and `choose_summarization_models` in code",
         "it('ollama:llama3', None)[0].model == 'ollama:llama3'",
@@ -157,14 +157,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.B13",),
         "the provider defaults",
-        "tenfold.llm.choose.PREFERRED_MODELS",
+        "tenfold.models.choose.PREFERRED_MODELS",
         "openrouter: its own routing by price, `PRICE_ROUTES`; local: the session's model",
         "(it['anthropic'], it['openai'], it['google']) == ('claude-haiku', 'gpt-4o-mini', 'gemini-2.5-flash')",
     ),
     Row(
         ("tiers.B14",),
         "the rule by price",
-        "tenfold.llm.choose.find_cheapest",
+        "tenfold.models.choose.find_cheapest",
         "a price above zero and a window of 8,000; within twice the lowest price the newest",
         "it([]) is None",
     ),
@@ -242,7 +242,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.D3",),
         "empty or invalid summaries",
-        "tenfold.summarize.ladder.SummarySettings.is_strict",
+        "tenfold.compaction.summarize.ladder.SummarySettings.is_strict",
         "no section even after the repair, a few characters, cut off, words without relation to the messages: what the "
         "first two tiers did is kept, and nothing is filled in by code",
     ),
@@ -269,7 +269,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.D7",),
         "Agent::compact_messages_with_summary",
-        "tenfold.agent.Agent.run_compaction",
+        "tenfold.apps.agent.Agent.run_compaction",
         "with the focus as its argument; `get_summary(agent.session)` is the text. The tool of an agent runs the same",
         "__import__('inspect').iscoroutinefunction(it)",
     ),
@@ -282,7 +282,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.D9",),
         "invisible continuation",
-        "tenfold.config.presets.tiers.CLOSING",
+        "tenfold.designs.tiers.policy.CLOSING",
         "the request goes on in the same call: nobody is asked, no message is added but the summary, which says so",
         "'do not ask again' in it",
     ),

@@ -13,11 +13,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.entry import Attempt
 from tenfold.designs.threshold import Context, ContextGuard, Option, estimate_request, with_max_tokens
-from tenfold.llm import ScriptedModel, ScriptedReply
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.ask import Outcome
-from tenfold.record.entry import Attempt
+from tenfold.models import ScriptedModel, ScriptedReply
 from tenfold.session import Session
 
 WORDS = "nothing else of interest was found in this part and so the work went on as it had been planned before "

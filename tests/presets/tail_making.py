@@ -14,25 +14,26 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from tenfold.agent import Agent, TailAgent
-from tenfold.config.policy import Policy
-from tenfold.config.presets.tail import tail
+from tenfold.apps.agent import Agent
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.structure import STRUCTURES
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
+from tenfold.core.record.block import Block, ModelCost, Replacement
+from tenfold.core.record.entry import Attempt, Entry, MessageEntry, Usage, get_message
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
 from tenfold.designs.tail import CompactionResult, CompactionSettings, SessionManager
+from tenfold.designs.tail.agent import TailAgent
 from tenfold.designs.tail.compaction import SettingsProvider
 from tenfold.designs.tail.hook_events import EventName, TailEvent
-from tenfold.engine.call import Call
-from tenfold.engine.drive import Answerer
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.ask import Answer, Outcome, SummaryAsk
-from tenfold.record.block import Block, ModelCost, Replacement
-from tenfold.record.entry import Attempt, Entry, MessageEntry, Usage, get_message
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
+from tenfold.designs.tail.policy import tail
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.structure import STRUCTURES
-from tenfold.view.fold import View
-from tenfold.view.path import Path
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 
 COUNTER = CharacterCounter()
 WINDOW = 15_000

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.presets.blocks import OVERLAY, blocks
+from tenfold.compaction.plan.stages.levels import DropBetweenStage
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.config.settings import load_settings
+from tenfold.core.record.block import Block
 from tenfold.designs.blocks import (
     AgentEnd,
     AgentStart,
@@ -29,15 +32,12 @@ from tenfold.designs.blocks import (
     with_hooks,
 )
 from tenfold.designs.blocks.loop_events import LoopEvent
-from tenfold.engine.drive import Answerer
+from tenfold.designs.blocks.policy import OVERLAY, blocks
 from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, CompactionSkip, CompactionStart, Event
-from tenfold.llm.scripted_model import ScriptedModel
-from tenfold.plan.stages.levels import DropBetweenStage
-from tenfold.record.block import Block
+from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.prompt_files import with_prompts
+from tenfold.session.drive import Answerer
 from tests.presets.making_blocks import (
     COUNTER,
     FILLER,

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
+from tenfold.core.record.ask import Answer, Ask, SummaryAsk
+from tenfold.core.record.message import get_text
 from tenfold.designs.blocks import (
     BlockCompactionStrategy,
     CompactedSection,
@@ -31,11 +33,9 @@ from tenfold.designs.blocks import (
     get_loop_records,
     with_hooks,
 )
-from tenfold.engine.drive import Answerer
 from tenfold.errors import BadInput, UsageError
-from tenfold.llm.scripted_model import ScriptedModel
-from tenfold.record.ask import Answer, Ask, SummaryAsk
-from tenfold.record.message import get_text
+from tenfold.models.scripted_model import ScriptedModel
+from tenfold.session.drive import Answerer
 from tests.presets.making_blocks import (
     COUNTER,
     count_tokens,

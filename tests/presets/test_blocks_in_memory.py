@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import tenfold
-from tenfold.config.presets.blocks import blocks
+from tenfold.core.record.message import Message, Text, get_text, get_tool_result
+from tenfold.core.view.rules import check_messages
 from tenfold.designs.blocks import (
     CompactionConfig,
     CompactionEnded,
@@ -26,9 +27,8 @@ from tenfold.designs.blocks import (
     compact_in_memory,
     should_compact,
 )
-from tenfold.record.message import Message, Text, get_text, get_tool_result
+from tenfold.designs.blocks.policy import blocks
 from tenfold.session import Session
-from tenfold.view.rules import check_messages
 from tests.laws import conversations
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import ENGINE, Log

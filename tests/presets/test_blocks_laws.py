@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.blocks import blocks
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.core.record.block import MUST_KEEP
+from tenfold.core.view.fold import View
+from tenfold.core.view.rules import check_messages
 from tenfold.designs.blocks import find_violations, get_loop_records
-from tenfold.engine.drive import Answerer
+from tenfold.designs.blocks.policy import blocks
 from tenfold.formats import ParsedSession
-from tenfold.record.block import MUST_KEEP
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.view.fold import View
-from tenfold.view.rules import check_messages
+from tenfold.session.drive import Answerer
 from tests.laws import checks, conversations
 from tests.laws.conversations import Broken, Echo
 from tests.laws.nearby import WIRES

@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.config.presets.blocks import blocks
+from tenfold.compaction.plan.draft import Goal, start_draft
+from tenfold.compaction.plan.stages.levels import DropBetweenStage
+from tenfold.compaction.plan.stages.step_lines import build_step_line, build_user_line
+from tenfold.compaction.plan.stubs import describe_step
+from tenfold.core.meter.counters import measure_messages
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import Message, Text, ToolCall, get_text
+from tenfold.core.text.excerpts import Keep, excerpt
+from tenfold.core.view.rules import check_messages
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.designs.blocks import CompactionConfig, ContextConfig, compact_in_memory, compact_messages
-from tenfold.meter.counters import measure_messages
-from tenfold.plan.draft import Goal, start_draft
-from tenfold.plan.stages.levels import DropBetweenStage
-from tenfold.plan.stages.step_lines import build_step_line, build_user_line
-from tenfold.plan.stubs import describe_step
-from tenfold.record.block import Block
-from tenfold.record.message import Message, Text, ToolCall, get_text
+from tenfold.designs.blocks.policy import blocks
 from tenfold.session import Session
 from tenfold.session.stateless import compact
-from tenfold.text.excerpts import Keep, excerpt
-from tenfold.view.rules import check_messages
-from tenfold.wire.marks import extract_summary_text
 from tests.engine.making import build_view, make_measures
 from tests.laws import conversations
 from tests.laws.nearby import WIRES

@@ -11,7 +11,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.presets.blocks import blocks
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import Message, Text, Thinking, ToolCall, ToolResult, get_text
+from tenfold.core.wire import WIRES
+from tenfold.core.wire.fingerprint import fingerprint_message
 from tenfold.designs.blocks import (
     AgentEnd,
     AgentStart,
@@ -27,13 +30,10 @@ from tenfold.designs.blocks import (
     get_loop_records,
     with_hooks,
 )
-from tenfold.engine.drive import Answerer
-from tenfold.record.block import Block
-from tenfold.record.message import Message, Text, Thinking, ToolCall, ToolResult, get_text
+from tenfold.designs.blocks.policy import blocks
 from tenfold.session import AsyncSession, Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
-from tenfold.wire import WIRES
-from tenfold.wire.fingerprint import fingerprint_message
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.presets.making_blocks import (
     COUNTER,
     FILLER,

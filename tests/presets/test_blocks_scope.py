@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.config.presets.blocks import blocks
+from tenfold.core.record.message import Message, get_text
 from tenfold.designs.blocks import (
     CompactionConfig,
     CompactionScope,
@@ -21,7 +21,7 @@ from tenfold.designs.blocks import (
     resolve_scope,
     walk_chain,
 )
-from tenfold.record.message import Message, get_text
+from tenfold.designs.blocks.policy import blocks
 from tenfold.session import Session
 from tests.laws.strategies import ENGINE
 from tests.presets.making_blocks import (

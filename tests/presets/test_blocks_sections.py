@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.presets.blocks import blocks
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text
 from tenfold.designs.blocks import (
     CompactionBlock,
     CompactionConfig,
@@ -24,8 +24,8 @@ from tenfold.designs.blocks import (
     find_violations,
     get_loop_records,
 )
+from tenfold.designs.blocks.policy import blocks
 from tenfold.errors import UsageError
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
 from tenfold.session import Session
 from tests.presets.making_blocks import (
     COUNTER,

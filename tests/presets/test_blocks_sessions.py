@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.config.presets.blocks import blocks
+from tenfold.compaction.plan.stages.overlay import divide_steps
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.wire import WIRES
 from tenfold.designs.blocks import (
     CompactedSection,
     CompactionBlock,
@@ -31,11 +33,9 @@ from tenfold.designs.blocks import (
     resolve_scope,
     walk_chain,
 )
+from tenfold.designs.blocks.policy import blocks
 from tenfold.errors import BadInput, NotFoundError, UsageError
-from tenfold.plan.stages.overlay import divide_steps
-from tenfold.record.message import Message, get_text
 from tenfold.session import Session
-from tenfold.wire import WIRES
 from tests.laws import conversations
 from tests.laws.strategies import ENGINE, Log
 from tests.presets.making_blocks import (

@@ -14,10 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.blocks import blocks
-from tenfold.config.presets.tail import tail
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.config.settings import load_settings
+from tenfold.core.record.ask import Answer, Ask, SummaryAsk
+from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.view.fold import View
+from tenfold.core.view.rules import check_messages
 from tenfold.designs.blocks import (
     CompactedSection,
     CompactionConfig,
@@ -32,17 +36,13 @@ from tenfold.designs.blocks import (
     get_loop_records,
     with_strategy,
 )
+from tenfold.designs.blocks.policy import blocks
 from tenfold.designs.blocks.strategy import StrategyStage
-from tenfold.engine.drive import Answerer
+from tenfold.designs.tail.policy import tail
 from tenfold.errors import UsageError
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.record.ask import Answer, Ask, SummaryAsk
-from tenfold.record.message import Message, Text, get_text
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import AsyncSession, Session
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.view.fold import View
-from tenfold.view.rules import check_messages
+from tenfold.session.drive import Answerer
 from tests.laws import checks, conversations
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import ENGINE, Log

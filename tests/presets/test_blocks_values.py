@@ -12,9 +12,10 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.function import FunctionModel
 
 import tenfold
-from tenfold.agent import Agent, Memory
-from tenfold.config.policy import Policy
-from tenfold.config.presets.blocks import blocks
+from tenfold.apps.agent import Agent, Memory
+from tenfold.compaction.engine.policy import Policy
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import Image, Message, OpaquePart, Text, Thinking, ToolCall, ToolResult
 from tenfold.designs.blocks import (
     CompactedSection,
     CompactionBlock,
@@ -37,9 +38,8 @@ from tenfold.designs.blocks import (
     should_compact,
     to_json,
 )
+from tenfold.designs.blocks.policy import blocks
 from tenfold.errors import BadInput, UsageError
-from tenfold.record.entry import Usage
-from tenfold.record.message import Image, Message, OpaquePart, Text, Thinking, ToolCall, ToolResult
 from tests.presets.making_blocks import (
     COUNTER,
     FILLER,

@@ -7,15 +7,15 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from tenfold.config.presets.clip import clip
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message, Text, ToolCall, get_text
+from tenfold.core.wire.marks import find_summary_mark
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactContextTool, CompactionConfig, CompactionResult, Compactor, SummaryBatch
+from tenfold.designs.clip.policy import clip
 from tenfold.errors import UsageError
-from tenfold.llm.scripted_model import ScriptedModel
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.entry import get_message
-from tenfold.record.message import Message, Text, ToolCall, get_text
-from tenfold.wire.marks import find_summary_mark
+from tenfold.models.scripted_model import ScriptedModel
 from tests.laws.conversations import Broken, Echo
 from tests.presets.clipping import (
     COUNTER,

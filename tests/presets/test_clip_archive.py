@@ -10,18 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.designs import clip as design
-from tenfold.designs.clip import CompactionConfig, MemoryReadTool, SummaryBatch, get_memory
-from tenfold.errors import BadInput, NotFoundError
-from tenfold.recall.expand import open_path
-from tenfold.record.block import Batch
-from tenfold.record.entry import get_message
-from tenfold.record.message import get_text
-from tenfold.session import Session
-from tenfold.store.archive import Archive, ArchiveRecord, LogArchive
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.batch_writer import find_full_level
-from tenfold.summarize.batches import (
+from tenfold.compaction.summarize.batch_writer import find_full_level
+from tenfold.compaction.summarize.batches import (
     fit_archive,
     format_batch,
     format_time,
@@ -30,6 +20,16 @@ from tenfold.summarize.batches import (
     parse_time,
     render_archive,
 )
+from tenfold.core.record.block import Batch
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import get_text
+from tenfold.designs import clip as design
+from tenfold.designs.clip import CompactionConfig, MemoryReadTool, SummaryBatch, get_memory
+from tenfold.errors import BadInput, NotFoundError
+from tenfold.recall.expand import open_path
+from tenfold.session import Session
+from tenfold.store.archive import Archive, ArchiveRecord, LogArchive
+from tenfold.store.sqlite.store import SqliteStore
 from tests.laws.conversations import Echo
 from tests.presets.clipping import (
     COUNTER,
@@ -439,7 +439,7 @@ def test_batches_that_end_in_the_same_millisecond_stand_side_by_side() -> None:
 
 
 def test_what_a_hook_supplies_becomes_one_batch() -> None:
-    from tenfold.record.ask import Answer, ConsultAsk  # noqa: PLC0415
+    from tenfold.core.record.ask import Answer, ConsultAsk  # noqa: PLC0415
 
     def supply(_: ConsultAsk) -> Answer:
         return Answer(text="A person wrote this in few words.")

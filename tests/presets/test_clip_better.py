@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import pytest
 
+from tenfold.compaction.plan.stages.batch_archive import ImportanceScoringConfig
+from tenfold.compaction.summarize.batches import format_batch
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import ToolCall, get_text, get_tool_calls, get_tool_result
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.plan.stages.batch_archive import ImportanceScoringConfig
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.block import Block
-from tenfold.record.message import ToolCall, get_text, get_tool_calls, get_tool_result
-from tenfold.summarize.batches import format_batch
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tests.laws.conversations import Broken, Echo
 from tests.presets.clipping import (
     WIDE,

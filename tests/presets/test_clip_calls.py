@@ -11,20 +11,20 @@ import msgspec
 import pytest
 
 from tenfold import compact
+from tenfold.compaction.summarize.batches import format_time
 from tenfold.config.settings import build_policy
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import Batch
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import get_text
 from tenfold.designs import clip as design
 from tenfold.designs.clip import DEFAULT_WINDOW, CompactionConfig, MemoryReadTool, get_memory
 from tenfold.designs.clip.archive_tools import build_full_call
-from tenfold.engine.drive import Answerer
 from tenfold.formats import read_file
 from tenfold.formats.session_files import read_data
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.block import Batch
-from tenfold.record.entry import get_message
-from tenfold.record.message import get_text
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.batches import format_time
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.laws.conversations import Echo
 from tests.presets.clipping import COUNTER, WINDOW, get_archive_text, get_newest_block, make_session, make_talk
 from tests.presets.test_clip_document import make_items

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from tenfold.designs import clip as design
-from tenfold.designs.clip import CompactionConfig, MemoryReadTool, get_memory
-from tenfold.record.message import Message, get_text
-from tenfold.wire.marks import (
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.wire.marks import (
     extract_summary_text,
     find_summary_mark,
     find_text_origin,
@@ -18,6 +16,8 @@ from tenfold.wire.marks import (
     render_summary,
     strip_harness_text,
 )
+from tenfold.designs import clip as design
+from tenfold.designs.clip import CompactionConfig, MemoryReadTool, get_memory
 from tests.laws.conversations import Echo
 from tests.presets.clipping import (
     WINDOW,

@@ -17,7 +17,7 @@ import pytest
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, get_memory
 from tenfold.store.archive import ArchiveRecord, parse_record
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.presets.test_clip_document import make_items
 from tests.presets.test_clip_memory import Telling
 

@@ -11,27 +11,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenfold.config.presets.clip import clip
+from tenfold.compaction.plan.stages.batch_archive import FoldStage, ImportanceScoringConfig
+from tenfold.compaction.summarize.batch_writer import BatchWriter
+from tenfold.compaction.summarize.batches import format_time, list_top_batches, parse_archive
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.config.settings import load_settings as read_settings
-from tenfold.engine.drive import Answerer
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import MessageEntry, get_message
+from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.view.fold import View
+from tenfold.core.wire.marks import extract_summary_text
+from tenfold.designs.clip.policy import clip
 from tenfold.errors import UsageError
-from tenfold.llm.model import Model
-from tenfold.plan.stages.batch_archive import FoldStage, ImportanceScoringConfig
+from tenfold.models.model import Model
 from tenfold.recall.tools import RecallTools
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.block import Block
-from tenfold.record.entry import MessageEntry, get_message
-from tenfold.record.message import Message, Text, get_text
 from tenfold.session import AsyncSession, Session
+from tenfold.session.drive import Answerer
 from tenfold.session.stateless import compact
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.batch_writer import BatchWriter
-from tenfold.summarize.batches import format_time, list_top_batches, parse_archive
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.view.fold import View
-from tenfold.wire.marks import extract_summary_text
+from tenfold.store.sqlite.store import SqliteStore
 from tests import sessions
 from tests.laws import checks
 from tests.laws.conversations import Broken, Echo, count_tokens, extract_later_messages, long_logs, read_entries

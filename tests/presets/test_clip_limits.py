@@ -8,8 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tenfold.config.presets import POLICIES
-from tenfold.config.presets.clip import clip
+from tenfold.compaction.summarize.batches import format_batch, format_time
+from tenfold.config.policies import POLICIES
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import ToolCall, get_text
 from tenfold.designs import clip as design
 from tenfold.designs.clip import (
     CompactContextTool,
@@ -20,14 +23,11 @@ from tenfold.designs.clip import (
     get_memory,
 )
 from tenfold.designs.clip.compactor import IDLE_SESSIONS
+from tenfold.designs.clip.policy import clip
 from tenfold.errors import BadInput, UnknownFormat, UsageError
-from tenfold.llm.scripted_model import ScriptedModel
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.entry import Usage
-from tenfold.record.message import ToolCall, get_text
+from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.batches import format_batch, format_time
+from tenfold.store.sqlite.store import SqliteStore
 from tests.laws.conversations import Echo
 from tests.presets.clipping import (
     COUNTER,

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tenfold.compaction.summarize.batches import format_time, select_stored_batches
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import Batch
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, Compactor, get_memory
-from tenfold.engine.drive import Answerer
 from tenfold.errors import StoreError
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.block import Batch
 from tenfold.session import AsyncSession
 from tenfold.session.branches import navigate
+from tenfold.session.drive import Answerer
 from tenfold.store.archive import ArchiveRecord, LogArchive, parse_record
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.batches import format_time, select_stored_batches
+from tenfold.store.sqlite.store import SqliteStore
 from tests.laws.conversations import Echo
 from tests.presets.clipping import (
     WINDOW,

@@ -12,8 +12,10 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models.function import FunctionModel
 
-from tenfold.agent import Agent, TailAgent
+from tenfold.apps.agent import Agent
 from tenfold.config.extensions import Extension
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.message import get_text
 from tenfold.designs.tail import (
     AutoCompactionEnd,
     Compaction,
@@ -26,9 +28,8 @@ from tenfold.designs.tail import (
     SessionCompact,
     get_compaction_entry,
 )
+from tenfold.designs.tail.agent import TailAgent
 from tenfold.designs.tail.hook_events import TailEvent
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.message import get_text
 from tests.presets.tail_making import (
     SMALL,
     WINDOW,

@@ -7,6 +7,11 @@ import json
 
 import pytest
 
+from tenfold.compaction.summarize.structure import STRUCTURES
+from tenfold.core.record.ask import Answer
+from tenfold.core.record.entry import BranchSummary, Entry
+from tenfold.core.record.message import Message, get_text, get_tool_calls
+from tenfold.core.wire import WIRES
 from tenfold.designs.tail import (
     SessionBeforeTree,
     SessionBeforeTreeResult,
@@ -16,16 +21,11 @@ from tenfold.designs.tail import (
     prepare_branch_entries,
 )
 from tenfold.designs.tail.hook_events import TailEvent
-from tenfold.engine.drive import Answerer
 from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.events import BranchSwitch, Event
-from tenfold.record.ask import Answer
-from tenfold.record.entry import BranchSummary, Entry
-from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.session import Session
 from tenfold.session.branches import NO_CONTENT, OPENING, BranchOptions, navigate
-from tenfold.summarize.structure import STRUCTURES
-from tenfold.wire import WIRES
+from tenfold.session.drive import Answerer
 from tests.presets.tail_making import (
     COUNTER,
     Structured,

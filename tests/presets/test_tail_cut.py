@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, Setting
+from tenfold.core.record.message import Message, NativeBytes, Text, ToolCall, get_text, get_tool_calls, get_tool_result
 from tenfold.designs.tail import (
     Compaction,
     CompactionDetails,
@@ -14,8 +16,6 @@ from tenfold.designs.tail import (
     CompactionSettings,
     get_compaction_entry,
 )
-from tenfold.record.entry import BranchSummary, CustomEntry, Entry, Setting
-from tenfold.record.message import Message, NativeBytes, Text, ToolCall, get_text, get_tool_calls, get_tool_result
 from tests.laws.conversations import long_logs
 from tests.laws.strategies import Log
 from tests.presets.tail_making import (

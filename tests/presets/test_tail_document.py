@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.settings import ModelSettings
 
-from tenfold.agent import Agent, TailAgent
-from tenfold.chat.transcript_lines import build_compaction_mark, build_event_line, build_history, format_tokens
+from tenfold.apps.agent import Agent
+from tenfold.apps.chat.transcript_lines import build_compaction_mark, build_event_line, build_history, format_tokens
 from tenfold.config.extensions import Extension
-from tenfold.config.presets.tail import tail
 from tenfold.config.settings import LivePolicy, build_policy
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Usage, get_message
 from tenfold.designs.tail import (
     Compaction,
     CompactionResult,
@@ -35,12 +36,12 @@ from tenfold.designs.tail import (
     generate_branch_summary,
     get_compaction_entry,
 )
-from tenfold.engine.drive import Answerer
+from tenfold.designs.tail.agent import TailAgent
+from tenfold.designs.tail.policy import tail
 from tenfold.errors import BadInput, UsageError
 from tenfold.events import CompactionEnd, CompactionStart
-from tenfold.record.block import Block
-from tenfold.record.entry import Usage, get_message
 from tenfold.session import AsyncSession
+from tenfold.session.drive import Answerer
 from tests.presets.tail_making import (
     COUNTER,
     SMALL,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tenfold.agent import Agent, TailAgent
+from tenfold.apps.agent import Agent
+from tenfold.core.record.entry import Usage
 from tenfold.designs.tail import (
     AutoCompactionEnd,
     AutoCompactionStart,
@@ -14,8 +15,8 @@ from tenfold.designs.tail import (
     SessionBeforeCompactResult,
     is_context_overflow,
 )
+from tenfold.designs.tail.agent import TailAgent
 from tenfold.errors import ContextOverflow
-from tenfold.record.entry import Usage
 from tests.presets.tail_making import (
     SMALL,
     WINDOW,

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenfold.config.presets.tail import tail
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.structure import STRUCTURES
+from tenfold.core.record.entry import CustomEntry, MessageEntry, get_message
+from tenfold.core.record.message import get_text, get_tool_calls, get_tool_result
 from tenfold.designs.tail import (
     Compaction,
     CompactionSettings,
@@ -18,16 +21,13 @@ from tenfold.designs.tail import (
     find_last_usage,
     get_compaction_entry,
 )
-from tenfold.engine.drive import Answerer
+from tenfold.designs.tail.policy import tail
 from tenfold.formats import ParsedSession
 from tenfold.formats.importer import import_sessions
-from tenfold.record.entry import CustomEntry, MessageEntry, get_message
-from tenfold.record.message import get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session, SessionAddress
 from tenfold.session.branches import BranchOptions, navigate
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.structure import STRUCTURES
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests import sessions
 from tests.laws import conversations, recorded
 from tests.laws.conversations import Echo, long_logs

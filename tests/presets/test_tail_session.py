@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Entry, Setting, get_message
+from tenfold.core.record.message import get_text
 from tenfold.designs import tail as design
 from tenfold.designs.tail import (
     Compaction,
@@ -22,16 +25,13 @@ from tenfold.designs.tail import (
     get_compaction_entry,
     should_compact,
 )
-from tenfold.engine.drive import Answerer
 from tenfold.errors import DamagedLine, NotFoundError, UsageError
 from tenfold.formats import read_file
 from tenfold.formats.importer import import_sessions
-from tenfold.llm import ScriptedModel
-from tenfold.record.block import Block
-from tenfold.record.entry import Entry, Setting, get_message
-from tenfold.record.message import get_text
+from tenfold.models import ScriptedModel
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.formats import made
 from tests.presets.tail_making import (
     COUNTER,

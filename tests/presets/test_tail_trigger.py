@@ -8,8 +8,10 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.presets import get_preset
-from tenfold.config.presets.tail import tail
+from tenfold.config.policies import get_preset
+from tenfold.core.record.entry import MessageEntry, Usage
+from tenfold.core.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.wire import WIRES
 from tenfold.designs.tail import (
     CompactionSettings,
     calculate_context_tokens,
@@ -18,11 +20,9 @@ from tenfold.designs.tail import (
     find_last_usage,
     should_compact,
 )
+from tenfold.designs.tail.policy import tail
 from tenfold.errors import UsageError
-from tenfold.record.entry import MessageEntry, Usage
-from tenfold.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult
 from tenfold.session import Session
-from tenfold.wire import WIRES
 from tests.presets.tail_making import (
     COUNTER,
     WINDOW,

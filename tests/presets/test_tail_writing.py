@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.config.presets.tail import CLOSING, OPENING, tail
+from tenfold.compaction.facts.file_footer import list_files, without_footer
+from tenfold.compaction.plan.budgets import ReserveBudgets
+from tenfold.compaction.summarize.file_lists import render_footer
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.split_writer import NO_HISTORY, TURN_CONTEXT
+from tenfold.compaction.summarize.structure import STRUCTURES
+from tenfold.core.record.ask import SummaryAsk
+from tenfold.core.record.block import Fact, FileLists
+from tenfold.core.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, get_text
 from tenfold.designs.tail import Compaction, CompactionSettings, serialize_conversation
-from tenfold.engine.drive import Answerer
-from tenfold.facts.file_footer import list_files, without_footer
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.plan.budgets import ReserveBudgets
-from tenfold.record.ask import SummaryAsk
-from tenfold.record.block import Fact, FileLists
-from tenfold.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, get_text
+from tenfold.designs.tail.policy import CLOSING, OPENING, tail
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import Session
-from tenfold.summarize.file_lists import render_footer
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.split_writer import NO_HISTORY, TURN_CONTEXT
-from tenfold.summarize.structure import STRUCTURES
+from tenfold.session.drive import Answerer
 from tests.presets.tail_making import (
     COUNTER,
     WINDOW,

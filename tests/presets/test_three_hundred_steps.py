@@ -16,19 +16,19 @@ import openai
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets import POLICIES
+from tenfold.compaction.engine.model_breaker import MODEL_RUNGS
+from tenfold.compaction.engine.policy import Policy
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.engine.drive import Answerer
-from tenfold.engine.model_breaker import MODEL_RUNGS
-from tenfold.llm.provider import ProviderModel
-from tenfold.llm.retry import RetryRule
-from tenfold.meter.counters import choose_counter
-from tenfold.record.block import Block
-from tenfold.record.entry import Attempt, get_message
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Attempt, get_message
+from tenfold.core.wire import WIRES, to_json_bytes
+from tenfold.models.provider import ProviderModel
+from tenfold.models.retry import RetryRule
 from tenfold.session import AsyncSession, Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
-from tenfold.wire import WIRES, to_json_bytes
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.llm.conftest import keys
 from tests.llm.loopback import get_base_url
 from tests.presets.failing_writer import (

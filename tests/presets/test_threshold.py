@@ -11,35 +11,35 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.config.presets.threshold import CLOSING, OPENING, threshold
-from tenfold.designs.threshold import Context, new, with_max_tokens
-from tenfold.engine.call import Call
-from tenfold.engine.drive import Answerer
-from tenfold.events import CompactionSkip, CompactionWarning, Event
-from tenfold.formats import ParsedSession
-from tenfold.llm import ScriptedModel, ScriptedReply
-from tenfold.llm.provider import OUTPUT_SLACK
-from tenfold.meter.counters import BytePairCounter, CharacterCounter, Counter
-from tenfold.meter.windows import find_window_row
-from tenfold.plan.continuation import extract_request, is_continuation
-from tenfold.plan.draft import RecallMode
-from tenfold.record.entry import Attempt, Usage
-from tenfold.record.message import Image, Message, Text, get_text
-from tenfold.session import Session
-from tenfold.session.stateless import compact
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.briefing import (
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.plan.continuation import extract_request, is_continuation
+from tenfold.compaction.plan.draft import RecallMode
+from tenfold.compaction.summarize.briefing import (
     DIVIDER,
     FALLBACK_CHARACTERS,
     LEAST_FALLBACK_CHARACTERS,
     WORDS_PER_TOKEN,
     write_fallback,
 )
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.summarize.transcript import fit_messages
-from tenfold.view.rules import check_messages
-from tenfold.wire import extract_summary_text
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.compaction.summarize.transcript import fit_messages
+from tenfold.core.meter.counters import BytePairCounter, CharacterCounter, Counter
+from tenfold.core.meter.windows import find_window_row
+from tenfold.core.record.entry import Attempt, Usage
+from tenfold.core.record.message import Image, Message, Text, get_text
+from tenfold.core.view.rules import check_messages
+from tenfold.core.wire import extract_summary_text
+from tenfold.designs.threshold import Context, new, with_max_tokens
+from tenfold.designs.threshold.policy import CLOSING, OPENING, threshold
+from tenfold.events import CompactionSkip, CompactionWarning, Event
+from tenfold.formats import ParsedSession
+from tenfold.models import ScriptedModel, ScriptedReply
+from tenfold.models.provider import OUTPUT_SLACK
+from tenfold.session import Session
+from tenfold.session.drive import Answerer
+from tenfold.session.stateless import compact
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import (
     COUNTER,
     get_blocks,

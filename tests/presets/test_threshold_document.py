@@ -7,8 +7,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from tenfold.meter.counters import BytePairCounter
-from tenfold.meter.estimators import RECENT_REPORTS
+from tenfold.core.meter.counters import BytePairCounter
+from tenfold.core.meter.estimators import RECENT_REPORTS
 from tests.presets.simulator import SIMULATIONS, Host, build_small_setup, run
 
 

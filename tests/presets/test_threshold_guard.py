@@ -13,8 +13,13 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.config.presets import POLICIES
-from tenfold.config.presets.threshold import OPENING
+from tenfold.compaction.plan.stages.outputs import TruncateOutputsStage
+from tenfold.compaction.summarize.briefing import BriefingWriter
+from tenfold.compaction.trigger.limits import CalibratedBufferTrigger
+from tenfold.config.policies import POLICIES
+from tenfold.core.meter.counters import CharacterCounter, measure_messages
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.message import Document, Image, Message, Text, ToolCall, ToolResult
 from tenfold.designs.threshold import (
     BuiltinRegistry,
     Context,
@@ -37,14 +42,9 @@ from tenfold.designs.threshold import (
     with_max_tokens,
     with_sliding_window,
 )
-from tenfold.llm import Model, ScriptedModel, ScriptedReply
-from tenfold.meter.counters import CharacterCounter, measure_messages
-from tenfold.plan.stages.outputs import TruncateOutputsStage
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.message import Document, Image, Message, Text, ToolCall, ToolResult
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.briefing import BriefingWriter
-from tenfold.trigger.limits import CalibratedBufferTrigger
+from tenfold.designs.threshold.policy import OPENING
+from tenfold.models import Model, ScriptedModel, ScriptedReply
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import make_call, make_result, make_user_message
 from tests.presets.simulator import SUMMARY, make_text
 

@@ -14,12 +14,12 @@ from google.genai import types
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from tenfold.config.presets.threshold import OPENING
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.designs.threshold import Context, ContextGuard, get_state, new, with_max_tokens
-from tenfold.llm import ScriptedModel, ScriptedReply
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.store.sqlite import SqliteStore
+from tenfold.designs.threshold.policy import OPENING
+from tenfold.models import ScriptedModel, ScriptedReply
+from tenfold.store.sqlite.store import SqliteStore
 from tests.presets.simulator import SUMMARY, make_text
 from tests.presets.test_threshold_guard import dump_messages, make_guard, make_talk
 

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenfold.config.presets.threshold import sliding
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.plan.continuation import extract_request, is_continuation
+from tenfold.compaction.plan.recent_tail import EntryKind, count_entries_since, find_entry_split
+from tenfold.compaction.plan.stages.whole_conversation import CONTINUATION_KIND
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.view.rules import check_messages
+from tenfold.core.wire import extract_summary_text
 from tenfold.designs.threshold import compute_keep_recent, find_safe_split, find_split_index
-from tenfold.engine.call import Call
-from tenfold.engine.drive import Answerer
+from tenfold.designs.threshold.policy import sliding
 from tenfold.formats import ParsedSession
-from tenfold.llm import ScriptedModel, ScriptedReply
-from tenfold.plan.continuation import extract_request, is_continuation
-from tenfold.plan.recent_tail import EntryKind, count_entries_since, find_entry_split
-from tenfold.plan.stages.whole_conversation import CONTINUATION_KIND
-from tenfold.record.message import Message, get_text
+from tenfold.models import ScriptedModel, ScriptedReply
 from tenfold.session import Session
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.view.rules import check_messages
-from tenfold.wire import extract_summary_text
+from tenfold.session.drive import Answerer
 from tests.engine.making import (
     COUNTER,
     get_blocks,

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tenfold.agent.approval import Action
-from tenfold.agent.demonstration import DEMONSTRATION
-from tenfold.agent.factory import AgentOptions, change_model, open_agent
-from tenfold.config.presets.tiers import tiers
+from tenfold.apps.agent.approval import Action
+from tenfold.apps.agent.demonstration import DEMONSTRATION
+from tenfold.apps.agent.factory import AgentOptions, change_model, open_agent
 from tenfold.config.settings import LivePolicy, load_settings
 from tenfold.designs.tiers import (
     CompactionConfig,
@@ -20,13 +19,14 @@ from tenfold.designs.tiers import (
     compact_with_summarization,
     summarize_messages,
 )
-from tenfold.engine.drive import Answerer
+from tenfold.designs.tiers.policy import tiers
 from tenfold.errors import UsageError
-from tenfold.llm.choose import AUTO, ListedModel, ProviderCatalog, choose_models, list_choices
-from tenfold.llm.provider import ProviderModel
-from tenfold.llm.scripted_model import ScriptedModel
+from tenfold.models.choose import AUTO, ListedModel, ProviderCatalog, choose_models, list_choices
+from tenfold.models.provider import ProviderModel
+from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import COUNTER, make_call, make_result
 from tests.llm.conftest import SECRET
 from tests.llm.loopback import Loopback, get_base_url

@@ -7,15 +7,15 @@ import threading
 
 import pytest
 
-from tenfold.agent import Agent
-from tenfold.agent.demonstration import build_demonstration
-from tenfold.config.presets.tiers import CLOSING, tiers
+from tenfold.apps.agent import Agent
+from tenfold.apps.agent.demonstration import build_demonstration
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.message import Message, get_text
 from tenfold.designs.tiers import CompactionConfig, CompactTool, compact_with_summarization, get_summary
-from tenfold.engine.drive import Answerer
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.message import Message, get_text
+from tenfold.designs.tiers.policy import CLOSING, tiers
 from tenfold.session import AsyncSession, Session
-from tenfold.summarize.write import SummarySettings
+from tenfold.session.drive import Answerer
 from tests.engine.making import (
     COUNTER,
     Telling,

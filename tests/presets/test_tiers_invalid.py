@@ -6,18 +6,18 @@ from itertools import cycle, islice
 
 import pytest
 
-from tenfold.config.presets.tiers import tiers
+from tenfold.compaction.summarize.evidence import build_source
+from tenfold.compaction.summarize.prompt_files import load_prompts
+from tenfold.compaction.summarize.structure import STRUCTURES, render_guide
+from tenfold.compaction.summarize.substance import find_shortfalls
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.message import Message
 from tenfold.designs.tiers import get_summary
-from tenfold.engine.drive import Answerer
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.record.ask import Outcome
-from tenfold.record.message import Message
+from tenfold.designs.tiers.policy import tiers
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import Session
-from tenfold.summarize.evidence import build_source
-from tenfold.summarize.prompt_files import load_prompts
-from tenfold.summarize.structure import STRUCTURES, render_guide
-from tenfold.summarize.substance import find_shortfalls
-from tenfold.summarize.write import SummarySettings
+from tenfold.session.drive import Answerer
 from tests.engine.making import COUNTER, FILLER, get_blocks, make_reply, make_user_message, open_session
 from tests.laws.presets import QUICK
 from tests.presets.test_tiers_summary import GOOD, count_total, make_mixed_history

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.agent import Agent
-from tenfold.agent.demonstration import build_demonstration
-from tenfold.chat.status import measure_fill
-from tenfold.config.presets import get_preset
-from tenfold.config.presets.tiers import tiers
+from tenfold.apps.agent import Agent
+from tenfold.apps.agent.demonstration import build_demonstration
+from tenfold.apps.chat.status import measure_fill
+from tenfold.config.policies import get_preset
 from tenfold.config.settings import load_settings
+from tenfold.core.meter.counters import BytePairCounter, CharacterCounter
+from tenfold.core.meter.estimators import Estimator
 from tenfold.designs.tiers import (
     CompactionConfig,
     CompactionSettings,
@@ -28,11 +29,10 @@ from tenfold.designs.tiers import (
     estimate_tokens,
     format_status_line,
 )
-from tenfold.engine.drive import Answerer
+from tenfold.designs.tiers.policy import tiers
 from tenfold.errors import UsageError
-from tenfold.meter.counters import BytePairCounter, CharacterCounter
-from tenfold.meter.estimators import Estimator
 from tenfold.session import Session
+from tenfold.session.drive import Answerer
 from tests.engine.making import FILLER, make_call, make_reply, make_result, make_user_message, make_work, open_session
 
 COUNTER = CharacterCounter()

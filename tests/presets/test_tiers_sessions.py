@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.tiers import tiers
-from tenfold.engine.drive import Answerer
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.stubs import DROPPED_WORD, REMOVED_PREFIX
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.core.record.block import Block, Replacement
+from tenfold.core.record.message import get_text, get_tool_calls, get_tool_result
+from tenfold.core.view.fold import View
+from tenfold.core.view.rules import check_messages
+from tenfold.designs.tiers.policy import tiers
 from tenfold.formats import ParsedSession
-from tenfold.plan.stubs import DROPPED_WORD, REMOVED_PREFIX
-from tenfold.record.block import Block, Replacement
-from tenfold.record.message import get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session
-from tenfold.summarize.write import SummarySettings
-from tenfold.view.fold import View
-from tenfold.view.rules import check_messages
+from tenfold.session.drive import Answerer
 from tests.laws.conversations import COUNTER, Broken, Echo, count_tokens, encode_view, long_logs, open_session
 from tests.laws.strategies import Log
 from tests.sessions import build_params, require_sessions

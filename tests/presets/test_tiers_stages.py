@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.config.presets.tiers import tiers
+from tenfold.compaction.plan.stubs import MAX_WHOLE_LINES, REMOVED_PREFIX, keep_ends
+from tenfold.core.meter.counters import BytePairCounter, CharacterCounter, Counter, measure_messages
+from tenfold.core.record.message import Image, Message, Text, ToolResult, get_text, get_tool_result
 from tenfold.designs.tiers import CompactionConfig, prune_messages
-from tenfold.meter.counters import BytePairCounter, CharacterCounter, Counter, measure_messages
-from tenfold.plan.stubs import MAX_WHOLE_LINES, REMOVED_PREFIX, keep_ends
-from tenfold.record.message import Image, Message, Text, ToolResult, get_text, get_tool_result
+from tenfold.designs.tiers.policy import tiers
 from tenfold.session import Session
 from tests.engine.making import (
     FILLER,

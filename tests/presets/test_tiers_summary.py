@@ -7,8 +7,17 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.tiers import CLOSING, OPENING, tiers
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.stubs import REMOVED_PREFIX
+from tenfold.compaction.summarize.short_input import ShortInputWriter
+from tenfold.compaction.summarize.structure import STRUCTURES
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.core.meter.counters import CharacterCounter, measure_messages
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import ModelCost
+from tenfold.core.record.message import Image, Message, Text, Thinking, ToolResult, get_text
+from tenfold.core.text.excerpts import Keep, excerpt
+from tenfold.core.wire import WIRES
 from tenfold.designs.tiers import (
     CompactionConfig,
     compact_with_summarization,
@@ -16,20 +25,11 @@ from tenfold.designs.tiers import (
     prune_messages,
     summarize_messages,
 )
-from tenfold.engine.drive import Answerer
-from tenfold.llm.choose import PREFERRED_MODELS, ListedModel, ProviderCatalog, find_cheapest, list_choices
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.meter.counters import CharacterCounter, measure_messages
-from tenfold.plan.stubs import REMOVED_PREFIX
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.block import ModelCost
-from tenfold.record.message import Image, Message, Text, Thinking, ToolResult, get_text
+from tenfold.designs.tiers.policy import CLOSING, OPENING, tiers
+from tenfold.models.choose import PREFERRED_MODELS, ListedModel, ProviderCatalog, find_cheapest, list_choices
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import Session
-from tenfold.summarize.short_input import ShortInputWriter
-from tenfold.summarize.structure import STRUCTURES
-from tenfold.summarize.write import SummarySettings
-from tenfold.text.excerpts import Keep, excerpt
-from tenfold.wire import WIRES
+from tenfold.session.drive import Answerer
 from tests.engine.making import (
     FILLER,
     Telling,

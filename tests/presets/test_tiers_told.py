@@ -10,10 +10,12 @@ import pytest
 from pydantic_ai.models.function import FunctionModel
 from textual.pilot import Pilot
 
-from tenfold.agent import Agent
-from tenfold.chat.app import Chat
-from tenfold.chat.transcript_lines import build_event_line
-from tenfold.config.presets.tiers import tiers
+from tenfold.apps.agent import Agent
+from tenfold.apps.chat.app import Chat
+from tenfold.apps.chat.transcript_lines import build_event_line
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.message import Message
 from tenfold.designs.tiers import (
     AgentEvent,
     CompactionConfig,
@@ -23,14 +25,12 @@ from tenfold.designs.tiers import (
     build_listener,
     compact_with_summarization,
 )
-from tenfold.engine.drive import Answerer
+from tenfold.designs.tiers.policy import tiers
 from tenfold.events import CompactionFailure, Event, SummaryFailure
-from tenfold.llm.provider import ProviderModel
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.record.ask import Outcome
-from tenfold.record.message import Message
+from tenfold.models.provider import ProviderModel
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import AsyncSession, Session
-from tenfold.summarize.write import SummarySettings
+from tenfold.session.drive import Answerer
 from tests.chat.test_program import drive_chat, fail_stream, get_lines, send_text, wait_until
 from tests.engine.making import COUNTER, make_call, open_session
 from tests.laws.presets import QUICK

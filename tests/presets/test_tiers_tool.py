@@ -7,8 +7,12 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.tiers import tiers
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.summarize.structure import STRUCTURES
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.meter.estimators import Estimator
+from tenfold.core.record.message import Message, get_text
 from tenfold.designs.tiers import (
     MINIMUM_TOKENS,
     NOT_NEEDED,
@@ -18,15 +22,11 @@ from tenfold.designs.tiers import (
     get_summary,
     run_compact_command,
 )
-from tenfold.engine.drive import Answerer
+from tenfold.designs.tiers.policy import tiers
 from tenfold.errors import UnknownFormat, UsageError
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.meter.counters import CharacterCounter
-from tenfold.meter.estimators import Estimator
-from tenfold.record.message import Message, get_text
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import AsyncSession, Session
-from tenfold.summarize.structure import STRUCTURES
-from tenfold.summarize.write import SummarySettings
+from tenfold.session.drive import Answerer
 from tests.engine.making import (
     FILLER,
     Telling,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tenfold.config.settings import build_policy
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.message import Message, Text
 from tenfold.errors import UsageError
-from tenfold.meter.counters import choose_counter
 from tenfold.recall.search import search_store
 from tenfold.recall.tools import SEARCH, SEARCH_BUDGET, RecallTools
-from tenfold.record.message import Message, Text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import HIT_LIMIT
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 
 SAID = (
     "The database listens on port 6432, and the queue on 7001.",

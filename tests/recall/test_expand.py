@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tenfold.compaction.plan.stages import ClearStage
+from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
+from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, Replacement, Run, Substitute
+from tenfold.core.record.entry import Attempt, MessageEntry
+from tenfold.core.record.message import Message, Text, get_text
 from tenfold.errors import NotFoundError, UnknownFormat
-from tenfold.plan.stages import ClearStage
-from tenfold.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.recall.expand import expand
 from tenfold.recall.tools import RecallTools
-from tenfold.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, Replacement, Run, Substitute
-from tenfold.record.entry import Attempt, MessageEntry
-from tenfold.record.message import Message, Text, get_text
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import (
     COUNTER,
     FILLER,

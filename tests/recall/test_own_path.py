@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tenfold.config.settings import build_policy
-from tenfold.meter.counters import choose_counter
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.message import Message, Text
 from tenfold.recall.expand import open_path
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
-from tenfold.record.message import Message, Text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
 from tests.engine.making import make_work

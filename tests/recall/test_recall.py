@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.config.presets import get_preset
+from tenfold.config.policies import get_preset
+from tenfold.core.meter.counters import choose_counter
 from tenfold.errors import NotFoundError, UnknownFormat
 from tenfold.formats import read_file
 from tenfold.formats.importer import import_sessions
-from tenfold.meter.counters import choose_counter
 from tenfold.recall.expand import expand
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.shape.scan import ROOT
 
 FILE = ROOT / "examples" / "sessions" / "logs.pi.jsonl"

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from tenfold.config.settings import build_policy
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.errors import NotFoundError
-from tenfold.meter.counters import choose_counter
 from tenfold.recall.search import search_store
 from tenfold.recall.tools import READ, SEARCH, RecallTools
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.session import AsyncSession, Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import make_work
 
 COUNTER = choose_counter("gpt-4o").counter

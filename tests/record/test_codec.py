@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tenfold.errors import RecordError
-from tenfold.record.block import (
+from tenfold.core.record.block import (
     OWN_BLOCK,
     Block,
     BlockPart,
@@ -25,8 +24,8 @@ from tenfold.record.block import (
     Run,
     Substitute,
 )
-from tenfold.record.codec import SCHEMA_VERSION, compute_chain_hash, decode_entry, encode_entry, hash_body
-from tenfold.record.entry import (
+from tenfold.core.record.codec import SCHEMA_VERSION, compute_chain_hash, decode_entry, encode_entry, hash_body
+from tenfold.core.record.entry import (
     Attempt,
     BranchSummary,
     CustomEntry,
@@ -39,7 +38,7 @@ from tenfold.record.entry import (
     Usage,
     get_message,
 )
-from tenfold.record.message import (
+from tenfold.core.record.message import (
     Document,
     Image,
     Message,
@@ -53,6 +52,7 @@ from tenfold.record.message import (
     get_tool_calls,
     get_tool_result,
 )
+from tenfold.errors import RecordError
 
 FIXTURES = Path(__file__).parent / "fixtures"
 NATIVE = NativeBytes("anthropic", b'{"type":"text"}', b",\n", b'{"content":[', b"]}", "g1", 1, 2)

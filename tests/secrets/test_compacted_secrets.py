@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tenfold import compact
-from tenfold.config.presets import POLICIES
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.block import Block
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.block import Block
+from tenfold.core.wire import WIRES
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
-from tenfold.wire import WIRES
+from tenfold.store.sqlite.store import SqliteStore
 from tests.secrets import Kind, load_kinds
 from tests.secrets.test_kinds import find_left
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tenfold.text.redaction import MASK, redact
+from tenfold.core.text.redaction import MASK, redact
 from tests.secrets import Kind, load_kinds, load_lookalikes
 
 KINDS, LOOKALIKES = load_kinds(), load_lookalikes()

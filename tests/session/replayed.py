@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from tenfold.record.block import Block
-from tenfold.record.entry import get_message
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import get_message
+from tenfold.core.wire import WIRES
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
-from tenfold.wire import WIRES
 from tests.sessions import read
 
 ChatMessage = dict[str, Any]

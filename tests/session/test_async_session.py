@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import CustomEntry, Usage
+from tenfold.core.record.message import NativeBytes, get_text
 from tenfold.errors import UsageError
-from tenfold.record.block import Block
-from tenfold.record.entry import CustomEntry, Usage
-from tenfold.record.message import NativeBytes, get_text
 from tenfold.session import AsyncSession, Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import build_policy, get_blocks, make_reply, make_user_message, make_work, open_session
 
 MODEL = "gpt-4o"

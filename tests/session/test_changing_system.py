@@ -11,12 +11,12 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
-from tenfold.agent import Memory
+from tenfold.apps.agent import Memory
 from tenfold.config.settings import build_policy
-from tenfold.meter.counters import choose_counter
-from tenfold.record.block import Block
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.block import Block
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 
 WINDOW = 8_000
 TURNS = 50

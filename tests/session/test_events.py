@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from tenfold.engine.drive import Answerer
+from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
+from tenfold.core.record.block import Block
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionStart, CompactionWarning, Event
-from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.record.ask import Answer, ConsultAsk, Outcome
-from tenfold.record.block import Block
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import AsyncSession
+from tenfold.session.drive import Answerer
 from tests.engine.making import build_policy, make_work, open_session
 
 

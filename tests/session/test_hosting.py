@@ -12,12 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold import compact
-from tenfold.config.presets.clip import clip
+from tenfold.core.record.entry import Usage
+from tenfold.core.view.rules import validate
+from tenfold.designs.clip.policy import clip
 from tenfold.errors import UsageError
-from tenfold.record.entry import Usage
 from tenfold.session import AsyncSession, Session
 from tenfold.session.requests import read_request, read_usage
-from tenfold.view.rules import validate
 from tests.engine.making import (
     COUNTER,
     FILLER,

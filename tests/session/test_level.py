@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message
+from tenfold.core.wire import DecodedHistory
+from tenfold.core.wire.decoded_history import CHECKED_ITEMS
 from tenfold.errors import TenfoldError, UsageError
-from tenfold.record.entry import get_message
-from tenfold.record.message import Message
 from tenfold.session import Session, Stamps
 from tenfold.session.requests import HostRequest, read_request
-from tenfold.wire import DecodedHistory
-from tenfold.wire.decoded_history import CHECKED_ITEMS
 from tests.engine.making import (
     make_call,
     make_id_source,

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenfold.engine.drive import Answerer
+from tenfold.core.record.message import Message
 from tenfold.errors import UsageError
 from tenfold.events import CompactionSkip, Event
-from tenfold.record.message import Message
 from tenfold.session import AsyncSession, Session
+from tenfold.session.drive import Answerer
 from tests.engine.making import (
     build_policy,
     get_entries,

@@ -11,17 +11,17 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import tenfold
-from tenfold.agent import Agent
-from tenfold.config.presets import POLICIES
+from tenfold.apps.agent import Agent
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.engine.drive import Answerer
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.ask import Answer, ConsultAsk, SummaryAsk
+from tenfold.core.record.block import ModelCost
+from tenfold.core.record.message import Message, Text, get_text
 from tenfold.errors import UsageError
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.ask import Answer, ConsultAsk, SummaryAsk
-from tenfold.record.block import ModelCost
-from tenfold.record.message import Message, Text, get_text
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.test_agent import make_session
 from tests.engine.making import get_entries, open_session, reopen_session
 

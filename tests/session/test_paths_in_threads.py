@@ -9,15 +9,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from tenfold.engine.drive import Answerer, run_engine
-from tenfold.meter.counters import measure_messages
-from tenfold.meter.reading import TokenCache
-from tenfold.record.block import Block
+from tenfold.core.meter.counters import measure_messages
+from tenfold.core.meter.reading import TokenCache
+from tenfold.core.record.block import Block
+from tenfold.core.view.path import Path
+from tenfold.core.view.units import build_original
 from tenfold.session import Session, SessionAddress
+from tenfold.session.drive import Answerer, run_engine
 from tenfold.store.base import SessionInfo
-from tenfold.store.sqlite import SqliteStore
-from tenfold.view.path import Path
-from tenfold.view.units import build_original
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import (
     COUNTER,
     Telling,

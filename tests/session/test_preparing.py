@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.engine.drive import Answerer
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.draft import Draft, Goal
+from tenfold.compaction.plan.stages import SummarizePrefixStage
+from tenfold.compaction.summarize.ladder import OnFailure
+from tenfold.compaction.trigger.limits import FillTrigger
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import ModelCost
 from tenfold.events import Event
-from tenfold.plan.draft import Draft, Goal
-from tenfold.plan.stages import SummarizePrefixStage
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.block import ModelCost
 from tenfold.session import AsyncSession
-from tenfold.summarize.ladder import OnFailure
-from tenfold.trigger.limits import FillTrigger
+from tenfold.session.drive import Answerer
 from tests.engine.making import build_policy, get_attempts, get_blocks, open_session
 from tests.session.test_hosting import MORE, STEP, TEXT
 

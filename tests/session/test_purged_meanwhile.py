@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tenfold.config.settings import build_policy
-from tenfold.engine.drive import Answerer
-from tenfold.llm.scripted_model import ScriptedModel
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.message import Message, Text
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.message import Message, Text
+from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session, SessionAddress
+from tenfold.session.drive import Answerer
 from tenfold.store.base import Store
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 
 PURGED = "the colour of the vault door is heliotrope-4417"
 NS = "default"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tenfold.core.wire import WIRES
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.session import Session
-from tenfold.wire import WIRES
 from tests.engine.making import open_session, reopen_session
 from tests.session.test_hosting import FIELD, MORE, STEP, TEXT
 from tests.thorough import IS_THOROUGH

@@ -10,12 +10,12 @@ import pytest
 from google.genai import types
 
 from tenfold import compact
+from tenfold.core.record.entry import MessageEntry
+from tenfold.core.record.message import get_text, get_tool_result
+from tenfold.core.view.rules import validate
 from tenfold.designs.clip import create_compactor
 from tenfold.errors import UsageError
-from tenfold.record.entry import MessageEntry
-from tenfold.record.message import get_text, get_tool_result
 from tenfold.session import AsyncSession, Session
-from tenfold.view.rules import validate
 from tests.laws import presets
 from tests.session.test_hosting import FIELD, MORE, STEP, TEXT, WIRES
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tenfold import compact, validate
-from tenfold.record.entry import get_message
-from tenfold.wire import WIRES
+from tenfold.core.record.entry import get_message
+from tenfold.core.wire import WIRES
 from tests.engine.making import FILLER, open_session
 from tests.sessions import ROOT, read, require_sessions
 from tests.view.refused import HELLO, ask, content, give, respond, run, use

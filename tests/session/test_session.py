@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenfold.engine.drive import Answerer
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import Text
 from tenfold.errors import NotFoundError, StoreError, UnwritableStore, UsageError
-from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.entry import Usage
-from tenfold.record.message import Text
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.session.async_facade import run_uninterrupted
-from tenfold.store.sqlite import SqliteStore
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine import making
 from tests.engine.making import (
     Telling,

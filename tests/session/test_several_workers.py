@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from bench.entered import count_entered
-from tenfold.engine.drive import Answerer
+from tenfold.core.record.entry import MessageEntry
+from tenfold.core.record.message import get_text
 from tenfold.errors import LostRace
-from tenfold.record.entry import MessageEntry
-from tenfold.record.message import get_text
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.session.branches import navigate
-from tenfold.store.sqlite import SqliteStore
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import (
     COUNTER,
     Telling,
@@ -34,6 +33,7 @@ from tests.engine.making import (
     reopen_session,
 )
 from tests.sessions import ROOT
+from yardstick.bench.entered import count_entered
 
 MODEL = "gpt-4o"
 Item = dict[str, Any]
@@ -118,11 +118,11 @@ def test_threads_with_a_session_each_lose_and_double_nothing() -> None:
 
 PROGRAM = """
 import sys
-from tenfold.config.presets import tenfold
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.message import Message, Text
+from tenfold.compaction.engine.default_policy import tenfold
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.message import Message, Text
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 store = SqliteStore(sys.argv[1])
 session = Session.create(SessionAddress(store, "s"), tenfold(CharacterCounter()))
 print("ready", flush=True)

@@ -11,9 +11,9 @@ import pytest
 
 import tenfold
 from tenfold.config.settings import build_policy as choose_policy
-from tenfold.meter.counters import CharacterCounter
+from tenfold.core.meter.counters import CharacterCounter
 from tenfold.session import AsyncSession, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import FILLER, get_blocks, make_work, open_session
 
 MESSAGES = [{"role": "user", "content": "go <b>on</b> & on"}, {"role": "assistant", "content": FILLER * 40}] * 10

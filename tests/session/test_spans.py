@@ -7,7 +7,7 @@ import asyncio
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tenfold.record.ask import Outcome
+from tenfold.core.record.ask import Outcome
 from tenfold.session import AsyncSession
 from tests.engine.making import make_work, open_session
 
@@ -16,7 +16,7 @@ def assert_span(span: ReadableSpan, outcome: Outcome) -> None:
     assert span.name == "tenfold.compact"
     assert dict(span.attributes or {}) == {
         "tenfold.session": "s",
-        "tenfold.config.policy": "tenfold",
+        "tenfold.compaction.engine.policy": "tenfold",
         "tenfold.status": outcome.status,
         "tenfold.tokens_before": outcome.tokens_before,
         "tenfold.tokens_after": outcome.tokens_after,

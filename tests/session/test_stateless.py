@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import tenfold
+from tenfold.core.record.entry import MessageEntry
 from tenfold.errors import UnknownFormat, UnknownRole, UsageError
-from tenfold.record.entry import MessageEntry
 
 Messages = list[Any]
 RULE = "Never touch the file legacy.py, and always answer in English."

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenfold.engine.drive import Answerer
-from tenfold.record.entry import MessageEntry, Usage
+from tenfold.core.record.entry import MessageEntry, Usage
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import build_policy, get_entries, make_reply, make_user_message, open_session, reopen_session
 
 MODEL = "gpt-4o"

@@ -8,12 +8,11 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from bench.entered import count_entered
+from tenfold.core.record.entry import MessageEntry, Usage
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_tool_result
+from tenfold.core.wire import WIRES
 from tenfold.designs.threshold.stored_log import export_log, restore_log
-from tenfold.record.entry import MessageEntry, Usage
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_tool_result
 from tenfold.session import Session
-from tenfold.wire import WIRES
 from tests.engine import making
 from tests.engine.making import (
     get_blocks,
@@ -25,6 +24,7 @@ from tests.engine.making import (
     make_work,
     open_session,
 )
+from yardstick.bench.entered import count_entered
 
 
 def get_message_ids(session: Session) -> list[str]:

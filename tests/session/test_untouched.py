@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tenfold import compact
-from tenfold.view.rules import validate
+from tenfold.core.view.rules import validate
 from tests.engine.making import FILLER, open_session
 
 Item = dict[str, Any]

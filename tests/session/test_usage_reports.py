@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tenfold.config.settings import build_policy
-from tenfold.meter.counters import choose_counter
+from tenfold.core.meter.counters import choose_counter
 from tenfold.session import Session, SessionAddress
 from tenfold.session.requests import read_usage
 from tenfold.store.base import Store

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from tenfold.config.settings import build_policy
-from tenfold.llm.prices import find_rates
-from tenfold.meter.counters import choose_counter
-from tenfold.record.block import Block
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.block import Block
+from tenfold.models.prices import find_rates
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import Store
 from tests.gateway.serving import serve_gateway

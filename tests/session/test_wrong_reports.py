@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from tenfold.config.settings import build_policy
-from tenfold.engine.drive import Answerer
-from tenfold.meter.counters import choose_counter, measure_messages
-from tenfold.meter.report_bounds import SLACK, SeenReport, find_report_bounds, judge_report
+from tenfold.core.meter.counters import choose_counter, measure_messages
+from tenfold.core.meter.report_bounds import SLACK, SeenReport, find_report_bounds, judge_report
+from tenfold.core.wire import WIRES
 from tenfold.session import Session, SessionAddress
+from tenfold.session.drive import Answerer
 from tenfold.store.base import Store
-from tenfold.wire import WIRES
 from tests.gateway.serving import serve_gateway
 from tests.llm.loopback import Got, Loopback, Served
 from tests.thorough import IS_THOROUGH

@@ -10,29 +10,29 @@ from collections.abc import Callable
 
 import pytest
 
-from tenfold.facts.names import find_visible_names
-from tenfold.gateway.lanes import find_opening
-from tenfold.gateway.model_request import parse_body
-from tenfold.llm.prices import find_rates
-from tenfold.meter.counters import find_family
-from tenfold.meter.media_rules import find_image_rule, find_page_rule, find_recording_rule
-from tenfold.meter.model_names import normalize_model_name
-from tenfold.meter.windows import find_window
-from tenfold.summarize.negation import read_clauses, stem_word
-from tenfold.text.redaction import redact_cached
+from tenfold.apps.gateway.lanes import find_opening
+from tenfold.apps.gateway.model_request import parse_body
+from tenfold.compaction.facts.names import find_visible_names
+from tenfold.compaction.summarize.negation import read_clauses, stem_word
+from tenfold.core.meter.counters import find_family
+from tenfold.core.meter.media_rules import find_image_rule, find_page_rule, find_recording_rule
+from tenfold.core.meter.model_names import normalize_model_name
+from tenfold.core.meter.windows import find_window
+from tenfold.core.text.redaction import redact_cached
+from tenfold.models.prices import find_rates
 from tests.shape import scan
 
 ALLOWED = {
-    "src/tenfold/text/memoize.py": "it bounds the texts",
-    "src/tenfold/text/hidden.py": "one character",
-    "src/tenfold/store/entry_text.py": "one character",
-    "src/tenfold/meter/counters.py": "the names of two vocabularies",
+    "src/tenfold/core/text/memoize.py": "it bounds the texts",
+    "src/tenfold/core/text/hidden.py": "one character",
+    "src/tenfold/store/search/entry_text.py": "one character",
+    "src/tenfold/core/meter/counters.py": "the names of two vocabularies",
     "src/tenfold/formats/file_shape.py": "the beginnings of two files",
-    "src/tenfold/facts/names.py": "the facts of four Blocks",
-    "src/tenfold/facts/tool_calls.py": "calls, up to a length",
-    "src/tenfold/summarize/prompt_files.py": "no argument",
-    "src/tenfold/cli/main.py": "no argument",
-    "src/tenfold/wire/unread_text.py": "the names of the wires",
+    "src/tenfold/compaction/facts/names.py": "the facts of four Blocks",
+    "src/tenfold/compaction/facts/tool_calls.py": "calls, up to a length",
+    "src/tenfold/compaction/summarize/prompt_files.py": "no argument",
+    "src/tenfold/apps/cli/main.py": "no argument",
+    "src/tenfold/core/wire/unread_text.py": "the names of the wires",
 }
 """Where `functools` caches, and of what."""
 

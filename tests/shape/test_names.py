@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.config.presets import POLICIES
+from tenfold.config.policies import POLICIES
 from tests.shape import scan
 
 _VERBS = """
@@ -115,7 +115,7 @@ def is_verb_phrase(name: str) -> bool:
 def list_commands() -> set[str]:
     """The functions that typer gets as commands, and the presets: they bear the name of what they are."""
     out = set(POLICIES)
-    for path in scan.list_python_files("src/tenfold/cli"):
+    for path in scan.list_python_files("src/tenfold/apps/cli"):
         for node in ast.walk(scan.parse_file(path)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Call):  # app.command("undo")(undo)
                 out |= {ast.unparse(argument) for argument in node.args}

@@ -12,14 +12,17 @@ FUNCTION_LINES = 60
 P90_LINES = 30
 
 BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
-    ("src/tenfold/gateway/view_route.py", "_answer"): "the client goes on with what it has, and is told why",
+    ("src/tenfold/apps/gateway/view_route.py", "_answer"): "the client goes on with what it has, and is told why",
     ("src/tenfold/designs/clip/archive_tools.py", "handle"): "a model's tool: what went wrong stands in its answer",
     ("src/tenfold/store/archive.py", "call_archive"): "runs a user's archive: what it raised stands in the reply",
     (
-        "src/tenfold/gateway/recall_loop.py",
+        "src/tenfold/apps/gateway/recall_loop.py",
         "_answer_calls",
     ): "the client gets what there is of an answer; it is recorded",
-    ("src/tenfold/cli/headless_run.py", "run_headless"): "runs a user's agent: what it raised stands in the last line",
+    (
+        "src/tenfold/apps/cli/headless_run.py",
+        "run_headless",
+    ): "runs a user's agent: what it raised stands in the last line",
     ("src/tenfold/designs/blocks/strategy_runner.py", "run_with_asks"): "runs a user's block strategy: it is noted",
     (
         "src/tenfold/designs/clip/compactor.py",
@@ -27,17 +30,23 @@ BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
     ): "published: it never throws; runs a user's store and archive",
     ("src/tenfold/designs/tail/hook_registry.py", "_ask"): "runs a user's handler: it is reported and ignored",
     ("src/tenfold/designs/tail/compaction.py", "read_policy"): "runs a user's settings callable: it is reported",
-    ("src/tenfold/gateway/relay.py", "_prepare"): "fails open: the request is forwarded as it came, and it is recorded",
-    ("src/tenfold/gateway/relay.py", "_retry_overflow"): "the same: the client gets the provider's own error",
-    ("src/tenfold/gateway/relay.py", "_stream_response"): "the client has its response: what went wrong is recorded",
-    ("src/tenfold/gateway/relay.py", "_await_session"): "the client has its response: what went wrong is recorded",
-    ("src/tenfold/engine/drive.py", "anotify"): "runs a user's listener: one that raises is reported and ignored",
-    ("src/tenfold/engine/drive.py", "notify"): "runs a user's listener: one that raises is reported and ignored",
-    ("src/tenfold/engine/drive.py", "run_after_hooks"): "runs a user's after-hook: it is reported and ignored",
-    ("src/tenfold/engine/background.py", "_run"): "runs a compaction on a thread: raised again where it is taken",
-    ("src/tenfold/engine/drive.py", "_consult_hooks"): "runs a user's hook: one that raises is reported and ignored",
-    ("src/tenfold/engine/drive.py", "run_work"): "runs a call on a thread: what it raised is raised by the reader",
-    ("src/tenfold/engine/drive.py", "_call_model_async"): "runs a user's model: one that raises is a failed call",
+    (
+        "src/tenfold/apps/gateway/relay.py",
+        "_prepare",
+    ): "fails open: the request is forwarded as it came, and it is recorded",
+    ("src/tenfold/apps/gateway/relay.py", "_retry_overflow"): "the same: the client gets the provider's own error",
+    (
+        "src/tenfold/apps/gateway/relay.py",
+        "_stream_response",
+    ): "the client has its response: what went wrong is recorded",
+    ("src/tenfold/apps/gateway/relay.py", "_await_session"): "the client has its response: what went wrong is recorded",
+    ("src/tenfold/session/drive.py", "anotify"): "runs a user's listener: one that raises is reported and ignored",
+    ("src/tenfold/session/drive.py", "notify"): "runs a user's listener: one that raises is reported and ignored",
+    ("src/tenfold/session/drive.py", "run_after_hooks"): "runs a user's after-hook: it is reported and ignored",
+    ("src/tenfold/session/background.py", "_run"): "runs a compaction on a thread: raised again where it is taken",
+    ("src/tenfold/session/drive.py", "_consult_hooks"): "runs a user's hook: one that raises is reported and ignored",
+    ("src/tenfold/session/drive.py", "run_work"): "runs a call on a thread: what it raised is raised by the reader",
+    ("src/tenfold/session/drive.py", "_call_model_async"): "runs a user's model: one that raises is a failed call",
 }
 """(file, function) -> why. Two places may have one: what runs users' hooks, and the outermost edge of a program."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tenfold.record.block import Block, Fact, KeptOriginal, Replacement, ShownItem, Substitute
-from tenfold.record.entry import Entry, MessageEntry, Pin, Retraction
-from tenfold.record.message import Message, NativeBytes, Origin, Role, Text, ToolCall, ToolResult
+from tenfold.core.record.block import Block, Fact, KeptOriginal, Replacement, ShownItem, Substitute
+from tenfold.core.record.entry import Entry, MessageEntry, Pin, Retraction
+from tenfold.core.record.message import Message, NativeBytes, Origin, Role, Text, ToolCall, ToolResult
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, SessionInfo, Store
-from tenfold.view.fold import View
-from tenfold.view.path import Path
 
 NS = DEFAULT_NAMESPACE
 START = 1_700_000_000_000_000

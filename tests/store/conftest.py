@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tenfold.store.base import Store
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture(params=["memory", "sqlite"])

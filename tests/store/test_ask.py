@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.store import sqlite_schema
 from tenfold.store.base import Store
-from tenfold.store.entry_text import get_plain_text
-from tenfold.store.passages import search_passages
-from tenfold.store.search_index import find_sessions, has_unindexed
-from tenfold.store.sqlite import SqliteStore
-from tenfold.store.terms import MAX_TERMS, PASSAGE_LENGTH, build_index_text, parse_question, split_passages
-from tenfold.store.word_search import SNIPPET_LENGTH
+from tenfold.store.search.entry_text import get_plain_text
+from tenfold.store.search.terms import MAX_TERMS, PASSAGE_LENGTH, build_index_text, parse_question, split_passages
+from tenfold.store.sqlite import schema
+from tenfold.store.sqlite.passages import search_passages
+from tenfold.store.sqlite.search_index import find_sessions, has_unindexed
+from tenfold.store.sqlite.store import SqliteStore
+from tenfold.store.sqlite.word_search import SNIPPET_LENGTH
 from tests.store.build import NS, Growing, make_message
 
 TEXTS = (
@@ -250,7 +250,7 @@ def test_a_store_of_the_first_schema_is_indexed_again(tmp_path: Path) -> None:
     assert [hit.position for hit in store.search(NS, "far end")] == [len(TEXTS)]
     assert store.verify(NS) == []
     with store._connections.read() as reading:
-        assert reading.execute("PRAGMA user_version").fetchone() == (sqlite_schema.SCHEMA_VERSION,)
+        assert reading.execute("PRAGMA user_version").fetchone() == (schema.SCHEMA_VERSION,)
         assert reading.execute("SELECT count(*) FROM rest").fetchone() == (1,)
     assert len(log.entries) == len(TEXTS) + 1
     store.close()

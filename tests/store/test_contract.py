@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
+from tenfold.core.record.entry import CustomEntry, Entry, MessageEntry, Setting
+from tenfold.core.record.message import NativeBytes
+from tenfold.core.view.fold import Snapshot, View
+from tenfold.core.view.path import Path
 from tenfold.errors import BadInput, LostRace, NotFoundError, StoreError, UsageError
-from tenfold.record.entry import CustomEntry, Entry, MessageEntry, Setting
-from tenfold.record.message import NativeBytes
 from tenfold.store.base import MAIN, SessionInfo, Store
-from tenfold.view.fold import Snapshot, View
-from tenfold.view.path import Path
 from tests.store.build import NS, START, Growing, KeptOriginal, make_entry_id, make_message
 
 

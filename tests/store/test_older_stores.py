@@ -20,17 +20,17 @@ from pathlib import Path
 import pytest
 from msgspec import msgpack
 
-from tenfold.config.presets import POLICIES
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.engine.drive import Answerer
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.entry import MessageEntry
+from tenfold.core.view.fold import View
 from tenfold.formats import read_file
-from tenfold.llm.scripted_model import ScriptedModel
-from tenfold.meter.counters import choose_counter
-from tenfold.record.entry import MessageEntry
+from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session, SessionAddress
+from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.sqlite import SqliteStore
-from tenfold.view.fold import View
+from tenfold.store.sqlite.store import SqliteStore
 from tests.sessions import ROOT
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -7,16 +7,16 @@ from pathlib import Path as FilePath
 
 import pytest
 
+from tenfold.core.record.block import Block, Fact, KeptOriginal, Substitute
+from tenfold.core.record.codec import encode_entry, hash_body
+from tenfold.core.record.entry import BranchSummary, Entry, MessageEntry, Tombstone
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_tool_calls
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
 from tenfold.errors import NotFoundError, UsageError
-from tenfold.record.block import Block, Fact, KeptOriginal, Substitute
-from tenfold.record.codec import encode_entry, hash_body
-from tenfold.record.entry import BranchSummary, Entry, MessageEntry, Tombstone
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_tool_calls
 from tenfold.store import purge
 from tenfold.store.base import MAIN, SessionInfo, Store
-from tenfold.store.sqlite import SqliteStore
-from tenfold.view.fold import View
-from tenfold.view.path import Path
+from tenfold.store.sqlite.store import SqliteStore
 from tests.store.build import NS, START, Growing, make_message
 
 SECRET = "hunter-Kq7-violet-giraffe"  # noqa: S105  nobody's

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tenfold.errors import StoreError
-from tenfold.store.sqlite import SqliteStore
-from tenfold.store.sqlite_connections import translate_error
-from tenfold.store.sqlite_schema import migrate
+from tenfold.store.sqlite.connections import translate_error
+from tenfold.store.sqlite.schema import migrate
+from tenfold.store.sqlite.store import SqliteStore
 from tests.store.build import NS, Growing
 
 posix = pytest.mark.skipif(os.name != "posix", reason="an open file can be replaced or removed only here")

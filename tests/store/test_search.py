@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from tenfold.record.entry import CustomEntry, Entry
-from tenfold.record.message import Message, NativeBytes, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.record.entry import CustomEntry, Entry
+from tenfold.core.record.message import Message, NativeBytes, Text, Thinking, ToolCall, ToolResult
 from tenfold.store.base import Store
-from tenfold.store.entry_text import get_searchable_text
-from tenfold.store.search_index import INDEX_LIMIT
-from tenfold.store.sqlite import SqliteStore
-from tenfold.store.word_search import POOL_SIZE, SNIPPET_LENGTH
+from tenfold.store.search.entry_text import get_searchable_text
+from tenfold.store.sqlite.search_index import INDEX_LIMIT
+from tenfold.store.sqlite.store import SqliteStore
+from tenfold.store.sqlite.word_search import POOL_SIZE, SNIPPET_LENGTH
 from tests.store.build import NS, Growing, make_entry_id
 
 TEXTS = (

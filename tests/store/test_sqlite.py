@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from tenfold.errors import LostRace, NewerStore, StoreError, TenfoldError, UnwritableStore
-from tenfold.store import sqlite_schema
 from tenfold.store.base import MAIN, SessionInfo
 from tenfold.store.location import FILE_NAME, get_default_location, open_store
-from tenfold.store.sqlite import SqliteStore
-from tenfold.store.sqlite_connections import MemoryConnection
+from tenfold.store.sqlite import schema
+from tenfold.store.sqlite.connections import MemoryConnection
+from tenfold.store.sqlite.store import SqliteStore
 from tests.store.build import NS, Growing, make_entry_id, make_message
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def test_it_is_write_ahead_and_synchronous_normal(sqlite: SqliteStore) -> None:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert db.execute("PRAGMA synchronous").fetchone() == (1,)
         assert db.execute("PRAGMA secure_delete").fetchone() == (1,)
-        assert db.execute("PRAGMA user_version").fetchone() == (sqlite_schema.SCHEMA_VERSION,)
+        assert db.execute("PRAGMA user_version").fetchone() == (schema.SCHEMA_VERSION,)
 
 
 def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:
@@ -67,9 +67,7 @@ def test_a_newer_store_names_both_numbers(tmp_path: Path) -> None:
     db.execute("PRAGMA user_version = 41")
     db.close()
     before = path.read_bytes()
-    with pytest.raises(
-        NewerStore, match=rf"{path} has schema 41, this release reads up to {sqlite_schema.SCHEMA_VERSION}"
-    ):
+    with pytest.raises(NewerStore, match=rf"{path} has schema 41, this release reads up to {schema.SCHEMA_VERSION}"):
         SqliteStore(path)
     assert path.read_bytes() == before
 
@@ -77,7 +75,7 @@ def test_a_newer_store_names_both_numbers(tmp_path: Path) -> None:
 def test_an_older_store_is_migrated_once_by_two_openers(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     db = sqlite3.connect(path)
-    db.execute(f"PRAGMA application_id = {sqlite_schema.APPLICATION_ID}")
+    db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
     db.close()
     stores: list[SqliteStore] = []
     threads = [threading.Thread(target=lambda: stores.append(SqliteStore(path))) for _ in range(4)]
@@ -259,7 +257,7 @@ def test_a_store_that_may_not_be_made_or_read(tmp_path_factory: pytest.TempPathF
 STARVED = """
 import resource, sys
 from tenfold.errors import StoreError
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.store.build import NS, Growing
 store = SqliteStore(sys.argv[1])
 log = Growing(store)
@@ -301,9 +299,9 @@ def test_a_moment_without_file_descriptors_does_not_make_a_store_read_only(tmp_p
 WRITER = """
 import sys
 from tenfold.errors import LostRace
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 from tests.store.build import NS, make_entry_id, make_message
-from tenfold.record.entry import MessageEntry
+from tenfold.core.record.entry import MessageEntry
 path, number, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 store = SqliteStore(path, busy_seconds=30)
 lost = done = 0

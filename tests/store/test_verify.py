@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.store.sqlite import SqliteStore
-from tenfold.store.sqlite_paths import decode_snapshot, encode_snapshot
-from tenfold.view.fold import Snapshot
+from tenfold.core.view.fold import Snapshot
+from tenfold.store.sqlite.paths import decode_snapshot, encode_snapshot
+from tenfold.store.sqlite.store import SqliteStore
 from tests.store.build import NS, Growing
 
 Damage = Callable[[sqlite3.Connection], object]

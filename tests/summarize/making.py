@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from tenfold.facts.extractor import extract_facts
-from tenfold.record.block import Fact, FactKind
-from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.core.record.block import Fact, FactKind
+from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 
 
 def estimate_tokens(texts: Sequence[str]) -> list[int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tenfold.facts.section import render_facts
-from tenfold.meter.counters import CharacterCounter
-from tenfold.plan.stages import SummarizePrefixStage
-from tenfold.plan.stages.summarize_older import SummarizeOlderStage
-from tenfold.record.block import Fact
+from tenfold.compaction.facts.section import render_facts
+from tenfold.compaction.plan.stages import SummarizePrefixStage
+from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.block import Fact
 from tests.engine.making import (
     build_policy,
     make_call,

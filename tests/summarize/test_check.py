@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.summarize.check import CheckFailure, Expectation, check_summary, mend_summary
-from tenfold.summarize.claims import find_claims
-from tenfold.summarize.evidence import SourceText, build_source
-from tenfold.summarize.headings import trim_sections
-from tenfold.text.excerpts import trim_lines
+from tenfold.compaction.summarize.check import CheckFailure, Expectation, check_summary, mend_summary
+from tenfold.compaction.summarize.claims import find_claims
+from tenfold.compaction.summarize.evidence import SourceText, build_source
+from tenfold.compaction.summarize.headings import trim_sections
+from tenfold.core.text.excerpts import trim_lines
 from tests.summarize.making import estimate_tokens, make_call, make_result, make_user
 
 SOURCE = build_source(

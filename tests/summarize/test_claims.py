@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.facts.extractor import extract_facts
-from tenfold.record.message import Message
-from tenfold.summarize.claims import find_claim_errors
-from tenfold.summarize.evidence import SourceText, build_source
+from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.summarize.claims import find_claim_errors
+from tenfold.compaction.summarize.evidence import SourceText, build_source
+from tenfold.core.record.message import Message
 from tests.summarize.making import make_answer, make_call, make_result, make_run, make_user, run_with_seeds
 
 MESSAGES: list[Message] = [

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.facts.identifiers import IdentifierCollector
-from tenfold.facts.names import find_names
-from tenfold.text.excerpts import Keep, drop_cut_name, excerpt
+from tenfold.compaction.facts.identifiers import IdentifierCollector
+from tenfold.compaction.facts.names import find_names
+from tenfold.core.text.excerpts import Keep, drop_cut_name, excerpt
 
 _NAMES = st.from_regex(r"[a-z]{1,8}(?:[_/.-][a-z0-9]{1,8}){0,3}", fullmatch=True)
 _TEXTS = st.lists(_NAMES, min_size=1, max_size=40).map(" ".join)

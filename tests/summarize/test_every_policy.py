@@ -9,19 +9,19 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.presets import POLICIES
-from tenfold.engine.drive import Answerer
-from tenfold.facts.extractor import extract_facts
-from tenfold.facts.section import is_must_keep
-from tenfold.plan.draft import SUMMARY_OVERHEAD
-from tenfold.record.ask import Answer, Outcome, SummaryAsk
-from tenfold.record.block import Block, BlockPart, Fact, ModelCost
-from tenfold.record.entry import get_message
-from tenfold.record.message import Message, get_text, get_tool_calls
+from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.facts.section import is_must_keep
+from tenfold.compaction.plan.draft import SUMMARY_OVERHEAD
+from tenfold.compaction.summarize.fill import MAX_CARRIED_MUST_KEEP, MAX_CARRIED_OTHERS
+from tenfold.config.policies import POLICIES
+from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
+from tenfold.core.record.block import Block, BlockPart, Fact, ModelCost
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message, get_text, get_tool_calls
+from tenfold.core.text.excerpts import collapse_spaces, has_words
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.session import Session
-from tenfold.summarize.fill import MAX_CARRIED_MUST_KEEP, MAX_CARRIED_OTHERS
-from tenfold.text.excerpts import collapse_spaces, has_words
-from tenfold.wire.marks import extract_summary_text
+from tenfold.session.drive import Answerer
 from tests import sessions
 from tests.engine.making import (
     COUNTER,

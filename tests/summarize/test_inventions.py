@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tenfold.facts.extractor import extract_facts
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
-from tenfold.summarize.check import CheckFailure, Expectation, check_summary
-from tenfold.summarize.evidence import build_source
+from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.summarize.check import CheckFailure, Expectation, check_summary
+from tenfold.compaction.summarize.evidence import build_source
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
 from tests.summarize.making import estimate_tokens, make_answer, make_user
 
 MOST_PASSED, MOST_REMOVED = 4, 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.summarize.literals import find_quotations, find_spans, mask_literals, split_whole_sentences
+from tenfold.compaction.summarize.literals import find_quotations, find_spans, mask_literals, split_whole_sentences
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,18 @@ import json
 
 import pytest
 
-from tenfold.facts.file_footer import without_footer
-from tenfold.facts.parse import parse_facts
-from tenfold.facts.section_headings import TITLE
-from tenfold.facts.shell import inline_heredocs, split_pipelines
-from tenfold.facts.todos import parse_text_list
-from tenfold.facts.tool_calls import interpret_call
-from tenfold.facts.tool_results import judge_result
-from tenfold.record.message import ToolCall
-from tenfold.summarize.claims import find_claims
-from tenfold.text.excerpts import is_prose
-from tenfold.text.redaction import MASK, redact
-from tenfold.wire.marks import strip_harness_text
+from tenfold.compaction.facts.file_footer import without_footer
+from tenfold.compaction.facts.parse import parse_facts
+from tenfold.compaction.facts.section_headings import TITLE
+from tenfold.compaction.facts.shell import inline_heredocs, split_pipelines
+from tenfold.compaction.facts.todos import parse_text_list
+from tenfold.compaction.facts.tool_calls import interpret_call
+from tenfold.compaction.facts.tool_results import judge_result
+from tenfold.compaction.summarize.claims import find_claims
+from tenfold.core.record.message import ToolCall
+from tenfold.core.text.excerpts import is_prose
+from tenfold.core.text.redaction import MASK, redact
+from tenfold.core.wire.marks import strip_harness_text
 from tests.summarize.making import get_facts, make_answer, make_user
 
 NAMES = "a_b-c_" * 2_000_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.facts.section_headings import HEADINGS, TITLE
-from tenfold.summarize.asking import clean_text
+from tenfold.compaction.facts.section_headings import HEADINGS, TITLE
+from tenfold.compaction.summarize.asking import clean_text
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,20 @@ from collections.abc import Iterable
 
 from hypothesis import given, settings
 
-from tenfold.facts.extractor import extract_facts, merge_facts
-from tenfold.facts.names import HALF_LIFE, MAX_NAMES, PROSE_OWNER, find_names, get_scores, limit_names, rank_names
-from tenfold.facts.parse import parse_facts
-from tenfold.facts.section import render_facts
-from tenfold.record.block import Fact
-from tenfold.record.message import Message
+from tenfold.compaction.facts.extractor import extract_facts, merge_facts
+from tenfold.compaction.facts.names import (
+    HALF_LIFE,
+    MAX_NAMES,
+    PROSE_OWNER,
+    find_names,
+    get_scores,
+    limit_names,
+    rank_names,
+)
+from tenfold.compaction.facts.parse import parse_facts
+from tenfold.compaction.facts.section import render_facts
+from tenfold.core.record.block import Fact
+from tenfold.core.record.message import Message
 from tests.summarize.making import HISTORIES, estimate_tokens, get_facts, make_answer, make_run, make_user
 
 

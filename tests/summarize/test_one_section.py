@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.config.presets import POLICIES
+from tenfold.compaction.facts.section_headings import TITLE
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.facts.section_headings import TITLE
-from tenfold.llm.model import Model
-from tenfold.meter.counters import choose_counter
-from tenfold.record.entry import get_message
-from tenfold.record.message import Message, get_text
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.wire import WIRES
+from tenfold.core.wire.marks import extract_summary_text, find_summary_mark
+from tenfold.models.model import Model
 from tenfold.session import Session, SessionAddress
 from tenfold.session.stateless import compact
-from tenfold.store.sqlite import SqliteStore
-from tenfold.wire import WIRES
-from tenfold.wire.marks import extract_summary_text, find_summary_mark
+from tenfold.store.sqlite.store import SqliteStore
 from tests import sessions
 from tests.engine.making import make_call, make_result, make_user_message, open_session
 from tests.laws import conversations, presets

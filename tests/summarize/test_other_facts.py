@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 
-from tenfold.facts.extractor import extract_facts, merge_facts
-from tenfold.record.block import Fact
-from tenfold.record.message import Message
+from tenfold.compaction.facts.extractor import extract_facts, merge_facts
+from tenfold.core.record.block import Fact
+from tenfold.core.record.message import Message
 from tests.summarize.making import (
     HISTORIES,
     get_fact_texts,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.record.message import Message
-from tenfold.view.units import NO_RESULT
+from tenfold.core.record.message import Message
+from tenfold.core.view.units import NO_RESULT
 from tests.summarize.making import get_facts, make_answer, make_call, make_result, make_run, make_user
 
 

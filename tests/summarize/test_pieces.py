@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.llm import ScriptedReply
-from tenfold.record.block import ModelCost
-from tenfold.record.message import Message
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.summarize.transcript import split_messages
-from tenfold.summarize.write import SummarySettings, SummaryTask
-from tenfold.text.excerpts import Keep, trim_lines
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.compaction.summarize.transcript import split_messages
+from tenfold.compaction.summarize.write import SummarySettings, SummaryTask
+from tenfold.core.record.block import ModelCost
+from tenfold.core.record.message import Message
+from tenfold.core.text.excerpts import Keep, trim_lines
+from tenfold.models import ScriptedReply
 from tests.summarize.making import HISTORIES, estimate_tokens, make_answer, make_call, make_result, make_user
 from tests.summarize.test_write import run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.summarize.negation import detect_language, find_stems, read_clauses, stem_word
+from tenfold.compaction.summarize.negation import detect_language, find_stems, read_clauses, stem_word
 
 
 @pytest.mark.parametrize(

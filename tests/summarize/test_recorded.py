@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.config.presets import POLICIES
-from tenfold.engine.compact import build_draft
-from tenfold.facts.extractor import extract_facts, merge_facts
-from tenfold.facts.parse import parse_facts
-from tenfold.facts.section import is_must_keep, render_facts
+from tenfold.compaction.engine.compact import build_draft
+from tenfold.compaction.facts.extractor import extract_facts, merge_facts
+from tenfold.compaction.facts.parse import parse_facts
+from tenfold.compaction.facts.section import is_must_keep, render_facts
+from tenfold.compaction.summarize.fill import collect_facts
+from tenfold.compaction.summarize.story import write_story
+from tenfold.compaction.summarize.visible_text import build_section
+from tenfold.config.policies import POLICIES
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message, get_text, get_tool_calls
 from tenfold.formats import ParsedSession
-from tenfold.meter.counters import choose_counter
-from tenfold.record.entry import get_message
-from tenfold.record.message import Message, get_text, get_tool_calls
-from tenfold.summarize.fill import collect_facts
-from tenfold.summarize.story import write_story
-from tenfold.summarize.visible_text import build_section
 from tests.engine.making import open_session
 from tests.summarize.making import estimate_tokens
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.text.redaction import MASK, redact
-from tenfold.text.secret_labels import ASSIGNMENT, LABELLED_VALUE
+from tenfold.core.text.redaction import MASK, redact
+from tenfold.core.text.secret_labels import ASSIGNMENT, LABELLED_VALUE
 
 BODY = "Zx9Qw7Er5Ty3Ui1Op0As8Df6Gh4Jk2Lz"
 

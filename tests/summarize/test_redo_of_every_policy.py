@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tenfold.config.presets import POLICIES
-from tenfold.engine.drive import Answerer
-from tenfold.engine.redo import RedoRequest
-from tenfold.facts.section_headings import TITLE
-from tenfold.record.message import Message, get_text
+from tenfold.compaction.engine.redo import RedoRequest
+from tenfold.compaction.facts.section_headings import TITLE
+from tenfold.config.policies import POLICIES
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.session import Session
-from tenfold.wire.marks import extract_summary_text
+from tenfold.session.drive import Answerer
 from tests.engine.making import COUNTER, build_policy, get_attempts, get_blocks, open_session
 from tests.summarize.test_every_policy import BAD, Always, Answering, build_eventful_messages, compact_with_model
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenfold.text.memoize import MAX_RESULTS, MAX_TEXT_LENGTH, memoize
+from tenfold.core.text.memoize import MAX_RESULTS, MAX_TEXT_LENGTH, memoize
 
 
 def test_each_text_and_each_argument_has_its_own_result() -> None:

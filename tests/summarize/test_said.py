@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.facts.extractor import extract_facts, merge_facts
-from tenfold.record.message import Message, Text, ToolResult
-from tenfold.wire.marks import find_origin
+from tenfold.compaction.facts.extractor import extract_facts, merge_facts
+from tenfold.core.record.message import Message, Text, ToolResult
+from tenfold.core.wire.marks import find_origin
 from tests.summarize.making import get_fact_texts, get_facts, make_answer, make_result, make_user
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tenfold import compact
-from tenfold.config.presets import POLICIES
+from tenfold.config.policies import POLICIES
 
 TOLD, PRINTED, SAID = "Zx9Qw7Er5Ty3Ui1Op0As", "Lk8Jh6Gf4Ds2Aq1Mn3Bv", "Po5Iu7Yt9Re1Wq3Zx2Cv"
 COMMAND = f"deploy --region north --token {TOLD} --verbose"

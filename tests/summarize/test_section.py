@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenfold.facts.extractor import extract_facts
-from tenfold.facts.parse import get_text_before_facts, parse_facts
-from tenfold.facts.section import MAX_VALUE_SENTENCES, is_must_keep, render_facts
-from tenfold.facts.section_headings import HEADINGS, TITLE
-from tenfold.record.block import MUST_KEEP, Fact, FactKind
-from tenfold.record.message import Message
-from tenfold.text.redaction import redact
+from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.facts.parse import get_text_before_facts, parse_facts
+from tenfold.compaction.facts.section import MAX_VALUE_SENTENCES, is_must_keep, render_facts
+from tenfold.compaction.facts.section_headings import HEADINGS, TITLE
+from tenfold.core.record.block import MUST_KEEP, Fact, FactKind
+from tenfold.core.record.message import Message
+from tenfold.core.text.redaction import redact
 from tests.summarize.making import HISTORIES, WORDS, estimate_tokens, get_facts, make_answer, make_run, make_user
 
 KINDS: list[FactKind] = [

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tenfold.compaction.summarize.headings import arrange_sections, find_heading_errors, restore_headings
+from tenfold.compaction.summarize.ladder import PROMPT_FIELDS
+from tenfold.compaction.summarize.prompt_files import load_prompts, with_prompts
+from tenfold.compaction.summarize.structure import HEADING_KINDS, STRUCTURES, render_guide
+from tenfold.compaction.summarize.write import SummarySettings, SummaryTask
+from tenfold.core.record.block import Fact
 from tenfold.errors import UsageError
-from tenfold.llm import ScriptedReply
-from tenfold.record.block import Fact
-from tenfold.summarize.headings import arrange_sections, find_heading_errors, restore_headings
-from tenfold.summarize.ladder import PROMPT_FIELDS
-from tenfold.summarize.prompt_files import load_prompts, with_prompts
-from tenfold.summarize.structure import HEADING_KINDS, STRUCTURES, render_guide
-from tenfold.summarize.write import SummarySettings, SummaryTask
+from tenfold.models import ScriptedReply
 from tests.summarize.making import estimate_tokens
 from tests.summarize.test_write import TASK, run
 

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.facts.section_headings import TITLE
-from tenfold.llm import ScriptedModel, ScriptedReply
-from tenfold.record.ask import SummaryAsk
-from tenfold.record.block import ModelCost
-from tenfold.record.message import Message
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.summarize.story import write_story
-from tenfold.summarize.write import SummaryResult, SummarySettings, SummaryTask, write_summary
+from tenfold.compaction.facts.section_headings import TITLE
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.compaction.summarize.story import write_story
+from tenfold.compaction.summarize.write import SummaryResult, SummarySettings, SummaryTask, write_summary
+from tenfold.core.record.ask import SummaryAsk
+from tenfold.core.record.block import ModelCost
+from tenfold.core.record.message import Message
+from tenfold.models import ScriptedModel, ScriptedReply
 from tests.summarize.making import HISTORIES, estimate_tokens, make_answer, make_call, make_result, make_user
 
 ITEMS = tuple(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tenfold.compaction.trigger.economy import Rates, build_receipt, estimate_rewrite, explain_receipt
 from tenfold.config.settings import build_policy
-from tenfold.llm.prices import find_rates
-from tenfold.meter.counters import CharacterCounter
-from tenfold.record.message import Message, Text
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.message import Message, Text
+from tenfold.models.prices import find_rates
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite import SqliteStore
-from tenfold.trigger.economy import Rates, build_receipt, estimate_rewrite, explain_receipt
+from tenfold.store.sqlite.store import SqliteStore
 
 RATES = Rates("dear-1", input=3.0, cached=0.3, write=3.75, output=15.0)
 WINDOW = 60_000

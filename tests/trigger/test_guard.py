@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.meter.reading import Reading
-from tenfold.record.entry import Attempt
-from tenfold.trigger.guard import CompactionHistory, decide
-from tenfold.trigger.limits import Decision, Demand, FillTrigger, Limits
+from tenfold.compaction.trigger.guard import CompactionHistory, decide
+from tenfold.compaction.trigger.limits import Decision, Demand, FillTrigger, Limits
+from tenfold.core.meter.reading import Reading
+from tenfold.core.record.entry import Attempt
 
 LIMITS = Limits(soft=85_000, hard=100_000, target=40_000, warning=70_000)
 GROWTH = 5_000

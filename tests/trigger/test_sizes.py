@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.config.presets import POLICIES
+from tenfold.compaction.trigger.sizes import parse_size
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import LivePolicy, build_policy, load_settings
+from tenfold.core.meter.counters import CharacterCounter
 from tenfold.errors import UsageError
-from tenfold.meter.counters import CharacterCounter
-from tenfold.trigger.sizes import parse_size
 
 COUNTER = CharacterCounter()
 WINDOW, RESERVE = 200_000, 20_000

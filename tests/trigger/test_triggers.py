@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.errors import UsageError
-from tenfold.plan.budgets import ReserveBudgets
-from tenfold.trigger.limits import (
+from tenfold.compaction.plan.budgets import ReserveBudgets
+from tenfold.compaction.trigger.limits import (
     BudgetTrigger,
     CalibratedBufferTrigger,
     FillTrigger,
@@ -16,6 +15,7 @@ from tenfold.trigger.limits import (
     Trigger,
     get_buffer,
 )
+from tenfold.errors import UsageError
 
 TIERS = FillTrigger(act_share=0.80, target_share=0.60, warning_share=0.70, output_reserve=16_000)
 ALL: tuple[Trigger, ...] = (

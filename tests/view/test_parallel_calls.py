@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tenfold import validate
-from tenfold.record.entry import MessageEntry
-from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
-from tenfold.view.fold import View
-from tenfold.view.path import Path as LogPath
-from tenfold.view.units import LATE_RESULT, NO_RESULT
-from tenfold.wire import WIRES
+from tenfold.core.record.entry import MessageEntry
+from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path as LogPath
+from tenfold.core.view.units import LATE_RESULT, NO_RESULT
+from tenfold.core.wire import WIRES
 from tests.sessions import list_session_files, read
 
 ASK = {"role": "user", "content": "Look at all of them."}

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 import tenfold
-from tenfold.view.rules import RULE_NAMES, validate
-from tenfold.wire import WIRES
+from tenfold.core.view.rules import RULE_NAMES, validate
+from tenfold.core.wire import WIRES
 from tests.view.refused import ACCEPTED, FAULTS, Fault, ask, call, give, use
 
 EACH_FAULT = [pytest.param(w, fault, id=f"{w}: {fault.name}") for w, faults in FAULTS.items() for fault in faults]

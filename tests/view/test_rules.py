@@ -7,10 +7,10 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.core.view.rules import RULES, check_messages, find_violations, validate
+from tenfold.core.wire import WIRES
 from tenfold.errors import UnknownFormat
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
-from tenfold.view.rules import RULES, check_messages, find_violations, validate
-from tenfold.wire import WIRES
 from tests.view.refused import FAULTS
 
 Native = dict[str, object]

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from tenfold.wire import splice
+from tenfold.core.wire import splice
 from tests.sessions import FOLDER
 
 

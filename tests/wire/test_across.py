@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.record.message import (
+from tenfold.core.record.message import (
     Document,
     Image,
     Message,
@@ -23,8 +23,8 @@ from tenfold.record.message import (
     get_tool_calls,
     get_tool_result,
 )
-from tenfold.view.rules import check_messages
-from tenfold.wire import WIRES, decode_bytes
+from tenfold.core.view.rules import check_messages
+from tenfold.core.wire import WIRES, decode_bytes
 from tests.wire.arrays import get_arrays_by_name
 from tests.wire.strategies import LISTS, quick
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tenfold import CompactResult
-from tenfold.record.message import Document, Image, Message, OpaquePart, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.record.message import Document, Image, Message, OpaquePart, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.view.rules import validate
+from tenfold.core.wire import WIRES, decode_bytes, detect_wire, encode_bytes
 from tenfold.session import Session
-from tenfold.view.rules import validate
-from tenfold.wire import WIRES, decode_bytes, detect_wire, encode_bytes
 
 PAGE = Path(__file__).parents[2] / "docs" / "wire.md"
 SECTION = PAGE.read_text("utf-8").split("\n## Add a wire\n")[1].split("\n## ")[0]

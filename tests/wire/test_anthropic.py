@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from tenfold.errors import BadInput, UnknownRole
-from tenfold.record.message import (
+from tenfold.core.record.message import (
     Document,
     Image,
     Message,
@@ -19,8 +18,9 @@ from tenfold.record.message import (
     ToolResult,
     get_text,
 )
-from tenfold.view.rules import check_messages
-from tenfold.wire import WIRES
+from tenfold.core.view.rules import check_messages
+from tenfold.core.wire import WIRES
+from tenfold.errors import BadInput, UnknownRole
 
 WIRE = WIRES["anthropic"]
 ADDITION = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "f"}}

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.record.message import Message, Text
-from tenfold.wire import WIRES, decode_bytes, encode_bytes, splice
+from tenfold.core.record.message import Message, Text
+from tenfold.core.wire import WIRES, decode_bytes, encode_bytes, splice
 from tests.sessions import require_sessions
 from tests.wire.arrays import get_arrays_by_name
 from tests.wire.strategies import LISTS, json_arrays, quick

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenfold.core.wire import WIRES, detect_wire, get_wire, splice, to_json_bytes
 from tenfold.errors import BadInput, UnknownFormat
-from tenfold.wire import WIRES, detect_wire, get_wire, splice, to_json_bytes
 from tests.wire.arrays import get_arrays_by_name
 from tests.wire.strategies import LISTS, quick
 

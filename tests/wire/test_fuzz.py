@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenfold.core.view.rules import check_messages, validate
+from tenfold.core.wire import WIRES, decode_bytes, encode_bytes
 from tenfold.errors import BadInput, UnknownRole
-from tenfold.view.rules import check_messages, validate
-from tenfold.wire import WIRES, decode_bytes, encode_bytes
 from tests.wire.strategies import Json, quick, texts, values
 
 KEYS = [

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from tenfold.errors import UnknownRole
-from tenfold.record.message import (
+from tenfold.core.record.message import (
     Document,
     Image,
     Message,
@@ -20,8 +19,9 @@ from tenfold.record.message import (
     get_tool_calls,
     get_tool_result,
 )
-from tenfold.view.rules import validate
-from tenfold.wire import WIRES
+from tenfold.core.view.rules import validate
+from tenfold.core.wire import WIRES
+from tenfold.errors import UnknownRole
 
 WIRE = WIRES["gemini"]
 

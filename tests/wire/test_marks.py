@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.facts.section_headings import TITLE
-from tenfold.wire import WIRES, extract_summary_text, find_summary_mark, find_text_origin, render_summary
-from tenfold.wire.marks import (
+from tenfold.compaction.facts.section_headings import TITLE
+from tenfold.core.wire import WIRES, extract_summary_text, find_summary_mark, find_text_origin, render_summary
+from tenfold.core.wire.marks import (
     HARNESS_PATTERNS,
     TOOL_OUTPUT_PATTERNS,
     HarnessPattern,

@@ -12,21 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.responses import ResponseCompactionItem
 
-from tenfold.config.presets import POLICIES
-from tenfold.engine.drive import Answerer
-from tenfold.meter.counters import CharacterCounter, measure_messages
-from tenfold.plan.protected import PROVIDER_COMPACTED, find_protected
-from tenfold.record.codec import decode_entry, encode_entry
-from tenfold.record.entry import MessageEntry
-from tenfold.record.message import Message, OpaquePart, Text, ToolCall, find_native_compaction, get_text
+from tenfold.compaction.plan.protected import PROVIDER_COMPACTED, find_protected
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.config.policies import POLICIES
+from tenfold.core.meter.counters import CharacterCounter, measure_messages
+from tenfold.core.record.codec import decode_entry, encode_entry
+from tenfold.core.record.entry import MessageEntry
+from tenfold.core.record.message import Message, OpaquePart, Text, ToolCall, find_native_compaction, get_text
+from tenfold.core.view.fold import View
+from tenfold.core.wire import WIRES, to_json_bytes
+from tenfold.core.wire.fingerprint import fingerprint_message
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.session import Session
+from tenfold.session.drive import Answerer
 from tenfold.session.requests import read_usage
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.summarize.write import SummarySettings
-from tenfold.view.fold import View
-from tenfold.wire import WIRES, to_json_bytes
-from tenfold.wire.fingerprint import fingerprint_message
-from tenfold.wire.marks import extract_summary_text
 from tests.engine.making import FILLER, Telling, get_blocks, make_reply, make_result, make_user_message, open_session
 from tests.sessions import require_sessions
 from tests.thorough import IS_THOROUGH

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.wire import WIRES
 from tenfold.errors import UnknownRole
-from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
-from tenfold.wire import WIRES
 
 WIRE = WIRES["openai-chat"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tenfold import compact
+from tenfold.core.record.message import Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.view.rules import validate
+from tenfold.core.wire import WIRES, decode_bytes, encode_bytes
 from tenfold.errors import UnknownRole
-from tenfold.record.message import Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
-from tenfold.view.rules import validate
-from tenfold.wire import WIRES, decode_bytes, encode_bytes
 
 Item = dict[str, Any]
 NAME = "openai-responses"

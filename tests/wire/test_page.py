@@ -8,10 +8,10 @@ from typing import get_args
 
 import pytest
 
-from tenfold.view.rules import RULE_NAMES
-from tenfold.wire import WIRES, AdjustmentKind
-from tenfold.wire.marks import HARNESS_PATTERNS, SUMMARY_PATTERNS, TOOL_OUTPUT_PATTERNS
-from tenfold.wire.pydantic_ai import PROFILE
+from tenfold.core.view.rules import RULE_NAMES
+from tenfold.core.wire import WIRES, AdjustmentKind
+from tenfold.core.wire.marks import HARNESS_PATTERNS, SUMMARY_PATTERNS, TOOL_OUTPUT_PATTERNS
+from tenfold.core.wire.pydantic_ai import PROFILE
 
 PROFILES = {wire.name: wire.profile for wire in WIRES.values()} | {"pydantic-ai": PROFILE}
 RULES_OF_PROFILES = (

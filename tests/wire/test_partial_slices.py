@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenfold.core.wire.splice import Slices, find_span, iterate_members, parse_string, slice_array
 from tenfold.errors import BadInput
-from tenfold.wire.splice import Slices, find_span, iterate_members, parse_string, slice_array
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

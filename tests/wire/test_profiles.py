@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from tenfold.core.wire import DEFAULT_WIRE, WIRES
 from tenfold.errors import UnknownFormat
 from tenfold.session.requests import read_request
-from tenfold.wire import DEFAULT_WIRE, WIRES
 from tests.shape import scan
 
 KNOW_A_WIRE: Mapping[str, str] = {

@@ -24,10 +24,10 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from tenfold.core.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, get_text
+from tenfold.core.wire import WIRES
+from tenfold.core.wire.pydantic_ai import WIRE
 from tenfold.errors import UnknownRole
-from tenfold.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, get_text
-from tenfold.wire import WIRES
-from tenfold.wire.pydantic_ai import WIRE
 from tests.llm.loopback import Json
 
 PICTURE = BinaryContent(data=b"\x89PNG", media_type="image/png")

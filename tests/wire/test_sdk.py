@@ -11,10 +11,10 @@ from google.genai import types as google
 from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningItem
 
+from tenfold.core.record.message import Image, Text, Thinking, ToolCall, get_tool_calls
+from tenfold.core.view.rules import validate
+from tenfold.core.wire import WIRES, detect_wire, to_json_bytes
 from tenfold.errors import BadInput
-from tenfold.record.message import Image, Text, Thinking, ToolCall, get_tool_calls
-from tenfold.view.rules import validate
-from tenfold.wire import WIRES, detect_wire, to_json_bytes
 
 
 def make_chat_message() -> ChatCompletionMessage:

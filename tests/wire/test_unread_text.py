@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 import tenfold
+from tenfold.core.wire import WIRES, DecodedHistory, detect_wire
 from tenfold.errors import BadInput, UnknownFormat
 from tenfold.formats import read_data
-from tenfold.wire import WIRES, DecodedHistory, detect_wire
 
 RULE = "Clean the storage. Always use region eu-1."
 

@@ -17,7 +17,7 @@ from typing import Literal
 
 from tenfold.errors import UsageError
 
-PluginKind = Literal["policies", "stages", "triggers", "counters", "archives", "strategies", "extensions"]
+PluginKind = Literal["policies", "stages", "triggers", "counters", "archives", "strategies", "extensions", "commands"]
 PLUGIN_KINDS: tuple[PluginKind, ...] = (
     "policies",
     "stages",
@@ -26,6 +26,7 @@ PLUGIN_KINDS: tuple[PluginKind, ...] = (
     "archives",
     "strategies",
     "extensions",
+    "commands",
 )
 _REQUIRED_MEMBERS: dict[PluginKind, tuple[str, ...]] = {
     "policies": (),
@@ -35,6 +36,7 @@ _REQUIRED_MEMBERS: dict[PluginKind, tuple[str, ...]] = {
     "archives": ("write", "read", "search", "list_records", "delete"),
     "strategies": (),
     "extensions": ("before_hooks", "after_hooks", "listeners"),
+    "commands": (),
 }
 """The members that an object of each kind must have: those of the kind's protocol."""
 

@@ -38,20 +38,20 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.pipeline import Stage
+from tenfold.compaction.plan.stages.outputs import RemoveOutputsStage
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.compaction.trigger.limits import Trigger
+from tenfold.compaction.trigger.sizes import NamedSizes, SizedTrigger, parse_size
 from tenfold.config.extensions import Extension
-from tenfold.config.plugins import list_plugins, load_plugin
-from tenfold.config.policy import Policy
-from tenfold.config.presets import POLICIES
+from tenfold.config.plugins import load_plugin
+from tenfold.config.policies import POLICIES
+from tenfold.core.meter.counters import Counter
 from tenfold.errors import BadInput, UsageError
-from tenfold.llm.choose import AUTO
-from tenfold.meter.counters import Counter
-from tenfold.plan.pipeline import Stage
-from tenfold.plan.stages.outputs import RemoveOutputsStage
+from tenfold.models.choose import AUTO
 from tenfold.store.archive import Archive
 from tenfold.store.base import DEFAULT_NAMESPACE
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.trigger.limits import Trigger
-from tenfold.trigger.sizes import NamedSizes, SizedTrigger, parse_size
 
 TomlValue = Any
 """A value in TOML. Each is checked against the type of its setting."""
@@ -299,16 +299,14 @@ def _apply_common(policy: Policy, common: CommonSettings) -> Policy:
 
 
 def _find_preset(name: str, instances: Iterable[str]) -> Callable[..., Policy]:
-    preset = POLICIES.get(name)
-    if preset is not None:
-        return preset
-    installed = list_plugins("policies")
-    if name in installed or ":" in name:
+    if name in POLICIES:
+        return POLICIES[name]
+    if ":" in name:
         return cast("Callable[..., Policy]", load_plugin("policies", name))
     if name in instances:
-        near = suggest_nearest(name, [*POLICIES, *installed])
+        near = suggest_nearest(name, POLICIES)
         raise UsageError(f"[tenfold.presets.{name}] is no preset and does not say with `policy` which one it is{near}")
-    raise UsageError(f"no policy is called {name!r}{suggest_nearest(name, [*POLICIES, *installed, *instances])}")
+    raise UsageError(f"no policy is called {name!r}{suggest_nearest(name, [*POLICIES, *instances])}")
 
 
 def suggest_nearest(name: str, known: Iterable[str]) -> str:

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from tenfold.core.record.message import Message, NativeBytes, Text, get_text, get_tool_calls
 from tenfold.errors import BadInput
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.content_blocks import make_answer, make_prompt
 from tenfold.formats.json_items import decode_utf8
 from tenfold.formats.output_pieces import OutputPiece, build_pieces, render_pieces
 from tenfold.formats.session_draft import SessionDraft
-from tenfold.record.message import Message, NativeBytes, Text, get_text, get_tool_calls
 from tenfold.store.base import SessionInfo
 
 FORMAT = "aider"

@@ -13,8 +13,8 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.record.entry import Entry
-from tenfold.record.message import Message
+from tenfold.core.record.entry import Entry
+from tenfold.core.record.message import Message
 from tenfold.store.base import SessionInfo
 
 

@@ -10,6 +10,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tenfold.core.record.message import (
+    Document,
+    Message,
+    NativeBytes,
+    OpaquePart,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    get_text,
+    get_tool_calls,
+)
+from tenfold.core.wire.splice import find_span, iterate_members
 from tenfold.errors import BadInput, UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.content_blocks import make_answer, make_prompt, make_result
@@ -28,20 +41,7 @@ from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import OutputPiece, build_pieces, get_native
 from tenfold.formats.parent_links import LinkFields, link_pieces
 from tenfold.formats.session_draft import SessionDraft
-from tenfold.record.message import (
-    Document,
-    Message,
-    NativeBytes,
-    OpaquePart,
-    Part,
-    Text,
-    Thinking,
-    ToolCall,
-    get_text,
-    get_tool_calls,
-)
 from tenfold.store.base import SessionInfo
-from tenfold.wire.splice import find_span, iterate_members
 
 FORMAT = "chatgpt"
 _LINKS = LinkFields("id", "parent", 36)

@@ -13,6 +13,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.core.record.entry import MessageEntry, Usage
+from tenfold.core.record.message import Message, NativeBytes, Origin, Text, get_text
+from tenfold.core.wire import find_text_origin
+from tenfold.core.wire.splice import find_span
 from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.claude_queue import MessageQueue, get_queued_prompt
@@ -25,11 +29,7 @@ from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import OutputPiece, build_pieces, drop_compactions, join_lines
 from tenfold.formats.parent_links import LinkFields, link_pieces
 from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
-from tenfold.record.entry import MessageEntry, Usage
-from tenfold.record.message import Message, NativeBytes, Origin, Text, get_text
 from tenfold.store.base import SessionInfo
-from tenfold.wire import find_text_origin
-from tenfold.wire.splice import find_span
 
 FORMAT = "claude-code"
 _WIRE = "anthropic"

@@ -14,6 +14,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import Message, NativeBytes, Text, get_text, get_tool_result
+from tenfold.core.wire.splice import find_span
 from tenfold.errors import UnknownRole
 from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
@@ -33,10 +36,7 @@ from tenfold.formats.output_pieces import (
     unfold_restated,
 )
 from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
-from tenfold.record.entry import Usage
-from tenfold.record.message import Message, NativeBytes, Text, get_text, get_tool_result
 from tenfold.store.base import SessionInfo
-from tenfold.wire.splice import find_span
 
 FORMAT = "codex"
 _WIRE = "openai-responses"

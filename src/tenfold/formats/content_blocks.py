@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tenfold.errors import UnknownRole
-from tenfold.formats.message_parts import dump_json, render_call
-from tenfold.record.message import (
+from tenfold.core.record.message import (
     Document,
     Image,
     Message,
@@ -22,8 +20,10 @@ from tenfold.record.message import (
     ToolCall,
     ToolResult,
 )
-from tenfold.wire import find_text_origin
-from tenfold.wire.media import to_image
+from tenfold.core.wire import find_text_origin
+from tenfold.core.wire.media import to_image
+from tenfold.errors import UnknownRole
+from tenfold.formats.message_parts import dump_json, render_call
 
 ContentPart = Text | Image | Document | OpaquePart
 BlockParser = Callable[[Mapping[str, Any]], Part | None]

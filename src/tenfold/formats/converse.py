@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tenfold.core.record.message import Message, Part, Text, Thinking, ToolCall, get_text, get_tool_result
+from tenfold.core.wire.foreign_shapes import has_shape
 from tenfold.formats.content_blocks import (
     make_answer,
     make_prompt,
@@ -16,8 +18,6 @@ from tenfold.formats.content_blocks import (
 from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
 from tenfold.formats.json_items import get_object, list_objects
 from tenfold.formats.message_parts import parse_call
-from tenfold.record.message import Message, Part, Text, Thinking, ToolCall, get_text, get_tool_result
-from tenfold.wire.foreign_shapes import has_shape
 
 
 def _get_message(value: dict[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.record.message import Message, NativeBytes
-from tenfold.wire import Wire, count_items, get_wire, pydantic_ai
+from tenfold.core.record.message import Message, NativeBytes
+from tenfold.core.wire import Wire, count_items, get_wire, pydantic_ai
 
 
 class DecodedMessage(Struct, frozen=True):

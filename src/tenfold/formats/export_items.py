@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, get_message
+from tenfold.core.view.fold import View
+from tenfold.core.view.units import Unit, VisibleMessage, build_original
 from tenfold.formats.applied_lines import APPLIED_KIND
 from tenfold.formats.base import ExportItem, ReplacementMessage
 from tenfold.formats.session_draft import DAMAGED_KIND
-from tenfold.record.block import Block
-from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, get_message
 from tenfold.store.base import Store
-from tenfold.view.fold import View
-from tenfold.view.units import Unit, VisibleMessage, build_original
 
 _IMPORTED_TYPES = (MessageEntry, BranchSummary, Setting, CustomEntry)
 FILE_KINDS = frozenset(str(kind.__struct_config__.tag) for kind in _IMPORTED_TYPES)

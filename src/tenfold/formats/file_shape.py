@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from tenfold.core.text.json_text import quote_deep
+from tenfold.core.wire.splice import iterate_members, slice_array
 from tenfold.formats.json_lines import split_objects
-from tenfold.text.json_text import quote_deep
-from tenfold.wire.splice import iterate_members, slice_array
 
 _DECODER = json.JSONDecoder()
 _MAX_LINES = 20

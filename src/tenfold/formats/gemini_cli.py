@@ -14,6 +14,19 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from tenfold.core.record.message import (
+    Message,
+    NativeBytes,
+    Part,
+    Text,
+    Thinking,
+    ToolResult,
+    get_text,
+    get_tool_calls,
+    get_tool_result,
+)
+from tenfold.core.wire import find_text_origin
+from tenfold.core.wire.foreign_shapes import find_shape_of_any
 from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.envelopes import decode_messages
@@ -36,20 +49,7 @@ from tenfold.formats.output_pieces import (
     unfold_restated,
 )
 from tenfold.formats.session_draft import SessionDraft, build_sessions
-from tenfold.record.message import (
-    Message,
-    NativeBytes,
-    Part,
-    Text,
-    Thinking,
-    ToolResult,
-    get_text,
-    get_tool_calls,
-    get_tool_result,
-)
 from tenfold.store.base import SessionInfo
-from tenfold.wire import find_text_origin
-from tenfold.wire.foreign_shapes import find_shape_of_any
 
 FORMAT = "gemini-cli"
 RESTATING = re.compile(rb'\{ *"\$set" *:')

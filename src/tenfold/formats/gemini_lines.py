@@ -12,6 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import Message, get_text, get_tool_result
+from tenfold.core.wire.fingerprint import fingerprint_message
 from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
 from tenfold.formats.base import ParsedSession
 from tenfold.formats.json_items import JsonItem, get_list, list_objects
@@ -19,10 +22,7 @@ from tenfold.formats.json_lines import LineFile
 from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import share_bytes
 from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
-from tenfold.record.entry import Usage
-from tenfold.record.message import Message, get_text, get_tool_result
 from tenfold.store.base import SessionInfo
-from tenfold.wire.fingerprint import fingerprint_message
 
 ParseRecord = Callable[[JsonItem, str], list[Message] | None]
 """Parses one record, as the documents hold it. Returns None if it is no message. The second argument is the file."""

@@ -10,6 +10,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tenfold.core.record.message import Message, Part, get_text, get_tool_calls, get_tool_result
+from tenfold.core.wire.foreign_shapes import has_shape
 from tenfold.errors import UnknownRole
 from tenfold.formats.content_blocks import (
     list_texts,
@@ -22,8 +24,6 @@ from tenfold.formats.content_blocks import (
 from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
 from tenfold.formats.json_items import get_object, list_objects
 from tenfold.formats.message_parts import parse_call
-from tenfold.record.message import Message, Part, get_text, get_tool_calls, get_tool_result
-from tenfold.wire.foreign_shapes import has_shape
 
 _CALLS = ("toolRequest", "frontendToolRequest")
 

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from tenfold.compaction.facts.redacted_messages import redact_entry
+from tenfold.core.meter.counters import Counter, measure_messages
+from tenfold.core.record.entry import Entry, get_message
 from tenfold.errors import NotFoundError
-from tenfold.facts.redacted_messages import redact_entry
 from tenfold.formats.base import ParsedSession
 from tenfold.formats.known_sessions import SessionMatch, match_sessions
 from tenfold.formats.summaries import with_confirmed_source
-from tenfold.meter.counters import Counter, measure_messages
-from tenfold.record.entry import Entry, get_message
 from tenfold.store.base import Store
 from tenfold.store.ids import IDS
 

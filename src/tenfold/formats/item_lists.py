@@ -14,6 +14,10 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.core.record.entry import MessageEntry, Usage
+from tenfold.core.record.message import Message, NativeBytes
+from tenfold.core.wire.foreign_shapes import has_shape
+from tenfold.core.wire.splice import find_span
 from tenfold.errors import BadInput, UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import FileShape, inspect_shape
@@ -31,11 +35,7 @@ from tenfold.formats.output_pieces import (
 )
 from tenfold.formats.parent_links import LinkFields, link_pieces
 from tenfold.formats.session_draft import SessionDraft, build_sessions, find_timestamp
-from tenfold.record.entry import MessageEntry, Usage
-from tenfold.record.message import Message, NativeBytes
 from tenfold.store.base import SessionInfo
-from tenfold.wire.foreign_shapes import has_shape
-from tenfold.wire.splice import find_span
 
 KeyPath = tuple[str, ...]
 

@@ -1,7 +1,7 @@
 """Parses the JSON of session files: whole documents, and the items (lines or array elements) that hold the entries.
 
-The exact bytes are cut by `tenfold.wire.splice`. Values are parsed by the standard library, which also takes the `NaN`
-that Python programs write.
+The exact bytes are cut by `tenfold.core.wire.splice`. Values are parsed by the standard library, which also takes
+the `NaN` that Python programs write.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from tenfold.core.record.message import NativeBytes
+from tenfold.core.text.json_text import quote_deep
+from tenfold.core.wire.splice import BOM, find_span, replace_lone_surrogates, slice_array
 from tenfold.errors import BadInput, DamagedLine
-from tenfold.record.message import NativeBytes
-from tenfold.text.json_text import quote_deep
-from tenfold.wire.splice import BOM, find_span, replace_lone_surrogates, slice_array
 
 _MAX_DIGITS = 4_000
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")

@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tenfold.core.wire.splice import BOM
 from tenfold.errors import DamagedLine, UnknownRole
 from tenfold.formats.json_items import JsonItem, parse_json
 from tenfold.formats.line_tree import DescribeLine, link_lines
-from tenfold.wire.splice import BOM
 
 _SKIP_HINT = "fix the line, or pass --skip-damaged to read the file without it"
 _DECODER = json.JSONDecoder()

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tenfold.core.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.errors import UnknownRole
 from tenfold.formats.content_blocks import (
     list_texts,
@@ -23,7 +24,6 @@ from tenfold.formats.content_blocks import (
 from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
 from tenfold.formats.json_items import get_object, list_objects
 from tenfold.formats.message_parts import dump_json, parse_call
-from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.store.base import SessionInfo
 
 _FILE = "context.jsonl"

@@ -15,9 +15,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.formats.base import ParsedSession
-from tenfold.formats.output_pieces import get_native
-from tenfold.record.entry import (
+from tenfold.core.record.entry import (
     BranchSummary,
     CustomEntry,
     Entry,
@@ -27,9 +25,11 @@ from tenfold.record.entry import (
     get_kind,
     get_message,
 )
-from tenfold.record.message import NativeBytes, get_call_ids
+from tenfold.core.record.message import NativeBytes, get_call_ids
+from tenfold.core.wire.fingerprint import fingerprint_message
+from tenfold.formats.base import ParsedSession
+from tenfold.formats.output_pieces import get_native
 from tenfold.store.base import MAIN, SessionRow, Store
-from tenfold.wire.fingerprint import fingerprint_message
 
 ImportedEntry = MessageEntry | BranchSummary | Setting | CustomEntry
 

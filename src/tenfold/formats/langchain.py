@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import Message, Part, get_text, get_tool_calls, get_tool_result
 from tenfold.errors import UnknownRole
 from tenfold.formats.content_blocks import (
     list_texts,
@@ -22,8 +24,6 @@ from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
 from tenfold.formats.json_items import get_object, list_objects
 from tenfold.formats.message_parts import parse_call
 from tenfold.formats.session_draft import parse_token_count
-from tenfold.record.entry import Usage
-from tenfold.record.message import Message, Part, get_text, get_tool_calls, get_tool_result
 
 _CLASSES: Mapping[str, str] = {
     "Human": "human",

@@ -11,6 +11,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import Message, NativeBytes
+from tenfold.core.wire.foreign_shapes import has_shape
 from tenfold.errors import UnknownRole
 from tenfold.formats.envelopes import decode_messages, encode_messages, find_wire, wrap_messages
 from tenfold.formats.file_shape import FileShape, inspect_shape
@@ -18,10 +21,7 @@ from tenfold.formats.item_lists import ItemListFormat
 from tenfold.formats.json_items import JsonItem
 from tenfold.formats.json_lines import LineFile
 from tenfold.formats.session_draft import SessionDraft, find_timestamp, parse_token_count
-from tenfold.record.entry import Usage
-from tenfold.record.message import Message, NativeBytes
 from tenfold.store.base import SessionInfo
-from tenfold.wire.foreign_shapes import has_shape
 
 LIST_KEYS = ("messages", "contents", "history", "input", "conversations", "message_history", "all_messages")
 ShapeTest = Callable[[FileShape], bool]

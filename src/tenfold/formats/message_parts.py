@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from tenfold.core.record.message import Text, ToolCall
 from tenfold.formats.json_items import parse_json
-from tenfold.record.message import Text, ToolCall
 
 
 def dump_json(value: object, *, compact: bool = False) -> bytes:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tenfold.core.record.message import Message, OpaquePart, Thinking, get_text, get_tool_calls, get_tool_result
 from tenfold.formats.content_blocks import list_texts, make_answer, make_prompt, make_result, parse_blocks
 from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
 from tenfold.formats.json_items import get_list, get_object, list_objects
 from tenfold.formats.message_parts import dump_json, parse_call
-from tenfold.record.message import Message, OpaquePart, Thinking, get_text, get_tool_calls, get_tool_result
 
 
 def _parse_item(item: Mapping[str, Any]) -> Message:

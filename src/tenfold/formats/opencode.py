@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenfold.formats.applied_lines import APPLIED_KIND
-from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
-from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_items import JsonItem, list_objects, parse_array, parse_document
-from tenfold.formats.message_parts import dump_json, parse_call, render_call
-from tenfold.formats.output_pieces import OutputPiece, render_array, share_bytes
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
-from tenfold.record.entry import Usage
-from tenfold.record.message import (
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import (
     Message,
     OpaquePart,
     Origin,
@@ -30,6 +23,13 @@ from tenfold.record.message import (
     get_tool_calls,
     get_tool_result,
 )
+from tenfold.formats.applied_lines import APPLIED_KIND
+from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.file_shape import inspect_shape
+from tenfold.formats.json_items import JsonItem, list_objects, parse_array, parse_document
+from tenfold.formats.message_parts import dump_json, parse_call, render_call
+from tenfold.formats.output_pieces import OutputPiece, render_array, share_bytes
+from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.store.base import SessionInfo
 
 FORMAT = "opencode"

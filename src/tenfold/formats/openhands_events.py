@@ -12,6 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tenfold.core.record.entry import MessageEntry, Usage
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text, get_tool_calls, get_tool_result
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
 from tenfold.formats.json_items import JsonArray, JsonItem, parse_array, parse_document, parse_json
@@ -19,8 +21,6 @@ from tenfold.formats.json_lines import LineFile
 from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import OutputPiece, render_array
 from tenfold.formats.session_draft import SessionDraft, parse_token_count
-from tenfold.record.entry import MessageEntry, Usage
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text, get_tool_calls, get_tool_result
 from tenfold.store.base import SessionInfo
 
 FORMAT = "openhands-events"

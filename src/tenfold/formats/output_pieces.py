@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.core.record.entry import BranchSummary, CustomEntry, MessageEntry, Setting, Tombstone
+from tenfold.core.record.message import Message, NativeBytes
 from tenfold.formats.base import ExportItem, ReplacementMessage
-from tenfold.record.entry import BranchSummary, CustomEntry, MessageEntry, Setting, Tombstone
-from tenfold.record.message import Message, NativeBytes
 from tenfold.store.base import SessionInfo
 
 

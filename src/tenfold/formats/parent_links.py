@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.core.wire.splice import iterate_members
 from tenfold.formats.output_pieces import OutputPiece, PieceRenderer
-from tenfold.wire.splice import iterate_members
 
 
 class LinkFields(Struct, frozen=True):

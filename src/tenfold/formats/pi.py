@@ -10,18 +10,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
-from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
-from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_items import JsonItem, list_objects
-from tenfold.formats.json_lines import LineFile, get_parent_id
-from tenfold.formats.line_tree import REPEATED, LineFacts
-from tenfold.formats.message_parts import dump_json, render_call
-from tenfold.formats.output_pieces import OutputPiece, build_pieces, drop_compactions, join_lines, render_pieces
-from tenfold.formats.parent_links import LinkFields, link_pieces
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
-from tenfold.record.entry import Usage
-from tenfold.record.message import (
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import (
     Image,
     Message,
     NativeBytes,
@@ -34,6 +24,16 @@ from tenfold.record.message import (
     ToolCall,
     ToolResult,
 )
+from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
+from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.file_shape import inspect_shape
+from tenfold.formats.json_items import JsonItem, list_objects
+from tenfold.formats.json_lines import LineFile, get_parent_id
+from tenfold.formats.line_tree import REPEATED, LineFacts
+from tenfold.formats.message_parts import dump_json, render_call
+from tenfold.formats.output_pieces import OutputPiece, build_pieces, drop_compactions, join_lines, render_pieces
+from tenfold.formats.parent_links import LinkFields, link_pieces
+from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.store.base import SessionInfo
 
 FORMAT = "pi"

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
+from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Usage
+from tenfold.core.record.message import Message, NativeBytes, get_tool_calls, get_tool_result
 from tenfold.errors import BadInput
 from tenfold.formats.base import ParsedSession
-from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Usage
-from tenfold.record.message import Message, NativeBytes, get_tool_calls, get_tool_result
 from tenfold.store.base import SessionInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

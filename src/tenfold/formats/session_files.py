@@ -9,6 +9,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tenfold.core.record.entry import get_message
+from tenfold.core.wire import WIRES, detect_wire, parse_value, pydantic_ai
+from tenfold.core.wire.foreign_shapes import find_shape, has_shape
+from tenfold.core.wire.unread_text import find_unread_items, refuse_unread
 from tenfold.errors import BadInput, UnknownFormat
 from tenfold.formats.agent_streams import CLAUDE_STREAM, CODEX_STREAM
 from tenfold.formats.aider import Aider
@@ -36,11 +40,7 @@ from tenfold.formats.swe_agent import SweAgent
 from tenfold.formats.tau2 import Tau2
 from tenfold.formats.trajectories import ATIF, SHAREGPT
 from tenfold.formats.vercel import VERCEL_MODEL, VERCEL_UI
-from tenfold.record.entry import get_message
 from tenfold.store.base import SessionInfo
-from tenfold.wire import WIRES, detect_wire, parse_value, pydantic_ai
-from tenfold.wire.foreign_shapes import find_shape, has_shape
-from tenfold.wire.unread_text import find_unread_items, refuse_unread
 
 
 def _is_request_log(shape: FileShape) -> bool:

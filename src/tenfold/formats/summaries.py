@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tenfold.record.entry import Entry, MessageEntry
-from tenfold.record.message import Message, Text, get_text
+from tenfold.core.record.entry import Entry, MessageEntry
+from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.wire.marks import SummaryMark, find_summary_mark
 from tenfold.store.base import Store
 from tenfold.store.own_summaries import is_stored_summary
-from tenfold.wire.marks import SummaryMark, find_summary_mark
 
 
 def _find_mark(message: Message) -> SummaryMark | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tenfold.core.record.message import Message, Origin, ToolCall, ToolResult, get_text, get_tool_calls, get_tool_result
 from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
@@ -15,7 +16,6 @@ from tenfold.formats.json_items import JsonItem, get_list, list_objects, parse_a
 from tenfold.formats.message_parts import dump_json, parse_call, parse_texts
 from tenfold.formats.output_pieces import OutputPiece, render_array
 from tenfold.formats.session_draft import SessionDraft, build_sessions
-from tenfold.record.message import Message, Origin, ToolCall, ToolResult, get_text, get_tool_calls, get_tool_result
 from tenfold.store.base import SessionInfo
 
 FORMAT = "swe-agent"

@@ -11,6 +11,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import Message, NativeBytes, ToolResult, get_text, get_tool_calls, get_tool_result
+from tenfold.core.wire.splice import iterate_members
 from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
@@ -18,10 +21,7 @@ from tenfold.formats.json_items import JsonItem, list_objects, parse_array, pars
 from tenfold.formats.message_parts import dump_json, parse_call, parse_texts, render_call
 from tenfold.formats.output_pieces import OutputPiece, render_array
 from tenfold.formats.session_draft import SessionDraft
-from tenfold.record.entry import Usage
-from tenfold.record.message import Message, NativeBytes, ToolResult, get_text, get_tool_calls, get_tool_result
 from tenfold.store.base import SessionInfo
-from tenfold.wire.splice import iterate_members
 
 FORMAT = "tau2"
 _CLOSING = b"]}\n"

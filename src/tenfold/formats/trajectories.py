@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import Message, Part, Thinking, ToolCall, get_text, get_tool_calls, get_tool_result
+from tenfold.core.wire.profiles import MADE_ID_PREFIX
 from tenfold.errors import UnknownRole
 from tenfold.formats.content_blocks import (
     list_texts,
@@ -22,9 +25,6 @@ from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
 from tenfold.formats.json_items import get_object, list_objects, parse_json
 from tenfold.formats.message_parts import dump_json, parse_call
 from tenfold.formats.session_draft import parse_token_count
-from tenfold.record.entry import Usage
-from tenfold.record.message import Message, Part, Thinking, ToolCall, get_text, get_tool_calls, get_tool_result
-from tenfold.wire.profiles import MADE_ID_PREFIX
 
 # -- ATIF --------------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tenfold.core.record.message import Message, Part, Text, Thinking, ToolCall, get_text, get_tool_result
+from tenfold.core.wire.foreign_shapes import list_blocks
 from tenfold.errors import UnknownRole
 from tenfold.formats.content_blocks import (
     list_texts,
@@ -20,8 +22,6 @@ from tenfold.formats.content_blocks import (
 )
 from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
 from tenfold.formats.message_parts import parse_call
-from tenfold.record.message import Message, Part, Text, Thinking, ToolCall, get_text, get_tool_result
-from tenfold.wire.foreign_shapes import list_blocks
 
 _SILENT_PARTS = frozenset({"step-start", "step-finish"})
 _PATHS = (("messages",), ("chat", "messages"))

@@ -7,13 +7,13 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
+from tenfold.compaction.summarize.batches import format_batch, get_batch, list_top_batches, resolve_slot
+from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Run, Slot
+from tenfold.core.record.entry import Entry, get_message
+from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.core.view.path import Path
 from tenfold.errors import NotFoundError
-from tenfold.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Run, Slot
-from tenfold.record.entry import Entry, get_message
-from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.store.base import MAIN, LocatedEntry, Store
-from tenfold.summarize.batches import format_batch, get_batch, list_top_batches, resolve_slot
-from tenfold.view.path import Path
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 """An entry's position. No id is like that: ids are longer, and those of this century begin with a 0."""

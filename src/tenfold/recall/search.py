@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tenfold.core.record.block import BlockPart
+from tenfold.core.view.fold import View
 from tenfold.recall.expand import open_path
-from tenfold.record.block import BlockPart
 from tenfold.store.base import HIT_LIMIT, Hit, Store
-from tenfold.store.word_search import parse_query
-from tenfold.view.fold import View
+from tenfold.store.sqlite.word_search import parse_query
 
 ANSWER_LIMIT = 40
 """The most hits taken from the second search. Lower ones answer nothing, and reading them takes time."""

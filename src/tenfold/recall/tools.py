@@ -9,14 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from tenfold.core.record.message import ToolCall, get_text, get_tool_calls
+from tenfold.core.text.surrogates import replace_surrogates
+from tenfold.core.wire import DEFAULT_WIRE, get_wire
 from tenfold.errors import NotFoundError
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id, is_entry_number
 from tenfold.recall.search import search_store
-from tenfold.record.message import ToolCall, get_text, get_tool_calls
 from tenfold.store.base import MAIN, Hit, Store
-from tenfold.store.entry_text import list_arguments
-from tenfold.text.surrogates import replace_surrogates
-from tenfold.wire import DEFAULT_WIRE, get_wire
+from tenfold.store.search.entry_text import list_arguments
 
 SEARCH, READ, EXPAND = "recall_search", "recall_read", "recall_expand"
 _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {

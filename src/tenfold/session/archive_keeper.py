@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tenfold.core.record.block import Block
+from tenfold.core.view.fold import View
 from tenfold.errors import LostRace
-from tenfold.record.block import Block
 from tenfold.session.conversation import Conversation
 from tenfold.store.archive import (
     ARCHIVING,
@@ -14,7 +15,6 @@ from tenfold.store.archive import (
     delete_strays,
     sync_archive,
 )
-from tenfold.view.fold import View
 
 
 class ArchiveKeeper:

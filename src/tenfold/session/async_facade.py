@@ -16,27 +16,27 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.engine.call import Call
-from tenfold.engine.drive import Answerer, arun_engine
-from tenfold.engine.hook_calls import register_host_loop
-from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
-from tenfold.engine.tracing import trace_compaction
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.engine.redo import DEFAULT_REDO, RedoRequest
+from tenfold.compaction.plan.draft import RecallMode
+from tenfold.compaction.plan.pipeline import Plan
+from tenfold.compaction.trigger.limits import Decision
+from tenfold.compaction.trigger.sizes import Size
+from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
+from tenfold.core.record.message import Message
+from tenfold.core.text.redaction import redact
+from tenfold.core.wire import OriginCallback
 from tenfold.events import CompactionSkip
-from tenfold.plan.draft import RecallMode
-from tenfold.plan.pipeline import Plan
-from tenfold.record.ask import Answer, Outcome, SummaryAsk
-from tenfold.record.message import Message
 from tenfold.session.conversation import PolicyProvider
+from tenfold.session.drive import Answerer, arun_engine
 from tenfold.session.facade import Session
+from tenfold.session.hook_calls import register_host_loop
 from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import HostList, HostRequest
+from tenfold.session.tracing import trace_compaction
 from tenfold.store.archive import Archive
 from tenfold.store.base import SessionInfo
-from tenfold.text.redaction import redact
-from tenfold.trigger.limits import Decision
-from tenfold.trigger.sizes import Size
-from tenfold.wire import OriginCallback
 
 _LOG = logging.getLogger("tenfold")
 

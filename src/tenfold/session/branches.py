@@ -15,28 +15,28 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.engine.compact import Effects
-from tenfold.engine.drive import run_engine
+from tenfold.compaction.engine.compact import Effects
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.facts.extractor import extract_facts, merge_facts
+from tenfold.compaction.facts.parse import get_text_before_facts, parse_facts
+from tenfold.compaction.facts.section import render_facts
+from tenfold.compaction.plan.budgets import ReserveBudgets
+from tenfold.compaction.summarize.fill import build_summary_message
+from tenfold.compaction.summarize.ladder import SummaryResult
+from tenfold.compaction.summarize.write import SummaryTask, clean_text, write_summary
+from tenfold.core.meter.counters import measure_messages
+from tenfold.core.record.ask import ConsultAsk, EngineResult, Outcome
+from tenfold.core.record.block import Block, Fact, FactKind, Run, Substitute
+from tenfold.core.record.entry import BranchSummary, Entry, MessageEntry, Retraction, get_message
+from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.view.path import Path
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.errors import NotFoundError
 from tenfold.events import BranchSwitch
-from tenfold.facts.extractor import extract_facts, merge_facts
-from tenfold.facts.parse import get_text_before_facts, parse_facts
-from tenfold.facts.section import render_facts
-from tenfold.meter.counters import measure_messages
-from tenfold.plan.budgets import ReserveBudgets
 from tenfold.recall.expand import open_path
-from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
-from tenfold.record.block import Block, Fact, FactKind, Run, Substitute
-from tenfold.record.entry import BranchSummary, Entry, MessageEntry, Retraction, get_message
-from tenfold.record.message import Message, Text, get_text
+from tenfold.session.drive import run_engine
 from tenfold.session.facade import Session
 from tenfold.store.ids import IDS, get_current_time
-from tenfold.summarize.fill import build_summary_message
-from tenfold.summarize.ladder import SummaryResult
-from tenfold.summarize.write import SummaryTask, clean_text, write_summary
-from tenfold.view.path import Path
-from tenfold.wire.marks import extract_summary_text
 
 OPENING = """The user left a branch of this conversation and went on from here. What was done on that branch:
 <summary>"""

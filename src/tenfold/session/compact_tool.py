@@ -10,15 +10,15 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from tenfold.engine.call import Call
+from tenfold.compaction.engine.call import Call
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.block import Block, Substitute
+from tenfold.core.record.message import get_text
+from tenfold.core.wire import DEFAULT_WIRE, get_wire
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.events import build_summary_failure
-from tenfold.record.ask import Outcome
-from tenfold.record.block import Block, Substitute
-from tenfold.record.message import get_text
 from tenfold.session.async_facade import AsyncSession
 from tenfold.session.facade import Session
-from tenfold.wire import DEFAULT_WIRE, get_wire
-from tenfold.wire.marks import extract_summary_text
 
 MINIMUM_TOKENS = 10_000
 """Below this context size the tool does nothing, so that a model does not compact again and again."""

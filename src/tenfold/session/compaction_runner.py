@@ -8,33 +8,34 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.engine.background import Preparation
-from tenfold.engine.call import Call
-from tenfold.engine.compact import Effects, compact, open_case, preview, take_reading
-from tenfold.engine.drive import Answerer, run_engine
-from tenfold.engine.model_breaker import explain_pause
-from tenfold.engine.redo import RedoRequest, redo
-from tenfold.engine.tracing import trace_compaction
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.engine.compact import Effects, compact, open_case, preview, take_reading
+from tenfold.compaction.engine.model_breaker import explain_pause
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.engine.redo import RedoRequest, build_redo_policy, find_newest_block, redo
+from tenfold.compaction.plan.pipeline import Plan
+from tenfold.compaction.trigger.limits import Decision, Limits, Need, check_window
+from tenfold.compaction.trigger.sizes import Size, convert_size, parse_size
+from tenfold.config.policies import POLICIES
+from tenfold.core.meter.estimators import expire_reports
+from tenfold.core.meter.reading import Reading, build_reading
+from tenfold.core.meter.windows import find_window
+from tenfold.core.record.ask import ConsultAsk, EngineResult, Outcome
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Entry
+from tenfold.core.view.fold import View
 from tenfold.errors import LostRace, UsageError
 from tenfold.events import CompactionStart, CompactionWarning, build_event, build_summary_failure
-from tenfold.llm.prices import find_rates
-from tenfold.meter.estimators import expire_reports
-from tenfold.meter.reading import Reading, build_reading
-from tenfold.meter.windows import find_window
-from tenfold.plan.pipeline import Plan
-from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
-from tenfold.record.block import Block
-from tenfold.record.entry import Entry
+from tenfold.models.prices import find_rates
 from tenfold.session.archive_keeper import ArchiveKeeper
+from tenfold.session.background import Preparation
 from tenfold.session.compaction_lock import CompactionLock
 from tenfold.session.conversation import Conversation
+from tenfold.session.drive import Answerer, run_engine
 from tenfold.session.provider_lessons import ProviderLessons
 from tenfold.session.start_notice import StartNotice
+from tenfold.session.tracing import trace_compaction
 from tenfold.store.archive import Archive, archive_result
-from tenfold.trigger.limits import Decision, Limits, Need, check_window
-from tenfold.trigger.sizes import Size, convert_size, parse_size
-from tenfold.view.fold import View
 
 
 class CompactionRunner:
@@ -234,7 +235,7 @@ class CompactionRunner:
                 raise UsageError(f"only the newest Block in force can be written again, {what}")
             return redo(
                 view,
-                self._get_policy(answerer),
+                build_redo_policy(self._get_policy(answerer), find_newest_block(view), request, POLICIES),
                 request,
                 conversation.freeze_measures(view),
                 now=conversation.stamps.now(),

@@ -11,34 +11,34 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets import POLICIES
+from tenfold.compaction.engine.call import Measures
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.facts.extractor import extract_facts, merge_facts
+from tenfold.compaction.facts.ledger import Instruction, build_ledger, build_setting_facts
+from tenfold.compaction.facts.parse import parse_facts
+from tenfold.compaction.facts.section import is_must_keep, render_facts
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.engine.call import Measures
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.meter.estimators import Calibration
+from tenfold.core.meter.reading import RunningTotal, TokenCache
+from tenfold.core.record.block import Block, Fact
+from tenfold.core.record.entry import RULE_ADDED, RULE_DROPPED, CustomEntry, Entry, Usage, get_message
+from tenfold.core.record.message import Message, NativeBytes, get_text
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
+from tenfold.core.view.rules import Violation, check_messages
+from tenfold.core.view.units import MessageKey
+from tenfold.core.wire.given_values import list_own_messages
+from tenfold.core.wire.marks import OriginCallback, extract_summary_text
 from tenfold.errors import LostRace, NotFoundError, UsageError
-from tenfold.facts.extractor import extract_facts, merge_facts
-from tenfold.facts.ledger import Instruction, build_ledger, build_setting_facts
-from tenfold.facts.parse import parse_facts
-from tenfold.facts.section import is_must_keep, render_facts
-from tenfold.llm.choose import AUTO, resolve_models
-from tenfold.meter.counters import choose_counter
-from tenfold.meter.estimators import Calibration
-from tenfold.meter.reading import RunningTotal, TokenCache
+from tenfold.models.choose import AUTO, resolve_models
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
-from tenfold.record.block import Block, Fact
-from tenfold.record.entry import RULE_ADDED, RULE_DROPPED, CustomEntry, Entry, Usage, get_message
-from tenfold.record.message import Message, NativeBytes, get_text
 from tenfold.session.host_sync import HostSync
 from tenfold.session.log_cursor import LogCursor, SessionAddress, Stamps, check_address
 from tenfold.store.base import HIT_LIMIT, Hit
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.view.fold import View
-from tenfold.view.path import Path
-from tenfold.view.rules import Violation, check_messages
-from tenfold.view.units import MessageKey
-from tenfold.wire.given_values import list_own_messages
-from tenfold.wire.marks import OriginCallback, extract_summary_text
 
 T = TypeVar("T")
 APPEND_TRIES = 100

@@ -10,23 +10,28 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.engine.call import Call
-from tenfold.engine.drive import Answerer, run_engine
-from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.engine.redo import DEFAULT_REDO, RedoRequest
+from tenfold.compaction.plan.draft import RecallMode
+from tenfold.compaction.plan.pipeline import Plan
+from tenfold.compaction.trigger.limits import Decision, Need
+from tenfold.compaction.trigger.sizes import Size
+from tenfold.core.meter.counters import MESSAGE_OVERHEAD, get_media_model
+from tenfold.core.meter.media_counts import count_media
+from tenfold.core.meter.reading import Reading
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Entry, Usage
+from tenfold.core.record.message import Message, ToolResult
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
+from tenfold.core.wire import WIRES, OriginCallback
 from tenfold.errors import StoreError
 from tenfold.events import CompactionSkip
-from tenfold.meter.counters import MESSAGE_OVERHEAD, get_media_model
-from tenfold.meter.media_counts import count_media
-from tenfold.meter.reading import Reading
-from tenfold.plan.draft import RecallMode
-from tenfold.plan.pipeline import Plan
-from tenfold.record.ask import Outcome
-from tenfold.record.block import Block
-from tenfold.record.entry import Entry, Usage
-from tenfold.record.message import Message, ToolResult
 from tenfold.session.compaction_runner import CompactionRunner
 from tenfold.session.conversation import Conversation, PolicyProvider, build_provider
+from tenfold.session.drive import Answerer, run_engine
 from tenfold.session.log_cursor import SessionAddress, Stamps, check_address
 from tenfold.session.requests import (
     HostList,
@@ -43,11 +48,6 @@ from tenfold.session.requests import (
 from tenfold.store.archive import Archive
 from tenfold.store.base import SessionInfo
 from tenfold.store.own_summaries import is_stored_summary
-from tenfold.trigger.limits import Decision, Need
-from tenfold.trigger.sizes import Size
-from tenfold.view.fold import View
-from tenfold.view.path import Path
-from tenfold.wire import WIRES, OriginCallback
 
 
 class Session(Conversation):

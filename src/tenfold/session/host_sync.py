@@ -9,11 +9,19 @@ from collections.abc import Sequence
 from itertools import takewhile
 from operator import is_
 
+from tenfold.compaction.facts.redacted_messages import redact_message
+from tenfold.core.meter.counters import Counter, measure_messages
+from tenfold.core.record.entry import MessageEntry, get_message
+from tenfold.core.record.message import Message
+from tenfold.core.text.surrogates import replace_surrogates
+from tenfold.core.view.units import MessageKey, Unit, build_original_key, get_step_messages, scan_entries
+from tenfold.core.wire import WIRES, DecodedHistory, EncodedList, SummaryConfirmer, Wire
+from tenfold.core.wire.base import DecodedPrefix
+from tenfold.core.wire.fingerprint import fingerprint_message
+from tenfold.core.wire.given_values import list_own_messages
+from tenfold.core.wire.marks import is_system_prompt
+from tenfold.core.wire.repeated_encoding import RepeatedEncoding
 from tenfold.errors import UsageError
-from tenfold.facts.redacted_messages import redact_message
-from tenfold.meter.counters import Counter, measure_messages
-from tenfold.record.entry import MessageEntry, get_message
-from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
 from tenfold.session.requests import (
     HostList,
@@ -24,14 +32,6 @@ from tenfold.session.requests import (
     match_list,
     refresh_messages,
 )
-from tenfold.text.surrogates import replace_surrogates
-from tenfold.view.units import MessageKey, Unit, build_original_key, get_step_messages, scan_entries
-from tenfold.wire import WIRES, DecodedHistory, EncodedList, SummaryConfirmer, Wire
-from tenfold.wire.base import DecodedPrefix
-from tenfold.wire.fingerprint import fingerprint_message
-from tenfold.wire.given_values import list_own_messages
-from tenfold.wire.marks import is_system_prompt
-from tenfold.wire.repeated_encoding import RepeatedEncoding
 
 
 class HostSync:

@@ -12,21 +12,27 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.compaction.facts.redacted_messages import redact_entry
+from tenfold.core.meter.counters import Counter
+from tenfold.core.meter.estimators import (
+    Calibration,
+    decode_calibration,
+    encode_calibration,
+    expire_reports,
+    record_usage,
+)
+from tenfold.core.meter.reading import RunningTotal, TokenCache
+from tenfold.core.record.block import Block, BlockPart, KeptOriginal, RangeRef, Run
+from tenfold.core.record.entry import BranchSummary, Entry, MessageEntry, Pin, Retraction, Setting, Usage, get_message
+from tenfold.core.record.message import Message
+from tenfold.core.text.surrogates import replace_surrogates
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
+from tenfold.core.view.units import Unit, build_block_key, build_original, build_original_key, get_step_messages
+from tenfold.core.wire.given_values import list_own_messages
 from tenfold.errors import NotFoundError, RecordError, UsageError
-from tenfold.facts.redacted_messages import redact_entry
-from tenfold.meter.counters import Counter
-from tenfold.meter.estimators import Calibration, decode_calibration, encode_calibration, expire_reports, record_usage
-from tenfold.meter.reading import RunningTotal, TokenCache
-from tenfold.record.block import Block, BlockPart, KeptOriginal, RangeRef, Run
-from tenfold.record.entry import BranchSummary, Entry, MessageEntry, Pin, Retraction, Setting, Usage, get_message
-from tenfold.record.message import Message
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, HeadState, Store
 from tenfold.store.ids import IDS, get_current_time
-from tenfold.text.surrogates import replace_surrogates
-from tenfold.view.fold import View
-from tenfold.view.path import Path
-from tenfold.view.units import Unit, build_block_key, build_original, build_original_key, get_step_messages
-from tenfold.wire.given_values import list_own_messages
 
 
 def _shift_ref(ref: RangeRef, new_positions: Mapping[int, int]) -> RangeRef:

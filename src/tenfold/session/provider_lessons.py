@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tenfold.meter.estimators import MAX_SLOPE, Calibration
-from tenfold.record.token_reading import Reading
+from tenfold.core.meter.estimators import MAX_SLOPE, Calibration
+from tenfold.core.record.token_reading import Reading
 
 
 class ProviderLessons:

@@ -16,17 +16,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.config.policy import CheckPoint
-from tenfold.errors import UsageError
-from tenfold.formats.session_draft import find_timestamp, parse_micros
-from tenfold.record.block import Block
-from tenfold.record.entry import Pin, Setting, Usage, get_message, is_rule_setting
-from tenfold.record.message import Message, Text, get_call_ids, get_text
-from tenfold.view.fold import View
-from tenfold.view.order_rules import find_violations
-from tenfold.view.path import Path
-from tenfold.view.units import MessageKey, VisibleMessage, build_original_key, get_step_messages, is_visible
-from tenfold.wire import (
+from tenfold.compaction.engine.policy import CheckPoint
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Pin, Setting, Usage, get_message, is_rule_setting
+from tenfold.core.record.message import Message, Text, get_call_ids, get_text
+from tenfold.core.view.fold import View
+from tenfold.core.view.order_rules import find_violations
+from tenfold.core.view.path import Path
+from tenfold.core.view.units import MessageKey, VisibleMessage, build_original_key, get_step_messages, is_visible
+from tenfold.core.wire import (
     WIRES,
     DecodedHistory,
     EncodedList,
@@ -37,11 +35,13 @@ from tenfold.wire import (
     parse_value,
     take_request_summaries,
 )
-from tenfold.wire.fingerprint import fingerprint_message
-from tenfold.wire.given_values import list_messages, name_type
-from tenfold.wire.marks import OPENING_STUB, is_system_prompt
-from tenfold.wire.registry import choose_wire, find_list_field, find_only_wire
-from tenfold.wire.sdk_values import get_set_fields
+from tenfold.core.wire.fingerprint import fingerprint_message
+from tenfold.core.wire.given_values import list_messages, name_type
+from tenfold.core.wire.marks import OPENING_STUB, is_system_prompt
+from tenfold.core.wire.registry import choose_wire, find_list_field, find_only_wire
+from tenfold.core.wire.sdk_values import get_set_fields
+from tenfold.errors import UsageError
+from tenfold.formats.session_draft import find_timestamp, parse_micros
 
 KeyLookup = Callable[[int, Message], bytes]
 """A function that returns the (cached) fingerprint of the original message at a position."""

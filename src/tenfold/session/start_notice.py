@@ -8,9 +8,9 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from tenfold.engine.drive import Answerer
+from tenfold.core.record.ask import ConsultAsk
 from tenfold.events import CompactionSkip, CompactionStart
-from tenfold.record.ask import ConsultAsk
+from tenfold.session.drive import Answerer
 
 
 class StartNotice:

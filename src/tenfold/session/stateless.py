@@ -9,28 +9,18 @@ from typing import Any, ParamSpec, TypeVar, get_args
 
 import msgspec
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets import POLICIES
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.draft import RecallMode
+from tenfold.compaction.trigger.limits import check_window
+from tenfold.compaction.trigger.sizes import Size
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
-from tenfold.engine.drive import Answerer
-from tenfold.errors import UsageError
-from tenfold.llm.model import Model
-from tenfold.meter.counters import choose_counter
-from tenfold.plan.draft import RecallMode
-from tenfold.recall.tools import RecallTools
-from tenfold.record.ask import Outcome
-from tenfold.record.message import Message, Text
-from tenfold.record.notebook import render_table
-from tenfold.session.conversation import check_model
-from tenfold.session.facade import Session
-from tenfold.session.log_cursor import SessionAddress, Stamps
-from tenfold.session.requests import can_send_unchanged, drop_opening_stub, read_times, restore_objects
-from tenfold.store.ids import IDS, ContentIdGenerator
-from tenfold.store.sqlite import SqliteStore
-from tenfold.text.redaction import redact
-from tenfold.trigger.limits import check_window
-from tenfold.trigger.sizes import Size
-from tenfold.wire import (
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.message import Message, Text
+from tenfold.core.record.notebook import render_table
+from tenfold.core.text.redaction import redact
+from tenfold.core.wire import (
     WIRES,
     EncodedList,
     OriginCallback,
@@ -40,10 +30,20 @@ from tenfold.wire import (
     render_value,
     take_summaries,
 )
-from tenfold.wire.decoded_history import find_ends
-from tenfold.wire.given_values import list_messages
-from tenfold.wire.registry import explain_name
-from tenfold.wire.unread_text import find_unread_items, refuse_unread
+from tenfold.core.wire.decoded_history import find_ends
+from tenfold.core.wire.given_values import list_messages
+from tenfold.core.wire.registry import explain_name
+from tenfold.core.wire.unread_text import find_unread_items, refuse_unread
+from tenfold.errors import UsageError
+from tenfold.models.model import Model
+from tenfold.recall.tools import RecallTools
+from tenfold.session.conversation import check_model
+from tenfold.session.drive import Answerer
+from tenfold.session.facade import Session
+from tenfold.session.log_cursor import SessionAddress, Stamps
+from tenfold.session.requests import can_send_unchanged, drop_opening_stub, read_times, restore_objects
+from tenfold.store.ids import IDS, ContentIdGenerator
+from tenfold.store.sqlite.store import SqliteStore
 
 SHOWN_CHARACTERS = 200
 """How much of each message a notebook shows."""
@@ -197,7 +197,7 @@ def _validate_arguments(model: object, policy: object, recall: object, summarize
         raise UsageError(f"recall is {recall!r}: it is one of {', '.join(get_args(RecallMode))}")
     if isinstance(summarizer, str):
         raise UsageError(
-            f"summarizer is a name: give a model, as in ProviderModel({summarizer!r}) of tenfold.llm.provider"
+            f"summarizer is a name: give a model, as in ProviderModel({summarizer!r}) of tenfold.models.provider"
         )
     if summarizer is not None and not callable(getattr(summarizer, "answer", None)):
         raise UsageError(

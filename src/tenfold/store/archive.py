@@ -21,18 +21,18 @@ from typing import Any, Protocol, cast, runtime_checkable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.compaction.summarize.batches import LABEL_START, format_batch, format_label, parse_stored_batch
+from tenfold.core.record.ask import EngineResult
+from tenfold.core.record.block import Batch, Block
+from tenfold.core.record.entry import Attempt
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
 from tenfold.errors import NotFoundError
-from tenfold.record.ask import EngineResult
-from tenfold.record.block import Batch, Block
-from tenfold.record.entry import Attempt
 from tenfold.store.base import MAIN, Store
-from tenfold.store.entry_text import fold_text
 from tenfold.store.ids import get_current_time
-from tenfold.store.terms import parse_question
-from tenfold.store.word_search import match_words, parse_query
-from tenfold.summarize.batches import LABEL_START, format_batch, format_label, parse_stored_batch
-from tenfold.view.fold import View
-from tenfold.view.path import Path
+from tenfold.store.search.entry_text import fold_text
+from tenfold.store.search.terms import parse_question
+from tenfold.store.sqlite.word_search import match_words, parse_query
 
 MEMORY_TIER = "archival"
 """The memory tier of all batches."""

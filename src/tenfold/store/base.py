@@ -13,9 +13,9 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.record.entry import Entry, Usage
-from tenfold.text.redaction import redact
-from tenfold.view.fold import Snapshot
+from tenfold.core.record.entry import Entry, Usage
+from tenfold.core.text.redaction import redact
+from tenfold.core.view.fold import Snapshot
 
 DEFAULT_NAMESPACE = "default"
 MAIN = "main"

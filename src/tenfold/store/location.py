@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import platformdirs
 
 from tenfold.store.base import Store
-from tenfold.store.sqlite import BUSY_SECONDS, SqliteStore
+from tenfold.store.sqlite.store import BUSY_SECONDS, SqliteStore
 
 STORE_VARIABLE = "TENFOLD_STORE"
 FILE_NAME = "tenfold.db"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tenfold.core.record.block import Block, Substitute
+from tenfold.core.record.entry import BranchSummary
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.wire.marks import find_summary_mark
 from tenfold.errors import NotFoundError
-from tenfold.record.block import Block, Substitute
-from tenfold.record.entry import BranchSummary
-from tenfold.record.message import Message, get_text
 from tenfold.store.base import Store
-from tenfold.wire.marks import find_summary_mark
 
 
 def is_stored_summary(store: Store, namespace: str, block: str, seal: str, *, session: str = "") -> bool:

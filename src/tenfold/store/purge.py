@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Struct
 
+from tenfold.core.record.block import Batch, Block, Fact, Replacement, ShownItem, Substitute
+from tenfold.core.record.codec import hash_body
+from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Tombstone, get_kind
+from tenfold.core.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.errors import UsageError
-from tenfold.record.block import Batch, Block, Fact, Replacement, ShownItem, Substitute
-from tenfold.record.codec import hash_body
-from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Tombstone, get_kind
-from tenfold.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
-from tenfold.store.entry_text import fold_text, get_searchable_text
+from tenfold.store.search.entry_text import fold_text, get_searchable_text
 
 PURGED_TEXT = "[removed by purge]"
 """Stands in place of purged text."""

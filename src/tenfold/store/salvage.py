@@ -12,17 +12,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Entry, Retraction
+from tenfold.core.view.fold import Snapshot, View
+from tenfold.core.view.path import Path
 from tenfold.errors import TenfoldError
-from tenfold.record.block import Block
-from tenfold.record.entry import Entry, Retraction
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, Problem, Store
 from tenfold.store.ids import IDS
-from tenfold.store.sqlite_connections import connect_read_only
-from tenfold.store.sqlite_paths import read_info
+from tenfold.store.sqlite.connections import connect_read_only
+from tenfold.store.sqlite.paths import read_info
+from tenfold.store.sqlite.verify import STORED_ROW, StoredRow, has_valid_hash
 from tenfold.store.unreadable import build_stand_in, explain_damage, is_unreadable, recover_entry
-from tenfold.store.verify import STORED_ROW, StoredRow, has_valid_hash
-from tenfold.view.fold import Snapshot, View
-from tenfold.view.path import Path
 
 SALVAGED = "salvaged"
 """The head, or the beginning of the session's name, that is given to what nothing leads to any more."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from tenfold.core.record.codec import SCHEMA_VERSION, decode_entry, hash_body
+from tenfold.core.record.entry import Entry, Tombstone
+from tenfold.core.record.message import Message, Text
 from tenfold.errors import RecordError
-from tenfold.record.codec import SCHEMA_VERSION, decode_entry, hash_body
-from tenfold.record.entry import Entry, Tombstone
-from tenfold.record.message import Message, Text
 
 SALVAGE_ADVICE = (
     "restore the store from a backup, or save what is readable to a new store with `tenfold salvage NEW_STORE`"

@@ -12,9 +12,15 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.blocks import HEADROOM, LEVELS, OVERLAY, blocks, check_shares
-from tenfold.config.presets.checks import check_least
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.engine.setting_checks import check_least
+from tenfold.compaction.plan.stages.levels import CutOutputsStage
+from tenfold.compaction.plan.stages.overlay import Scope
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.trigger.limits import DEFAULT_WINDOW, HeadroomTrigger, check_window
+from tenfold.core.meter.counters import Counter
+from tenfold.core.record.message import Message
+from tenfold.designs.blocks.policy import HEADROOM, LEVELS, OVERLAY, blocks, check_shares
 from tenfold.designs.blocks.strategy_runner import StrategyReturn, combine_results
 from tenfold.designs.blocks.turn_records import (
     CompactedSection,
@@ -25,12 +31,6 @@ from tenfold.designs.blocks.turn_records import (
     assign_turns,
 )
 from tenfold.errors import UsageError
-from tenfold.meter.counters import Counter
-from tenfold.plan.stages.levels import CutOutputsStage
-from tenfold.plan.stages.overlay import Scope
-from tenfold.record.message import Message
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.trigger.limits import DEFAULT_WINDOW, HeadroomTrigger, check_window
 
 
 class FixedCount(Struct, frozen=True, tag="fixed_count", forbid_unknown_fields=True):

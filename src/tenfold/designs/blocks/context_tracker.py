@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from tenfold.meter.counters import MESSAGE_OVERHEAD
-from tenfold.record.entry import Usage
-from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.meter.counters import MESSAGE_OVERHEAD
+from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 
 BYTES_PER_TOKEN = 4
 CALL_TOKENS = 8

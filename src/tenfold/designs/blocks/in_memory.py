@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tenfold.core.record.message import Message
 from tenfold.designs.blocks.compaction_config import CompactionConfig, ContextConfig, should_compact, to_context_config
 from tenfold.designs.blocks.in_memory_stage import run_strategy
 from tenfold.designs.blocks.list_levels import DefaultCompaction, count_tokens, run_levels
@@ -17,7 +18,6 @@ from tenfold.designs.blocks.loop_events import (
     check_hooks,
 )
 from tenfold.designs.blocks.strategy_runner import run_reported
-from tenfold.record.message import Message
 from tenfold.store.ids import get_current_time
 
 

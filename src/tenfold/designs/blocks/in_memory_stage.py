@@ -12,12 +12,12 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.compaction.plan.draft import Draft, DraftPiece, Goal, SizedItem, join_pieces
+from tenfold.core.record.block import KeptOriginal
+from tenfold.core.record.message import Message, get_tool_calls, get_tool_result
 from tenfold.designs.blocks.compaction_config import CompactionStrategy, ContextConfig
 from tenfold.designs.blocks.strategy_runner import run_without_model
-from tenfold.engine.drive import Answerer
-from tenfold.plan.draft import Draft, DraftPiece, Goal, SizedItem, join_pieces
-from tenfold.record.block import KeptOriginal
-from tenfold.record.message import Message, get_tool_calls, get_tool_result
+from tenfold.session.drive import Answerer
 
 IN_MEMORY = "in-memory"
 """The name of the stage, and the kind of the replacements it makes."""

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.core.meter.counters import Counter, choose_counter, measure_messages
+from tenfold.core.record.message import Message
 from tenfold.designs.blocks.compaction_config import CompactionConfig, ContextConfig, build_preset, to_context_config
-from tenfold.meter.counters import Counter, choose_counter, measure_messages
-from tenfold.record.message import Message
 from tenfold.session import Session, SessionAddress
 from tenfold.store.ids import IDS
-from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite.store import SqliteStore
 
 
 def compact_messages(messages: Sequence[Message], config: ContextConfig | CompactionConfig) -> list[Message]:

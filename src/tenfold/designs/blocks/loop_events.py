@@ -13,16 +13,16 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
+from tenfold.core.record.block import Block
+from tenfold.core.record.message import Message
 from tenfold.designs.blocks.compaction_config import ContextConfig
 from tenfold.designs.blocks.orchestration import compact_context, count_compacted_loops, find_loops
 from tenfold.designs.blocks.strategy_runner import run_reported, run_without_model
-from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionStart, Event
-from tenfold.record.ask import Answer, ConsultAsk, Outcome
-from tenfold.record.block import Block
-from tenfold.record.message import Message
 from tenfold.session import Session
+from tenfold.session.drive import Answerer
 
 
 class CompactionStarted(Struct, frozen=True, tag="compaction_started"):

@@ -13,10 +13,10 @@ from itertools import dropwhile, pairwise, takewhile
 import msgspec
 from msgspec import Struct
 
-from tenfold.record.message import Message
-from tenfold.wire import WIRES, DecodedHistory
-from tenfold.wire.fingerprint import fingerprint_message
-from tenfold.wire.marks import is_system_prompt
+from tenfold.core.record.message import Message
+from tenfold.core.wire import WIRES, DecodedHistory
+from tenfold.core.wire.fingerprint import fingerprint_message
+from tenfold.core.wire.marks import is_system_prompt
 
 
 class _SentGroup(Struct, frozen=True):

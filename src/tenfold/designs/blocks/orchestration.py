@@ -13,9 +13,31 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.blocks import OVERLAY
+from tenfold.compaction.engine.compact import build_draft
+from tenfold.compaction.engine.fit import build_goal
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.draft import Draft, Goal
+from tenfold.compaction.plan.stages.overlay import (
+    BEYOND_SCOPE,
+    CUT_OUTPUTS,
+    OverlayStage,
+    RunPieces,
+    count_runs_in_scope,
+    find_run_starts,
+    find_runs,
+    measure_compacted,
+)
+from tenfold.compaction.summarize.visible_text import is_shown_again
+from tenfold.compaction.trigger.limits import DEFAULT_WINDOW, check_window
 from tenfold.config.settings import suggest_nearest
+from tenfold.core.meter.counters import Counter
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.view.fold import View
+from tenfold.core.view.units import Unit, VisibleMessage, get_step_messages, scan_entries
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.designs.blocks.compaction_config import (
     CompactionConfig,
     CompactionScope,
@@ -25,6 +47,7 @@ from tenfold.designs.blocks.compaction_config import (
     TokenBudget,
     to_scope,
 )
+from tenfold.designs.blocks.policy import OVERLAY
 from tenfold.designs.blocks.strategy import (
     STRATEGY_CUT,
     StrategyStage,
@@ -41,31 +64,8 @@ from tenfold.designs.blocks.turn_records import (
     TurnRange,
     assign_turns,
 )
-from tenfold.engine.compact import build_draft
-from tenfold.engine.fit import build_goal
 from tenfold.errors import BadInput, NotFoundError, UsageError
-from tenfold.meter.counters import Counter
-from tenfold.plan.draft import Draft, Goal
-from tenfold.plan.stages.overlay import (
-    BEYOND_SCOPE,
-    CUT_OUTPUTS,
-    OverlayStage,
-    RunPieces,
-    count_runs_in_scope,
-    find_run_starts,
-    find_runs,
-    measure_compacted,
-)
-from tenfold.record.ask import Outcome
-from tenfold.record.block import Block
-from tenfold.record.entry import get_message
-from tenfold.record.message import Message, get_text
 from tenfold.session import Session
-from tenfold.summarize.visible_text import is_shown_again
-from tenfold.trigger.limits import DEFAULT_WINDOW, check_window
-from tenfold.view.fold import View
-from tenfold.view.units import Unit, VisibleMessage, get_step_messages, scan_entries
-from tenfold.wire.marks import extract_summary_text
 
 # -- records -----------------------------------------------------------------------------------------------------------
 

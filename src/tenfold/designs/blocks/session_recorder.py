@@ -11,6 +11,12 @@ from itertools import takewhile
 import msgspec
 from msgspec.structs import replace
 
+from tenfold.compaction.facts.redacted_messages import redact_message
+from tenfold.core.record.entry import CustomEntry, get_message
+from tenfold.core.record.message import Message
+from tenfold.core.text.surrogates import replace_surrogates
+from tenfold.core.wire.fingerprint import fingerprint_message
+from tenfold.core.wire.marks import is_system_prompt
 from tenfold.designs.blocks.loop_events import (
     AgentEnd,
     AgentStart,
@@ -24,13 +30,7 @@ from tenfold.designs.blocks.loop_events import (
 from tenfold.designs.blocks.missing_messages import drop_earlier_messages, find_missing_messages
 from tenfold.designs.blocks.orchestration import find_loops, get_loop_records
 from tenfold.designs.blocks.turn_records import LoopRecord
-from tenfold.facts.redacted_messages import redact_message
-from tenfold.record.entry import CustomEntry, get_message
-from tenfold.record.message import Message
 from tenfold.session import Session
-from tenfold.text.surrogates import replace_surrogates
-from tenfold.wire.fingerprint import fingerprint_message
-from tenfold.wire.marks import is_system_prompt
 
 LOOP_EVENT = "tenfold loop event"
 """The kind of the log's entries that hold an event, as JSON."""

@@ -13,9 +13,35 @@ from typing import ClassVar, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.draft import Draft, DraftPiece, Goal, start_draft, to_shown_item
+from tenfold.compaction.plan.stages.overlay import (
+    OverlayStage,
+    RunPieces,
+    RunSections,
+    cut_outputs,
+    divide_steps,
+    find_runs,
+    find_steps,
+    overlay_runs,
+    replace_with_lines,
+    summarize_middle,
+)
+from tenfold.compaction.plan.stages.step_lines import LabelledLine, build_step_line, fit_lines, get_step
+from tenfold.compaction.plan.stubs import cut_message
+from tenfold.compaction.summarize.check import Expectation, check_summary, mend_summary
+from tenfold.compaction.summarize.evidence import build_source
+from tenfold.compaction.summarize.ladder import SummaryResult, SummarySettings, WritingGenerator
+from tenfold.compaction.summarize.line_writer import LineWriter, render_lines, write_lines
+from tenfold.compaction.summarize.write import clean_text
+from tenfold.compaction.summarize.writer import Writer, WritingJob
+from tenfold.compaction.trigger.limits import HeadroomTrigger
 from tenfold.config.plugins import load_plugin
-from tenfold.config.policy import Policy
-from tenfold.config.presets.blocks import HEADROOM, OVERLAY
+from tenfold.core.meter.counters import Counter, choose_counter, measure_messages
+from tenfold.core.record.block import ModelCost, Substitute
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.core.wire import can_take_text
 from tenfold.designs.blocks.compaction_config import (
     BlockCompactionStrategy,
     CompactionConfig,
@@ -28,6 +54,7 @@ from tenfold.designs.blocks.compaction_config import (
 )
 from tenfold.designs.blocks.in_memory_stage import InMemoryStage
 from tenfold.designs.blocks.list_levels import DefaultCompaction
+from tenfold.designs.blocks.policy import HEADROOM, OVERLAY
 from tenfold.designs.blocks.strategy_runner import (
     StrategyResult,
     StrategyReturn,
@@ -44,33 +71,6 @@ from tenfold.designs.blocks.turn_records import (
     assign_turns,
 )
 from tenfold.errors import UsageError
-from tenfold.meter.counters import Counter, choose_counter, measure_messages
-from tenfold.plan.draft import Draft, DraftPiece, Goal, start_draft, to_shown_item
-from tenfold.plan.stages.overlay import (
-    OverlayStage,
-    RunPieces,
-    RunSections,
-    cut_outputs,
-    divide_steps,
-    find_runs,
-    find_steps,
-    overlay_runs,
-    replace_with_lines,
-    summarize_middle,
-)
-from tenfold.plan.stages.step_lines import LabelledLine, build_step_line, fit_lines, get_step
-from tenfold.plan.stubs import cut_message
-from tenfold.record.block import ModelCost, Substitute
-from tenfold.record.entry import get_message
-from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
-from tenfold.summarize.check import Expectation, check_summary, mend_summary
-from tenfold.summarize.evidence import build_source
-from tenfold.summarize.ladder import SummaryResult, SummarySettings, WritingGenerator
-from tenfold.summarize.line_writer import LineWriter, render_lines, write_lines
-from tenfold.summarize.write import clean_text
-from tenfold.summarize.writer import Writer, WritingJob
-from tenfold.trigger.limits import HeadroomTrigger
-from tenfold.wire import can_take_text
 
 T = TypeVar("T")
 STRATEGY_CUT = "strategy"

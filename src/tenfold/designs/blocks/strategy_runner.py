@@ -16,10 +16,10 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
-from tenfold.engine.drive import Answerer
+from tenfold.core.record.ask import Answer, Ask
+from tenfold.core.record.block import ModelCost, add_costs
 from tenfold.errors import UsageError
-from tenfold.record.ask import Answer, Ask
-from tenfold.record.block import ModelCost, add_costs
+from tenfold.session.drive import Answerer
 
 T = TypeVar("T")
 StrategyReturn: TypeAlias = T | Awaitable[T] | Generator[Ask, Answer, T]

@@ -13,8 +13,8 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Struct
 
+from tenfold.core.record.message import Message, get_tool_calls, get_tool_result
 from tenfold.errors import BadInput
-from tenfold.record.message import Message, get_tool_calls, get_tool_result
 
 T = TypeVar("T")
 _JSON_NAMES = {

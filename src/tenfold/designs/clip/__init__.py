@@ -5,6 +5,7 @@ Numina-Systems published it in Numina-Systems/constellation.
 
 from __future__ import annotations
 
+from tenfold.compaction.plan.stages.batch_archive import ImportanceScoringConfig
 from tenfold.designs.clip.archive_tools import CompactContextTool, MemoryReadTool, get_memory
 from tenfold.designs.clip.compaction_records import (
     DEFAULT_DIRECTIVE,
@@ -30,7 +31,6 @@ from tenfold.designs.clip.compaction_records import (
     should_compress,
 )
 from tenfold.designs.clip.compactor import Compactor, create_compactor, create_from_options
-from tenfold.plan.stages.batch_archive import ImportanceScoringConfig
 
 # The names that the design exports, as it spells them.
 createCompactor = create_from_options  # noqa: N816

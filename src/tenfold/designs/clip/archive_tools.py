@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.plan.stages.batch_archive import FoldStage
+from tenfold.compaction.summarize.batches import list_fresh_batches
+from tenfold.core.view.fold import View
+from tenfold.core.wire import parse_value, to_json_bytes
+from tenfold.core.wire.marks import get_summary_text
 from tenfold.designs.clip.compaction_records import count_content_tokens
-from tenfold.engine.call import Call
 from tenfold.errors import UsageError
-from tenfold.plan.stages.batch_archive import FoldStage
 from tenfold.session import Session
 from tenfold.store.archive import Archive, LogArchive, await_value, call_archive
-from tenfold.summarize.batches import list_fresh_batches
-from tenfold.view.fold import View
-from tenfold.wire import parse_value, to_json_bytes
-from tenfold.wire.marks import get_summary_text
 
 FAILURES = ("failed", "unsatisfiable", "superseded")
 """The statuses of an Outcome that the design calls a failure."""

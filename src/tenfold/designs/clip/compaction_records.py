@@ -8,21 +8,27 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.checks import check_least
-from tenfold.config.presets.clip import clip
-from tenfold.meter.counters import CharacterCounter
-from tenfold.plan.stages.batch_archive import ImportanceScoringConfig
-from tenfold.record.ask import DEFAULT_TIMEOUT, SummaryAsk
-from tenfold.record.block import Batch
-from tenfold.record.message import Message, get_text
-from tenfold.summarize.batch_writer import BatchWriter, UnitMessages, split_chunks
-from tenfold.summarize.batches import format_batch, format_header, format_label, parse_stored_batch, render_archive
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.prompt_files import load_prompts, with_prompts
-from tenfold.summarize.template import NO_SUMMARY, PLACES, check_template, interpolate
-from tenfold.summarize.write import SummaryTask, write_summary
-from tenfold.trigger.limits import BudgetTrigger
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.engine.setting_checks import check_least
+from tenfold.compaction.plan.stages.batch_archive import ImportanceScoringConfig
+from tenfold.compaction.summarize.batch_writer import BatchWriter, UnitMessages, split_chunks
+from tenfold.compaction.summarize.batches import (
+    format_batch,
+    format_header,
+    format_label,
+    parse_stored_batch,
+    render_archive,
+)
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.prompt_files import load_prompts, with_prompts
+from tenfold.compaction.summarize.template import NO_SUMMARY, PLACES, check_template, interpolate
+from tenfold.compaction.summarize.write import SummaryTask, write_summary
+from tenfold.compaction.trigger.limits import BudgetTrigger
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.ask import DEFAULT_TIMEOUT, SummaryAsk
+from tenfold.core.record.block import Batch
+from tenfold.core.record.message import Message, get_text
+from tenfold.designs.clip.policy import clip
 
 DEFAULT_WINDOW = 200_000
 """The default window in tokens."""

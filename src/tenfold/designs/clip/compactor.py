@@ -23,7 +23,20 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
+from tenfold.compaction.engine.compact import build_draft, collect_history
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.summarize.batch_writer import BatchWriter
+from tenfold.compaction.summarize.batches import (
+    list_fresh_batches,
+    list_top_batches,
+    parse_stored_batch,
+    select_stored_batches,
+)
+from tenfold.compaction.trigger.limits import check_window
+from tenfold.core.record.block import Batch
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.wire import DEFAULT_WIRE, get_wire
+from tenfold.core.wire.marks import find_summary_mark, get_summary_text
 from tenfold.designs.clip.archive_tools import FAILURES, build_full_call, explain_nothing, get_memory
 from tenfold.designs.clip.compaction_records import (
     DEFAULT_WINDOW,
@@ -32,25 +45,17 @@ from tenfold.designs.clip.compaction_records import (
     SummaryBatch,
     count_content_tokens,
 )
-from tenfold.engine.compact import build_draft, collect_history
-from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.llm.model import Model
-from tenfold.llm.retry import RetryRule
-from tenfold.record.block import Batch
-from tenfold.record.message import Message, get_text
+from tenfold.models.model import Model
+from tenfold.models.retry import RetryRule
 from tenfold.session import Session, SessionAddress
+from tenfold.session.drive import Answerer
 from tenfold.session.log_cursor import Stamps
 from tenfold.session.requests import HostRequest, drop_opening_stub, read_request, read_times
 from tenfold.session.stateless import is_whole_summary
 from tenfold.store.archive import Archive, await_value
 from tenfold.store.base import Store
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.batch_writer import BatchWriter
-from tenfold.summarize.batches import list_fresh_batches, list_top_batches, parse_stored_batch, select_stored_batches
-from tenfold.trigger.limits import check_window
-from tenfold.wire import DEFAULT_WIRE, get_wire
-from tenfold.wire.marks import find_summary_mark, get_summary_text
+from tenfold.store.sqlite.store import SqliteStore
 
 IDLE_SESSIONS = 32
 """How many conversations stay open after they were compressed. Others are opened again from the store when needed."""
@@ -294,7 +299,7 @@ def _check_parts(config: object, model: object, store: object, archive: object) 
     if not isinstance(config, CompactionConfig):
         raise UsageError(f"config is of type {type(config).__name__}: give a CompactionConfig")
     if isinstance(model, str):
-        raise UsageError(f"model is a name: give a model, as in ProviderModel({model!r}) of tenfold.llm.provider")
+        raise UsageError(f"model is a name: give a model, as in ProviderModel({model!r}) of tenfold.models.provider")
     answer = getattr(model, "answer", None)
     if model is not None and (not callable(answer) or iscoroutinefunction(answer)):
         raise UsageError(

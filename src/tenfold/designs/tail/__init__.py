@@ -11,7 +11,7 @@ The design's words, and what they are called in Tenfold:
 - *session file*, *leaf*: the log, and the entry where its head is. `fromId` of a branch summary: the design stores the
   new parent in it. Here that is `BranchSummary.parent`; `previous_leaf` is the end of the branch that was left.
 - `_refresh_context_tokens_from_session()`: `Session.reading`, in which usage from before a Block is never counted.
-- *Agent*, with phases, hooks and `run_compaction`: `tenfold.agent.TailAgent`, a face of `tenfold.agent.Agent`.
+- *Agent*, with phases, hooks and `run_compaction`: `agent.TailAgent`, a face of `tenfold.apps.agent.Agent`.
 
 `Session` and the policy `tail` do the compaction; this package only gives it the design's interface. Its page is
 docs/designs/tail.md.
@@ -19,6 +19,8 @@ docs/designs/tail.md.
 
 from __future__ import annotations
 
+from tenfold.compaction.summarize.prompt_files import load_prompts
+from tenfold.compaction.summarize.structure import get_headings, render_guide
 from tenfold.designs.tail.compaction import (
     Compaction,
     CompactionDetails,
@@ -60,8 +62,6 @@ from tenfold.designs.tail.session_context import (
     get_compaction_entry,
     prepare_branch_entries,
 )
-from tenfold.summarize.prompt_files import load_prompts
-from tenfold.summarize.structure import get_headings, render_guide
 
 _PROMPTS = load_prompts()
 

@@ -13,40 +13,40 @@ from typing import get_args
 
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.tail import DEFAULTS, resolve_keep_tokens, tail
+from tenfold.compaction.engine.call import Call, Measures
+from tenfold.compaction.engine.compact import Effects, build_draft
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.facts.file_footer import without_footer
+from tenfold.compaction.facts.section import render_facts
+from tenfold.compaction.plan.budgets import ReserveBudgets
+from tenfold.compaction.plan.draft import Draft, DraftPiece, Goal, RecallMode
+from tenfold.compaction.plan.pipeline import Plan
+from tenfold.compaction.plan.stages.condense import build_summary
+from tenfold.compaction.plan.stages.cut import CutStage
+from tenfold.compaction.plan.stubs import render_expand_hint
+from tenfold.compaction.summarize.fill import FillRequest, collect_covered_files, collect_facts, count_frame, fill_plan
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.compaction.summarize.transcript import render_message
+from tenfold.compaction.summarize.visible_text import get_narrative
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.compaction.trigger.limits import ReserveTrigger
+from tenfold.core.meter.counters import CharacterCounter, Counter
+from tenfold.core.meter.estimators import Calibration
+from tenfold.core.meter.reading import RunningTotal, TokenCache, build_reading
+from tenfold.core.record.ask import EngineResult, Outcome
+from tenfold.core.record.block import FileLists, Run, Substitute
+from tenfold.core.record.entry import Entry
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
+from tenfold.core.wire.marks import extract_summary_text, find_summary_mark
 from tenfold.designs.tail.context_tokens import check_entries, estimate_context_tokens
+from tenfold.designs.tail.policy import DEFAULTS, resolve_keep_tokens, tail
 from tenfold.designs.tail.recorded_compaction import is_compaction_last
-from tenfold.engine.call import Call, Measures
-from tenfold.engine.compact import Effects, build_draft
-from tenfold.engine.drive import Answerer, arun_engine, run_engine
 from tenfold.errors import UsageError
-from tenfold.facts.file_footer import without_footer
-from tenfold.facts.section import render_facts
-from tenfold.llm.model import Model
-from tenfold.meter.counters import CharacterCounter, Counter
-from tenfold.meter.estimators import Calibration
-from tenfold.meter.reading import RunningTotal, TokenCache, build_reading
-from tenfold.plan.budgets import ReserveBudgets
-from tenfold.plan.draft import Draft, DraftPiece, Goal, RecallMode
-from tenfold.plan.pipeline import Plan
-from tenfold.plan.stages.condense import build_summary
-from tenfold.plan.stages.cut import CutStage
-from tenfold.plan.stubs import render_expand_hint
-from tenfold.record.ask import EngineResult, Outcome
-from tenfold.record.block import FileLists, Run, Substitute
-from tenfold.record.entry import Entry
-from tenfold.record.message import Message, get_text
+from tenfold.models.model import Model
 from tenfold.session.conversation import name_writer
-from tenfold.summarize.fill import FillRequest, collect_covered_files, collect_facts, count_frame, fill_plan
-from tenfold.summarize.prompt_files import with_prompts
-from tenfold.summarize.transcript import render_message
-from tenfold.summarize.visible_text import get_narrative
-from tenfold.summarize.write import SummarySettings
-from tenfold.trigger.limits import ReserveTrigger
-from tenfold.view.fold import View
-from tenfold.view.path import Path
-from tenfold.wire.marks import extract_summary_text, find_summary_mark
+from tenfold.session.drive import Answerer, arun_engine, run_engine
 
 UNBOUNDED_TARGET = 1 << 40
 """A target that never limits: `prepare` knows no window."""
@@ -357,13 +357,13 @@ class Compaction:
 def open_model(model: Model | str | None) -> Model | None:
     """Opens a model by its name, or returns the given one. Raises `UsageError` for anything else."""
     if isinstance(model, str):
-        from tenfold.llm.provider import ProviderModel  # noqa: PLC0415 - an optional extra
+        from tenfold.models.provider import ProviderModel  # noqa: PLC0415 - an optional extra
 
         return ProviderModel(model)
     if model is not None and not callable(getattr(model, "answer", None)):
         raise UsageError(
-            "`model` is a name as in 'anthropic:claude-haiku-4-5', or a `tenfold.llm.model.Model`, which answers Asks, "
-            f"and not a {type(model).__name__}"
+            "`model` is a name as in 'anthropic:claude-haiku-4-5', or a `tenfold.models.model.Model`, which answers "
+            f"Asks, and not a {type(model).__name__}"
         )
     return model
 

@@ -11,14 +11,14 @@ from typing import cast, get_args
 
 import msgspec
 
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import Entry, MessageEntry, Retraction, Usage
+from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.text.json_text import decode_json
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
+from tenfold.core.wire import WIRES, detect_wire, encode_messages
 from tenfold.errors import BadInput, UsageError
-from tenfold.record.block import Block
-from tenfold.record.entry import Entry, MessageEntry, Retraction, Usage
-from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
-from tenfold.text.json_text import decode_json
-from tenfold.view.fold import View
-from tenfold.view.path import Path
-from tenfold.wire import WIRES, detect_wire, encode_messages
 
 IMAGE_CHARACTERS = 4_800
 """Each image counts as this many characters (1,200 tokens), whatever the role of its message."""

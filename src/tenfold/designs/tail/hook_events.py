@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
+from tenfold.core.record.entry import Entry
 from tenfold.designs.tail.compaction import CompactionPreparation, CompactionResult
 from tenfold.designs.tail.session_context import CompactionEntry
-from tenfold.llm.overflow import is_overflow
-from tenfold.record.entry import Entry
+from tenfold.models.overflow import is_overflow
 from tenfold.session.branches import BranchEntries
 
 EventName = Literal[

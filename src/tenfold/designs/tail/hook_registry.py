@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from tenfold.config.extensions import Extension
 from tenfold.config.settings import suggest_nearest
+from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.designs.tail.compaction import Compaction, CompactionSettings
 from tenfold.designs.tail.hook_events import (
     EVENT_NAMES,
@@ -41,7 +42,6 @@ from tenfold.designs.tail.hook_events import (
 from tenfold.designs.tail.session_context import build_supplied_answer, get_compaction_entry
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.events import BranchSwitch, CompactionEnd, CompactionFailure, CompactionSkip, Event, RunEnd, RunSave
-from tenfold.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.session import Session
 
 HandlerT = TypeVar("HandlerT", bound=Callable[..., object])

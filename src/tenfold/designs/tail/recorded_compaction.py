@@ -2,7 +2,7 @@
 
 Reading a file keeps such an entry as it is and hides nothing. Restored, the view is the context that the tool sent: its
 summary, and what it kept. The summary is then updated by the next compaction, and its files go on. `tenfold compact`
-does it for a policy that says so (`Policy.restores_recorded`).
+does it for a policy that says so (`Policy.restorer`).
 """
 
 from __future__ import annotations
@@ -13,24 +13,28 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tenfold.config.presets.tail import tail
-from tenfold.engine.call import Call
-from tenfold.engine.compact import build_draft
-from tenfold.facts.file_footer import merge_file_lists
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.engine.compact import build_draft
+from tenfold.compaction.facts.file_footer import merge_file_lists
+from tenfold.compaction.plan.draft import SUMMARY
+from tenfold.compaction.summarize.asking import clean_text
+from tenfold.compaction.summarize.fill import (
+    build_summary_message,
+    collect_covered_files,
+    collect_facts,
+    select_carried,
+)
+from tenfold.core.meter.counters import measure_messages
+from tenfold.core.record.ask import EngineResult, Outcome
+from tenfold.core.record.block import RECORDED, Block, FileLists, Replacement, Substitute
+from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, get_message
+from tenfold.core.view.fold import View
 from tenfold.formats.json_items import parse_json
 from tenfold.formats.message_parts import parse_texts
 from tenfold.formats.output_pieces import get_native
 from tenfold.formats.session_draft import DAMAGED_KIND, MAX_TOKENS, parse_token_count
-from tenfold.meter.counters import measure_messages
-from tenfold.plan.draft import SUMMARY
-from tenfold.record.ask import EngineResult, Outcome
-from tenfold.record.block import RECORDED, Block, FileLists, Replacement, Substitute
-from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, get_message
 from tenfold.session import Session
 from tenfold.store.ids import IDS, get_current_time
-from tenfold.summarize.asking import clean_text
-from tenfold.summarize.fill import build_summary_message, collect_covered_files, collect_facts, select_carried
-from tenfold.view.fold import View
 
 
 class SuppliedCompaction(Struct, frozen=True):
@@ -157,8 +161,8 @@ def _build_result(session: Session, view: View, found: RecordedCompaction, span:
     """Builds the Block of a recorded compaction over the positions of `span`, and its Outcome."""
     policy, covered = session.policy, view.get_slice(*span)
     assert covered is not None
-    block_id, settings = IDS.generate(), tail(policy.counter).summary
-    message = build_summary_message(block_id, (clean_text(found.summary),), settings)
+    block_id = IDS.generate()
+    message = build_summary_message(block_id, (clean_text(found.summary),), policy.summary)
     size = measure_messages([message], policy.counter)[0]
     draft = build_draft(view, policy, Call(), session.get_measures())
     before, hidden = draft.tokens, sum(p.tokens for p in draft.pieces if span[0] <= p.first <= span[1])

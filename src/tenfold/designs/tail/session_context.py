@@ -15,8 +15,20 @@ from typing import Literal, cast
 import msgspec
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.tail import tail
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.engine.compact import compact
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.facts.file_footer import list_files
+from tenfold.compaction.facts.parse import get_text_before_facts
+from tenfold.compaction.plan.stages.cut import CutAtStage
+from tenfold.core.meter.counters import CharacterCounter, measure_messages
+from tenfold.core.record.ask import Answer, Outcome
+from tenfold.core.record.block import Block, FileLists, Substitute
+from tenfold.core.record.entry import BranchSummary, Entry, MessageEntry, Setting, get_message
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.designs.tail.compaction import (
     CompactionDetails,
     CompactionResult,
@@ -26,21 +38,11 @@ from tenfold.designs.tail.compaction import (
     to_details,
 )
 from tenfold.designs.tail.context_tokens import ENTRY_TYPES, check_entries, check_list, decode_messages
+from tenfold.designs.tail.policy import tail
 from tenfold.designs.tail.recorded_compaction import SuppliedCompaction, restore_compaction
-from tenfold.engine.call import Call
-from tenfold.engine.compact import compact
-from tenfold.engine.drive import Answerer, run_engine
 from tenfold.errors import NotFoundError, UsageError
-from tenfold.facts.file_footer import list_files
-from tenfold.facts.parse import get_text_before_facts
-from tenfold.llm.model import Model
-from tenfold.meter.counters import CharacterCounter, measure_messages
-from tenfold.plan.stages.cut import CutAtStage
+from tenfold.models.model import Model
 from tenfold.recall.expand import open_path
-from tenfold.record.ask import Answer, Outcome
-from tenfold.record.block import Block, FileLists, Substitute
-from tenfold.record.entry import BranchSummary, Entry, MessageEntry, Setting, get_message
-from tenfold.record.message import Message, get_text
 from tenfold.session import Session
 from tenfold.session.branches import (
     CLOSING,
@@ -54,10 +56,8 @@ from tenfold.session.branches import (
     select_messages,
     summarize_branch,
 )
+from tenfold.session.drive import Answerer, run_engine
 from tenfold.store.ids import IDS, get_current_time
-from tenfold.view.fold import View
-from tenfold.view.path import Path
-from tenfold.wire.marks import extract_summary_text
 
 
 @dataclass(frozen=True)

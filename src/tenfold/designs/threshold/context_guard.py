@@ -19,28 +19,28 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.threshold import DEFAULT_FACTOR, MAX_ATTEMPTS, MAX_TURNS, sliding, threshold
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.budgets import BufferBudgets
+from tenfold.compaction.plan.recent_tail import EntryKind, find_entry_split
+from tenfold.compaction.plan.stages.whole_conversation import KeepRecentStage
+from tenfold.compaction.summarize.briefing import WORDS_PER_TOKEN, render_todos
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.trigger.limits import get_buffer
+from tenfold.core.meter.counters import CharacterCounter, Counter
+from tenfold.core.meter.estimators import correct_by_ratio
+from tenfold.core.meter.windows import find_window_row
+from tenfold.core.record.ask import Answer, ConsultAsk
+from tenfold.core.record.message import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, get_tool_calls
+from tenfold.core.text.json_text import decode_json
 from tenfold.designs.threshold.guard_state import export_state, restore_session, restore_stored_log
 from tenfold.designs.threshold.host_objects import Context, read_context, read_fields, write_fields, write_state
-from tenfold.engine.drive import Answerer
-from tenfold.llm.model import Model
-from tenfold.meter.counters import CharacterCounter, Counter
-from tenfold.meter.estimators import correct_by_ratio
-from tenfold.meter.windows import find_window_row
-from tenfold.plan.budgets import BufferBudgets
-from tenfold.plan.recent_tail import EntryKind, find_entry_split
-from tenfold.plan.stages.whole_conversation import KeepRecentStage
-from tenfold.record.ask import Answer, ConsultAsk
-from tenfold.record.message import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, get_tool_calls
+from tenfold.designs.threshold.policy import DEFAULT_FACTOR, MAX_ATTEMPTS, MAX_TURNS, sliding, threshold
+from tenfold.models.model import Model
 from tenfold.session import AsyncSession, Session, SessionAddress
+from tenfold.session.drive import Answerer
 from tenfold.session.requests import read_request
 from tenfold.store.base import Store
-from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.briefing import WORDS_PER_TOKEN, render_todos
-from tenfold.summarize.ladder import SummarySettings
-from tenfold.text.json_text import decode_json
-from tenfold.trigger.limits import get_buffer
+from tenfold.store.sqlite.store import SqliteStore
 
 _LOG = logging.getLogger("tenfold.contextguard")
 DEFAULT_CONTEXT_WINDOW = 128_000

@@ -15,15 +15,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.compaction.summarize.visible_text import get_narrative
+from tenfold.core.record.ask import Answer
+from tenfold.core.record.entry import Usage, get_message
+from tenfold.core.record.message import Message, Text
+from tenfold.core.wire import extract_summary_text
 from tenfold.designs.threshold.host_objects import Context
 from tenfold.designs.threshold.stored_log import export_log, restore_log
-from tenfold.record.ask import Answer
-from tenfold.record.entry import Usage, get_message
-from tenfold.record.message import Message, Text
 from tenfold.session import Session
 from tenfold.session.requests import read_request
-from tenfold.summarize.visible_text import get_narrative
-from tenfold.wire import extract_summary_text
 
 _STATE_KEYS = {
     "summary": "__context_guard_summary_",

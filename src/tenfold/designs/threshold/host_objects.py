@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.wire import WIRES
+from tenfold.core.wire import WIRES
 
 _LIST_FIELDS = tuple(dict.fromkeys(wire.profile.request.list_field for wire in WIRES.values()))
 _OTHER_FIELDS = tuple(

@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.engine.model_breaker import MODEL_RUNGS
-from tenfold.meter.estimators import decode_calibration, encode_calibration, expire_reports
-from tenfold.record.block import Block, BlockPart
-from tenfold.record.codec import decode_entry, encode_entry
-from tenfold.record.entry import Attempt, CustomEntry, Entry, MessageEntry, Retraction, Usage
-from tenfold.record.message import Message
+from tenfold.compaction.engine.model_breaker import MODEL_RUNGS
+from tenfold.core.meter.estimators import decode_calibration, encode_calibration, expire_reports
+from tenfold.core.record.block import Block, BlockPart
+from tenfold.core.record.codec import decode_entry, encode_entry
+from tenfold.core.record.entry import Attempt, CustomEntry, Entry, MessageEntry, Retraction, Usage
+from tenfold.core.record.message import Message
+from tenfold.core.view.fold import View
 from tenfold.session import Session
-from tenfold.view.fold import View
 
 _LEFT_OUT = "left-out"
 """The kind of an entry that stands in the place of one that a stored log leaves out."""

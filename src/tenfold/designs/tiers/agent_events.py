@@ -7,8 +7,8 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.core.record.ask import Outcome
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionWarning, Event, Listener, SummaryFailure
-from tenfold.record.ask import Outcome
 from tenfold.session import Session
 from tenfold.session.compact_tool import format_thousands, render_compaction_mark
 

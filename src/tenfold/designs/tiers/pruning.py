@@ -18,26 +18,26 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from tenfold.config.policy import Policy
-from tenfold.config.presets.tiers import DEFAULTS, tiers
+from tenfold.compaction.engine.model_breaker import MODEL_RUNGS
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.draft import SUMMARY
+from tenfold.compaction.plan.stages.outputs import RemoveOutputsStage, TruncateOutputsStage
+from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.compaction.trigger.limits import Limits
 from tenfold.config.settings import CompactionTable
-from tenfold.engine.model_breaker import MODEL_RUNGS
+from tenfold.core.meter.counters import FALLBACK_CHOICE, BytePairCounter, Counter, is_bpe_installed, measure_messages
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.block import Block, ModelCost, Substitute
+from tenfold.core.record.message import Message
+from tenfold.core.wire import WIRES, detect_wire, encode_messages
+from tenfold.designs.tiers.policy import DEFAULTS, tiers
 from tenfold.errors import UnusableModel, UsageError
-from tenfold.llm.choose import ModelChoice, choose_writers
-from tenfold.llm.model import Model
-from tenfold.meter.counters import FALLBACK_CHOICE, BytePairCounter, Counter, is_bpe_installed, measure_messages
-from tenfold.plan.draft import SUMMARY
-from tenfold.plan.stages.outputs import RemoveOutputsStage, TruncateOutputsStage
-from tenfold.plan.stages.summarize_older import SummarizeOlderStage
-from tenfold.record.ask import Outcome
-from tenfold.record.block import Block, ModelCost, Substitute
-from tenfold.record.message import Message
+from tenfold.models.choose import ModelChoice, choose_writers
+from tenfold.models.model import Model
 from tenfold.session import Session
 from tenfold.session.compact_tool import get_summary
 from tenfold.session.stateless import CompactResult, compact
-from tenfold.summarize.write import SummarySettings
-from tenfold.trigger.limits import Limits
-from tenfold.wire import WIRES, detect_wire, encode_messages
 
 NativeMessage = Any
 """A provider's message: a dict or an object of its SDK."""
@@ -265,7 +265,7 @@ def _open_summarizer(model: Model | str | None, config: CompactionConfig) -> _Su
             f"no provider is known for {configured or model!r}: name it as PROVIDER:MODEL, as in openai:gpt-4o-mini"
         )
     try:
-        from tenfold.llm.provider import ProviderModel  # noqa: PLC0415 - an optional extra
+        from tenfold.models.provider import ProviderModel  # noqa: PLC0415 - an optional extra
 
         return _Summarizer(ProviderModel(*names), SummarySettings(models=names))
     except UnusableModel as exc:

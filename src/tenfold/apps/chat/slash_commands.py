@@ -1,0 +1,274 @@
+"""The commands of the chat, without a terminal: each takes an agent and an argument and returns text.
+
+    COMMANDS -> parse_command("/expand 01a2") -> execute_command(agent, command, "01a2") -> CommandReply
+
+Replies hold text from sessions, stores and providers as it is. Whoever draws it has to clean it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from textwrap import indent
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.apps.agent import Agent
+from tenfold.apps.agent.factory import change_model
+from tenfold.apps.chat.session_tree import build_rows, render_row
+from tenfold.config import settings
+from tenfold.core.record.ask import Outcome
+from tenfold.core.text.terminal_safe import to_one_line
+from tenfold.errors import BadInput, TenfoldError, UsageError
+from tenfold.recall.tools import describe_hit, render_expanded
+from tenfold.session.branches import BranchOptions, navigate
+from tenfold.store.base import HIT_LIMIT
+from tenfold.store.ids import shorten_id
+
+MAX_REPLY_CHARACTERS = 20_000
+"""Maximum characters of one reply: a few screens."""
+SUMMARY_WORD = "summary"
+"""The word after the id in `/tree ID summary`: summarize the branch that is left for the model."""
+_COMMAND_PATTERN = re.compile(r"/([A-Za-z?][\w-]*)?(?:\s+(.*))?", re.DOTALL)
+
+
+class CommandReply(Struct, frozen=True):
+    """What a command answers.
+
+    `input` is text to put into the prompt. If `has_moved`, the session is now at another place of its tree.
+    """
+
+    text: str
+    input: str = ""
+    has_moved: bool = False
+
+
+CommandHandler = Callable[[Agent, str], Awaitable[CommandReply]]
+
+
+class Command(Struct, frozen=True):
+    """One command. If `is_altering`, it changes the conversation and waits until the agent is idle."""
+
+    name: str
+    argument: str
+    description: str
+    handler: CommandHandler
+    is_altering: bool = False
+
+    def should_wait(self, argument: str) -> bool:
+        """Returns whether it has to wait for an idle agent: `/tree` without an argument only looks."""
+        return self.is_altering and not (self.name == "tree" and not argument)
+
+
+def parse_command(line: str) -> tuple[Command, str] | None:
+    """Parses a line as a command and its argument. Returns None for a line that goes to the model.
+
+    A word with another slash after it is a path. Raises `UsageError` for an unknown command, naming the nearest one.
+    """
+    matched = _COMMAND_PATTERN.fullmatch(line.strip())
+    if matched is None:
+        return None
+    name = (matched[1] or "help").lower()
+    command = next((c for c in COMMANDS if c.name == name), None)
+    if command is None:
+        raise UsageError(f"no command is called /{name}{settings.suggest_nearest(name, [c.name for c in COMMANDS])}")
+    return command, (matched[2] or "").strip()
+
+
+async def execute_command(agent: Agent, command: Command, argument: str) -> CommandReply:
+    """Executes a command. What the command or the store refuses becomes a reply too, never an exception."""
+    try:
+        return await command.handler(agent, argument)
+    except (TenfoldError, OSError) as exc:
+        return CommandReply(f"/{command.name}: {exc}")
+    except RuntimeError as exc:  # an agent that is not idle names its phase
+        return CommandReply(f"/{command.name}: {exc}")
+
+
+# -- compacting --------------------------------------------------------------------------------------------------------
+
+
+async def compact(agent: Agent, focus: str) -> CommandReply:
+    """Compacts now. `focus` says what the summary should dwell on."""
+    return CommandReply(_describe_outcome(await agent.run_compaction(focus)))
+
+
+def _describe_outcome(out: Outcome) -> str:
+    before, after = out.tokens_before, out.tokens_after
+    if out.status != "compacted":
+        return f"{out.status}: {out.reason} (the view takes {before:,} tokens)"
+    must_keep = out.must_keep
+    facts = f"; must-keep facts in view {must_keep.kept} of {must_keep.total}" if must_keep.total else ""
+    missed = " missed" if out.target_missed else ""
+    return (
+        f"{before:,} -> {after:,} tokens, target {out.target:,}{missed}; messages "
+        f"{out.messages_before:,} -> {out.messages_after:,}{facts}\nBlock {shorten_id(out.block)}: "
+        "/expand shows what it replaced, /undo undoes it"
+    )
+
+
+async def preview(agent: Agent, argument: str) -> CommandReply:
+    """Shows what `/compact` would do. Nothing is changed, and no model is called."""
+    del argument
+    decision, plan = await asyncio.to_thread(agent.session.preview, replace(agent.build_call(), demand="manual"))
+    lines = [decision.explain(), *([plan.explain()] if plan is not None else []), "nothing was changed"]
+    return CommandReply("\n".join(lines))
+
+
+async def undo(agent: Agent, argument: str) -> CommandReply:
+    """Undoes the newest compaction."""
+    del argument
+
+    def undo_newest() -> str:
+        session = agent.session
+        before = session.take_reading().tokens
+        block = session.undo()
+        return (
+            f"undone: Block {shorten_id(block)}; the view has {session.take_reading().tokens:,} tokens again, "
+            f"instead of {before:,}"
+        )
+
+    return CommandReply(await asyncio.to_thread(undo_newest))
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+async def expand(agent: Agent, id_: str) -> CommandReply:
+    """Shows what a Block replaced, one level down, or an original message. Without an id: the newest Block."""
+    session = agent.session
+    live = session.view.state.live_blocks
+    if not id_ and not live:
+        return CommandReply("no compaction is in force; /expand ID shows one message")
+    target = id_ or session.view.path.get_entry(live[-1]).id
+    lines = await asyncio.to_thread(session.expand, target)
+    text = "\n\n".join(render_expanded(line) for line in lines)
+    if len(text) > MAX_REPLY_CHARACTERS:
+        text = (
+            f"{text[:MAX_REPLY_CHARACTERS]}\n... {len(text) - MAX_REPLY_CHARACTERS:,} more characters; "
+            "/expand ID shows one of these messages"
+        )
+    return CommandReply(f"{text}\n\n({len(lines):,} messages behind {shorten_id(target)})" if len(lines) != 1 else text)
+
+
+async def search(agent: Agent, words: str) -> CommandReply:
+    """Searches the messages of this session, hidden ones included, and the summaries that are not in view."""
+    if not words:
+        return CommandReply("/search WORDS finds the messages with these words; put a phrase in quotes")
+    hits = await asyncio.to_thread(agent.session.search, words)
+    if not hits:
+        return CommandReply(f"no message of this conversation has {to_one_line(words, 60)!r}")
+    lines = [
+        f"{hit.position}  {describe_hit(hit)}  ({shorten_id(hit.entry)})\n{indent(hit.snippet, '    ')}" for hit in hits
+    ]
+    more = f", the best {HIT_LIMIT}" if len(hits) == HIT_LIMIT else ""
+    return CommandReply("\n".join([*lines, f"{len(hits)} found{more}; /expand NUMBER prints one in full"]))
+
+
+async def browse_tree(agent: Agent, argument: str) -> CommandReply:
+    """Shows the tree as text. With an id, goes there.
+
+    With `summary` after the id, the branch that is left is summarized for the model.
+    """
+    if not argument:
+        rows = await asyncio.to_thread(build_rows, agent.session)
+        text = "\n".join(f"{shorten_id(row.id)}  {row.lead}{render_row(row)}" for row in rows)
+        return CommandReply(text or "this session is empty")
+    target, _, rest = argument.partition(" ")
+    if rest not in ("", SUMMARY_WORD):
+        raise UsageError(f"after the id, only the word {SUMMARY_WORD!r} is allowed, not {rest!r}")
+    options = BranchOptions(has_summary=rest == SUMMARY_WORD, window=agent.window)
+    navigation = await asyncio.to_thread(navigate, agent.session, target, options)
+    match navigation.status:
+        case "moved":
+            summary_note = "; the model has a summary of the branch you left" if navigation.branch else ""
+            input_note = "; edit your message and send it" if navigation.text else ""
+            return CommandReply(
+                f"moved to {shorten_id(target)}{summary_note}{input_note}", navigation.text, has_moved=True
+            )
+        case "same":
+            return CommandReply("you are there already")
+        case _:
+            return CommandReply(f"not moved, {navigation.status}: {navigation.reason}")
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+async def select_model(agent: Agent, name: str) -> CommandReply:
+    """Shows the model, or changes it from the next run on."""
+    if name:
+        await asyncio.to_thread(change_model, agent, name)
+    window = f"{agent.window:,} tokens" if agent.window else "unknown, so nothing is compacted; set it with --window"
+    verb = "the next run uses" if name else "the model is"
+    return CommandReply(f"{verb} {agent.model.model_name} ({agent.model.system}); its window: {window}")
+
+
+async def show_settings(agent: Agent, argument: str) -> CommandReply:
+    """Shows the policy in force, its limits for the window, and where they come from."""
+    del argument
+    return CommandReply("\n".join(await asyncio.to_thread(_describe_settings, agent)))
+
+
+def _describe_settings(agent: Agent) -> list[str]:
+    session, window = agent.session, agent.window
+    policy = session.policy
+    try:
+        config = settings.load_settings()
+        where = (
+            config.where
+            if config.where != "the environment"
+            else "no settings file; only environment variables are read"
+        )
+    except (BadInput, UsageError) as exc:
+        where = f"{exc}; the earlier settings stay in force"
+    checks = "compacts automatically" if policy.auto else "compacts only on request"
+    lines = [f"policy {policy.name}, {checks}; counted by {policy.counter.name}", f"settings: {where}"]
+    if window is None:
+        lines.append(f"window of {agent.model.model_name}: unknown, so nothing is compacted; set it with --window")
+    else:
+        reading = session.take_reading(window=window)
+        limits = policy.get_limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
+        sizes = f"warns at {limits.warning:,}, compacts at {limits.soft:,} down to {limits.target:,}"
+        lines.append(f"window {window:,} tokens; the view takes {reading.tokens:,} ({reading.source})")
+        lines.append(f"limits: {sizes}, at the latest at {limits.hard:,}")
+        lines += [limits.note] if limits.note else []
+    has_model = session.answerer.model is not None
+    writers = ", ".join(policy.summary.models)
+    lines.append(f"summaries: {writers}" if has_model and writers else "summaries: written by code, without a model")
+    lines.append(f"session {session.address.session}")
+    return lines
+
+
+async def show_help(agent: Agent, argument: str) -> CommandReply:
+    """Shows the commands and the keys."""
+    del agent, argument
+    columns = max(len(f"/{c.name} {c.argument}") for c in COMMANDS)
+    lines = [f"{f'/{c.name} {c.argument}'.strip():<{columns}}  {c.description}" for c in COMMANDS]
+    return CommandReply("\n".join([*lines, "", *KEY_HELP]))
+
+
+async def leave(agent: Agent, argument: str) -> CommandReply:
+    """Says how to come back. The program itself does the leaving."""
+    del argument
+    return CommandReply(f"tenfold chat --session {agent.session.address.session}")
+
+
+KEY_HELP = (
+    "Enter sends, Ctrl+J begins a new line, Escape stops what is running, PageUp and PageDown scroll, Ctrl+D leaves.",
+    "What you type during a run is queued, and sent in order.",
+)
+COMMANDS: tuple[Command, ...] = (
+    Command("compact", "[FOCUS]", "compacts now; the summary concentrates on FOCUS", compact, is_altering=True),
+    Command("preview", "", "shows what /compact would do", preview),
+    Command("undo", "", "undoes the newest compaction", undo, is_altering=True),
+    Command("expand", "[ID]", "shows a message, or what a Block (the newest) replaced", expand),
+    Command("search", "WORDS", "finds messages, including hidden ones", search),
+    Command("tree", "", "shows the branches of this session, and goes to another", browse_tree, is_altering=True),
+    Command("model", "[NAME]", "shows the model, or switches to PROVIDER:NAME", select_model),
+    Command("settings", "", "shows the policy, its limits, and where they come from", show_settings),
+    Command("help", "", "shows this list", show_help),
+    Command("quit", "", "leaves; the session is kept", leave),
+)

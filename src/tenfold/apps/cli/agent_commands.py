@@ -1,0 +1,147 @@
+"""Commands that open an agent: `tenfold chat` in a terminal, and `tenfold run` with nobody beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tenfold.apps.cli.console import format_id, print_note
+from tenfold.apps.cli.size_options import CompactAtOption, DownToOption, ThriftOption, build_flags
+from tenfold.apps.cli.source_files import parse_path
+from tenfold.apps.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
+from tenfold.apps.cli.summary_models import BaseUrlOption
+from tenfold.errors import BadInput, UsageError
+
+ModelOption = Annotated[
+    str,
+    typer.Option(
+        metavar="MODEL",
+        help="The agent's model, as PROVIDER:NAME. Its key is read from the provider's environment variable. Default: "
+        "the session's model, else one of the first provider whose key is set, else the scripted `demonstration`.",
+    ),
+]
+WindowOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="The model's context window in tokens, needed only if Tenfold does not know it."),
+]
+SessionOption = Annotated[
+    str,
+    typer.Option(
+        metavar="SESSION", help="Resume this session where you left off: its id, the beginning of it, or `last`."
+    ),
+]
+FolderOption = Annotated[
+    Path,
+    typer.Option(parser=parse_path, metavar="FOLDER", help="The folder to work in. The file tools cannot leave it."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("chat", epilog="Example: tenfold chat --session last")(chat)
+    app.command("run", epilog='Example: tenfold run --task "Which prices end in .99?"')(run)
+
+
+def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
+    *,
+    model: ModelOption = "",
+    base_url: BaseUrlOption = "",
+    window: WindowOption = None,
+    policy: PolicyOption = "",
+    compact_at: CompactAtOption = "",
+    down_to: DownToOption = "",
+    thrift: ThriftOption = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    session: SessionOption = "",
+    folder: FolderOption = Path(),
+) -> int:
+    """Opens a chat with an agent that never runs out of context. It asks before it changes a file or runs a command.
+
+    The session is kept: --session last resumes it.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the chat needs a terminal; without one, use `tenfold run --task TEXT`")
+    from tenfold.apps.chat.app import run_chat  # noqa: PLC0415 - slow to load; first, since it says which extra is missing
+
+    # isort: split
+    from tenfold.apps.agent.factory import AgentOptions  # noqa: PLC0415 - the same
+
+    _keep_banner_out()
+    sizes = build_flags(compact_at, down_to, thrift)
+    options = AgentOptions(folder, model, base_url, window, policy, session, namespace, sizes)
+    with open_cli_store(store, create=not session) as place:
+        app = run_chat(place, options)
+        unsent = f"{len(app.queue)} queued inputs were not sent. " if app.queue else ""
+        print_note(f"{unsent}Resume with: tenfold chat --session {format_id(app.agent.session.address.session)}")
+    return 0
+
+
+def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
+    *,
+    task: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help='What to do. "-" reads it from standard input, and "" resumes an interrupted --session.',
+        ),
+    ],
+    model: ModelOption = "",
+    base_url: BaseUrlOption = "",
+    window: WindowOption = None,
+    policy: PolicyOption = "",
+    compact_at: CompactAtOption = "",
+    down_to: DownToOption = "",
+    thrift: ThriftOption = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    session: SessionOption = "",
+    folder: FolderOption = Path(),
+    allow_writes: Annotated[
+        bool, typer.Option("--allow-writes", help="Let the agent create and change any file in the folder.")
+    ] = False,
+    allow_commands: Annotated[
+        bool, typer.Option("--allow-commands", help="Let the agent run any command. It can do whatever you can.")
+    ] = False,
+) -> int:
+    """Gives the agent one task, and prints what happens as JSON lines while it works.
+
+    It may not change files or run commands unless you allow it. The session is kept: --session last resumes it.
+    """
+    prompt = _read_task(task)
+    if not prompt.strip() and not session:
+        raise UsageError("--task is empty: say what to do, or name the --session to resume")
+    from tenfold.apps.agent import factory  # noqa: PLC0415 - an optional extra, and slow to load
+    from tenfold.apps.cli import headless_run  # noqa: PLC0415 - needs it too
+
+    _keep_banner_out()
+    sizes = build_flags(compact_at, down_to, thrift)
+    options = factory.AgentOptions(folder, model, base_url, window, policy, session, namespace, sizes)
+    lines = headless_run.JsonLines(
+        frozenset(kind for kind, on in (("write", allow_writes), ("command", allow_commands)) if on)
+    )
+    with open_cli_store(store, create=not session) as place:
+        agent = factory.open_agent(
+            place, options, lines.approve, extensions=(lines.build_extension(),), report=lines.report
+        )
+        return asyncio.run(headless_run.run_headless(agent, prompt, options, lines))
+
+
+def _keep_banner_out() -> None:
+    """Keeps what pydantic-ai prints about itself at a first run out of the command's own output."""
+    import pydantic_ai  # noqa: PLC0415 - an optional extra
+
+    pydantic_ai.BANNER_ENABLED = False
+
+
+def _read_task(task: str) -> str:
+    if task != "-":
+        return task
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as exc:
+        raise BadInput(f"the task on standard input is not UTF-8 at byte {exc.start}: save it as UTF-8") from exc

@@ -1,0 +1,171 @@
+"""Commands that append to a session or remove something from the store: undo, pin, unpin, purge."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tenfold.apps.cli.console import format_id, print_json, show
+from tenfold.apps.cli.exported_files import find_exports
+from tenfold.apps.cli.show_command import get_live_blocks, render_block_sizes
+from tenfold.apps.cli.store_access import (
+    JsonOption,
+    NamespaceOption,
+    SessionArgument,
+    StoreOption,
+    open_cli_store,
+    open_session,
+)
+from tenfold.config.settings import load_settings
+from tenfold.core.text.terminal_safe import strip_controls
+from tenfold.errors import NotFoundError, UsageError
+from tenfold.session import Session
+from tenfold.store.base import LocatedEntry, Store
+from tenfold.store.ids import get_current_time
+from tenfold.store.lookup import LAST, find_session, list_heads
+
+EntryArgument = Annotated[
+    str,
+    typer.Argument(metavar="ENTRY", help="A message: its id, or the beginning of it. `tenfold show` lists the ids."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("undo", epilog="Example: tenfold undo last")(undo)
+    app.command("pin", epilog="Example: tenfold pin 01a2005b-7d4e-7003")(pin)
+    app.command("unpin", epilog="Example: tenfold unpin 01a2005b-7d4e-7003")(unpin)
+    app.command("purge", epilog="Example: tenfold purge 01a2005b-7d4e-7003 --yes")(purge)
+
+
+def undo(
+    session: SessionArgument = LAST,
+    *,
+    branch: Annotated[
+        str, typer.Option(metavar="NAME", help="The branch. Default: the one that was written to last.")
+    ] = "",
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Undoes the newest compaction: the model sees again what it saw before. Nothing is lost either way.
+
+    A session in which the gateway saw the client go back and go on differently has branches, such as main and
+    fork-3f9a61c2.
+    """
+    with open_cli_store(store) as place:
+        row = find_session(place, session, namespace=namespace)
+        heads = list_heads(place, row.info.id, namespace=namespace)
+        if branch and branch not in heads:
+            raise NotFoundError(f"the session has no branch {branch!r}; there are: {', '.join(heads)}")
+        branch = branch or heads[0]
+        opened_session = open_session(place, row, namespace=namespace, config=load_settings(), head=branch)
+        before, blocks = opened_session.take_reading(), get_live_blocks(opened_session)
+        block = opened_session.undo()
+        after = opened_session.take_reading()
+    if json:
+        sizes = {"tokens_before": before.estimate, "tokens_after": after.estimate}
+        record = {"session": row.info.id, "branch": branch, "undone": block, **sizes}
+        print_json(msgspec.json.encode(record))
+    else:
+        where = f" on the branch {branch} (the session has {', '.join(heads)})" if len(heads) > 1 else ""
+        show(
+            f"undone: block {format_id(block)}, {render_block_sizes(blocks[-1])}{where}; the model sees again what it "
+            "saw before"
+        )
+
+
+def pin(
+    entry: EntryArgument, *, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False
+) -> None:
+    """Pins a message: the model sees it unshortened, whatever is compacted."""
+    _set_pin(entry, store, namespace, on=True, json=json)
+
+
+def unpin(
+    entry: EntryArgument, *, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False
+) -> None:
+    """Unpins a message: compactions may shorten and hide it again."""
+    _set_pin(entry, store, namespace, on=False, json=json)
+
+
+def _set_pin(entry: str, store: str | None, namespace: str, *, on: bool, json: bool) -> None:
+    with open_cli_store(store) as place:
+        location = place.locate(namespace, entry)
+        session = _open_branch_with(place, location, namespace)
+        if not on and location.position not in session.view.state.pins:
+            raise UsageError(f"entry {location.entry.id} is not pinned; `tenfold show` marks those that are")
+        id_ = session.pin(location.entry.id, on=on)
+    if json:
+        print_json(msgspec.json.encode({"session": location.session, "entry": id_, "pinned": on}))
+    else:
+        show(f"{'pinned' if on else 'unpinned'}: {format_id(id_)}")
+
+
+def _open_branch_with(store: Store, location: LocatedEntry, namespace: str) -> Session:
+    """Opens the branch with an entry that was written to last."""
+    row = find_session(store, location.session, namespace=namespace)
+    heads = list_heads(store, row.info.id, namespace=namespace)
+    opened = (open_session(store, row, namespace=namespace, head=head) for head in heads)
+    at, id_ = location.position, location.entry.id
+    holding = (each for each in opened if each.view.path.length > at and each.view.path.get_entry(at).id == id_)
+    return next(holding, None) or open_session(store, row, namespace=namespace)
+
+
+def purge(
+    what: Annotated[
+        str, typer.Argument(metavar="SESSION|ENTRY", help="A session or one entry: its id, or the beginning of it.")
+    ],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Purge without asking.")] = False,
+    delete_exports: Annotated[
+        bool,
+        typer.Option(
+            "--delete-exports", help="Delete the exported files that quote it too, if nobody has changed them since."
+        ),
+    ] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Deletes a session for good, or the content of one entry with everything that quotes it.
+
+    Files that `export` and `compact --out` have written are named if they quote it. They stay unless you say otherwise.
+    """
+    with open_cli_store(store) as place:
+        session, entry = _find_target(place, what, namespace)
+        target = f"entry {entry} of session {session}" if entry else f"session {session} with all its entries"
+        if not yes:
+            if not sys.stdin.isatty():
+                raise UsageError(f"without a terminal nobody can confirm to purge {target}: pass --yes to purge it")
+            typer.confirm(f"Purge {target}? This cannot be undone.", abort=True, err=True)
+        exports = find_exports(place, namespace, session, place.locate(namespace, entry).entry if entry else None)
+        count = place.purge(namespace, session, entry, now=get_current_time())
+    deleted = [each.path for each in exports if delete_exports and each.is_unchanged]
+    for path in deleted:
+        path.unlink()
+    left = [each for each in exports if each.path not in deleted]
+    if json:
+        record = {"session": session, "entry": entry, "records": count}
+        files = {"deleted_files": [str(path) for path in deleted], "left_files": [str(each.path) for each in left]}
+        print_json(msgspec.json.encode({**record, **files}))
+        return
+    show(f"purged: {target}; {count:,} records were changed or deleted")
+    for path in deleted:
+        show(f"deleted: {strip_controls(str(path))}")
+    for each in left:
+        why = "--delete-exports deletes it" if each.is_unchanged else "it was changed since, so it is yours to delete"
+        show(f"still quotes it: {strip_controls(str(each.path))}; {why}")
+
+
+def _find_target(store: Store, what: str, namespace: str) -> tuple[str, str | None]:
+    matches = [r for r in store.list_sessions(namespace) if r.info.id.startswith(what)] if what else []
+    if len(matches) == 1:
+        return matches[0].info.id, None
+    if matches:
+        raise NotFoundError(f"{len(matches)} sessions have an id that begins with {what!r}; give more of it")
+    location = store.locate(namespace, what)
+    return location.session, location.entry.id

@@ -1,0 +1,290 @@
+"""Commands about the sessions that clients keep on this machine: find, import, apply."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tenfold.apps.cli.compact_report import count_files, render_share
+from tenfold.apps.cli.compact_run import CompactArguments, CompactRun, FreshOption, YesOption
+from tenfold.apps.cli.console import format_id, is_terminal, print_json, print_note, print_table, show
+from tenfold.apps.cli.process import ExitCode
+from tenfold.apps.cli.source_files import (
+    FormatOption,
+    SourceReader,
+    find_on_this_machine,
+    find_sources,
+    find_with_reasons,
+    parse_path,
+)
+from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
+from tenfold.apps.cli.summary_models import BaseUrlOption, ModelsOption, parse_models
+from tenfold.apps.clients.applied_session import apply_view, has_view_applied, read_found_session, undo_applied
+from tenfold.apps.clients.found_sessions import FoundSession, choose_session
+from tenfold.apps.clients.session_sizes import measure_session
+from tenfold.apps.clients.view_copy import ViewCopy
+from tenfold.config.settings import load_settings as settings
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.text.terminal_safe import to_one_line
+from tenfold.errors import NotFoundError, UsageError
+from tenfold.formats import ParsedSession
+from tenfold.formats.export_items import get_view_items
+from tenfold.formats.importer import import_sessions
+from tenfold.formats.session_files import read_data
+from tenfold.session import Session
+from tenfold.store.base import MEMORY_LOCATION, Store
+from tenfold.store.ids import get_current_time
+from tenfold.store.location import get_default_location
+from tenfold.store.lookup import find_session
+
+_BACKUPS = "applied"
+"""The folder beside the store that keeps what stood in clients' sessions before."""
+
+
+_IdArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="A session: an id that `tenfold find` or `tenfold sessions` lists, or its beginning."
+    ),
+]
+_TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Compact first: tokens (20000) or a share of the session (10%). By default the view that an earlier "
+        "compaction left is written.",
+    ),
+]
+_UndoForceOption = Annotated[
+    bool, typer.Option("--force", help="With --undo: also if the client has gone on since; that is kept in a backup.")
+]
+
+
+_SHORT_ID = 8
+"""Characters of an id in a terminal, as long as they tell all sessions apart."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("find", epilog="Example: tenfold find --here")(find)
+    app.command("import", epilog="Example: tenfold import session.jsonl")(import_)
+    app.command("apply", epilog="Example: tenfold apply 01a2194c --to 10%")(apply)
+
+
+def find(
+    *,
+    only_here: Annotated[bool, typer.Option("--here", help="Only the sessions of the current folder.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="List at most this many sessions; 0 lists all.")] = 20,
+    json: JsonOption = False,
+) -> None:
+    """Finds the sessions of Claude Code, Codex, pi, gemini-cli, opencode, cline, Qwen Code and Kimi on this machine.
+
+    The newest comes first, and a star marks those of the current folder. `tenfold apply ID` compacts one of them where
+    it lies, and `tenfold import ID` stores it, so that it can be searched.
+    """
+    here = Path.cwd()
+    every = [each for each in find_on_this_machine(print_note) if not only_here or each.is_in(here)]
+    found = every[: limit or len(every)]
+    sizes = [measure_session(each) for each in found]
+    if json:
+        for each, size in zip(found, sizes, strict=True):
+            record = {"client": each.client, "id": each.id, "path": str(each.path), "modified": each.modified}
+            about = {"folder": each.folder, "here": each.is_in(here), "title": each.title, "resume": each.command}
+            print_json(msgspec.json.encode(record | about | {"bytes": size.size, "messages": size.messages}))
+        return
+    if not found:
+        print_note(
+            "no session ran in this folder; `tenfold find` lists those of the other folders"
+            if only_here
+            else "no client keeps a session on this machine: Claude Code, Codex, pi, gemini-cli, opencode, cline, Qwen "
+            "Code and Kimi were looked for. `tenfold compact FILE` takes the file of a session, too"
+        )
+        return
+    ids, now = _shorten_ids([each.id for each in every]), get_current_time()
+    rows = [
+        (
+            "*" if each.is_in(here) else "",
+            each.client,
+            ids[each.id],
+            _render_age(now - each.modified),
+            _render_bytes(size.size),
+            f"{size.messages:,}",
+            each.title,
+        )
+        for each, size in zip(found, sizes, strict=True)
+    ]
+    numbers = ("age", "size", "msgs")
+    print_table(("", "client", "session", *numbers, "title"), rows, right=numbers, fit="title")
+    if len(every) > len(found):
+        print_note(f"{len(every) - len(found):,} older sessions are not listed; --limit 0 lists all")
+
+
+def _shorten_ids(ids: Sequence[str]) -> dict[str, str]:
+    """Shortens ids to beginnings that tell them apart, which `apply` and `import` take. They stay whole if piped."""
+    length = _SHORT_ID
+    while is_terminal() and len({id_[:length] for id_ in ids}) < len(set(ids)):
+        length += 1
+    return {id_: id_[:length] if is_terminal() else id_ for id_ in ids}
+
+
+def _render_age(micros: int) -> str:
+    """Renders how long ago something was in the largest unit of which it is at least one: `5m`, `3h`, `12d`."""
+    seconds = max(0, micros // 1_000_000)
+    units = ((86_400, "d"), (3_600, "h"), (60, "m"))
+    return next((f"{seconds // size}{unit}" for size, unit in units if seconds >= size), "now")
+
+
+def _render_bytes(size: int) -> str:
+    return f"{size / 1e6:.1f}M" if size >= 1_000_000 else f"{size / 1e3:.0f}k"
+
+
+def import_(
+    sessions: Annotated[
+        list[Path],
+        typer.Argument(
+            parser=parse_path,
+            metavar="FILE|ID...",
+            help="Session files, folders of them, or ids that `tenfold find` lists.",
+        ),
+    ],
+    *,
+    format: FormatOption = None,
+    skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Skip damaged lines and report each.")] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
+) -> int:
+    """Stores sessions as they are, without compacting, so that they can be searched, read and compacted later."""
+    sources, reader, count = find_sources(sessions), SourceReader(format, skip_damaged=skip_damaged), 0
+    with open_cli_store(store, create=True) as place:
+        for source, recorded in reader.read(sources):
+            model = next((each.info.model for each in recorded if each.info.model), None)
+            ids = import_sessions(recorded, place, namespace, choose_counter(model).counter)
+            rows = {row.info.id: row for row in place.list_sessions(namespace)}
+            named, count = str(source.path), count + len(ids)
+            for id_, each in zip(ids, recorded, strict=True):
+                row = rows[id_]
+                if json:
+                    record = {"file": named, "session": id_, "format": row.info.format, "entries": row.entry_count}
+                    print_json(msgspec.json.encode(record))
+                else:
+                    show(f"session {format_id(id_)}: {len(each.entries):,} entries of {to_one_line(named, 200)}")
+    if not json and count + reader.unread > 1:
+        show(f"{count:,} sessions stored" + (f"; {count_files(reader.unread)} left out" if reader.unread else ""))
+    return reader.exit_code
+
+
+def _read_found(found: FoundSession, *, skip_damaged: bool) -> tuple[bytes, list[ParsedSession]]:
+    data = read_found_session(found)
+    return data, read_data(data, file=str(found.path), format=found.client, skip_damaged=skip_damaged)
+
+
+def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
+    session: _IdArgument,
+    *,
+    to: _TargetOption = None,
+    policy: PolicyOption = "",
+    model: ModelsOption = None,
+    base_url: BaseUrlOption = "",
+    is_fresh: FreshOption = False,
+    is_small_accepted: YesOption = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Put back what stood there before the newest apply.")] = False,
+    force: _UndoForceOption = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
+) -> int:
+    """Writes a compacted session into the client it came from, so that the client goes on from there.
+
+    What the client has is kept: the compacted conversation is added behind it in the client's own way, and a backup is
+    made. cline and old sessions of gemini-cli keep no other: there it takes the place of the messages until --undo.
+    Quit the client before. The last line printed is the command that resumes the session.
+    """
+    location = store or get_default_location()
+    if location == MEMORY_LOCATION:
+        raise UsageError("apply keeps backups beside the store, so it needs one that is a file: name it with --store")
+    backups = Path(location).absolute().parent / _BACKUPS
+    with open_cli_store(store, create=not undo) as place:
+        found = _choose(place, session, namespace)
+        if undo:
+            record = undo_applied(found, backups, force=force)
+            _report(found, json=json, said=f"undone: {found.path} is what it was", undone=record.block)
+            return ExitCode.OK
+        if found.refusal:
+            raise UsageError(found.refusal)
+        models, config = parse_models(model or (), base_url), settings()
+        arguments = CompactArguments(
+            to, None, policy, config, models, "none", None, False, None, False, False, json, namespace
+        ).with_care(is_fresh=is_fresh, is_small_accepted=is_small_accepted)
+        arguments.check()
+        data, recorded = _read_found(found, skip_damaged=False)
+        run = CompactRun(arguments)
+        _, opened = next(iter(run.open_sessions(place, recorded, policy)))
+        _compact_first(run, opened)
+        block = _get_block(opened, session)
+        copy = ViewCopy(get_view_items(opened.view), _count_view(opened), block, get_current_time())
+        if has_view_applied(found.client, data, copy):
+            _report(found, json=json, said=f"{found.path} holds this compaction already", block=block)
+            return run.exit_code
+        record = apply_view(found, data, copy, backups, opened.policy.counter)
+        place.record_export(namespace, opened.address.session, record.path, bytes.fromhex(record.digest_after))
+    said = f"applied: {record.tokens:,} tokens to {found.path}; backup {record.backup}"
+    _report(found, json=json, said=said, block=block, tokens=record.tokens, backup=record.backup)
+    return run.exit_code
+
+
+def _compact_first(run: CompactRun, session: Session) -> None:
+    """Compacts the session if a target was given, and prints what came of it."""
+    if run.arguments.to is None:
+        return
+    run.prepare_session(session)
+    out = run.compact_session(session)
+    print_note(
+        f"{out.status}: {out.reason}; {out.tokens_before:,} -> {out.tokens_after:,} tokens ({render_share(out)})"
+    )
+
+
+def _choose(store: Store, beginning: str, namespace: str) -> FoundSession:
+    """Chooses a client's session by its own id, or by the id that it has in the store."""
+    with find_with_reasons() as found:
+        try:
+            return choose_session(found, beginning)
+        except NotFoundError as exc:
+            try:
+                info = find_session(store, beginning, namespace=namespace).info
+            except NotFoundError:
+                raise exc from None
+        own = [each for each in found if each.client == info.format and each.id == info.source_id]
+        if not own:
+            raise NotFoundError(
+                f"the session {info.id} came from {info.file or 'no file'}, and no client on this machine keeps it: "
+                "`tenfold export` writes it to a file"
+            )
+        return own[0]
+
+
+def _get_block(session: Session, named: str) -> str:
+    live = session.view.state.live_blocks
+    if not live:
+        raise UsageError(f"the session is not compacted yet: run `tenfold apply {named} --to 10%`, or another size")
+    return session.view.path.get_entry(live[-1]).id
+
+
+def _count_view(session: Session) -> int:
+    return sum(session.get_message_sizes().values())
+
+
+def _report(found: FoundSession, *, json: bool, said: str, **fields: object) -> None:
+    folder = ("cd", found.folder) if found.folder else ()
+    lines: Sequence[str] = [shlex.join(each) for each in (folder, found.command) if each]
+    if json:
+        record = {"client": found.client, "id": found.id, "path": str(found.path), "resume": found.command}
+        print_json(msgspec.json.encode(record | {"folder": found.folder} | fields))
+        return
+    show(to_one_line(said, 400))
+    show(to_one_line(" && ".join(lines), 400))

@@ -1,0 +1,280 @@
+"""Commands that only look and change nothing: sessions, search, expand, verify, policies."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import PurePath
+from textwrap import indent
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from tenfold.apps.cli.console import (
+    format_id,
+    get_width,
+    is_terminal,
+    print_json,
+    print_note,
+    print_table,
+    replace_unencodable,
+    show,
+)
+from tenfold.apps.cli.process import ExitCode
+from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, open_cli_store
+from tenfold.config import settings
+from tenfold.config.policies import POLICIES
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.record.message import get_text, get_tool_calls
+from tenfold.core.text.terminal_safe import sanitize, to_one_line
+from tenfold.errors import StoreError
+from tenfold.models.choose import ModelChoice, choose_models, has_price_data
+from tenfold.recall.expand import ExpandedMessage, expand, is_entry_number
+from tenfold.recall.search import search_store
+from tenfold.recall.tools import describe_hit, render_expanded
+from tenfold.store.base import HIT_LIMIT, SessionRow, Store
+from tenfold.store.location import get_default_location
+from tenfold.store.lookup import LAST, find_session
+
+_TERMINAL_CHARACTERS = 20_000
+"""Characters that `expand` prints in a terminal by default: a few screens."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("sessions", epilog="Example: tenfold sessions --json")(sessions)
+    app.command("search", epilog="Example: tenfold search 'port 8443' --session last")(search)
+    app.command("expand", epilog="Example: tenfold expand 26 --session last --around 1")(expand_block)
+    app.command("verify", epilog="Example: tenfold verify")(verify)
+    app.command("policies", epilog="Example: tenfold policies --window 200000")(policies)
+
+
+def _format_time(row: SessionRow) -> str:
+    time = row.last_time
+    return "" if time is None else datetime.fromtimestamp(time / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def sessions(*, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False) -> None:
+    """Lists the stored sessions, newest first."""
+    with open_cli_store(store) as place:
+        rows = place.list_sessions(namespace)
+    if json:
+        for row in rows:
+            print_json(_encode_session(row))
+        return
+    if not rows:
+        show(f"no session in {store or get_default_location()} yet; `tenfold compact FILE` adds one")
+        return
+    cells = [
+        (
+            format_id(r.info.id),
+            r.info.format,
+            f"{r.entry_count:,}",
+            f"{r.block_count}",
+            _format_time(r),
+            _describe_file(r),
+        )
+        for r in rows
+    ]
+    numbers = ("entries", "blocks")
+    print_table(("session", "format", *numbers, "last (UTC)", "file"), cells, right=numbers, fit="file")
+
+
+_WIDE_COLUMNS = 100
+"""Columns of a terminal from which on a file is shown with its folder."""
+
+
+def _describe_file(row: SessionRow) -> str:
+    """Describes the file and the title. A terminal shows the end of a long path, which says more than its start."""
+    parts = PurePath(row.info.file).parts
+    name = "/".join(parts[-2 if get_width() >= _WIDE_COLUMNS else -1 :]) if is_terminal() else row.info.file
+    return to_one_line(f"{name} ({row.info.title})" if row.info.title else name, 400)
+
+
+def _encode_session(row: SessionRow) -> bytes:
+    info = row.info
+    record = {
+        "session": info.id,
+        "format": info.format,
+        "file": info.file,
+        "title": sanitize(info.title),
+        "model": info.model,
+        "parent": info.parent,
+        "entries": row.entry_count,
+        "blocks": row.block_count,
+        "first": row.first_time,
+        "last": row.last_time,
+    }
+    return msgspec.json.encode(record)
+
+
+def search(
+    words: Annotated[
+        list[str], typer.Argument(help="Words, or a question. Put a phrase in quotes.", metavar="WORDS...")
+    ],
+    *,
+    session: Annotated[str | None, typer.Option(help="Search this session only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Print at most this many results.")] = HIT_LIMIT,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Searches all messages, including those that compactions have hidden, and the summaries that are not in view.
+
+    Messages with all of the words come first, then those with some. Accents, the marks between the digits of a number
+    and typing errors in words that no message has do not matter.
+    """
+    with open_cli_store(store) as place:
+        session_id = find_session(place, session, namespace=namespace).info.id if session is not None else None
+        hits = search_store(place, namespace, " ".join(words), session=session_id, limit=limit)
+    for hit in hits:
+        if json:
+            print_json(msgspec.json.encode(msgspec.structs.replace(hit, snippet=sanitize(hit.snippet))))
+            continue
+        scanned = "  (found by scan)" if hit.scanned else ""
+        names = f"session {format_id(hit.session)}, entry {format_id(hit.entry)}"
+        show(f"{hit.position}  {describe_hit(hit)}  ({names}){scanned}", style="bold")
+        show(indent(sanitize(hit.snippet), "    "))
+    if not json:
+        what = sanitize(" ".join(words))
+        more = f", the best {limit}; --limit prints more" if len(hits) == limit else ""
+        show(
+            f"{len(hits)} found{more}; `tenfold expand NUMBER --session ID` prints one in full"
+            if hits
+            else f"no message has {what!r}"
+        )
+
+
+def expand_block(  # noqa: PLR0913  the options of a command
+    block: Annotated[
+        str,
+        typer.Argument(
+            metavar="ENTRY", help="A Block or a message: its id, the beginning of it, or its number in the session."
+        ),
+    ],
+    *,
+    session: Annotated[
+        str, typer.Option(help="The session of a number: its id, the beginning of it, or `last` for the newest.")
+    ] = LAST,
+    around: Annotated[int, typer.Option(min=0, help="Print this many messages before and after it, too.")] = 0,
+    depth: Annotated[
+        Literal["one", "all"], typer.Option(help="Go down `one` level, or `all` the way to the originals.")
+    ] = "one",
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Print at most this many characters; 0 prints all. Default: 20000 in a terminal, else all."
+        ),
+    ] = None,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Prints the messages that a Block replaced, or one message in full.
+
+    The text is exact with --json. Otherwise control characters are removed and secrets redacted.
+    """
+    with open_cli_store(store) as place:
+        id_ = find_session(place, session, namespace=namespace).info.id if is_entry_number(block) else ""
+        lines = expand(place, namespace, block, deep=depth == "all", session=id_, around=around)
+    if json:
+        for line in lines:
+            print_json(msgspec.json.encode(_build_line_record(line)))
+        return
+    most = limit if limit is not None else _TERMINAL_CHARACTERS if is_terminal() else 0
+    printed = 0
+    for number, line in enumerate(lines):
+        text = sanitize(render_expanded(line))
+        if most and printed + len(text) > most:
+            typer.echo(replace_unencodable(text[: most - printed]))
+            rest = f" and {len(lines) - number - 1:,} more messages" if number + 1 < len(lines) else ""
+            show(
+                f"... {len(text) - (most - printed):,} more characters of this message{rest}; --limit 0 prints all",
+                style="bold",
+            )
+            return
+        printed += len(text)
+        typer.echo(replace_unencodable(text) + "\n")
+
+
+def _build_line_record(line: ExpandedMessage) -> dict[str, object]:
+    calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in get_tool_calls(line.message)]
+    return {
+        "position": line.position,
+        "entry": line.entry,
+        "role": line.message.role,
+        "origin": line.message.origin,
+        "original": line.original,
+        "text": get_text(line.message),
+        "calls": calls,
+    }
+
+
+def _count_sessions(store: Store, namespace: str) -> int:
+    try:
+        return len(store.list_sessions(namespace))
+    except StoreError:  # `verify` has reported why the list cannot be read
+        return 0
+
+
+def verify(*, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False) -> int:
+    """Checks that the store is undamaged: it hashes every entry again, and rebuilds and compares every view."""
+    with open_cli_store(store) as place:
+        problems = place.verify(namespace)
+        count = _count_sessions(place, namespace)
+    for problem in problems:
+        if json:
+            print_json(msgspec.json.encode(problem))
+        else:
+            show(f"session {problem.session} entry {problem.entry}: {sanitize(problem.what)}", style="red")
+    if not json:
+        show(f"{count:,} sessions verified, {f'{len(problems):,}' if problems else 'no'} problems")
+    return ExitCode.FAILED if problems else ExitCode.OK
+
+
+def policies(
+    *,
+    window: Annotated[
+        int, typer.Option(min=1, help="The context window, in tokens, to print the limits for.")
+    ] = 200_000,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The agent's model. Its tokenizer is used, and the models that would write its summaries are listed."
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Lists the policies: when each compacts in a window of this size, down to what, and in which stages."""
+    choice = choose_counter(model)
+    found = _choose_summary_models(model) if model else ()
+    choices, unknown = [c for c in found if ":" in c.model], [c.model for c in found if ":" not in c.model]
+    rows = []
+    for name, make in POLICIES.items():
+        policy = make(choice.counter)
+        limits = policy.get_limits(window)
+        rows.append((name, limits.soft, limits.hard, limits.target, [s.name for s in policy.stages]))
+    if json:
+        for row in rows:
+            record = dict(zip(("policy", "soft", "hard", "target", "stages"), row, strict=True))
+            print_json(msgspec.json.encode(record | ({"summaries": choices} if model else {})))
+        return
+    show(f"limits in tokens for a window of {window:,}, counted by {choice.counter.name}")
+    cells = [(n, f"{soft:,}", f"{hard:,}", f"{target:,}", " ".join(stages)) for n, soft, hard, target, stages in rows]
+    print_table(
+        ("policy", "acts at", "hard limit", "aims at", "stages"), cells, right=("acts at", "hard limit", "aims at")
+    )
+    for name in unknown:
+        print_note(
+            f"no provider is known to offer {name}: name it as PROVIDER:NAME to see which models would write summaries"
+        )
+    if choices:
+        show("a policy that uses models asks these for its summaries, in this order:")
+        print_table(("model", "why"), [(c.model, c.why) for c in choices], fit="why")
+    if model and not has_price_data():
+        print_note("to choose by price, Tenfold needs the extra `models`: pip install 'tenfold[models]'")
+
+
+def _choose_summary_models(model: str) -> tuple[ModelChoice, ...]:
+    common = settings.load_settings().common
+    return choose_models(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))

@@ -1,0 +1,308 @@
+"""Finds the sessions that clients keep on this machine, without reading more of a file than tells what it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from tenfold.apps.clients.client_folders import ClientFolders
+from tenfold.apps.clients.opencode_database import list_opencode_sessions
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import get_text
+from tenfold.core.text.terminal_safe import to_one_line
+from tenfold.errors import BadInput, NotFoundError
+from tenfold.formats.cline import TASK_FILE
+from tenfold.formats.session_files import read_data
+
+_HEAD_BYTES = 65_536
+_TITLE_BYTES = 262_144
+"""Bytes of a file within which the user's first words are looked for, where the client keeps no title."""
+_TASK_TEXT = re.compile(r"<task>\s*(.*?)\s*</task>", re.DOTALL)
+_TASK_FOLDER = re.compile(r"# Current Working Directory \((.+?)\) Files")
+_TITLE_LENGTH = 200
+Json = dict[str, Any]
+
+
+class FoundSession(Struct, frozen=True):
+    """A session of a client on this machine.
+
+    `path` is the file that holds it, for opencode the database, before 1.2 the file that describes it. `modified` is in
+    microseconds UTC. `folder` is where the session ran, "" if the file does not say, and `title` its title or first
+    words on one line, without secrets.
+    """
+
+    client: str
+    id: str
+    path: Path
+    modified: int
+    folder: str = ""
+    title: str = ""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command that resumes the session, to be run in its folder. Empty if an editor does that."""
+        return () if self.path.name == TASK_FILE else (*_COMMANDS[self.client], self.id)
+
+    @property
+    def refusal(self) -> str:
+        """Why a view cannot be written into this session, and what to do instead. "" if it can."""
+        if self.path.name == TASK_FILE:
+            return (
+                f"{self.path} is a task of cline before it kept sessions: which of its messages cline leaves out is "
+                "kept elsewhere, by number, so nothing is written there. Open the task once in cline 4 or newer, which "
+                f"goes on with it as a session, and run `tenfold apply {self.id}` again"
+            )
+        if self.client in _ONLY_READ:
+            return (
+                f"{self.path} is of {self.client}, whose sessions are only read; run `tenfold compact {self.path} "
+                "--to 40% --out FILE` for a compacted copy"
+            )
+        if self.client == "opencode" and self.path.suffix == ".json":
+            return (
+                f"{self.path} is of opencode before 1.2, and only read. A newer opencode can take it over: run "
+                f"`tenfold import {self.id}`, `tenfold export` with the id that this prints and --out FILE, and "
+                f"`opencode import FILE`; `tenfold apply {self.id}` works then"
+            )
+        return ""
+
+    def is_in(self, folder: Path) -> bool:
+        """Returns whether the session ran in this folder."""
+        return self.folder != "" and Path(self.folder) in (folder, folder.resolve())
+
+
+_COMMANDS = {
+    "claude-code": ("claude", "--resume"),
+    "codex": ("codex", "resume"),
+    "pi": ("pi", "--session"),
+    "gemini-cli": ("gemini", "--resume"),
+    "opencode": ("opencode", "--session"),
+    "cline": ("cline", "--id"),
+    "qwen-code": ("qwen", "--resume"),
+    "kimi": ("kimi", "--session"),
+}
+_ONLY_READ = ("qwen-code", "kimi")
+"""The clients into whose sessions nothing is written."""
+CLIENTS = tuple(_COMMANDS)
+"""The clients whose sessions are found."""
+
+
+def find_sessions(folders: ClientFolders) -> list[FoundSession]:
+    """Finds the sessions of all clients, the one changed last first. Files that say nothing are left out.
+
+    So is what cannot be read, of which `folders.report_problem` is told.
+    """
+    found = [
+        *_find_files(folders, "claude-code", folders.find_claude_code(), _describe_claude_code),
+        *_find_files(folders, "codex", folders.find_codex(), _describe_codex),
+        *_find_files(folders, "pi", folders.find_pi(), _describe_pi),
+        *_find_files(folders, "gemini-cli", folders.find_gemini_cli(), _describe_gemini_cli),
+        *_find_files(folders, "qwen-code", folders.find_qwen(), _describe_qwen),
+        *_find_files(folders, "kimi", folders.find_kimi(), _describe_kimi),
+    ]
+    sessions = list(_find_files(folders, "cline", folders.find_cline(), _describe_cline))
+    tasks = _find_files(folders, "cline", folders.find_cline_tasks(), _TaskDescriber())
+    found += _join_older(sessions, tasks)
+    rows: list[FoundSession] = []
+    for database in folders.find_opencode():
+        try:
+            listed = list_opencode_sessions(database)
+        except BadInput as exc:
+            folders.report_problem(f"{exc}: it is left out")
+            continue
+        for r in listed:
+            title = to_one_line(r.title, _TITLE_LENGTH)
+            rows.append(FoundSession("opencode", r.id, database, r.updated * 1000, r.directory, title))
+    files = _find_files(folders, "opencode", folders.find_opencode_files(), _describe_opencode_file)
+    found += _join_older(rows, files)
+    newest: dict[tuple[str, str], FoundSession] = {}
+    for each in sorted(found, key=lambda each: each.modified, reverse=True):
+        newest.setdefault((each.client, each.id), each)  # gemini-cli goes on in another file with the same id
+    return list(newest.values())
+
+
+def _join_older(present: list[FoundSession], older: Iterable[FoundSession]) -> list[FoundSession]:
+    """Adds a client's sessions of earlier versions, without those that it has taken over: their files stay."""
+    known = {each.id for each in present}
+    return [*present, *(each for each in older if each.id not in known)]
+
+
+def choose_session(found: Iterable[FoundSession], beginning: str) -> FoundSession:
+    """Chooses the session whose id begins with `beginning`. Raises `NotFoundError` if it is "", or none or several do.
+
+    gemini-cli goes on in another file with the same id: the one that `found` lists first, changed last, is meant.
+    """
+    matches = [each for each in found if beginning and each.id.startswith(beginning)]
+    if matches and len({(each.client, each.id) for each in matches}) == 1:
+        return matches[0]
+    what = "no session of a client has" if not matches else f"{len(matches)} sessions of clients have"
+    raise NotFoundError(f"{what} an id that begins with {beginning!r}; `tenfold find` lists those on this machine")
+
+
+class _Described(Struct, frozen=True):
+    """What the beginning of a file says about its session. `modified` is 0 where the file's own time tells."""
+
+    id: str
+    folder: str = ""
+    title: str = ""
+    modified: int = 0
+
+
+Describe = Callable[[Path, list[Json]], _Described | None]
+
+
+def _find_files(
+    folders: ClientFolders, client: str, paths: Iterable[Path], describe: Describe
+) -> Iterator[FoundSession]:
+    for path in paths:
+        try:
+            if not path.is_file():  # a pipe would be waited for
+                continue
+            modified = path.stat().st_mtime_ns // 1000
+            described = describe(path, _read_head(path))
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        except OSError as exc:
+            folders.report_problem(f"{path} is left out ({exc.strerror or exc}): check its permissions")
+            continue
+        if described is not None and described.id:
+            title = to_one_line(described.title or _find_first_request(path, client), _TITLE_LENGTH)
+            yield FoundSession(client, described.id, path, described.modified or modified, described.folder, title)
+
+
+def _read_head(path: Path) -> list[Json]:
+    """Reads the first lines of a file as objects. A file that is one object gives that."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    values = map(_parse_or_none, head.split(b"\n"))
+    return [value for value in values if isinstance(value, dict)]
+
+
+def _parse_or_none(raw: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _get_text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return " ".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))
+
+
+def _find_first_request(path: Path, client: str) -> str:
+    """Finds the first words of the user: what the client or a program wrote into the session is none of theirs."""
+    with path.open("rb") as file:
+        head = file.read() if path.suffix == ".json" else file.read(_TITLE_BYTES).rpartition(b"\n")[0]
+    try:
+        recorded = read_data(head, file=str(path), format=client, skip_damaged=True)
+    except BadInput:
+        return ""
+    messages = (get_message(entry) for each in recorded for entry in each.entries)
+    requests = (get_text(m) for m in messages if m is not None and m.role == "user" and m.origin == "human")
+    return next((text for text in requests if text.strip()), "")
+
+
+def _describe_claude_code(path: Path, lines: list[Json]) -> _Described | None:
+    titles = [str(v.get("customTitle") or "") for v in lines if v.get("type") == "custom-title"]
+    summaries = [v for v in lines if v.get("type") == "summary" and v.get("summary")]
+    if summaries:  # of this session, or of one that it goes on from
+        data = path.read_bytes()
+        own = [v for v in summaries if data.count(str(v.get("leafUuid")).encode()) > 1]
+        titles = [*(str(v["summary"]) for v in own), *titles]
+    folder = next((str(v["cwd"]) for v in lines if v.get("cwd")), "")
+    return _Described(path.stem, folder, titles[-1] if titles else "") if lines else None
+
+
+def _describe_codex(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - the lines tell
+    payloads = [p if isinstance(p := line.get("payload"), dict) else line for line in lines]
+    head = payloads[0] if payloads else {}
+    return _Described(str(head.get("id") or ""), str(head.get("cwd") or "")) if head else None
+
+
+def _describe_pi(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - the lines tell
+    head = lines[0] if lines and lines[0].get("type") == "session" else {}
+    named = [str(line.get("name") or "") for line in lines if line.get("type") == "session_info"]
+    return _Described(str(head.get("id") or ""), str(head.get("cwd") or ""), named[-1] if named else "")
+
+
+def _describe_gemini_cli(path: Path, lines: list[Json]) -> _Described | None:
+    if path.suffix == ".json":
+        whole = _parse_or_none(path.read_bytes())
+        head = whole if isinstance(whole, dict) else {}
+    else:
+        head = lines[0] if lines else {}
+    root = path.parent.parent / ".project_root"
+    folder = root.read_text("utf-8").strip() if root.is_file() else ""
+    return _Described(str(head.get("sessionId") or ""), folder, str(head.get("summary") or ""))
+
+
+def _describe_qwen(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - the lines tell
+    head = next((line for line in lines if "sessionId" in line), {})
+    return _Described(str(head.get("sessionId") or ""), str(head.get("cwd") or ""))
+
+
+def _describe_kimi(path: Path, lines: list[Json]) -> _Described | None:
+    return _Described(path.parent.name) if any("role" in line for line in lines) else None
+
+
+def _describe_cline(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - a file beside it tells
+    id_ = path.name.removesuffix(".messages.json")
+    about = _parse_or_none(meta.read_bytes()) if (meta := path.with_name(f"{id_}.json")).is_file() else None
+    about = about if isinstance(about, dict) else {}
+    metadata = about.get("metadata")
+    title = metadata.get("title") if isinstance(metadata, dict) else None
+    return _Described(id_, str(about.get("cwd") or ""), str(title or about.get("prompt") or ""))
+
+
+class _TaskDescriber:
+    """Describes tasks of cline: by the history that lies beside all of them, else by the first message of each."""
+
+    def __init__(self) -> None:
+        self._histories: dict[Path, dict[str, Json]] = {}
+
+    def __call__(self, path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG002 - they are one long line
+        folder, id_ = path.parents[2], path.parent.name
+        if folder not in self._histories:
+            self._histories[folder] = _read_task_history(folder / "state" / "taskHistory.json")
+        about = self._histories[folder].get(id_, {})
+        text = _read_first_text(path)
+        task, place = _TASK_TEXT.search(text), _TASK_FOLDER.search(text)
+        return _Described(
+            id_,
+            str(about.get("cwdOnTaskInitialization") or (place[1] if place else "")),
+            str(about.get("task") or (task[1] if task else text)),
+        )
+
+
+def _read_task_history(path: Path) -> dict[str, Json]:
+    listed = _parse_or_none(path.read_bytes()) if path.is_file() else None
+    items = listed if isinstance(listed, list) else []
+    return {str(item.get("id")): item for item in items if isinstance(item, dict)}
+
+
+def _read_first_text(path: Path) -> str:
+    """Reads the text of the first message of an array, "" if that is longer than a head."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES).decode(errors="replace").lstrip("\ufeff \t\r\n[")
+    try:
+        first, _ = json.JSONDecoder().raw_decode(head)
+    except (ValueError, RecursionError):
+        return ""
+    return _get_text(first.get("content")) if isinstance(first, dict) else ""
+
+
+def _describe_opencode_file(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - it is one object
+    about = _parse_or_none(path.read_bytes())
+    time = about.get("time") if isinstance(about, dict) else None
+    if not isinstance(about, dict) or about.get("parentID") or (isinstance(time, dict) and time.get("archived")):
+        return None
+    updated = time.get("updated") if isinstance(time, dict) else None
+    modified = updated * 1000 if isinstance(updated, int) else 0
+    return _Described(path.stem, str(about.get("directory") or ""), str(about.get("title") or ""), modified)

@@ -1,0 +1,409 @@
+"""Prepares requests: finds the session of each, compacts it if it is due, and says what is to be sent instead."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import httpx
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.apps.gateway.cache_marks import mark_compacted_prefix
+from tenfold.apps.gateway.client_marks import find_side_reason
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.heavy_requests import HeavyRequests, is_heavy
+from tenfold.apps.gateway.lanes import Family, Lane, LaneTable, find_family, try_lock
+from tenfold.apps.gateway.later_work import LaterWork
+from tenfold.apps.gateway.learned_windows import LearnedWindows
+from tenfold.apps.gateway.model_request import ModelRequest
+from tenfold.apps.gateway.moving_listings import SetAside, set_listings_aside
+from tenfold.apps.gateway.native_compaction import (
+    build_answer,
+    build_token,
+    expand_tokens,
+    has_compaction_token,
+    remove_trigger,
+)
+from tenfold.apps.gateway.opening_pins import pin_opening
+from tenfold.apps.gateway.sent_views import SentView
+from tenfold.apps.gateway.stored_responses import ResponseChains
+from tenfold.apps.gateway.unchanged import FIRST_MESSAGE, SHADOW, UNKNOWN_PART, explain_check, explain_size
+from tenfold.apps.gateway.upstream_model import UpstreamCall, UpstreamModel, choose_summary_models, limit_summary_input
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.draft import RecallMode
+from tenfold.config.settings import Config
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.meter.windows import find_window
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.message import Message
+from tenfold.core.text.memoize import MAX_NAME_LENGTH
+from tenfold.core.view.fold import View
+from tenfold.errors import NotFoundError
+from tenfold.models.choose import AUTO
+from tenfold.models.prices import find_rates
+from tenfold.recall.expand import open_path
+from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
+from tenfold.session import Session, SessionAddress
+from tenfold.store.base import SessionInfo, Store
+
+_ANSWER = re.compile(
+    rb'"role"\s*:\s*"(?:assistant|model)"'
+    rb'|"type"\s*:\s*"(?:function_call|custom_tool_call|local_shell_call|reasoning|compaction)"'
+)
+FORWARD_SHARE = 0.5
+"""A request that certainly takes less than this share of the window is sent on before its session is looked at."""
+OVERFLOW_SHARE = 0.5
+"""Down to which share of a refused request it is compacted where the window is not known."""
+
+Key = TypeVar("Key")
+MAX_POLICIES = 1_024
+"""How many policies are kept, each of a model and a window. The one of a session stays with it."""
+
+
+T = TypeVar("T")
+
+
+class WorkRunner(Protocol):
+    """Does work, here or in a thread."""
+
+    async def __call__(self, work: Callable[..., T], /, *given: Any) -> T:  # noqa: ANN401 - what the work takes
+        """Returns what the work returns."""
+        ...
+
+
+class PreparedRequest(Struct, frozen=True):
+    """What to send in place of a request.
+
+    `reason` says why it is sent as it came, or why no more of it is hidden than before; with `is_bypass` it should have
+    been looked at and could not be. `lane` is None if it belongs to no session. `whole` is the request with everything
+    that the original only refers to. `answer`, if any, is the response: nothing is sent then.
+
+    `has_recall` says that the recall tools were added, `aside` what of `whole` is no part of the session. `compaction`
+    is the status of the compaction that was due, "" if none was.
+    """
+
+    original: ModelRequest
+    sent: ModelRequest
+    tenant: str = ""
+    lane: Lane | None = None
+    whole: ModelRequest | None = None
+    answer: bytes = b""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    dollars_saved: float = 0.0
+    compaction: str = ""
+    reason: str = ""
+    is_bypass: bool = False
+    has_recall: bool = False
+    aside: SetAside | None = None
+    pending: LaterWork[PreparedRequest] | None = None
+
+
+class LiveSessions:
+    """The sessions behind a gateway."""
+
+    def __init__(self, settings: GatewaySettings, store: Store, config: Config, client: httpx.AsyncClient) -> None:
+        """To be made on the event loop of the gateway."""
+        self._settings, self._config, self._client, self._store = settings, config, client, store
+        self.chains, self.heavy, self._windows = ResponseChains(), HeavyRequests(), LearnedWindows()
+        self._base_policies: dict[str, Policy] = {}
+        self._policies: dict[tuple[str, bool, int | None], Policy] = {}
+        self._archive = config.load_archive(settings.policy)
+        self.lanes = LaneTable(store, self._open_session, namespace=settings.namespace, limit=settings.max_sessions)
+
+    # -- a request -----------------------------------------------------------------------------------------------------
+
+    async def prepare(
+        self, request: ModelRequest, headers: Mapping[str, str], tenant: str, call: UpstreamCall
+    ) -> PreparedRequest:
+        """Finds the session of a tenant's request, compacts it if it is due, and returns what to send."""
+        triggered = remove_trigger(request) if not self._settings.shadow else None
+        unfolded = await self._unfold(tenant, triggered or request)
+        async with self.heavy.hold(unfolded or request) as excess:
+            if excess:
+                return PreparedRequest(request, request, tenant, reason=excess, is_bypass=True)
+            run: WorkRunner = asyncio.to_thread if is_heavy(unfolded or request) else _run_here
+            reason = await run(find_side_reason, headers, request) if triggered is None else ""
+            if reason or unfolded is None:
+                return PreparedRequest(request, request, tenant, reason=reason or UNKNOWN_PART, is_bypass=not reason)
+            whole, aside, family = await run(_find_place, tenant, headers, unfolded)
+            if family is None:
+                return PreparedRequest(request, request, tenant, reason=FIRST_MESSAGE)
+            async with self.lanes.take_turn(family):
+                lane, forwarded = await self._open_lane(family, whole, call), None
+                work = partial(self._answer_trigger, lane, request, whole, tenant)
+                if triggered is None:
+                    forwarded = await self._find_forwarded(lane, whole, tenant, aside)
+                    work = partial(self._compact_lane, lane, whole, tenant, aside)
+                pending = lane.add_later_work(work)
+            prepared = await pending.start() if forwarded is None else replace(forwarded, pending=pending)
+            return prepared if triggered is not None else self._keep_form(prepared, request, whole, aside)
+
+    def _keep_form(
+        self, prepared: PreparedRequest, request: ModelRequest, whole: ModelRequest, aside: SetAside | None
+    ) -> PreparedRequest:
+        """Sends what the client sent if nothing is hidden and the provider knows what it refers to."""
+        is_unchanged = prepared.sent is whole and not has_compaction_token(request)
+        changed = prepared.sent if aside is None else aside.put_back(prepared.sent)
+        sent = request if is_unchanged else changed
+        return replace(prepared, original=request, whole=whole, sent=sent, aside=aside)
+
+    async def _unfold(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
+        """Returns a request with everything that it only refers to. None if that is not known."""
+        whole = self.chains.expand(tenant, request) if request.has_server_state() else request
+        if whole is not None and request.wire == "openai-responses":
+            whole = self.chains.expand_references(tenant, whole)
+        if whole is not request:
+            return whole
+        if has_compaction_token(request):
+            return await asyncio.to_thread(expand_tokens, tenant, request, self._read_view)
+        return request
+
+    def _read_view(self, session: str, entry: str) -> list[Message]:
+        located = self._store.locate(self._settings.namespace, entry)
+        if located.session != session:
+            raise NotFoundError(f"{entry} is no entry of the session {session}")
+        return View.from_path(open_path(self._store, self._settings.namespace, located)).get_messages()
+
+    async def _open_lane(self, family: Family, request: ModelRequest, call: UpstreamCall) -> Lane:
+        lane = None if is_heavy(request) else self.lanes.find_known_lane(family, request)
+        if lane is None:
+            lane = await asyncio.to_thread(self.lanes.find_lane, family, request)
+        self._use_call(lane, replace(call, window=self._find_window(family.tenant, request)))
+        return lane
+
+    async def _answer_trigger(
+        self, lane: Lane, request: ModelRequest, whole: ModelRequest, tenant: str
+    ) -> PreparedRequest:
+        """Compacts because the client asks its provider to, and returns the answer in the provider's place."""
+        prepared = await self._compact_lane(lane, whole, tenant)
+        session, outcome = lane.session.session, None
+        if (window := self._find_window(tenant, request)) is not None:
+            outcome = await lane.session.compact(replace(session.build_call(window=window), demand="manual"))
+        if outcome is None or outcome.status == "nothing":  # the client's limit is lower: it would ask again at once
+            reading = await lane.session.take_reading()
+            call = session.build_call(to=max(1, int(OVERFLOW_SHARE * reading.tokens)))
+            outcome = await lane.session.compact(replace(call, demand="manual"))
+        token = build_token(tenant, lane.id, session.leaf or "")
+        answer = build_answer(request, token, (outcome.spent.input_tokens, outcome.spent.output_tokens))
+        reason = f"the client asked for it; {outcome.reason}"
+        return replace(prepared, original=request, answer=answer, compaction=outcome.status, reason=reason)
+
+    def keep_response(self, prepared: PreparedRequest, response: Mapping[str, Any]) -> None:
+        """Remembers a response that the client may refer to later."""
+        if prepared.original.wire == "openai-responses":
+            self.chains.keep(prepared.tenant, prepared.original, response)
+
+    async def _find_forwarded(
+        self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None
+    ) -> PreparedRequest | None:
+        """Finds what to send of a request before its session is looked at. None if the session has to say it."""
+        prepared = PreparedRequest(request, request, tenant, lane)
+        if self._settings.shadow:
+            return replace(prepared, reason=SHADOW)
+        window = self._find_window(tenant, request)
+        with try_lock(lane) as is_free:  # another thread may be writing, and wait for the store
+            most = lane.measure_most(request, window) if is_free and window is not None else None
+        reserve = request.read_output_limit()
+        if most is not None and window is not None and most < FORWARD_SHARE * (window - reserve):
+            return replace(prepared, reason=explain_size(most, window, reserve))
+        view = lane.sent_view if aside is None and lane.is_idle else None
+        if view is None or lane.session.session.compactor.lock.is_held:
+            return None
+        sent = await asyncio.to_thread(self._continue_view, view, lane, request, window)
+        is_newest = sent is not None and lane.sent_view is view and lane.is_idle
+        return replace(prepared, sent=sent, has_recall=view.has_recall) if is_newest else None
+
+    def _continue_view(
+        self, last: SentView, lane: Lane, request: ModelRequest, window: int | None
+    ) -> ModelRequest | None:
+        """Continues what was sent for the last request of a session with hidden parts. None if that is not certain.
+
+        It is where the session would not compact, and neither this process nor another has changed it.
+        """
+        session = lane.session.session
+        sent = last.extend(request, session) if last.window == window else None
+        if sent is None:
+            return None
+        heads = self._store.read_heads(self._settings.namespace, lane.id)
+        return sent if heads.get(session.address.head) == session.leaf else None
+
+    async def prepare_again(self, prepared: PreparedRequest, limit: int | None) -> PreparedRequest | str:
+        """Compacts a request that the provider refused as too long. Returns why if that does not make it shorter.
+
+        `limit` is how many tokens the provider said that it takes, None if it did not. It is the window from now on.
+        """
+        lane, asked = prepared.lane, prepared.original
+        if limit is not None:
+            self._windows.keep(prepared.tenant, asked.wire, asked.model, limit)
+        if lane is None or self._settings.shadow:
+            return prepared.reason
+        if prepared.pending is not None:  # what is compacted has to be known
+            await prepared.pending.start()
+        session = lane.session.session
+        call = replace(session.build_call(window=self._find_window(prepared.tenant, asked)), demand="overflow")
+        if call.window is None:
+            reading = await lane.session.take_reading()
+            call = replace(session.build_call(to=int(OVERFLOW_SHARE * reading.tokens)), demand="overflow")
+        outcome = await lane.session.compact(call)
+        if outcome.status != "compacted":
+            return outcome.reason
+        whole = prepared.whole or asked
+        again = await self._compact_lane(lane, whole, prepared.tenant, prepared.aside)
+        again = replace(again, compaction=outcome.status, reason=outcome.reason)
+        return self._keep_form(again, asked, whole, prepared.aside)
+
+    async def _compact_lane(
+        self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None = None
+    ) -> PreparedRequest:
+        window = self._find_window(tenant, request)
+        before = request.build_mapping()
+        if aside is not None:  # it takes its part of the window, as the tools do
+            before["tools"] = before.get("tools", "") + aside.text
+        session, lane.sent_view = lane.session.session, None
+        earlier, can_recall = session.outcome, self._can_recall(request)
+
+        async def ask_session() -> dict[str, Any]:
+            if not lane.has_pinned_opening:
+                await asyncio.to_thread(self._pin_opening, lane, request, before, window)
+            recall: RecallMode = "tool" if can_recall else "none"
+            return await lane.session.before_model(before, window=window, wire=request.wire, recall=recall)
+
+        after = await lane.run_on_newest(request, ask_session)
+        lane.note_synced(request)
+        outcome = session.outcome if session.outcome is not earlier else None
+        prepared = await asyncio.to_thread(
+            self._build_prepared, lane, request, before, after, outcome, can_recall=can_recall
+        )
+        if prepared.sent is not request and aside is None:  # what stands aside is not there the next time
+            shown, has_recall = after[request.list_field], prepared.has_recall
+            lane.sent_view = SentView.build(request, shown, prepared.sent, has_recall=has_recall, window=window)
+        reason = explain_check(session, outcome, prepared.tokens_after, window, request.model)
+        return replace(prepared, tenant=tenant, reason=reason)
+
+    def _pin_opening(self, lane: Lane, request: ModelRequest, before: Mapping[str, Any], window: int | None) -> None:
+        """Has a session learn of a request before it is compacted for the first time, and pins its opening."""
+        session = lane.session.session
+        session.sync_request(before, window=window, recall="none", wire=request.wire)
+        pin_opening(session, window)
+        lane.has_pinned_opening = True
+
+    def _build_prepared(
+        self,
+        lane: Lane,
+        request: ModelRequest,
+        before: Mapping[str, Any],
+        after: Mapping[str, Any],
+        outcome: Outcome | None,
+        *,
+        can_recall: bool,
+    ) -> PreparedRequest:
+        sent = request.with_mapping(before, after)
+        session = lane.session.session
+        reading = outcome.reading_after if outcome is not None else None
+        reading = reading or session.take_reading(floor=session.sent_overhead)
+        hidden = int(lane.count_hidden() * reading.slope)
+        has_recall = False
+        if sent is not request:
+            sent = mark_compacted_prefix(sent, request.items)
+            has_recall = can_recall
+            if has_recall:
+                sent = sent.with_tools(self.open_recall(lane).build_schemas(request.wire))
+        rates = find_rates(request.model) if hidden else None
+        return PreparedRequest(
+            request,
+            sent,
+            lane=lane,
+            tokens_before=reading.tokens + hidden,
+            tokens_after=reading.tokens,
+            dollars_saved=hidden * rates.cached / 1e6 if rates is not None else 0.0,
+            compaction=outcome.status if outcome is not None and outcome.status != "nothing" else "",
+            has_recall=has_recall,
+        )
+
+    def _can_recall(self, request: ModelRequest) -> bool:
+        """Whether the recall tools are added to a request once something of it is hidden."""
+        is_inside = self._settings.recall == "inside" and not self._settings.shadow
+        return is_inside and request.can_take_tools((SEARCH, READ, EXPAND))
+
+    def open_recall(self, lane: Lane) -> RecallTools:
+        """Opens the recall tools of a lane: they look things up in its own line of the conversation alone."""
+        address = lane.session.session.address
+        return RecallTools(
+            address.store,
+            address.namespace,
+            address.session,
+            count=lane.session.session.policy.counter.count,
+            head=address.head,
+            is_path_only=True,  # other branches may be of other users of the same key
+        )
+
+    def _find_window(self, tenant: str, request: ModelRequest) -> int | None:
+        known = self._settings.window or find_window(request.model)
+        return self._windows.find(tenant, request.wire, request.model, known)
+
+    # -- sessions ------------------------------------------------------------------------------------------------------
+
+    def _open_session(self, address: SessionAddress, model: str, info: SessionInfo | None) -> Session:
+        policy = self._build_base_policy(model)
+        if info is None:
+            return Session(address, policy, model=model, archive=self._archive)
+        return Session.create(address, policy, model=model, info=info, archive=self._archive)
+
+    def _use_call(self, lane: Lane, call: UpstreamCall) -> None:
+        """Has a lane's summaries written by the way in which the client reached its model just now."""
+        session, choice = lane.session.session, self._settings.summary_model
+        if self._settings.shadow or choice == "none":
+            return
+        writer = session.answerer.model
+        if isinstance(writer, UpstreamModel):
+            writer.use_call(call)
+        else:
+            session.use_answerer(replace(session.answerer, model=UpstreamModel(self._client, call)))
+        key = (call.qualified_model, call.is_own_address, call.window)
+        if key not in self._policies:
+            base = self._build_base_policy(call.model)
+            models = choose_summary_models((choice,) if choice != AUTO else base.summary.models or (AUTO,), call)
+            summary = replace(base.summary, models=models)
+            summary = replace(summary, input_tokens=limit_summary_input(summary, call, base.counter.name))
+            policy = _keep(self._policies, key, call.model, replace(base, summary=summary))
+        else:
+            policy = self._policies[key]
+        session.use_policy(policy)
+
+    def _build_base_policy(self, model: str) -> Policy:
+        if model in self._base_policies:
+            return self._base_policies[model]
+        counter = choose_counter(model or None).counter
+        return _keep(self._base_policies, model, model, self._config.build_policy(counter, self._settings.policy))
+
+
+def _keep(policies: dict[Key, Policy], key: Key, model: str, policy: Policy) -> Policy:
+    """Keeps the policy of a model with a name that is none of a megabyte. Forgets all once there are too many."""
+    if len(policies) >= MAX_POLICIES:  # a client may name another model in each request
+        policies.clear()
+    if len(model) <= MAX_NAME_LENGTH:
+        policies[key] = policy
+    return policy
+
+
+async def _run_here(work: Callable[..., T], *given: Any) -> T:  # noqa: ANN401 - what the work takes
+    """Does what takes no time on the event loop. Heavy requests have it done in a thread."""
+    return work(*given)
+
+
+def _find_place(
+    tenant: str, headers: Mapping[str, str], request: ModelRequest
+) -> tuple[ModelRequest, SetAside | None, Family | None]:
+    """Returns a request without what is no part of the session, what that is, and whose it is: None at its opening."""
+    whole, aside = set_listings_aside(request)
+    return whole, aside, find_family(tenant, headers, whole) if _has_answer(whole) else None
+
+
+def _has_answer(request: ModelRequest) -> bool:
+    """Whether a list has an answer of the model in it, so that it is more than the opening of a conversation."""
+    return any(_ANSWER.search(item) for item in request.items)

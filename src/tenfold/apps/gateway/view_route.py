@@ -1,0 +1,194 @@
+"""The gateway's own route for extensions of clients: a conversation in, what a model should be sent of it out.
+
+An extension that runs inside a client asks here before each call to the model, and sends the request itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.heavy_requests import find_bulk
+from tenfold.apps.gateway.incoming_request import (
+    ENCODING_HEADER,
+    NO_JSON,
+    BodyTooLarge,
+    BodyTooSlow,
+    is_json,
+    join_headers,
+    list_types,
+    read_body,
+    unpack_body,
+)
+from tenfold.apps.gateway.lanes import Lane, find_family
+from tenfold.apps.gateway.live_sessions import LiveSessions
+from tenfold.apps.gateway.model_request import ModelRequest, count_marks
+from tenfold.apps.gateway.request_limits import RequestLimits
+from tenfold.apps.gateway.request_log import LOG, RequestLog, RequestRecord
+from tenfold.apps.gateway.tenants import digest_credentials
+from tenfold.core.record.ask import Outcome
+from tenfold.core.wire import WIRES, splice
+from tenfold.errors import BadInput, TenfoldError, UsageError
+
+VIEW_PATH = "/tenfold/core/view"
+_OWN_FIELDS = ("wire", "session", "window", "usage", "messages")
+
+
+class ViewQuestion(Struct, frozen=True):
+    """What an extension asks: the request that it is about to send, and what it knows besides.
+
+    `session` is "" and `window` None where it does not know them. `usage` is the provider's report of the answer to the
+    previous request, None without one.
+    """
+
+    request: ModelRequest
+    session: str = ""
+    window: int | None = None
+    usage: Any = None
+
+
+async def answer_view(request: Request) -> Response:
+    """Answers `POST /tenfold/core/view`. The application's state holds the gateway's `sessions`, `settings` and `log`.
+
+        {"wire": "openai-chat", "messages": [...], "session": "ses_1", "model": "gpt-5", "window": 128000}
+        {"messages": [...], "changed": {}, "tokens_before": 120345, "tokens_after": 48120}
+
+    `wire` is one of `tenfold.core.wire.WIRES`, and `messages` the whole conversation in it. `session` is the client's
+    own id of the conversation; without it, its first message is looked for. Without a `window`, in tokens, it is
+    the model's. `usage` is the provider's report of the answer to the previous request, in any wire; the meter learns from it.
+    All other fields are those of the request that will be sent: its system prompt, tools and limits are counted.
+
+    Messages that stay are returned as they came. `changed` holds other fields of the request that are to be replaced.
+    The tokens are those of the request as the provider counts, with nothing hidden and as it is now. Summaries are
+    written by code, since no credentials for a model come with the request. 400 for a body that is wrong, 408 for one
+    that does not come, 413 for one that is too large, 415 for one that is not sent as JSON or cannot be unpacked, 429
+    and 503 with `retry-after` where too many requests are running, 500 for a fault of the gateway: whoever asks then
+    sends what it has.
+    """
+    sessions: LiveSessions = request.app.state.sessions
+    settings: GatewaySettings = request.app.state.settings
+    types = list_types(request.headers.raw)
+    if not types or not all(map(is_json, types)):
+        return _refuse(415, NO_JSON)
+    limits: RequestLimits = request.app.state.limits
+    tenant = digest_credentials(join_headers(request.headers.raw), request.url.query, settings.credential_headers)
+    refusal = limits.find_refusal(tenant)
+    if refusal is not None:
+        return _refuse(*refusal)
+    with limits.hold(tenant):
+        return await _answer(request, sessions, tenant, settings)
+
+
+async def _answer(request: Request, sessions: LiveSessions, tenant: str, settings: GatewaySettings) -> Response:
+    limit = settings.max_body
+    try:
+        body = await read_body(request.receive, limit, settings.timeout)
+        plain = await unpack_body(body, request.headers.get(ENCODING_HEADER, ""), limit)
+        if plain is None:
+            return _refuse(415, f"the body cannot be unpacked: send it without {ENCODING_HEADER}, or as gzip or zstd")
+        if excess := await asyncio.to_thread(find_bulk, plain, count_marks(plain)):
+            return _refuse(413, excess)
+        question = await asyncio.to_thread(parse_question, plain)
+        async with sessions.heavy.hold(question.request) as excess:
+            if excess:
+                return _refuse(413, excess)
+            answer = await _answer_question(question, sessions, tenant, settings, request.app.state.log)
+        return Response(msgspec.json.encode(answer), media_type="application/json")
+    except BodyTooLarge:
+        return _refuse(
+            413, f"the body is larger than the {limit:,} bytes that this gateway takes: `max_body` in [tenfold.gateway]"
+        )
+    except BodyTooSlow:
+        return _refuse(408, f"no byte of the body came for {settings.timeout:g} seconds")
+    except (UsageError, BadInput) as exc:
+        return _refuse(400, str(exc))
+    except Exception as exc:  # noqa: BLE001 - the client goes on with what it has, and is told why
+        LOG.warning("a fault of the gateway; the client goes on with its own messages", exc_info=exc)
+        return _refuse(
+            500, str(exc) if isinstance(exc, TenfoldError) else f"a fault of the gateway: {type(exc).__name__}"
+        )
+
+
+async def _answer_question(
+    question: ViewQuestion, sessions: LiveSessions, tenant: str, settings: GatewaySettings, log: RequestLog
+) -> dict[str, Any]:
+    asked, find = question.request, partial(find_family, session=question.session)
+    family = await asyncio.to_thread(find, f"view {tenant}", {}, asked)
+    lane = await asyncio.to_thread(sessions.lanes.find_lane, family, asked)
+    window = question.window or settings.window
+    if question.usage is not None:
+        await lane.session.note_hidden_parts()
+        await lane.session.after_model(question.usage)
+    earlier = lane.session.session.outcome
+    answer = await _build_answer(lane, asked, window)
+    outcome = lane.session.session.outcome
+    _log_answer(log, asked, lane, answer, outcome if outcome is not earlier else None)
+    return answer
+
+
+def parse_question(body: bytes) -> ViewQuestion:
+    """Parses the body. Raises `UsageError` for a field that is missing or wrong."""
+    fields = splice.parse_object(body)
+    if fields is None:
+        raise UsageError("the body is no JSON object")
+    wire = splice.get_text(fields, "wire")
+    if wire not in WIRES:
+        raise UsageError(f"there is no wire {wire!r}: 'wire' is one of {', '.join(WIRES)}")
+    raws = splice.parse_array(fields.get("messages"))
+    if raws is None:
+        raise UsageError("'messages' is a list: the whole conversation, oldest first")
+    window: Any = splice.parse_value(fields["window"]) if "window" in fields else None
+    if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 1):
+        raise UsageError(f"'window' is a number of tokens, at least 1, and not {window!r}")
+    items = [bytes(raw) for raw in raws]
+    kept = {name: raw for name, raw in fields.items() if name not in _OWN_FIELDS}
+    model = splice.get_text(fields, "model")
+    request = ModelRequest(wire, body, kept, [], model, is_stream=False, most_values=count_marks(body))
+    usage = splice.parse_value(fields["usage"]) if "usage" in fields else None
+    return ViewQuestion(request.with_items(items), splice.get_text(fields, "session"), window, usage)
+
+
+async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> dict[str, Any]:
+    before = asked.build_mapping()
+    ask_session = partial(lane.session.before_model, before, window=window, wire=asked.wire, recall="none")
+    after = await lane.run_on_newest(asked, ask_session)
+    lane.note_synced(asked)
+    sent = asked.with_mapping(before, after)
+    reading = await lane.session.take_reading(window=window, floor=lane.session.session.sent_overhead)
+    hidden = int(await asyncio.to_thread(lane.count_hidden) * reading.slope)
+    changed = {
+        name: raw
+        for name, raw in sent.fields.items()
+        if name != asked.list_field and bytes(raw) != bytes(asked.fields.get(name, b""))
+    }
+    return {
+        "messages": [Raw(item) for item in sent.items],
+        "changed": changed,
+        "tokens_before": reading.tokens + hidden,
+        "tokens_after": reading.tokens,
+    }
+
+
+def _log_answer(
+    log: RequestLog, asked: ModelRequest, lane: Lane, answer: Mapping[str, Any], outcome: Outcome | None
+) -> None:
+    record = RequestRecord("POST", VIEW_PATH, wire=asked.wire, model=asked.model, session=lane.id, status=200)
+    if outcome is not None:
+        record.compaction, record.reason = outcome.status if outcome.status != "nothing" else "", outcome.reason
+    record.tokens_before, record.tokens_after = answer["tokens_before"], answer["tokens_after"]
+    record.note = "a view for an extension"
+    log.add(record)
+
+
+def _refuse(status: int, text: str) -> Response:
+    error = {"error": {"type": "tenfold", "message": text}}
+    headers = {"retry-after": "1"} if status in (429, 503) else None
+    return Response(msgspec.json.encode(error), status, headers, media_type="application/json")

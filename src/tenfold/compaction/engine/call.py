@@ -1,0 +1,85 @@
+"""What a caller asks of the engine, and how the engine measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.draft import RecallMode
+from tenfold.compaction.trigger.economy import Rates
+from tenfold.compaction.trigger.limits import Demand, Limits
+from tenfold.core.meter.estimators import Calibration, get_factor
+from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
+from tenfold.core.meter.reading import TokenCache
+from tenfold.core.view.fold import View
+
+
+class Call(Struct, frozen=True):
+    """One request for a compaction, with everything that the engine may not look up by itself.
+
+    `to` is an explicit target in tokens of the view. Without it, the policy's trigger and `window` decide. `floor` is
+    the tokens that are sent besides the view: a system prompt and tools that are no messages of it. `calibration` is
+    what providers reported so far. With `has_before_hooks`, the before-hooks are consulted once there is a plan.
+    `limits` are the policy's limits for this window and floor, if the caller has computed them already. `rates` are
+    the prices of the model that reads the view, None where they are not known. `least_slope` is how many tokens the
+    provider counts at least for one of ours, as a request that it refused has shown, 0 if none was. `supplied` names a
+    summary that the caller has already, so that another one is another demand.
+    """
+
+    demand: Demand = "manual"
+    to: int | None = None
+    window: int | None = None
+    output_reserve: int = 0
+    model: str = ""
+    floor: int = 0
+    recall: RecallMode = "none"
+    focus: str = ""
+    calibration: Calibration = Calibration()
+    has_before_hooks: bool = False
+    run: str = ""
+    limits: Limits | None = None
+    rates: Rates | None = None
+    least_slope: float = 0.0
+    supplied: str = ""
+
+
+def measure_no_media(_: View) -> MediaTokens:
+    """Measures a view as if it were all text, so that a Reading of it has bounds for text alone."""
+    return NO_MEDIA
+
+
+class Measures(Struct, frozen=True):
+    """How a compaction measures: a cache of message tokens, and functions that count a view and what is not text in it.
+
+    What is not text is in the count as well; it is measured apart for the bounds of a Reading.
+    """
+
+    token_cache: TokenCache
+    count_view: Callable[[View], int]
+    measure_media: Callable[[View], MediaTokens] = measure_no_media
+
+
+def describe_demand(call: Call) -> str:
+    """Describes the demand as a Block records it. Two equal ones with no message between count as one (law 6)."""
+    if call.supplied:
+        return f"{call.demand}, summary {call.supplied} supplied"
+    if call.to is not None:
+        return f"{call.demand} to {call.to:,}"
+    return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand
+
+
+def find_reported_slope(call: Call, policy: Policy) -> tuple[float, ...]:
+    """Finds how many tokens the smallest request took for each that we count. Empty before the first report."""
+    row = call.calibration.find_model(call.model, policy.counter.name)
+    if row is None or row.smallest_estimate <= 0:
+        return ()
+    return (row.reported_at_smallest / row.smallest_estimate,)
+
+
+def find_factor_without_reports(call: Call, policy: Policy) -> tuple[float, ...]:
+    """Finds the published factor where no report is known. Empty for an estimator that has none of its own."""
+    if policy.estimator.kind != "ratio":
+        return ()
+    return (get_factor(policy.estimator, call.model, policy.counter.name),)

@@ -1,0 +1,242 @@
+"""One compaction after the decision: what it may take, and the ways in which it can end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.compaction.engine.call import Call, describe_demand
+from tenfold.compaction.engine.fit import build_goal
+from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.plan.draft import Draft, Goal, itemize_least
+from tenfold.compaction.plan.long_messages import count_unanswered_tokens
+from tenfold.compaction.plan.pipeline import Plan
+from tenfold.compaction.plan.protected import CURRENT_REQUEST
+from tenfold.compaction.summarize.fill import FilledPlan, count_visible_facts
+from tenfold.compaction.trigger.economy import build_receipt
+from tenfold.compaction.trigger.limits import Decision
+from tenfold.core.record.ask import EngineResult, Outcome
+from tenfold.core.record.block import Block, Fact, ModelCost, Receipt
+from tenfold.core.record.entry import Attempt
+from tenfold.core.record.token_reading import Reading
+
+UnchangedStatus = Literal["nothing", "cancelled", "unsatisfiable", "failed"]
+AttemptStatus = Literal["nothing", "unsatisfiable", "failed"]
+
+
+class CompactionCase(Struct, frozen=True):
+    """One compaction after the decision, and the ways in which it can end, with the numbers that explain it.
+
+    `facts` are those of everything in view, empty where the decision is not to act. `reading` is the size of the view
+    as the provider counts it. `notes` say what else was decided. `waiting_for_model` says why a policy that shows
+    nothing without a model does nothing yet. `token_factor` is the reported correction of a counter by characters, None
+    where there is none.
+    """
+
+    draft: Draft
+    policy: Policy
+    call: Call
+    decision: Decision
+    facts: tuple[Fact, ...]
+    now: int
+    new_id: Callable[[], str]
+    reading: Reading
+    notes: tuple[str, ...] = ()
+    waiting_for_model: str = ""
+    token_factor: float | None = None
+
+    def with_texts_by_code(self, note: str) -> CompactionCase:
+        """Returns the case with every text written by code."""
+        settings = replace(self.policy.summary, models=(), on_failure="ladder")
+        return replace(self, policy=replace(self.policy, summary=settings), notes=(*self.notes, note))
+
+    @property
+    def minimum_saving(self) -> int:
+        """The tokens that a Block must save at least.
+
+        With an explicit target, and after a refusal as too long, any saving is enough. Above the hard limit the
+        policy's share of the view is, whatever its number of tokens.
+        """
+        if self.call.to is not None or self.call.demand == "overflow":
+            return 1
+        if self.decision.need == "hard":
+            return max(1, int(self.draft.tokens * self.policy.shrink_share))
+        return self.policy.get_minimum_shrink(self.draft.tokens)
+
+    @property
+    def target(self) -> int:
+        """The target that was asked for: the explicit one, else where the trigger aims."""
+        return self.decision.target if self.call.to is None else self.call.to
+
+    @property
+    def itemized_least(self) -> dict[str, int]:
+        """What the view cannot go below, as items, and what the provider counts besides the view, in its tokens."""
+        counted = 0 if self.policy.estimator.kind == "ratio" else self.call.floor
+        overhead = max(0, self.reading.floor - counted)
+        items = {"counted by the provider beside the view": overhead} if overhead else {}
+        parts = itemize_least(self.draft).items()
+        return {name: self.reading.convert_part(tokens) for name, tokens in parts} | items
+
+    @property
+    def _is_known_unsatisfiable(self) -> bool:
+        """Whether it was reported before that nothing fits the limit by the Reading, and no target was reached since.
+
+        Only the estimator `ratio` keeps that over its Blocks, since only there it follows from what reports hold beside
+        the view. The others report it again after each Block.
+        """
+        return self.decision.already_recorded and self.policy.estimator.kind == "ratio"
+
+    @property
+    def request_budget(self) -> int:
+        """The tokens that the current request may take; of a longer one, head and tail are shown.
+
+        That is the policy's share of the target, and at most half of what the other fixed parts leave.
+        """
+        if not self.policy.can_shorten:
+            return self.decision.target
+        least = itemize_least(self.draft)
+        others = sum(least.values()) - least.get(CURRENT_REQUEST, 0) - least["summary"]
+        return min(int(self.decision.target * self.policy.shares.request), (self.decision.target - others) // 2)
+
+    def count_kept_step(self) -> int:
+        """Counts the tokens of the newest step if it stays whole because no answer follows its results, else 0.
+
+        It may take half of the limit and three quarters of the target. With an explicit target, which nothing may
+        exceed, it may take a quarter of that.
+        """
+        if not self.policy.can_shorten:
+            return 0
+        limit, target = self.decision.limit, self.decision.target
+        most = min(limit // 2, target * 3 // 4) if self.call.to is None else target // 4
+        tokens = count_unanswered_tokens(self.draft)
+        return tokens if tokens <= most else 0
+
+    def build_goal(self, draft: Draft, kept: int) -> Goal:
+        """Builds the goal. `kept` tokens of its target are for a step that stays whole; the shares are of the rest."""
+        call, target = self.call, self.decision.target - kept
+        is_exact = call.to is not None
+        goal = build_goal(draft, self.policy, target, recall=call.recall, window=call.window, exact=is_exact)
+        if self.token_factor is not None:
+            goal = replace(goal, token_factor=self.token_factor)
+        sizes = (goal.target + kept, goal.stage_target + kept, goal.tail_budget + kept)
+        return replace(goal, target=sizes[0], stage_target=sizes[1], tail_budget=sizes[2])
+
+    def is_worth_a_block(self, plan: Plan) -> bool:
+        """Whether a plan changes anything, and saves what a Block must save: above the hard limit, to get below it."""
+        saved = plan.tokens_before - plan.tokens_after
+        return bool(plan.changed_pieces) and saved >= (1 if self._is_brought_below_limit(plan) else self.minimum_saving)
+
+    def _is_brought_below_limit(self, plan: Plan) -> bool:
+        """Whether the view is above the hard limit and the plan gets it below."""
+        return self.decision.need == "hard" and plan.tokens_after <= self.decision.limit < plan.tokens_before
+
+    def explain_small_saving(self, plan: Plan) -> str:
+        """Says how little the plan saves, and how much a Block must save."""
+        before = self.reading.convert_size(plan.tokens_before)
+        sizes = max(0, plan.tokens_before - plan.tokens_after), self.minimum_saving
+        saved, worth = map(self.reading.convert_part, sizes)
+        return f"the best plan saves {saved:,} of {before:,} tokens; the least worth a Block is {worth:,}"
+
+    def build_outcome(self, status: UnchangedStatus, reason: str) -> Outcome:
+        """Builds an Outcome that leaves the view as it is."""
+        tokens = self.draft.tokens
+        itemised = self.itemized_least if self.decision.target_missed or status == "unsatisfiable" else {}
+        return Outcome(
+            status, reason, tokens, tokens, self.target, policy=self.policy.name, itemised=itemised, notes=self.notes
+        )
+
+    def build_attempt(self, status: AttemptStatus, reason: str, spent: ModelCost) -> Attempt:
+        """Builds the entry that records an attempt which cost something or proved fruitless."""
+        return Attempt(
+            self.new_id(),
+            None,
+            self.call.run,
+            self.now,
+            self.policy.name,
+            status,
+            reason,
+            self.draft.tokens,
+            self.target,
+            spent,
+        )
+
+    def refuse(self, reason: str) -> EngineResult:
+        """Ends without a Block. Records an Attempt in the log where another try would be in vain."""
+        is_hopeless = self.decision.status == "unsatisfiable" or bool(self.decision.doubt)
+        status: AttemptStatus = "unsatisfiable" if is_hopeless else "nothing"
+        reason = self.decision.doubt or reason
+        is_fruitless = self.decision.should_act and not self.waiting_for_model
+        is_worth_recording = not self.decision.already_recorded if is_hopeless else is_fruitless
+        entry = self.build_attempt(status, reason, ModelCost()) if is_worth_recording else None
+        return EngineResult(self.build_outcome(status, reason), entry)
+
+    def fail(self, filled: FilledPlan) -> EngineResult:
+        """Ends without a usable summary, where the policy does not go on without one."""
+        outcome = replace(self.build_outcome("failed", filled.failure), spent=filled.spent)
+        return EngineResult(outcome, self.build_attempt("failed", filled.failure, filled.spent))
+
+    def build_receipt(self, before: int, after: int, summary_price: float | None) -> Receipt | None:
+        """Builds the receipt of a view that shrinks from `before` to `after` tokens by the policy's counter.
+
+        None where the model's prices are not known.
+        """
+        rates = self.call.rates
+        if rates is None:
+            return None
+        rewritten = max(0, after - self.call.floor)
+        return build_receipt(before, after, rewritten, rates, summary_price)
+
+    def succeed(self, plan: Plan, block_id: str, filled: FilledPlan) -> EngineResult:
+        """Ends with a Block, and the Outcome with its figures."""
+        before = self.draft.tokens
+        replaced_sizes = {r.first: sum(r.sizes) for r in filled.replacements}
+        after = self.draft.fixed_tokens + sum(replaced_sizes.get(p.first, p.tokens) for p in plan.draft.pieces)
+        view = self.draft.view
+        receipt = self.build_receipt(before, after, filled.spent.price)
+        under = view.path.get_entry(view.state.live_blocks[-1]).id if view.state.live_blocks else None
+        block = Block(
+            block_id,
+            None,
+            self.call.run,
+            self.now,
+            self.policy.name,
+            self.policy.counter.name,
+            filled.replacements,
+            filled.carried_facts,
+            filled.rung,
+            under,
+            describe_demand(self.call),
+            before,
+            after,
+            filled.unshown_facts,
+            filled.dropped_facts,
+            filled.notes,
+            filled.spent,
+            supplied_details=filled.supplied_details,
+            batches=filled.batches,
+            top_batches=filled.top_batches,
+            receipt=receipt,
+            is_unsatisfiable=self._is_known_unsatisfiable,
+            files=filled.files,
+        )
+        missed = after > self.target or self.decision.target_missed
+        outcome = Outcome(
+            "compacted",
+            self.decision.reason,
+            before,
+            after,
+            self.target,
+            target_missed=missed,
+            block=block_id,
+            policy=self.policy.name,
+            rung=filled.rung,
+            facts=count_visible_facts(plan, filled),
+            itemised=self.itemized_least if missed else {},
+            notes=filled.notes,
+            spent=filled.spent,
+            receipt=receipt,
+        )
+        return EngineResult(outcome, block)

@@ -1,0 +1,143 @@
+"""The `Policy` type: when to act, what to do in which order, and how summaries are made. Presets are values of it.
+
+Every default of a policy is written here once. Settings, help and docs read it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from tenfold.compaction.plan.budgets import Budgets
+from tenfold.compaction.plan.draft import Goal, RecallMode
+from tenfold.compaction.plan.pipeline import Stage
+from tenfold.compaction.summarize.batch_writer import BatchWriter
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.compaction.summarize.writer import SingleTextWriter, Writer
+from tenfold.compaction.trigger.limits import Limits, Trigger, check_window
+from tenfold.core.meter.counters import Counter
+from tenfold.core.meter.estimators import Estimator, get_factor
+from tenfold.core.record.ask import Outcome
+
+CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
+
+Restorer = Callable[[Any], Outcome | None]
+"""Takes a `Session`. Returns what became of the compaction that its file records, None if it records none."""
+
+
+class Shares(Struct, frozen=True):
+    """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative.
+
+    `request` is what the current request may take word for word; of a longer one head and tail are shown. `names` is
+    the part of `facts`, also as a fraction of the target, that is kept for names in use.
+    """
+
+    tail: float = 0.25
+    users: float = 0.10
+    facts: float = 0.25
+    narrative: float = 0.20
+    names: float = 0.0
+    request: float = 1.0
+
+
+class Policy(Struct, frozen=True):
+    """Trigger, ordered stages, summary settings, estimator and check points.
+
+    `checks` are the points at which the soft check is made. The hard one (view and output would exceed the window) is
+    made before every call. With `auto` False neither is made, and only an explicit demand compacts. With `can_prepare`,
+    a model's summary is written ahead of time, in the warning zone. `writer` is how
+    summaries are written. With `max_entries`, a check also acts when more entries than that follow the newest summary.
+    `in_memory_stages`, if any, are the stages for a plain list that belongs to no session. `budgets`, if any, are sizes
+    that depend on the window and not on the target. `restorer`, if any, is called with a session that was read from
+    another tool's file, and puts the newest compaction that the file records in force. `window`, if any, takes the
+    place of the model's where the caller names none. `default_window`, if any, is the window where that of the model is
+    not known either.
+
+    A Block must shrink the view by at least `shrink_tokens` and by `shrink_share` of it. After an attempt or an undo,
+    nothing is tried until the view has grown by `growth_share` of the window.
+    """
+
+    name: str
+    trigger: Trigger
+    stages: tuple[Stage, ...]
+    estimator: Estimator
+    counter: Counter
+    summary: SummarySettings = SummarySettings()
+    shares: Shares = Shares()
+    checks: tuple[CheckPoint, ...] = ("before_call",)
+    fan_out: int = 4
+    shrink_tokens: int = 1_000
+    shrink_share: float = 0.10
+    growth_share: float = 0.05
+    writer: Writer = SingleTextWriter()
+    auto: bool = True
+    can_prepare: bool = False
+    max_entries: int = 0
+    in_memory_stages: tuple[Stage, ...] = ()
+    budgets: Budgets | None = None
+    restorer: Restorer | None = None
+    window: int | None = None
+    default_window: int | None = None
+
+    def __repr__(self) -> str:
+        """Says its name and how many stages it has, not what they are set to."""
+        count = len(self.stages)
+        return f"<Policy {self.name!r}: {count} stage{'s' * (count != 1)}{'' if self.auto else ', by hand only'}>"
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether its summaries are batches, which can be looked up one by one."""
+        return isinstance(self.writer, BatchWriter)
+
+    @property
+    def can_shorten(self) -> bool:
+        """Whether it shows head and tail of a current request that would take too much of the target."""
+        return self.shares.request < 1
+
+    def derive_goal(
+        self, target: int, *, recall: RecallMode, window: int | None = None, exact: bool = False, floor: int = 0
+    ) -> Goal:
+        """Derives the sizes of a Goal from a target, all in tokens."""
+        shares = self.shares
+        goal = Goal(
+            target=target,
+            stage_target=target,
+            tail_budget=int(target * shares.tail),
+            user_budget=int(target * shares.users),
+            facts_budget=int(target * shares.facts),
+            narrative_budget=int(target * shares.narrative),
+            names_budget=int(target * shares.names),
+            fan_out=self.fan_out,
+            recall=recall,
+            window=window,
+            exact=exact,
+            has_model=bool(self.summary.models),
+            focus=self.summary.instructions,
+            token_factor=get_factor(self.estimator, self.summary.models[0], self.counter.name)
+            if self.summary.models
+            else 1.0,
+        )
+        return goal if self.budgets is None else self.budgets.apply(goal, floor)
+
+    def get_limits(self, window: int, *, output_reserve: int = 0, floor: int = 0) -> Limits:
+        """Returns the sizes in tokens at which it acts in a window, and what became of the output reserve (`note`).
+
+        `output_reserve` is what the answer may take, `floor` what is sent besides the messages. A reserve that leaves
+        nothing of the window is refused: a session goes on without it and says so in each Outcome. Raises `UsageError`
+        for a window below 1.
+
+            limits = policy.get_limits(200_000, output_reserve=20_000)
+            limits.hard  # 180000
+        """
+        check_window(window)
+        return self.trigger.get_limits(window, output_reserve=output_reserve, floor=floor)
+
+    def get_minimum_shrink(self, tokens: int) -> int:
+        """Returns how many tokens a Block must save on a view of this size: the larger of both bounds."""
+        return max(self.shrink_tokens, int(tokens * self.shrink_share))
+
+    def get_minimum_growth(self, window: int) -> int:
+        """Returns how many tokens the view must grow before the next attempt on the same path."""
+        return max(1, int(window * self.growth_share))

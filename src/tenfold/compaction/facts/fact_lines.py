@@ -1,0 +1,100 @@
+"""Renders one fact as a list item of the facts section. `facts/parse.py` reads these items back."""
+
+from __future__ import annotations
+
+from tenfold.compaction.facts.tool_results import is_success
+from tenfold.core.record.block import Fact, FactKind
+from tenfold.core.text.excerpts import Keep, excerpt, flatten
+from tenfold.core.text.memoize import memoize
+from tenfold.core.text.redaction import redact
+
+MAX_CONTENT_CHARS = 160
+"""Most characters of a file's newest changes that stand beside its path, where there is no room for more."""
+
+
+def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -> str:
+    """Renders one fact as a list item. Further lines of a user's text are indented, so they cannot form a heading.
+
+    Of the changes to a file at most `content_chars` characters are shown, the newest.
+    """
+    if fact.kind == "name":
+        return f"- {redact(shorten_owner(flatten(fact.key)))}: {redact(text)}"
+    if fact.kind == "value":
+        was = f" (was: {redact(fact.was)})" if fact.was else ""
+        return f"- {'tool: ' if fact.note == 'tool' else ''}{flatten(redact(text))}{was}"
+    if fact.kind in ("decision", "todo"):
+        return _render_with_source(fact, redact(text))
+    line = _render_item(text, fact.kind, fact.note)
+    changes = _select_changes(fact.content, content_chars)
+    return f"{line} (changed: {flatten(excerpt(changes, content_chars))})" if changes else line
+
+
+def _render_with_source(fact: Fact, text: str) -> str:
+    """Renders a decision or a plan with the entry it was read from and with who wrote it, the user or the assistant."""
+    entry = f"[{fact.position}] " if fact.position >= 0 else ""
+    label = f"- {entry}{'user' if fact.note == 'user' else 'assistant'}:"
+    if fact.kind == "decision":
+        return f"{label} {flatten(text)}"
+    return "\n  ".join((label, *(line.rstrip() for line in text.strip().split("\n"))))
+
+
+def _select_changes(content: str, limit: int) -> str:
+    """Returns the newest change of a file, and those before it as far as there is room, in their order."""
+    *older, newest = content.split("\n")
+    shown = newest
+    for change in reversed(older):
+        if len(change) + len(shown) + 2 > limit:
+            break
+        shown = f"{change}; {shown}"
+    return shown
+
+
+def shorten_owner(owner: str) -> str:
+    """Returns a path's folder and name, enough to tell it from files of the same name."""
+    return owner if " " in owner else "/".join(owner.split("/")[-2:])
+
+
+@memoize
+def _render_item(text: str, kind: FactKind, note: str) -> str:
+    text = redact(text)
+    match kind:
+        case "request" | "rule" | "correction" | "remark":
+            return "- " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
+        case "claimed":
+            return f"- {note}: " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
+        case "error":
+            return f"- tool: {quote_line(text)}{render_source(note)}"
+        case "identifier":
+            return f"- {'tool: ' if note == 'tool' else ''}{flatten(text)}"
+        case "command":
+            outcome, cause = split_outcome(note)
+            return f"- [{flatten(outcome) or 'unknown'}] {flatten(text)}" + (
+                f" (tool: {quote_line(cause)})" if cause else ""
+            )
+        case _:
+            return f"- {flatten(text)}" + (f" (note: {flatten(note)})" if note else "")
+
+
+_MAX_SOURCE_CHARS = 110
+"""Most characters of the command or file that an error is said to come from."""
+
+
+def render_source(note: str) -> str:
+    """Renders where an error comes from, as the end of its line; "" if nobody knows."""
+    return f" (from: {redact(excerpt(flatten(note), _MAX_SOURCE_CHARS, Keep.JOINED_ENDS))})" if note else ""
+
+
+def render_fact_line(fact: Fact, limit: int) -> str:
+    """Renders a fact as one line, labelled as in the section, with at most about `limit` characters of its text."""
+    return render_line(fact, excerpt(flatten(fact.text), limit))
+
+
+def quote_line(text: str) -> str:
+    """Returns a text in quotation marks, on one line."""
+    return '"' + flatten(text) + '"'
+
+
+def split_outcome(note: str) -> tuple[str, str]:
+    """Splits a command's note into how it ended and, if it failed, the error line."""
+    outcome, _, cause = (note, "", "") if is_success(note) else note.partition(": ")
+    return outcome, cause

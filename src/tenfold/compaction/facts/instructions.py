@@ -1,0 +1,273 @@
+"""Reads what the user said: the current request, standing rules, corrections. Also finds decisions and plan steps.
+
+Only messages of origin human are read, and of these only the user's own words. A sentence becomes a rule if a cue of
+its language says that it holds from then on. A wrong rule does more harm than a missing one, since every request is
+kept anyway: what no cue marks stays a request, and words in a language without cues stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.compaction.facts.cue_language import CueLanguage, detect_language
+from tenfold.compaction.facts.current_request import HARNESS_MARKS, is_acknowledgement
+from tenfold.compaction.facts.user_words import MASK, mask_introduced, mask_pasted
+from tenfold.core.record.block import Fact
+from tenfold.core.text.excerpts import (
+    MAX_SEARCHED_CHARS,
+    Keep,
+    collapse_spaces,
+    excerpt,
+    flatten,
+    normalize_key,
+    split_paragraphs,
+    split_sentences,
+)
+from tenfold.core.text.memoize import memoize
+
+MAX_REQUEST_CHARS = 6000
+_MAX_RULE_CHARS = 600
+_MAX_CORRECTION_CHARS = 300
+"""A correction up to this long is kept whole; of a longer message, the sentences that correct something."""
+_MAX_HEADING_CHARS = 20
+"""Longest line, in characters, that counts as a heading and not as a decision."""
+_MAX_JUDGED_CHARS = 500
+"""How much of a sentence is searched for cues. A longer one is no sentence that someone typed."""
+_MAX_LIST_HEADING_WORDS = 8
+_MIN_SUBJECT_WORDS = 2
+"""A rule about less than this is not understood without the sentence before it."""
+
+ACK_NOTE = "ack"
+"""The `note` of a request that only acknowledges. The request before it stays the current one."""
+PERMITS, REVOKES, REPLACES = "permits", "revokes", "replaces"
+"""The `note` of a rule that allows something, ends an earlier rule, or says that it replaces one."""
+
+_BULLET = re.compile(r"(?:[-*\u2022]|\d{1,2}[.)]|\[[ xX]\])\s+")
+_MARKER = re.compile(
+    r"(?:(?:<<[^<>\n]{1,40}>>|\[[^\[\]\n]{1,40}\]|\([^()\n]{1,40}\)|\{[^{}\n]{1,40}\}|#\d{1,9}(?!\w)|@[\w-]{1,40}|[*_]+|[=~+|#-]+(?=\s)"
+    r"|[^\x00-\x7f\w\s\u00ab\u00bb\u2018-\u201f\u3008-\u300f])[\s:]*)+"
+)
+"""Signs and labels before the words of a sentence: `[Q3]`, `<<a:1>>`, `(billing):`, `#17`, `**`, an emoji."""
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?\u0964\u061f])[\"')\]\u201d\u00bb]*\s+|(?<=[\u3002\uff01\uff1f])|\n\s*\n|\n(?![ \t]*[a-z\u00df-\u00ff])"
+    r"|(?<=[:\uff1a])\s*\n"
+)
+_QUESTION_END = re.compile(r"[?\uff1f\u061f][\"')\]\s]*\Z")
+
+
+class _Sentence(Struct, frozen=True):
+    """One sentence: verbatim, without what is pasted in it, whether its line is a list item, and its paragraph."""
+
+    text: str
+    own: str
+    is_item: bool
+    paragraph: int
+
+
+def extract_instructions(position: int, text: str, *, first: bool) -> list[Fact]:
+    """Returns the facts of one human message: its request, then rules and corrections, or the unclassified words.
+
+    `first` says that nothing was answered yet.
+    """
+    stripped = text.strip()
+    return (
+        []
+        if not stripped or stripped.startswith(HARNESS_MARKS)
+        else list(_extract_instructions(stripped, position, first=first))
+    )
+
+
+@memoize
+def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fact, ...]:
+    is_ack = is_acknowledgement(text)
+    note = ACK_NOTE if is_ack else ""
+    request = Fact("request", excerpt(text, MAX_REQUEST_CHARS), f"{position}", position, note=note)
+    if is_ack:
+        return (request,)
+    text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
+    masked = mask_pasted(text)
+    own = masked.replace(MASK, " ").replace("\u2019", "'")
+    if not any(sign.isalpha() for sign in own):
+        return (request,)
+    language = detect_language(collapse_spaces(own))
+    if language is None:
+        return (request, _build_fact("remark", request.text, position)) if _has_words(own) else (request,)
+    sentences = list(_split_sentences(text, mask_introduced(masked, language)))
+    rules = list(_find_rules(sentences, language, position))
+    return (request, *rules, *_find_corrections(text, sentences, language, position, rules, first=first))
+
+
+def _has_words(text: str) -> bool:
+    """Tells whether a text in an unknown language consists of words rather than of names and code."""
+    words = text.split()
+    if len(words) < _MIN_SUBJECT_WORDS:
+        return False
+    has_foreign_letters = sum(sign.isalpha() and not sign.isascii() for sign in text) * 10 >= len(text)
+    return has_foreign_letters or sum(word.strip(".,;:!?()").isalpha() for word in words) * 2 >= len(words)
+
+
+def _split_sentences(text: str, masked: str) -> Iterator[_Sentence]:
+    """Yields the sentences of a text in which at least half is the user's own."""
+    start, paragraph = 0, 0
+    ends = [(m.start(), m.end()) for m in _SENTENCE_END.finditer(masked)] + [(len(text), len(text))]
+    for end, following in ends:
+        piece, own = text[start:end], masked[start:end]
+        if not own.isspace() and own and own.count(MASK) * 2 < len(own):
+            bullet = _BULLET.match(own.lstrip())
+            skipped = len(own) - len(own.lstrip()) + (bullet.end() if bullet else 0)
+            own = own[skipped : skipped + _MAX_JUDGED_CHARS].replace(MASK, "\x00").replace("\u2019", "'").strip()
+            own = own[marker.end() :] if (marker := _MARKER.match(own)) else own
+            yield _Sentence(piece[skipped:].strip(), own, bullet is not None, paragraph)
+        paragraph += "\n\n" in re.sub(r"[ \t]", "", text[end:following])
+        start = following
+
+
+def _find_rules(sentences: list[_Sentence], language: CueLanguage, position: int) -> Iterator[Fact]:
+    heading_paragraph = -1
+    for number, sentence in enumerate(sentences):
+        if _is_rules_heading(sentence.text, language):
+            heading_paragraph = sentence.paragraph
+            continue
+        is_listed = sentence.is_item and sentence.paragraph - heading_paragraph in {0, 1} and heading_paragraph >= 0
+        note = _classify_sentence(sentence, language, is_listed=is_listed)
+        if note is None:
+            continue
+        if is_listed:
+            heading_paragraph = sentence.paragraph
+        rule = sentence.text
+        before = sentences[number - 1] if number else None
+        if (
+            before is not None
+            and before.paragraph == sentence.paragraph
+            and not sentence.is_item
+            and len(language.find_subject(sentence.own)) < _MIN_SUBJECT_WORDS
+            and not _QUESTION_END.search(before.text)
+        ):
+            rule = f"{before.text} {rule}"
+        fact = _build_fact("rule", excerpt(rule, _MAX_RULE_CHARS), position, note)
+        is_known = note not in {PERMITS, REVOKES} or (note == REVOKES and language.has("heading", sentence.own))
+        yield fact if is_known else replace(fact, live=False)
+
+
+def _is_rules_heading(text: str, language: CueLanguage) -> bool:
+    is_short = len(text.split()) <= _MAX_LIST_HEADING_WORDS
+    return is_short and text.endswith((":", "\uff1a")) and language.has("heading", text)
+
+
+def _classify_sentence(sentence: _Sentence, language: CueLanguage, *, is_listed: bool) -> str | None:
+    """Returns the note of a sentence that is a rule, a permission or a revocation; None for any other."""
+    own = language.without_idle(sentence.own)
+    if _QUESTION_END.search(sentence.own) or sentence.own.endswith((":", "\uff1a")):
+        return None
+    is_standing = is_listed or language.has("standing", own) or _has_label(own, language)
+    is_once = language.has("once", own)
+    is_binding = language.has("binding", own) and not is_once
+    is_rule = is_standing or is_binding
+    if language.has("permitting", own) and not is_binding and not is_once:
+        return PERMITS
+    if language.has("revoking", own):
+        return REPLACES if is_standing else REVOKES
+    if is_rule:
+        return REPLACES if language.has("changing", own) else ""
+    return None
+
+
+def _has_label(text: str, language: CueLanguage) -> bool:
+    """Tells whether a sentence begins with a label such as "House rule:"."""
+    label, colon, _ = text.partition(":")
+    return bool(colon) and len(label.split()) <= 3 and language.has("heading", label)
+
+
+_MIN_CORRECTION_CHARS = 8
+"""A shorter sentence, such as "Wait.", is about those that follow."""
+
+
+def _find_corrections(
+    text: str, sentences: list[_Sentence], language: CueLanguage, position: int, rules: list[Fact], *, first: bool
+) -> Iterator[Fact]:
+    """Yields what the user says was done wrong, nothing in a message before the first answer."""
+    if first:
+        return
+    correcting = [
+        each for each in sentences if language.has("correcting", each.own) and not each.own.endswith((":", "\uff1a"))
+    ]
+    if correcting and not rules and len(text) <= _MAX_CORRECTION_CHARS and len(correcting) * 2 >= len(sentences):
+        yield _build_fact("correction", text, position)
+        return
+    told = [rule.text for rule in rules]
+    for sentence in correcting:
+        said = sentence.text
+        if len(said) < _MIN_CORRECTION_CHARS:
+            said = " ".join(each.text for each in sentences[sentences.index(sentence) :])
+        if len(said) >= _MIN_CORRECTION_CHARS and not any(said in text for text in told):
+            told.append(said)
+            yield _build_fact("correction", excerpt(said, _MAX_RULE_CHARS), position)
+
+
+def _build_fact(kind: Literal["rule", "correction", "remark"], text: str, position: int, note: str = "") -> Fact:
+    return Fact(kind, text, normalize_key(text), position, note=note)
+
+
+def find_plan_steps(text: str) -> list[str]:
+    """Returns the lines of the last numbered or checkbox list of at least three items, [] if there is none."""
+    best: list[str] = []
+    run: list[str] = []
+    for line in text.split("\n"):
+        if _LIST_ITEM.match(line):
+            run.append(line.rstrip())
+        elif line.strip() and not line.startswith((" ", "\t")):
+            best, run = (run, []) if len(run) >= 3 else (best, [])
+    return run if len(run) >= 3 else best
+
+
+_LIST_ITEM = re.compile(r"^\s*(?:[-*]\s+\[[ xX~-]\]|\d{1,2}[.)])\s+\S")
+
+
+def find_decisions(position: int, text: str, *, user: bool) -> list[Fact]:
+    """Returns the sentences in which a model or a user states a decision, at most six."""
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _DECISION_HINTS):
+        return []
+    found: list[Fact] = []
+    for block in split_paragraphs(text):
+        for sentence in split_sentences(block):
+            if (
+                _MAX_HEADING_CHARS < len(sentence) <= 400
+                and not sentence.startswith("#")
+                and not sentence.endswith((":", ":**", "?"))
+                and _DECISION.search(sentence)
+            ):
+                line = flatten(sentence)
+                note = "user" if user else ""
+                found.append(Fact(kind="decision", text=line, key=normalize_key(line), position=position, note=note))
+    return found[:6]
+
+
+_DECISION_HINTS = (
+    "decid",
+    "decision",
+    "agree",
+    "go with",
+    "we will ",
+    "we'll ",
+    "the plan is",
+    "chose ",
+    "settled on",
+    "best approach",
+    "root cause",
+    "opted",
+    "stick with",
+    "the fix is",
+    "conclusion",
+)
+_DECISION = re.compile(
+    r"\b(?:decided|decision(?=:| is\b| was\b| to\b)|agreed|(?:let'?s|we'?ll|i'?ll|going to) go with|we will"
+    r"|we'll (?:use|keep|move|have)|the plan is|i chose|we chose"
+    r"|settled on|(?:the )?best approach|root cause|opted|stick with|the fix is|in conclusion)\b",
+    re.IGNORECASE,
+)

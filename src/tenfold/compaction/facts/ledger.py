@@ -1,0 +1,171 @@
+"""The user's instructions as a ledger: each with its scope, its status and where it was said.
+
+A rule ends when the user revokes it, allows what it forbade, or replaces it. Which rule is meant follows from the words
+that both sentences share.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.compaction.facts.cue_language import CueLanguage, CueName, detect_language
+from tenfold.compaction.facts.instructions import PERMITS, REPLACES, REVOKES
+from tenfold.core.record.block import Fact
+from tenfold.core.record.entry import RULE_ADDED, Entry, Setting
+from tenfold.core.text.excerpts import collapse_spaces, normalize_key
+
+REVOKED, SUPERSEDED, DROPPED = "revoked", "superseded", "dropped"
+"""The `note` of a rule that holds no more: the user ended it, replaced it, or dropped it by command."""
+_MIN_SHARED_WORDS = 2
+_NEWS: tuple[CueName, ...] = ("recent", "changing", "revoking")
+"""The cues of a permission that was not there before."""
+InstructionScope = Literal["standing", "request", "unclassified"]
+InstructionStatus = Literal["active", "revoked", "superseded", "dropped", "done"]
+
+
+class Instruction(Struct, frozen=True, omit_defaults=True):
+    """One instruction of the user, in the user's words.
+
+    `scope` "standing" is a rule that holds from then on, "request" holds for one request, and "unclassified" are words
+    in a language that Tenfold has no cues for. Only active standing ones read as rules. `position` is that of the entry
+    that said it last.
+    """
+
+    text: str
+    scope: InstructionScope
+    status: InstructionStatus
+    position: int
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it is a rule in force."""
+        return self.scope == "standing" and self.status == "active"
+
+
+def settle_instructions(facts: Sequence[Fact]) -> list[Fact]:
+    """Returns the facts with every rule settled that a later one revokes, allows or replaces."""
+    out = {id(fact): fact for fact in facts}
+    rules = sorted((fact for fact in facts if fact.kind == "rule"), key=lambda fact: fact.order)
+    for number, later in enumerate(rules):
+        if later.note in {REVOKED, SUPERSEDED, DROPPED}:
+            continue
+        targets = _find_targets(later, [each for each in rules[:number] if out[id(each)].live])
+        for target in targets:
+            note = SUPERSEDED if later.note in {"", REPLACES} else REVOKED
+            out[id(target)] = replace(target, live=False, note=note)
+        if targets and later.note == PERMITS:
+            out[id(later)] = replace(later, live=True, note="")
+        elif targets and later.note == REVOKES:
+            out[id(later)] = replace(later, live=False)
+    return [out[id(fact)] for fact in facts]
+
+
+def _find_targets(later: Fact, earlier: list[Fact]) -> list[Fact]:
+    """Returns the earlier rules that a rule, a permission or a revocation ends."""
+    language = detect_language(later.text)
+    if language is None:
+        return []
+    subject = language.find_subject(later.text)
+    return [
+        fact
+        for fact in earlier
+        if fact.note in {"", REPLACES}
+        and (
+            _is_ended(later, subject, language.find_subject(fact.text), language)
+            or (not later.note and _is_same_but_for_a_quantity(later.text, fact.text, language))
+        )
+    ]
+
+
+def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], language: CueLanguage) -> bool:
+    """Tells whether a sentence with a subject ends an earlier rule, given the subject of that."""
+    shared = subject & earlier
+    if not shared:
+        return False
+    is_contained = shared in (subject, earlier)
+    match later.note:
+        case "revokes":
+            return len(shared) >= _MIN_SHARED_WORDS or is_contained
+        case "permits":
+            is_recent = any(language.has(name, later.text) for name in _NEWS)
+            return is_contained or (is_recent and len(shared) >= _MIN_SHARED_WORDS)
+        case "replaces":
+            return len(shared) >= _MIN_SHARED_WORDS
+        case _:
+            return False
+
+
+_NUMBER = re.compile(r"(?<![\w.,])(\d[\d.,]*)(?=\s*%|\s+([^\W\d_]+))")
+
+
+def _is_same_but_for_a_quantity(later: str, earlier: str, language: CueLanguage) -> bool:
+    """Tells whether two rules differ in one amount only, as in "under 200 words". Then the later one holds.
+
+    A number that no content word follows may name a thing, as in "ticket 12": rules about two tickets both hold.
+    """
+    texts = [_NUMBER.split(collapse_spaces(text).casefold()) for text in (later, earlier)]
+    if len(texts[0]) != len(texts[1]):
+        return False
+    differing = [at for at, (one, other) in enumerate(zip(*texts, strict=True)) if one != other]
+    if len(differing) != 1 or differing[0] % 3 != 1:
+        return False
+    unit = texts[0][differing[0] + 1]
+    return unit is None or unit not in language.common
+
+
+_QUOTED = re.compile(
+    r"`([^`\n]{1,60})`|\"([^\"\n]{1,60})\"|\u201c([^\u201d\n]{1,60})\u201d|\u201e([^\u201c\n]{1,60})\u201c"
+    r"|\u00ab([^\u00bb\n]{1,60})\u00bb|\u300c([^\u300d\n]{1,60})\u300d"
+)
+
+
+def find_retold_literals(rules: Sequence[Fact]) -> dict[int, str]:
+    """Finds rules of which a later one may change a part, and the quoted text that both name, by the rule's `id`.
+
+    The later one quotes it beside another text, as in `start with "b: " instead of "a: "`. What else the first one says
+    still holds, and nothing says for certain which part does not. So both stay.
+    """
+    ordered = sorted(rules, key=lambda fact: fact.order)
+    literals = [_list_literals(fact.text) for fact in ordered]
+    out: dict[int, str] = {}
+    for number, rule in enumerate(ordered):
+        for later, named in zip(ordered[number + 1 :], literals[number + 1 :], strict=True):
+            shared = [literal for literal in named if literal in literals[number]]
+            if later.position > rule.position and shared and len(shared) < len(named):
+                out[id(rule)] = shared[0]
+    return out
+
+
+def _list_literals(text: str) -> list[str]:
+    found = ("".join(groups) for groups in _QUOTED.findall(text))
+    return list(dict.fromkeys(literal for literal in found if literal.strip()))
+
+
+def build_setting_facts(settings: Iterable[tuple[int, Entry]]) -> list[Fact]:
+    """Returns the facts of rules that were added or dropped by command, given as (position, setting)."""
+    return [
+        Fact("rule", entry.value, normalize_key(entry.value), at, live=is_added, note="" if is_added else DROPPED)
+        for at, entry in settings
+        if isinstance(entry, Setting)
+        for is_added in (entry.key == RULE_ADDED,)
+    ]
+
+
+def build_ledger(facts: Iterable[Fact]) -> tuple[Instruction, ...]:
+    """Returns the instructions among merged facts, in the order in which they were said."""
+    ordered = sorted((f for f in facts if f.kind in {"rule", "remark", "request"}), key=lambda fact: fact.order)
+    return tuple(_build_instruction(fact) for fact in ordered if fact.live or fact.note not in {PERMITS, REVOKES})
+
+
+def _build_instruction(fact: Fact) -> Instruction:
+    scopes: dict[str, InstructionScope] = {"rule": "standing", "request": "request"}
+    status: InstructionStatus = "active" if fact.live else "done"
+    for settled in ("revoked", "superseded", "dropped"):
+        if fact.kind == "rule" and fact.note == settled:
+            status = settled
+    return Instruction(fact.text, scopes.get(fact.kind, "unclassified"), status, fact.position)

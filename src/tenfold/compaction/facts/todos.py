@@ -1,0 +1,187 @@
+"""Reads plans and to-do lists: to-do tools, checkbox lists in files or answers, numbered plans."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from msgspec.structs import replace
+
+from tenfold.compaction.facts.instructions import find_plan_steps
+from tenfold.core.record.block import Fact
+from tenfold.core.text.excerpts import excerpt, flatten, split_sentences
+
+TODO_KEY = "todo"
+PLAN_KEY = "plan"
+MAX_ITEMS = 200
+"""Most items kept of one list. Above this, the lists of two ranges may not merge exactly."""
+
+_CHECKBOX = re.compile(r"^\s*[-*]\s+\[([ xX~-])\]\s+(.+)$")
+_DONE_STATES = {"completed", "complete", "done", "finished", "closed"}
+_ACTIVE_STATES = {"in_progress", "in-progress", "inprogress", "active", "doing", "started"}
+_TEXT_KEYS = ("content", "description", "step", "title", "text", "task", "subject", "name")
+_LIST_KEYS = ("todos", "plan", "items", "tasks", "todoList", "steps")
+_USER_PLAN_WORD = (
+    r"\b(?:plan[oes]?|to-?dos?|checklist|tasks)\b(?!-)|\u043f\u043b\u0430\u043d|\u8ba1\u5212|\u8a08\u753b|\uacc4\ud68d"
+)
+_USER_PLAN = re.compile(_USER_PLAN_WORD, re.IGNORECASE)
+_PLAN = re.compile(
+    _USER_PLAN_WORD + r"|\b(?:(?:next|following|remaining|these) steps?|remaining|phases|milestones|needed"
+    r"|n\u00e4chste schritte|pr\u00f3ximos pasos|prochaines \u00e9tapes)\b|\u6b65\u9aa4|\u624b\u9806",
+    re.IGNORECASE,
+)
+"""Words in the line above a list that make it a plan, and not an explanation, a choice or a report."""
+_PLAN_FILE = re.compile(
+    r"(?:plan|todo|to-do|task|progress|checklist|roadmap|milestone|backlog|notes|refactor|migration|status)"
+    r"[^/]*\.(?:md|mdx|markdown|txt|org|rst)$|(?:^|/)(?:PLAN|TODO|TASKS|PROGRESS)$",
+    re.IGNORECASE,
+)
+"""The name of a file in which an agent keeps its plan."""
+_FENCED = re.compile(r"^[ \t]*(```++|~~~++)[^\n]*+\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_OLD_TEXT_KEYS = ("old_string", "oldText", "old_str", "old_content")
+_NEW_TEXT_KEYS = ("content", "contents", "file_text", "new_string", "newText", "new_str", "text", "new_content")
+
+
+def parse_tool_list(position: int, arguments: dict[str, object]) -> list[Fact]:
+    """Returns the list given to a to-do tool, one line an item: `[x]` done, `[~]` in progress, `[ ]` open."""
+    items = next((arguments[name] for name in _LIST_KEYS if isinstance(arguments.get(name), list | str)), None)
+    if isinstance(items, str):
+        return _build_facts(position, [line for line in items.split("\n") if line.strip()], TODO_KEY)
+    lines: list[str] = []
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, dict):
+            text = next((str(item[name]) for name in _TEXT_KEYS if item.get(name)), "")
+            lines.append(f"{_get_mark(str(item.get('status', '')))} {flatten(text)}")
+        elif isinstance(item, str):
+            lines.append(f"[ ] {flatten(item)}")
+    return _build_facts(position, lines, TODO_KEY)
+
+
+def count_items(arguments: dict[str, object]) -> str:
+    """Returns how many items the list given to a to-do tool has and how many are done, "" if it gives no list."""
+    lines = [line for fact in parse_tool_list(0, arguments) for line in fact.text.split("\n")]
+    done = sum(line.startswith("[x]") for line in lines)
+    return f"{len(lines)} items, {done} done" if lines else ""
+
+
+def _get_mark(status: str) -> str:
+    lowered = status.lower()
+    if lowered in _DONE_STATES:
+        return "[x]"
+    if lowered in _ACTIVE_STATES:
+        return "[~]"
+    return "[-]" if lowered.startswith("cancel") else "[ ]"
+
+
+def parse_file_list(position: int, path: str, arguments: dict[str, object], *, is_whole_file: bool) -> list[Fact]:
+    """Returns the checkbox lines that a call wrote into a file. `is_whole_file` says that it wrote all of the file.
+
+    Only a file that is a plan counts: its name says so, or the change ticks items. Anything else is a sample.
+    Lines that a change only repeats from the replaced text are left out: they say nothing about an item elsewhere.
+    """
+    edits = arguments.get("edits")
+    sources = [arguments, *(edit for edit in (edits if isinstance(edits, list) else []) if isinstance(edit, dict))]
+    old, new = (
+        [
+            line.strip()
+            for each in sources
+            for name in names
+            if isinstance(text := each.get(name), str) and "[" in text
+            for line in text.split("\n")
+            if _CHECKBOX.match(line)
+        ]
+        for names in (_OLD_TEXT_KEYS, _NEW_TEXT_KEYS)
+    )
+    old_items = {_get_item_text(line) for line in old}
+    is_ticking = any(_get_item_text(line) in old_items and line not in old for line in new)
+    if not is_ticking and not _PLAN_FILE.search(path):
+        return []
+    repeated, lines = Counter(old), list[str]()
+    for line in new:
+        if repeated[line]:
+            repeated[line] -= 1
+        else:
+            lines.append(line)
+    facts = _build_facts(position, lines, f"{TODO_KEY}:{path}")
+    return facts if is_whole_file else [replace(fact, note="part") for fact in facts]
+
+
+def parse_text_list(position: int, text: str, *, user: bool) -> list[Fact]:
+    """Returns the checkbox list or numbered plan in a text that the user or the model wrote, without fenced lines.
+
+    The line above the list has to call it a plan, except where the model wrote boxes.
+    """
+    if "- [" not in text and "* [" not in text and "2." not in text and "2)" not in text:
+        return []
+    lines = [line.rstrip() for line in _FENCED.sub("", text).split("\n")]
+    plan_word = _USER_PLAN if user else _PLAN
+    boxes = [number for number, line in enumerate(lines) if _CHECKBOX.match(line)]
+    if len(boxes) >= 2 and (not user or plan_word.search(_get_line_above(lines, boxes[0]))):
+        return _mark_speaker(_build_facts(position, [lines[number].strip() for number in boxes], TODO_KEY), user=user)
+    steps = find_plan_steps("\n".join(lines))
+    if not steps or not plan_word.search(_get_line_above(lines, lines.index(steps[0]))):
+        return []
+    return _mark_speaker(_build_facts(position, [line.strip() for line in steps], PLAN_KEY), user=user)
+
+
+def _mark_speaker(facts: list[Fact], *, user: bool) -> list[Fact]:
+    return [replace(fact, note="user") for fact in facts] if user else facts
+
+
+def _get_line_above(lines: list[str], number: int) -> str:
+    """Returns the last sentence of the nearest line above that is not empty."""
+    line = next((line for line in reversed(lines[:number]) if line.strip()), "")
+    return list(split_sentences(line))[-1] if line else ""
+
+
+def merge_lists(older: Fact, newer: Fact) -> Fact:
+    """Merges a changed part into a list: known items take the new mark, new items are added.
+
+    A plan may repeat an item under several headings, ticked from the top: the first one with another mark is changed.
+    """
+    if newer.note != "part":
+        return newer
+    lines = older.text.split("\n")
+    lines_by_text: dict[str, list[int]] = {}
+    for at, line in enumerate(lines):
+        lines_by_text.setdefault(_get_item_text(line), []).append(at)
+    for line in newer.text.split("\n"):
+        same = lines_by_text.setdefault(_get_item_text(line), [])
+        changed = next((at for at in same if lines[at] != line), None)
+        if changed is not None:
+            lines[changed] = line
+        elif not same or older.note == "part":  # the list is not known, so this is another item
+            same.append(len(lines))
+            lines.append(line)
+    note = "part" if older.note == "part" else ""
+    return Fact(kind="todo", text="\n".join(_limit_items(lines)), key=newer.key, position=newer.position, note=note)
+
+
+def is_change_of(part: Fact, full_list: Fact | None) -> bool:
+    """Tells whether a change belongs to a list parsed from a section, which does not say what file the list was in."""
+    if part.note != "part" or full_list is None or not full_list.line:
+        return False
+    known = {_get_item_text(line) for line in full_list.text.split("\n")}
+    return any(_get_item_text(line) in known for line in part.text.split("\n"))
+
+
+def _get_item_text(line: str) -> str:
+    match = _CHECKBOX.match(line)
+    return flatten(match.group(2) if match else line).lower()
+
+
+def _build_facts(position: int, lines: list[str], key: str) -> list[Fact]:
+    text = "\n".join(excerpt(line, 300) for line in _limit_items(lines))
+    return [Fact(kind="todo", text=text, key=key, position=position)] if lines else []
+
+
+def _limit_items(lines: list[str]) -> list[str]:
+    """Limits a list to `MAX_ITEMS`. Done items go first, oldest first."""
+    spare = len(lines) - MAX_ITEMS
+    out: list[str] = []
+    for line in lines:
+        if spare > 0 and "[x]" in line[:8].lower():
+            spare -= 1
+        else:
+            out.append(line)
+    return out[-MAX_ITEMS:]

@@ -1,0 +1,366 @@
+"""The draft that stages work on: the view's closed units as pieces, each with what would become of it.
+
+Everything here is a value: a stage takes a Draft and returns another. Nothing here decides what to do; stages do that.
+Nothing calls a model: a summary is a token budget that gets its text later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.compaction.plan.protected import PROVIDER_COMPACTED, find_protected
+from tenfold.core.record.block import BlockPart, KeptOriginal, Replacement, ShownItem, Substitute
+from tenfold.core.record.message import Message, Text
+from tenfold.core.record.token_reading import PLAIN_READING, Reading
+from tenfold.core.view.fold import View
+from tenfold.core.view.units import MessageKey, Unit, VisibleMessage, build_original_key
+from tenfold.core.wire.marks import get_summary_text, is_system_prompt
+
+RecallMode = Literal["none", "tool", "cli"]
+VisibleMeasure = Callable[[Sequence[VisibleMessage]], list[int]]
+"""Counts the tokens of messages in view, remembered by their keys."""
+MessageMeasure = Callable[[Sequence[Message]], list[int]]
+"""Counts the tokens of messages that are in no view yet."""
+
+SUMMARY_OVERHEAD = 80
+"""Tokens of the delimiter around a summary: tag, Block id, hash and message overhead (60 to 75 by o200k)."""
+
+
+class Goal(Struct, frozen=True):
+    """What a plan should reach. All sizes are tokens of the view, by the policy's counter.
+
+    `target` is where it aims. Stages stop once the view is at `stage_target`, which is lower where facts that elision
+    takes out of view still need a budget. `ceiling` is how far a last step may take the view above the target, rather
+    than be summarized unseen. The budgets: `tail_budget` for the recent messages that elision leaves alone,
+    `user_budget` for user messages kept verbatim, `facts_budget` and `narrative_budget` for the two parts of a summary.
+    `text_limit` is what the window allows for a summary's text, None where nothing does.
+    `names_budget` is the part of the facts' budget kept for names in use. `fan_out` is how many Blocks a level may
+    hold. `recall` is how stubs say that the original can be read. `summary_overhead` is what a summary takes without
+    any text in it. `window` is the model's, if known.
+    `has_model` says whether a model writes the summaries, and `focus` what they should dwell on. `exact` means that the
+    caller named the target, so nothing may exceed it. `token_factor` is how many of a provider's tokens one of the
+    counter's is taken for, where a text must fit a model's window.
+    """
+
+    target: int
+    stage_target: int
+    tail_budget: int
+    user_budget: int
+    facts_budget: int
+    narrative_budget: int
+    names_budget: int = 0
+    fan_out: int = 4
+    recall: RecallMode = "none"
+    summary_overhead: int = SUMMARY_OVERHEAD
+    window: int | None = None
+    has_model: bool = False
+    focus: str = ""
+    exact: bool = False
+    text_limit: int | None = None
+    ceiling: int = 0
+    token_factor: float = 1.0
+
+    @property
+    def summary_budget(self) -> int:
+        """The budget of a whole summary: facts and narrative. The delimiter is paid for out of the narrative."""
+        return self.facts_budget + max(self.narrative_budget, self.summary_overhead)
+
+
+SizedItem = tuple[ShownItem, int]
+"""What a Block shows, and its tokens."""
+
+
+class DraftPiece(Struct, frozen=True):
+    """Whole units that are treated as one, and what would be shown for them. `units` are what is in view now.
+
+    `kind` is "keep" while nothing changes. `protected_reason` says why no stage may change the piece ("" if one may).
+    `summary_budget` is what a summary among `shown_items` may take; it counts in `tokens` although the text does not
+    exist yet. `cut_positions` are where the policy's writer splits that text into parts. `shortened_messages` maps keys
+    (`VisibleMessage.key`) to the shorter forms of messages from earlier stages, which the writer reads in their place.
+    """
+
+    units: tuple[Unit, ...]
+    tokens_before: int
+    tokens: int
+    sizes: tuple[int, ...]
+    kind: str = "keep"
+    shown_items: tuple[ShownItem, ...] = ()
+    reason: str = ""
+    protected_reason: str = ""
+    summary_budget: int = 0
+    cut_positions: tuple[int, ...] = ()
+    shortened_messages: tuple[tuple[MessageKey, Message], ...] = ()
+
+    @property
+    def first(self) -> int:
+        """The position of its first entry."""
+        return self.units[0].first
+
+    @property
+    def last(self) -> int:
+        """The position of its last entry."""
+        return self.units[-1].last
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a Block would replace it."""
+        return self.kind != "keep"
+
+    @property
+    def can_change(self) -> bool:
+        """Whether a stage may show something else for it: it is not protected, and no summary is planned in it."""
+        return not (self.protected_reason or self.summary_budget)
+
+    @property
+    def has_summary_text(self) -> bool:
+        """Whether a message in it carries a summary, of a Block or from a host's list. Such a text is updated."""
+        return any(get_summary_text(s.message) is not None for s in self.get_visible_messages())
+
+    @property
+    def stands_for_range(self) -> bool:
+        """Whether a Block shows something in it for a whole range: a summary, but also a line or a marker.
+
+        The tail of `tail` holds none of these, while a merge or an archive takes up summaries only.
+        """
+        return any(not s.is_original and s.original_position is None for s in self.get_visible_messages())
+
+    def get_visible_messages(self) -> list[VisibleMessage]:
+        """Returns what is in view for it now."""
+        return [s for unit in self.units for s in unit.visible_messages]
+
+    def get_sized_items(self) -> list[SizedItem]:
+        """Returns what would be shown for it, with tokens."""
+        items = self.shown_items if self.is_changed else [to_shown_item(s) for s in self.get_visible_messages()]
+        return list(zip(items, self.sizes, strict=True))
+
+    def with_items(self, items: Sequence[SizedItem], kind: str, reason: str) -> DraftPiece:
+        """Returns the piece with these items shown for it. A summary without text among them is to be written."""
+        shown, sizes = tuple(item for item, _ in items), tuple(size for _, size in items)
+        budget = sum(size for item, size in items if is_unwritten(item))
+        return replace(
+            self, kind=kind, shown_items=shown, sizes=sizes, tokens=sum(sizes), reason=reason, summary_budget=budget
+        )
+
+    def with_more_budget(self, tokens: int, reason: str) -> DraftPiece:
+        """Returns the piece with that many more tokens for the summary in it."""
+        items = [(item, size + tokens * is_unwritten(item)) for item, size in self.get_sized_items()]
+        return self.with_items(items, self.kind, reason)
+
+
+class Draft(Struct, frozen=True):
+    """Pieces that cover the closed units without gaps, oldest first, and the tokens of what no stage can touch.
+
+    `fixed_tokens` is the open step and the `floor`, which is sent besides the view (a system prompt and tools).
+    `protected` maps the keys of messages that must stay as they are to the reason; a summary over such a message keeps
+    it, or what is in `excerpts` for it. `limit` is the size from which the trigger would act again, or the explicit
+    target; None where neither is known. `reading` converts sizes, which are by the counter, for sentences: those have
+    what the provider counts.
+    """
+
+    view: View
+    pieces: tuple[DraftPiece, ...]
+    fixed_tokens: int
+    floor: int
+    measure_visible: VisibleMeasure
+    measure_messages: MessageMeasure
+    protected: dict[MessageKey, str]
+    limit: int | None = None
+    excerpts: Mapping[MessageKey, tuple[Substitute, int]] = {}
+    reading: Reading = PLAIN_READING
+
+    @property
+    def tokens(self) -> int:
+        """The view's size if this were carried out, with each summary at its full budget."""
+        return self.fixed_tokens + sum(p.tokens for p in self.pieces)
+
+    @property
+    def has_unwritten_summary(self) -> bool:
+        """Whether a summary is to be written, which the facts then go into."""
+        return any(p.summary_budget for p in self.pieces)
+
+    @property
+    def floor_end(self) -> int:
+        """The index of the first piece after the leading system messages and silent pieces among them."""
+        for index, piece in enumerate(self.pieces):
+            if any(
+                s.message.role != "system" or not s.is_original or not is_system_prompt(s.message)
+                for s in piece.get_visible_messages()
+            ):
+                return index
+        return len(self.pieces)
+
+    def with_piece(self, index: int, piece: DraftPiece, *, until: int | None = None) -> Draft:
+        """Returns the draft with one piece in place of the pieces `index` to `until` (exclusive; default: just one)."""
+        end = index + 1 if until is None else until
+        return replace(self, pieces=(*self.pieces[:index], piece, *self.pieces[end:]))
+
+    def measure_items(self, messages: Sequence[VisibleMessage]) -> list[SizedItem]:
+        """Returns these messages as items that a Block shows again, with tokens."""
+        sized = zip(map(to_shown_item, messages), self.measure_visible(messages), strict=True)
+        return [self.excerpts.get(shown.key, item) for shown, item in zip(messages, sized, strict=True)]
+
+    def measure_substitute(self, message: Message, original_position: int | None = None) -> tuple[Substitute, int]:
+        """Returns a new message as an item, with tokens. `original_position` is the one message it stands for."""
+        return Substitute(message, original_position), self.measure_messages([message])[0]
+
+    def measure_kept(self, user_budget: int = 0) -> dict[MessageKey, int]:
+        """Returns the tokens of the messages after the floor that stay on whichever side of a cut they lie.
+
+        These are the protected ones, and the newest of the user's own, as many as `user_budget` tokens hold.
+        """
+        kept: dict[MessageKey, int] = {}
+        for piece in reversed(self.pieces[self.floor_end :]):
+            shown = piece.get_visible_messages()
+            for each, (_, size) in zip(reversed(shown), reversed(self.measure_items(shown)), strict=True):
+                is_users = each.is_original and each.message.role == "user" and each.message.origin == "human"
+                if each.key in self.protected:
+                    kept[each.key] = size
+                elif is_users and size <= user_budget:
+                    kept[each.key] = size
+                    user_budget -= size
+        return kept
+
+    def count_fixed(self, kept: Mapping[MessageKey, int]) -> int:
+        """Counts what no cut takes out of view: floor, open step, leading system messages and the `kept` ones."""
+        return self.fixed_tokens + sum(p.tokens for p in self.pieces[: self.floor_end]) + sum(kept.values())
+
+
+SUMMARY = "summary"
+"""The kind of a replacement by a summary."""
+BATCHES = "batches"
+"""The kind of a replacement by an archive of batches. Its writer makes it even where little can be shown."""
+UNWRITTEN_SUMMARY = Message("user", (Text(""),), "tenfold")
+"""Marks the place, once in a piece's `shown_items`, of a summary whose text does not exist yet."""
+MINIMAL_SUMMARY_TOKENS = 120
+"""Tokens of the smallest useful summary. `itemize_least` reserves them."""
+
+
+def is_unwritten(item: ShownItem) -> bool:
+    """Whether an item is the place of a summary whose text does not exist yet."""
+    return isinstance(item, Substitute) and item.message is UNWRITTEN_SUMMARY
+
+
+def find_unwritten(shown_items: Sequence[ShownItem]) -> int:
+    """Returns the index of `UNWRITTEN_SUMMARY` among these items."""
+    return next(i for i, s in enumerate(shown_items) if is_unwritten(s))
+
+
+def join_pieces(pieces: Sequence[DraftPiece], items: Sequence[SizedItem], kind: str, reason: str) -> DraftPiece:
+    """Joins neighbouring pieces into one, shown as these items. The Block's level follows from what it covers."""
+    units = tuple(u for p in pieces for u in p.units)
+    joined = DraftPiece(units, sum(p.tokens_before for p in pieces), 0, ())
+    return joined.with_items(items, kind, reason)
+
+
+def start_draft(
+    view: View, measure_visible: VisibleMeasure, measure_messages: MessageMeasure, *, floor: int = 0
+) -> Draft:
+    """Builds the draft that changes nothing. `floor` counts what is sent besides the view: system prompt, tools."""
+    units = list(view.units)
+    shown = [s for unit in units for s in unit.visible_messages]
+    sizes = iter(measure_visible(shown))
+    protected = find_protected(view)
+    pieces: list[DraftPiece] = []
+    for unit in units:
+        own = tuple(next(sizes) for _ in unit.visible_messages)
+        reasons = (protected[s.key] for s in unit.visible_messages if s.key in protected)
+        pieces.append(
+            DraftPiece((unit,), sum(own), sum(own), own, protected_reason="" if unit.block_part else next(reasons, ""))
+        )
+    everything = list(view.get_visible_messages())
+    rest = sum(measure_visible(everything[len(shown) :])) + floor
+    return Draft(view, tuple(pieces), rest, floor, measure_visible, measure_messages, protected)
+
+
+def find_unanswered_step(draft: Draft) -> int | None:
+    """Returns the index of the newest step, None if an answer follows its results or nothing in it is a result.
+
+    Words of a user may follow: those that were typed while the tool ran.
+    """
+    for index in reversed(range(len(draft.pieces))):
+        shown = draft.pieces[index].get_visible_messages()
+        if any(s.message.role == "assistant" for s in shown):
+            is_step = all(s.is_original for s in shown) and any(s.message.role == "tool" for s in shown)
+            return index if is_step else None
+    return None
+
+
+def itemize_least(draft: Draft) -> dict[str, int]:
+    """Returns what no compaction can go below, as items with their tokens.
+
+    The items are the floor, protected messages, the open step and one minimal summary.
+    """
+    out: dict[str, int] = {"given apart": draft.floor} if draft.floor else {}
+    for piece in draft.pieces:
+        for shown, size in zip(piece.get_visible_messages(), piece.sizes, strict=True):
+            reason = draft.protected.get(shown.key)
+            if reason:
+                out[reason] = out.get(reason, 0) + size
+    if draft.fixed_tokens > draft.floor:
+        out["open step"] = draft.fixed_tokens - draft.floor
+    out["summary"] = MINIMAL_SUMMARY_TOKENS
+    return out
+
+
+def to_shown_item(shown: VisibleMessage) -> ShownItem:
+    """Returns what is in view in the form in which a Block shows it again. Originals stay originals."""
+    if shown.is_original:
+        return KeptOriginal(shown.position)
+    return Substitute(shown.message, shown.original_position)
+
+
+def is_summary_unit(view: View, unit: Unit) -> bool:
+    """Whether a unit shows a range that a Block summarized. Kept messages and markers of a Block do not count."""
+    return unit.block_part is not None and view.get_replacement(unit.block_part).kind == SUMMARY
+
+
+def get_replacement_kind(draft: Draft, piece: DraftPiece) -> str:
+    """Returns the kind of the replacement that a piece shows now, "keep" for originals."""
+    ref = piece.units[0].block_part
+    return "keep" if ref is None else draft.view.get_replacement(ref).kind
+
+
+def build_replacements(draft: Draft) -> tuple[Replacement, ...]:
+    """Builds a Block's replacements from the changed pieces. `covers` is the visible slice of each."""
+    out: list[Replacement] = []
+    for piece in (_move_behind_compacted(draft, p) for p in draft.pieces if p.is_changed):
+        covers = draft.view.get_slice(piece.first, piece.last)
+        assert covers is not None, "pieces are whole units, so their ends never lie inside a replaced range"
+        out.append(
+            Replacement(
+                piece.first,
+                piece.last,
+                covers,
+                piece.shown_items,
+                piece.kind,
+                level=max(
+                    (draft.view.get_replacement(c).level + 1 for c in covers if isinstance(c, BlockPart)), default=0
+                ),
+                sizes=piece.sizes,
+                reason=piece.reason,
+            )
+        )
+    return tuple(out)
+
+
+def _move_behind_compacted(draft: Draft, piece: DraftPiece) -> DraftPiece:
+    """Moves summaries behind a message that a provider compacted, since it reads nothing before that."""
+    items = piece.get_sized_items()
+    places = [i for i, (item, _) in enumerate(items) if _is_compacted(draft, item)]
+    end = max(places, default=-1) + 1
+    late = [each for each in items[:end] if isinstance(each[0], Substitute) and each[0].original_position is None]
+    if not late:
+        return piece
+    early = [each for each in items[:end] if each not in late]
+    order = [*early, *late, *items[end:]]
+    return replace(piece, shown_items=tuple(item for item, _ in order), sizes=tuple(size for _, size in order))
+
+
+def _is_compacted(draft: Draft, item: ShownItem) -> bool:
+    if not isinstance(item, KeptOriginal):
+        return False
+    return draft.protected.get(build_original_key(item.position)) == PROVIDER_COMPACTED

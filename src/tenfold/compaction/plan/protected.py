@@ -1,0 +1,75 @@
+"""Which messages no stage may change, and why: system messages, pins, the current request."""
+
+from __future__ import annotations
+
+from tenfold.compaction.facts.current_request import find_current_request, get_user_words
+from tenfold.compaction.plan.continuation import extract_request
+from tenfold.core.record.message import find_native_compaction
+from tenfold.core.view.fold import View
+from tenfold.core.view.units import MessageKey, Unit, VisibleMessage
+from tenfold.core.wire.marks import is_system_prompt
+from tenfold.core.wire.registry import has_tool_definitions
+
+CURRENT_REQUEST = "current request"
+"""The reason for protecting the current request."""
+UNANSWERED_STEP = "not answered yet"
+"""The reason for protecting the newest step while the model has not seen its results."""
+DEFINED_TOOLS = "defines tools"
+"""The reason for protecting a message that defines tools inside the list: calls need it."""
+PROVIDER_COMPACTED = "compacted by the provider"
+"""The reason for protecting a message in which a provider compacted the conversation itself."""
+
+
+def find_protected(view: View) -> dict[MessageKey, str]:
+    """Finds the messages that no stage may change, by key, with the reason.
+
+    They are system messages, pinned messages with the whole step they belong to, the current request, if the view
+    shows it, and messages that define tools inside the list, with their step. Also the newest message in which a
+    provider compacted the conversation itself, with its step, because only that provider can read it.
+    """
+    protected: dict[MessageKey, str] = {}
+    compacted: dict[str, list[VisibleMessage]] = {}
+    for unit in view.units:
+        for group in _group_messages(unit):
+            if any(s.is_original and s.position in view.state.pins for s in group):
+                protected.update((s.key, "pinned") for s in group)
+            if any(s.is_original and has_tool_definitions(s.message) for s in group):
+                protected.update((s.key, DEFINED_TOOLS) for s in group)
+            compaction = find_native_compaction(group[0].message) if group[0].is_original else None
+            if compaction is not None:
+                compacted[compaction.bound_wire] = group
+        for shown in unit.visible_messages:
+            if shown.is_original and is_system_prompt(shown.message):
+                protected[shown.key] = "system prompt"
+    request = find_request(view)
+    if request is not None and get_user_words(request.message):
+        protected.setdefault(request.key, CURRENT_REQUEST)
+    for group in compacted.values():
+        protected.update((s.key, PROVIDER_COMPACTED) for s in group)
+    return protected
+
+
+def find_request(view: View) -> VisibleMessage | None:
+    """Finds the current request among the closed units: the message, its excerpt, or the continuation that quotes it.
+
+    The message itself comes first where both are in view. None where the user said nothing.
+    """
+    shown = [s for unit in reversed(view.units) for s in reversed(unit.visible_messages)]
+    index = find_current_request(
+        extract_request(s.message) or (get_user_words(s.message) if s.original_position is not None else "")
+        for s in shown
+    )
+    if index is None:
+        return None
+    position = shown[index].original_position
+    return next((s for s in shown[index:] if s.is_original and s.position == position), shown[index])
+
+
+def _group_messages(unit: Unit) -> list[list[VisibleMessage]]:
+    groups: list[list[VisibleMessage]] = []
+    for shown in unit.visible_messages:
+        if shown.message.role == "tool" and groups:
+            groups[-1].append(shown)
+        else:
+            groups.append([shown])
+    return groups

@@ -1,0 +1,347 @@
+"""What stands for an elided message: every text that a stage writes by code, in the styles that the policies name.
+
+Secrets are redacted in what is quoted here. A hint says how the original can be read, where there is a way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from tenfold.compaction.facts.tool_calls import classify_tool, find_command, find_path, interpret_call
+from tenfold.compaction.facts.tool_results import judge_result
+from tenfold.compaction.facts.user_words import split_pasted
+from tenfold.compaction.plan.draft import Draft, RecallMode
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import (
+    Document,
+    Message,
+    Part,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    get_text,
+    get_tool_calls,
+    get_tool_result,
+)
+from tenfold.core.text.excerpts import Keep, excerpt, flatten
+from tenfold.core.text.redaction import redact_cached
+from tenfold.core.view.units import VisibleMessage
+from tenfold.core.wire.marks import STEP_PREFIX
+
+# -- hints -------------------------------------------------------------------------------------------------------------
+
+
+def render_read_hint(recall: RecallMode, entry: str) -> str:
+    """Says how the original can be read again, in the words of the recall mode; "" where there is none."""
+    match recall:
+        case "tool":
+            return f'; recall_read(entry="{entry}") gives it back'
+        case "cli":
+            return f"; `tenfold expand {entry}` prints it"
+        case "none":
+            return ""
+
+
+def render_expand_hint(recall: RecallMode, block: str) -> str:
+    """Says how the messages behind a Block can be read again; "" where there is no recall."""
+    match recall:
+        case "tool":
+            return f'[recall_expand(block="{block}") shows the messages that this stands for]'
+        case "cli":
+            return f"[`tenfold expand {block}` prints the messages that this stands for]"
+        case "none":
+            return ""
+
+
+def render_hint_for(draft: Draft, shown: VisibleMessage, recall: RecallMode) -> str:
+    """Says the same of the original that a message in view stands for."""
+    at = shown.original_position
+    return render_read_hint(recall, draft.view.path.get_entry(at).id if at is not None else "")
+
+
+# -- tool outputs in another form --------------------------------------------------------------------------------------
+
+
+def with_text(message: Message, text: str, *, keeps_other_parts: bool = True) -> Message:
+    """Returns the output with `text` in place of all its texts. Images and the like stay, unless told otherwise."""
+    kept = (part for part in _get_parts(message) if not _is_text(part)) if keeps_other_parts else ()
+    parts = (*((Text(text),) if text else ()), *kept)
+    result = get_tool_result(message)
+    if result is None:  # an output that its format wrote as a user message
+        return Message(message.role, parts, "tool")
+    return Message("tool", (replace(result, content=parts),), "tool")
+
+
+def cut_message(message: Message, max_lines: int) -> Message | None:
+    """Returns a tool output with each text cut to `max_lines` lines. None if all are short, or it is no tool output."""
+    if message.origin != "tool":
+        return None
+    parts = tuple(_cut_part(part, max_lines) for part in message.parts)
+    return None if parts == message.parts else replace(message, parts=parts, native=None)
+
+
+def _cut_part(part: Part, max_lines: int) -> Part:
+    if isinstance(part, Text):
+        return Text(excerpt(part.text, max_lines, Keep.LINE_ENDS))
+    if isinstance(part, ToolResult):
+        cut = (Text(excerpt(p.text, max_lines, Keep.LINE_ENDS)) if isinstance(p, Text) else p for p in part.content)
+        return replace(part, content=tuple(cut))
+    return part
+
+
+def _get_parts(message: Message) -> tuple[Part, ...]:
+    result = get_tool_result(message)
+    return message.parts if result is None else result.content
+
+
+def _is_text(part: Part) -> bool:
+    return isinstance(part, Text) or (isinstance(part, Document) and bool(part.text))
+
+
+# -- head and tail of a text, with the gap stated ----------------------------------------------------------------------
+
+DROPPED_WORD = "dropped"
+MAX_WHOLE_LINES = 10
+"""An output of at most this many lines loses no whole line: it is limited by tokens alone."""
+
+
+def shorten_output(text: str, lines: int, characters: int) -> str | None:
+    """Returns head and tail of a text with the gap stated, None if the text is within both limits.
+
+    Limited by lines and by characters, since one line may be a megabyte.
+    """
+    rows = text.splitlines()
+    if len(rows) <= lines and len(text) <= characters:
+        return None
+    half, side = max(1, lines // 2), characters // 2
+    head = excerpt("\n".join(rows[:half]), side, Keep.HEAD)
+    tail = excerpt("\n".join(rows[len(rows) - half :]) if len(rows) > 1 else text, side, Keep.TAIL)
+    if len(head) + len(tail) >= len(text):
+        return None
+    gap = len(rows) - head.count("\n") - tail.count("\n") - 2
+    what = f"{gap:,} lines" if gap > 0 else f"{len(text) - len(head) - len(tail):,} characters"
+    return _join_ends(head, f"{what} removed", tail)
+
+
+def keep_ends(text: str, lines: int, characters: int, *, end: str = "") -> str:
+    """Returns the first and last `lines` lines of a text, at most `characters` a side, with the gap stated.
+
+    A text of at most `MAX_WHOLE_LINES` lines loses no whole line. `end` closes the marker. The text itself is returned
+    if nothing would be dropped.
+    """
+    rows = text.removesuffix("\n").split("\n")
+    half = len(rows) if len(rows) <= MAX_WHOLE_LINES else min(lines, len(rows) // 2)
+    whole = 2 * half >= len(rows)
+    first, last = (text, text) if whole else ("\n".join(rows[:half]), "\n".join(rows[-half:]))
+    head, tail = excerpt(first, characters, Keep.HEAD), excerpt(last, characters, Keep.TAIL)
+    missing = len(text) - len(head) - len(tail)
+    if missing <= 0:
+        return text
+    gap = len(rows) - (head.count("\n") + bool(head)) - (tail.removesuffix("\n").count("\n") + bool(tail))
+    cut = whole or head != first or tail != last
+    what = [_count(gap, "line")] if gap > 0 else []
+    what += [f"{missing:,} characters"] if cut or not what else []
+    return _join_ends(head, f"{', '.join(what)} {DROPPED_WORD}{end}", tail)
+
+
+def cut_request(text: str, characters: int, read_hint: str, head_share: float = 2 / 3) -> str:
+    """Returns head and tail of a request, that many characters together, and what is left out between them."""
+    head = int(characters * head_share)
+    gap = f"{len(text) - characters:,} characters of the request left out{read_hint}"
+    return _join_ends(excerpt(text, head, Keep.HEAD), gap, excerpt(text, characters - head, Keep.TAIL))
+
+
+def find_hidden_part(text: str, shown: str) -> str:
+    """Returns the user's own lines of a request that `shown` leaves out, if that is its head and tail; else ""."""
+    if not (gap := _REQUEST_GAP.search(shown)):
+        return ""
+    start, end = gap.start(), len(text) - (len(shown) - gap.end())
+    if not text.startswith(shown[:start]) or not text.endswith(shown[gap.end() :]):
+        return ""
+    hidden: list[str] = []
+    at = 0
+    for part, is_own in split_pasted(text):
+        if is_own:
+            hidden.append(part[max(start - at, 0) : max(end - at, 0)])
+        at += len(part) + 1
+    return "\n".join(part for part in hidden if part)
+
+
+_REQUEST_GAP = re.compile(r"\n\[\.\.\. [\d,]+ characters of the request left out[^\n]*\]\n")
+
+
+def _join_ends(head: str, gap: str, tail: str) -> str:
+    return f"{head}\n[... {gap} ...]\n{tail}"
+
+
+# -- placeholders ------------------------------------------------------------------------------------------------------
+
+CLEARED_PREFIX = "[output removed"
+REMOVED_PREFIX = "[tool output removed: "
+FIRST_CHARACTERS = 100
+"""Characters of an output's first line that its placeholder quotes."""
+
+
+def describe_cleared(draft: Draft, shown: VisibleMessage, tokens: int, recall: RecallMode) -> str:
+    """Builds the text for a cleared output: its lines and tokens, and its first line."""
+    text = get_text(shown.message)
+    first = excerpt(_quote_first_line(text.strip()), FIRST_CHARACTERS, Keep.START)
+    lines = text.count("\n") + 1
+    size = f"{lines:,} lines{_describe_other_parts(shown.message)}, {tokens:,} tokens"
+    return f"{CLEARED_PREFIX}: {size}; first line: {first}{render_hint_for(draft, shown, recall)}]"
+
+
+def describe_superseded(draft: Draft, shown: VisibleMessage, path: str, tokens: int, recall: RecallMode) -> str:
+    """Builds the text for a read of a file that was read or changed again. The call beside it names the folder."""
+    name = path.rstrip("/").rpartition("/")[2]
+    hint = render_hint_for(draft, shown, recall)
+    return f"[superseded: {name} was read or changed again later; {tokens:,} tokens{hint}]"
+
+
+def describe_removed(draft: Draft, shown: VisibleMessage, recall: RecallMode) -> str:
+    """Builds the text for a removed output, from the original: the number of its lines, and how it began."""
+    entry = draft.view.path.get_entry(shown.original_position) if shown.original_position is not None else None
+    message = (get_message(entry) if entry is not None else None) or shown.message
+    text = get_text(message)
+    first = excerpt(_quote_first_line(text), FIRST_CHARACTERS + len("..."), Keep.START)
+    what = _count(len(text.removesuffix("\n").split("\n")), "line") + _describe_other_parts(message)
+    return f"{REMOVED_PREFIX}{what}; it began: {first}{render_hint_for(draft, shown, recall)}]"
+
+
+def _quote_first_line(text: str) -> str:
+    return redact_cached(text.split("\n", 1)[0][: 4 * FIRST_CHARACTERS]).strip()
+
+
+def _describe_other_parts(message: Message) -> str:
+    """Describes how many parts of an output are no text, to follow the number of its lines; "" if there are none."""
+    others = sum(not _is_text(part) for part in _get_parts(message))
+    return f" and {_count(others, 'part')} not of text" if others else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun if number == 1 else noun + 's'}"
+
+
+# -- one line for a step -----------------------------------------------------------------------------------------------
+
+OUTCOME_MARK = ") -> "
+"""Ends the arguments of a call and begins how it ended."""
+_LINE_CHARACTERS = 160
+SIZE_NOTE = re.compile(r", [\d,]+ characters\b")
+
+
+def build_step_stub(
+    draft: Draft, shown: Sequence[VisibleMessage], recall: RecallMode, *, quoted_characters: int = 0
+) -> Message:
+    """Builds the line for a closed step: what was said, what was called, and how it ended.
+
+    Of each result, up to `quoted_characters` are quoted. If the step ends with results, the line is a user's, as they
+    are: providers refuse a request that ends with an answer of the model, and Gemini a call right after one.
+    """
+    text = " ".join(redact_cached(get_text(shown[0].message)[: 4 * _LINE_CHARACTERS]).split())
+    text = excerpt(text, _LINE_CHARACTERS + len("..."), Keep.START)
+    parts = [text] if text else []
+    results = _collect_results([s.message for s in shown])
+    for call in get_tool_calls(shown[0].message):
+        arguments = excerpt(redact_cached(_get_typed_input(call)[: 4 * _LINE_CHARACTERS]), _LINE_CHARACTERS, Keep.START)
+        ended = _describe_result(call, results.get(call.id), quoted_characters)
+        parts.append(f"{call.name}({arguments}{OUTCOME_MARK}{ended}")
+    hint = render_read_hint(recall, draft.view.path.get_entry(shown[0].position).id)
+    role: Role = "user" if results else "assistant"
+    return Message(role, (Text(f"{STEP_PREFIX}{'; '.join(parts)}{hint}"),), "tenfold")
+
+
+def _collect_results(messages: Iterable[Message]) -> dict[str, Message]:
+    """Maps the ids of the calls of a step to the messages that hold their results."""
+    return {result.call_id: m for m in messages if (result := get_tool_result(m)) is not None}
+
+
+def _describe_result(call: ToolCall, message: Message | None, quoted_characters: int = 0) -> str:
+    """Describes how a tool call ended, and the size of its result."""
+    result = get_tool_result(message) if message is not None else None
+    if message is None or result is None:
+        return "no result"
+    text = get_text(message)
+    outcome = judge_result(interpret_call(call), text, is_error=result.is_error, position=0)
+    size = sum(len(t.text) for t in result.content if isinstance(t, Text))
+    quoted = f': tool: "{excerpt(flatten(redact_cached(text)), quoted_characters)}"' if quoted_characters else ""
+    return f"{outcome.note}, {size:,} characters{quoted}"
+
+
+def _get_typed_input(call: ToolCall) -> str:
+    """Returns a shell's command as somebody would type it, and the arguments of other tool calls."""
+    if classify_tool(call.name) != "shell":
+        return call.arguments
+    parsed = interpret_call(call)
+    command = find_command(parsed.arguments) if parsed.verb == "shell" else parsed.label
+    return " ".join(command.split()) or call.arguments
+
+
+def strip_step_mark(text: str) -> str:
+    """Removes the mark and the sizes from a line that stands for a step, for use in a narrative.
+
+    Sizes go because a later cut would change them.
+    """
+    return SIZE_NOTE.sub("", text.removeprefix(STEP_PREFIX)) if text.startswith(STEP_PREFIX) else text
+
+
+STEP_LINE_PREFIX = "[Summary] "
+"""Begins the line that stands for a step, in the words of the preset `blocks`."""
+USER_LINE_PREFIX = "[User] "
+"""Begins the line that stands for a user's message that does not stay word for word."""
+MAX_QUOTED_BYTES = 200
+"""The most bytes of one text part that such a line quotes. The design omits longer ones; here they are cut."""
+
+
+def describe_step(answer: Message, results: Iterable[Message] = ()) -> str:
+    """Describes a step for its line, by its answer and the messages behind it.
+
+    Quotes the text parts of the answer, at most `MAX_QUOTED_BYTES` of each. Without text it says of each call the tool,
+    the target and the outcome, or, if there were none, just that the assistant responded.
+    """
+    texts = [p.text for p in answer.parts if isinstance(p, Text) and p.text.strip()]
+    if texts:
+        return " ".join(quote_on_one_line(text) for text in texts)
+    found = _collect_results(results)
+    calls = [
+        f"{call.name}({quote_on_one_line(_find_target(call))}{OUTCOME_MARK}{_describe_result(call, found.get(call.id))}"
+        for call in get_tool_calls(answer)
+    ]
+    return "; ".join(calls) or "[Assistant response]"
+
+
+def _find_target(call: ToolCall) -> str:
+    """Returns what a call is about: a shell's command, the first path of other calls, or else all arguments."""
+    action = interpret_call(call)
+    if action.verb == "shell":
+        return find_command(action.arguments)
+    path = action.effects[0].path if action.effects else find_path(action.arguments)
+    return path or call.arguments
+
+
+def quote_on_one_line(text: str) -> str:
+    """Returns a text on one line, in at most `MAX_QUOTED_BYTES`. Secrets are removed before it is cut."""
+    return _cut_to_bytes(redact_cached(" ".join(text.split())[: 4 * MAX_QUOTED_BYTES]))
+
+
+def _cut_to_bytes(text: str) -> str:
+    raw = text.encode("utf-8", "surrogatepass")
+    if len(raw) <= MAX_QUOTED_BYTES:
+        return text
+    return raw[: MAX_QUOTED_BYTES - 3].decode("utf-8", "ignore").rstrip() + "..."
+
+
+# -- markers -----------------------------------------------------------------------------------------------------------
+
+FIT_MARKER = "[Context compacted: {} messages removed to fit context window]"
+REMOVED_MARKER = "[Context compacted: {} messages removed]"
+"""Stand for the messages between those that stay: the first for those after kept first messages, or for all before."""
+
+
+def build_marker(text: str) -> Message:
+    """Builds a message of ours that stands for a range: a marker, or a line for a step."""
+    return Message("user", (Text(text),), "tenfold")

@@ -1,0 +1,240 @@
+"""Batches of a clip-archive as text: labels, headers, and the archive as the model sees it.
+
+The forms are those of the published design. The record holds each batch in typed fields and the texts are made from
+them. They are parsed only where no log is at hand: on import.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from msgspec.structs import replace
+
+from tenfold.core.record.block import OWN_BLOCK, Batch, Block, Slot
+from tenfold.core.text.excerpts import Count, Keep, excerpt
+from tenfold.core.view.path import Path
+from tenfold.core.wire.marks import ARCHIVE_START
+from tenfold.errors import BadInput
+
+EARLIEST_HEADING, RECENT_HEADING = "## Earliest context", "## Recent context"
+UNKNOWN_TIME = "unknown"
+"""Stands for a time that the log does not hold. Times are never made up."""
+LABEL_START = "compaction-batch-"
+_DAY_MILLIS = 86_400_000
+_TIME = r"\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|unknown"
+_HEADER = re.compile(rf"\[depth:(\d+)\|start:({_TIME})\|end:({_TIME})\|count:(\d+)\]\n(.*)", re.DOTALL)
+_BATCH_LINE = re.compile(rf"^\[Batch (\d+) — depth (\d+), ({_TIME}) to ({_TIME})\]$", re.MULTILINE)
+_TOTAL = re.compile(r"\[Context Summary — (\d+) messages compressed(?: across (\d+) compaction cycles?)?\]")
+_ARCHIVE_MARKS = re.compile(
+    r"^\[(?=Batch \d+ —|Context Summary|\.\.\. \d+ earlier summaries)|^#+ (?=(?:Earliest|Recent) context$)",
+    re.MULTILINE,
+)
+
+
+def format_time(time: int | None) -> str:
+    """Formats microseconds UTC as ISO 8601 in milliseconds with Z, in the proleptic Gregorian calendar.
+
+    None gives `UNKNOWN_TIME`. No clock is read.
+    """
+    if time is None:
+        return UNKNOWN_TIME
+    days, rest = divmod(time // 1_000, _DAY_MILLIS)
+    shifted = days + 719_468  # days since 0000-03-01: a leap day then ends its year
+    era, day_of_era = divmod(shifted, 146_097)
+    year = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month + 2) // 5 + 1
+    month += 3 if month < 10 else -9
+    year += 400 * era + (month <= 2)
+    seconds, millis = divmod(rest, 1_000)
+    return (
+        f"{year:04d}-{month:02d}-{day:02d}T{seconds // 3_600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        f".{millis:03d}Z"
+    )
+
+
+def parse_time(text: str) -> int | None:
+    """Parses a time that `format_time` wrote, into microseconds UTC; None for `UNKNOWN_TIME`."""
+    if text == UNKNOWN_TIME:
+        return None
+    date, _, clock = text.removesuffix("Z").partition("T")
+    year, month, day = (int(part) for part in date.split("-"))
+    hours, minutes, seconds = clock.split(":")
+    shifted = year - (month <= 2)
+    era, of_era = divmod(shifted, 400)
+    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    days = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + day_of_year - 719_468
+    millis = (int(hours) * 3_600 + int(minutes) * 60) * 1_000 + int(seconds.replace(".", ""))
+    return (days * _DAY_MILLIS + millis) * 1_000
+
+
+def format_label(conversation: str, batch: Batch) -> str:
+    """Returns the label of a batch.
+
+    Of batches that end in the same millisecond, or at no known time, the later ones have their serial number in it.
+    """
+    label = f"{LABEL_START}{conversation}-{format_time(batch.end)}"
+    return label if batch.serial == 1 else f"{label}-{batch.serial}"
+
+
+def format_header(batch: Batch) -> str:
+    """Returns the line that a stored batch begins with."""
+    return f"[depth:{batch.depth}|start:{format_time(batch.start)}|end:{format_time(batch.end)}|count:{batch.count}]"
+
+
+def format_batch(batch: Batch) -> str:
+    """Returns a batch as it is archived: header, newline, summary."""
+    return f"{format_header(batch)}\n{batch.text}"
+
+
+def parse_stored_batch(content: str) -> Batch:
+    """Parses a batch from its archived text, for imports. Raises `BadInput` if header or dates are malformed."""
+    found = _HEADER.fullmatch(content)
+    if found is None or any(format_time(parse_time(time)) != time for time in found.group(2, 3)):
+        line = excerpt(content.split("\n", 1)[0], 100, Keep.START)
+        raise BadInput(
+            f"no batch header in {line!r}: it must be [depth:N|start:ISO|end:ISO|count:M] with times in milliseconds "
+            f"and Z (or {UNKNOWN_TIME}), and the summary on the next line"
+        )
+    depth, start, end, count, text = found.groups()
+    return Batch(text, int(depth), -1, -1, parse_time(start), parse_time(end), int(count))
+
+
+def select_stored_batches(batches: Iterable[Batch]) -> list[Batch]:
+    """Selects the batches that tell each message once, in order, from all that an archive kept of a conversation.
+
+    Those that summarize messages come first. A merged one is taken only where its sources were deleted, which its times
+    say: nothing else lies within them.
+    """
+    listed = list(batches)
+    kept: list[Batch] = []
+    for batch in sorted(listed, key=lambda each: each.depth):
+        if not batch.depth or _is_alone(batch, kept):
+            kept.append(batch)
+    order = {id(batch): place for place, batch in enumerate(listed)}
+    starts = [batch.start for batch in kept if batch.start is not None]
+    if len(starts) == len(kept):
+        return sorted(kept, key=lambda each: (each.start or 0, order[id(each)]))
+    return sorted(kept, key=lambda each: order[id(each)])
+
+
+def _is_alone(batch: Batch, others: Iterable[Batch]) -> bool:
+    """Tells whether a batch has known times and no other one lies within them."""
+    if batch.start is None or batch.end is None:
+        return False
+    return not any(
+        other.start is not None and other.end is not None and batch.start <= other.start and other.end <= batch.end
+        for other in others
+    )
+
+
+def list_fresh_batches(block: Block) -> list[Batch]:
+    """Returns the batches that a Block made of messages: neither merged ones nor such as it took over."""
+    cycle = max((batch.cycle for batch in block.batches), default=0)
+    return [batch for batch in block.batches if not batch.sources and batch.cycle == cycle and not batch.archive_id]
+
+
+def list_restored_batches(block: Block) -> tuple[Batch, ...]:
+    """Returns the batches that a Block took over from a user's archive."""
+    return tuple(batch for batch in block.batches if batch.archive_id)
+
+
+def escape_archive_marks(text: str) -> str:
+    """Rewrites lines of a model's text that look like lines of the archive itself."""
+    return _ARCHIVE_MARKS.sub(lambda found: "(" if found.group() == "[" else "", text)
+
+
+def render_archive(batches: Sequence[Batch], *, first: int, last: int) -> str:
+    """Renders the clip-archive: the earliest `first` and the latest `last` batches, and how many are omitted between.
+
+    The first line states the number of messages of all batches together, and the number of compactions that made them.
+    """
+    if not batches:
+        return f"{ARCHIVE_START} — 0 messages compressed]"
+    cycles = max(b.cycle for b in batches)
+    total = sum(b.count for b in batches)
+    head = (
+        f"{ARCHIVE_START} — {total} messages compressed across {cycles} compaction cycle{'' if cycles == 1 else 's'}]"
+    )
+    numbered = [
+        f"[Batch {n} — depth {b.depth}, {format_time(b.start)} to {format_time(b.end)}]\n{b.text}"
+        for n, b in enumerate(batches, 1)
+    ]
+    if len(batches) <= first + last:
+        return "\n\n".join((head, *numbered)).strip()
+    omitted = f"[... {len(batches) - first - last} earlier summaries omitted, searchable via memory_read ...]"
+    early = (EARLIEST_HEADING, *numbered[:first]) if first else ()
+    late = (RECENT_HEADING, *numbered[len(batches) - last :]) if last else ()
+    return "\n\n".join((head, *early, omitted, *late)).strip()
+
+
+def fit_archive(batches: Sequence[Batch], *, first: int, last: int, budget: int, count: Count) -> str:
+    """Renders the clip-archive within `budget` tokens: with fewer batches, then with one shortened, then with none.
+
+    Nothing is lost: every batch is whole in the log.
+    """
+    first, last = min(first, len(batches)), min(last, len(batches))
+    while True:
+        text = render_archive(batches, first=first, last=last)
+        if count([text])[0] <= budget:
+            return text
+        if first + last <= 1:
+            break
+        if first + last > len(batches):
+            first = len(batches) - last
+        first, last = (first - 1, last) if first >= last else (first, last - 1)
+    index = 0 if first else len(batches) - 1
+    full_text = batches[index].text if first + last else ""
+    size = len(full_text)
+    while size:
+        size = size * 3 // 4
+        shorter = replace(batches[index], text=excerpt(full_text, size, Keep.HEAD).rstrip() + " ...")
+        text = render_archive((*batches[:index], shorter, *batches[index + 1 :]), first=first, last=last)
+        if size and count([text])[0] <= budget:
+            return text
+    count_line = render_archive(batches, first=0, last=0)
+    return count_line if count([count_line])[0] <= budget else ""
+
+
+def parse_archive(text: str) -> tuple[Batch, ...]:
+    """Parses the batches that a clip-archive shows, where no log holds them; () for any other text.
+
+    Positions are not known. The first batch's count is that of all messages in the archive.
+    """
+    total = _TOTAL.match(text)
+    if total is None:
+        return ()
+    found = list(_BATCH_LINE.finditer(text))  # empty if only the count fitted
+    out: list[Batch] = []
+    for line, following in zip_longest(found, found[1:]):
+        body = text[line.end() : following.start() if following is not None else len(text)].strip()
+        body = re.sub(
+            rf"(?<!\s)\s*(?:\[\.\.\. \d+ earlier summaries omitted[^\n]*|{EARLIEST_HEADING}|{RECENT_HEADING})$",
+            "",
+            body,
+        )
+        body = re.sub(r"(?<!\s)\s*\[\.\.\. \d+ earlier summaries omitted[^\n]*$", "", body)
+        count = int(total.group(1)) if not out else 0
+        start, end = parse_time(line.group(3)), parse_time(line.group(4))
+        out.append(Batch(body, int(line.group(2)), -1, -1, start, end, count, (), int(total.group(2) or 1)))
+    return tuple(out)
+
+
+def resolve_slot(slot: Slot, position: int) -> Slot:
+    """Returns the slot with `position`, that of the Block that names the slot, in place of `OWN`."""
+    return Slot(position, slot.index) if slot.block == OWN_BLOCK else slot
+
+
+def get_batch(path: Path, slot: Slot) -> Batch:
+    """Returns the batch that a resolved slot names."""
+    return path.get_block(slot.block).batches[slot.index]
+
+
+def list_top_batches(path: Path, position: int) -> tuple[tuple[Slot, Batch], ...]:
+    """Returns the archive's top level after the Block at `position`, oldest first."""
+    block = path.get_entry(position)
+    slots = (resolve_slot(s, position) for s in block.top_batches) if isinstance(block, Block) else ()
+    return tuple((slot, get_batch(path, slot)) for slot in slots)

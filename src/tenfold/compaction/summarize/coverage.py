@@ -1,0 +1,232 @@
+"""Chooses the passages of a story: those that tell the most per token, where what was told already counts little.
+
+Terms weigh more the rarer they are, and what a tool printed weighs only if the conversation comes back to it. The
+choice is greedy maximum coverage under a budget (Lin and Bilmes, "A Class of Submodular Functions for Document
+Summarization", 2011).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from itertools import groupby
+
+from msgspec import Struct
+
+from tenfold.core.text.excerpts import Count
+
+MAX_RESULT_LINES = 8
+"""Lines of one output that compete for the room."""
+_MARK_TOKENS, _JOINT_TOKENS, _GAP_TOKENS = 6, 1, 2
+"""Tokens that the mark of a line takes, what joins a passage to the one before, and the sign that more was printed."""
+_ANNOUNCEMENT_FACTOR = 0.7
+_FULL_LENGTH = 10
+"""Terms of a passage that has its whole base weight. Shorter ones, such as "Done.", say little."""
+_SINGLE_SHARE = 0.5
+"""What a term counts that the conversation never comes back to."""
+_VALUE_FACTOR = 1.5
+"""How much more a term with a digit counts: an amount, an id, a version has to be looked up if it is not told."""
+_SPOKEN_SHARE, _UNSPOKEN_SHARE = 0.6, 0.12
+"""What a term of a tool's output counts if people or the model use it as well, and if they never do."""
+_REPEATED_SHARES, _MOST_TIMES = (1.0, 0.2, 0.04), 2
+"""What a term still counts that has been told so often, up to so many times."""
+_TERM = re.compile(r"[^\W_](?:[\w./:@#$%+-]*\w)?")
+EARLIER_ITEM = -1
+"""The item of the lines of earlier summaries."""
+NEWEST_CALL = -1
+"""As a parent: the newest call before the passage."""
+
+
+class PassageKind(Enum):
+    """What a passage is."""
+
+    INSTRUCTION = auto()  # what the user demands or forbids, also where it is no rule for good
+    REQUEST = auto()  # the first sentence of what the user asked: the story is told along these
+    USER = auto()  # more of what the user said
+    PASTED = auto()  # what the user passes on: only its terms count
+    REMARK = auto()  # thanks and agreement
+    ANSWER = auto()  # the first of the last words before the user's next message: what came of a request
+    SENTENCE = auto()
+    ANNOUNCEMENT = auto()  # the last sentence before a call, which mostly says what the call shows
+    THOUGHT = auto()  # what the model wrote as an argument of a call
+    CALL = auto()
+    FAILURE = auto()  # a call that failed
+    CHANGE = auto()  # a call that changed something, or of whose result a part stands out
+    CONTENT = auto()  # a line of what a change wrote
+    RESULT = auto()  # a line that a tool printed: only its terms count
+    EARLIER = auto()  # a line of an earlier summary, which was chosen before
+
+
+_BASE_WEIGHTS: Mapping[PassageKind, float] = {
+    PassageKind.INSTRUCTION: 8.0,
+    PassageKind.REQUEST: 3.0,
+    PassageKind.USER: 2.0,
+    PassageKind.PASTED: 0.0,
+    PassageKind.REMARK: 0.1,
+    PassageKind.ANSWER: 1.5,
+    PassageKind.SENTENCE: 1.0,
+    PassageKind.ANNOUNCEMENT: 0.0,
+    PassageKind.THOUGHT: 1.0,
+    PassageKind.CALL: 0.2,
+    PassageKind.FAILURE: 1.0,
+    PassageKind.CHANGE: 1.0,
+    PassageKind.CONTENT: 0.5,
+    PassageKind.RESULT: 0.0,
+    PassageKind.EARLIER: 0.8,
+}
+"""What telling a passage is worth besides its terms, in the weight of a term that occurs once."""
+_PASSED_ON = frozenset({PassageKind.RESULT, PassageKind.PASTED})
+"""What nobody in the conversation said: it counts for what people and the model speak of as well."""
+_TALKATIVE_KINDS = frozenset({PassageKind.USER, PassageKind.SENTENCE})
+"""Of one item, each of these is worth less the more of the item is told, so that no long message takes all the room."""
+
+
+class Passage(Struct, frozen=True):
+    """A piece of text that is told whole or not at all.
+
+    `item` is the index of its narrative item. `parent` is the index of the passage that must be told with it: a line of
+    a result needs its call. `factor` scales its value. `lines` says of a call how many lines of its output compete.
+    """
+
+    item: int
+    text: str
+    kind: PassageKind
+    parent: int | None = None
+    factor: float = 1.0
+    lines: int = 0
+
+
+class PassageChoice:
+    """The passages chosen so far, by what they tell per token. `spent` is an estimate of their tokens."""
+
+    def __init__(
+        self, passages: Sequence[Passage], weights: Sequence[Mapping[str, float]], count: Count, told: str
+    ) -> None:
+        """`weights` are those of each passage's terms."""
+        self._passages, self._weights, self._parents = passages, weights, _find_parents(passages)
+        sizes = count([p.text for p in passages]) if passages else []
+        joints = [_JOINT_TOKENS + _GAP_TOKENS * (p.lines > 0) for p in passages]
+        self._sizes = [size + joint for size, joint in zip(sizes, joints, strict=True)]
+        self._unit = math.log(2 + max((passage.item for passage in passages), default=0))
+        self._told = Counter(set(_TERM.findall(told.lower())))
+        self._begun: Counter[int] = Counter()
+        lengths = [min(1.0, len(terms) / _FULL_LENGTH) for terms in weights]
+        self._bases = [_BASE_WEIGHTS[p.kind] * self._unit * length for p, length in zip(passages, lengths, strict=True)]
+        self._is_talkative = [p.kind in _TALKATIVE_KINDS for p in passages]
+        self._factors = [
+            p.factor * (_ANNOUNCEMENT_FACTOR if p.kind is PassageKind.ANNOUNCEMENT else 1.0) for p in passages
+        ]
+        self.chosen: dict[int, None] = {}
+        self.spent = 0
+        self._heap = [(-self._measure_worth(index), index) for index in range(len(passages))]
+        heapq.heapify(self._heap)
+
+    def fill(self, limit: int) -> None:
+        """Chooses passages until none fits into `limit` tokens. A passage is valued anew when its turn comes."""
+        skipped: list[tuple[float, int]] = []
+        while self._heap and limit - self.spent > _JOINT_TOKENS:
+            rank, index = heapq.heappop(self._heap)
+            if index in self.chosen:
+                continue
+            if self.spent + self._get_cost(index) > limit:
+                skipped.append((rank, index))
+                continue
+            now = -self._measure_worth(index)
+            if self._heap and now > self._heap[0][0]:
+                heapq.heappush(self._heap, (now, index))
+                continue
+            self._choose(index)
+        self._heap += skipped
+        heapq.heapify(self._heap)
+
+    def drop_last(self) -> None:
+        """Gives up the passages chosen last, a fiftieth of them at a time."""
+        for index in list(self.chosen)[-max(1, len(self.chosen) // 50) :]:
+            del self.chosen[index]
+
+    def _choose(self, index: int) -> None:
+        self.spent += self._get_cost(index)
+        for each in (self._parents[index], index):
+            if each is not None and each not in self.chosen:
+                self.chosen[each] = None
+                self._begun[self._passages[each].item] += 1
+                self._told.update(self._weights[each].keys())
+
+    def _get_cost(self, index: int) -> int:
+        parent, item = self._parents[index], self._passages[index].item
+        mark = 0 if self._begun[item] or item == EARLIER_ITEM else _MARK_TOKENS
+        with_parent = parent is not None and parent not in self.chosen
+        return self._sizes[index] + mark + (self._sizes[parent] if parent is not None and with_parent else 0)
+
+    def _measure_worth(self, index: int) -> float:
+        """Returns what telling the passage now is worth per token."""
+        told = self._told
+        gain = 0.0
+        for term, weight in self._weights[index].items():
+            times = told.get(term)
+            gain += weight * _REPEATED_SHARES[min(times, _MOST_TIMES)] if times else weight
+        base = self._bases[index]
+        if self._is_talkative[index]:
+            base /= 1 + self._begun[self._passages[index].item] / 3
+        return (gain + base) * self._factors[index] / self._get_cost(index)
+
+
+def _find_parents(passages: Sequence[Passage]) -> list[int | None]:
+    out: list[int | None] = []
+    call: int | None = None
+    for index, passage in enumerate(passages):
+        if passage.kind in CALL_KINDS and passage.parent is None:
+            call = index
+        out.append(call if passage.parent == NEWEST_CALL else None)
+    return out
+
+
+CALL_KINDS = frozenset({PassageKind.CALL, PassageKind.CHANGE, PassageKind.FAILURE})
+
+
+def weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dict[str, float]]]:
+    """Returns the passages that compete, each with its terms and what telling them is worth.
+
+    A term weighs by the number of items it occurs in, and in what a tool printed by whether people and the model speak
+    of it. Of a long output, the lines with the heaviest terms compete.
+    """
+    terms = [dict.fromkeys(_TERM.findall(passage.text.lower())) for passage in passages]
+    items: dict[str, set[int]] = {}
+    spoken: set[str] = set()
+    for index, (passage, own) in enumerate(zip(passages, terms, strict=True)):
+        place = passage.item if passage.item >= 0 else -1 - index
+        for term in own:
+            items.setdefault(term, set()).add(place)
+        if passage.kind not in _PASSED_ON:
+            spoken.update(own)
+    total = 1 + max((passage.item for passage in passages), default=0)
+    weights = {
+        term: math.log(1 + total / len(places))
+        * (1.0 if len(places) > 1 else _SINGLE_SHARE)
+        * (_VALUE_FACTOR if not term.isalpha() and any(map(str.isdigit, term)) else 1.0)
+        for term, places in items.items()
+    }
+    passed_on = {
+        term: weight * (_SPOKEN_SHARE if term in spoken else _UNSPOKEN_SHARE) for term, weight in weights.items()
+    }
+    weighed: list[dict[str, float]] = []
+    for passage, own in zip(passages, terms, strict=True):
+        scale = passed_on if passage.kind in _PASSED_ON else weights
+        weighed.append({term: scale[term] for term in own})
+    chosen = _select_result_lines(passages, [sum(own.values()) for own in weighed])
+    return [passages[index] for index in chosen], [weighed[index] for index in chosen]
+
+
+def _select_result_lines(passages: Sequence[Passage], weights: Sequence[float]) -> list[int]:
+    """Returns the indexes of all passages but the lightest lines of long outputs."""
+    out: list[int] = []
+    for is_output, group in groupby(range(len(passages)), lambda index: passages[index].kind is PassageKind.RESULT):
+        indexes = list(group)
+        if is_output and len(indexes) > MAX_RESULT_LINES:
+            indexes = sorted(sorted(indexes, key=lambda index: -weights[index])[:MAX_RESULT_LINES])
+        out += indexes
+    return out

@@ -1,0 +1,473 @@
+"""Fills a Plan: writes what its Block shows. Facts come from code, texts from Asks.
+
+There is one facts section, in the newest summary. Nothing here appends or measures. The allotments of a Plan are upper
+bounds for every text written here; tokens that a narrative leaves over go to the facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.compaction.facts.extractor import extract_facts, merge_facts
+from tenfold.compaction.facts.file_footer import list_files, merge_file_lists
+from tenfold.compaction.facts.ledger import build_setting_facts
+from tenfold.compaction.facts.merge import WRITTEN_KINDS
+from tenfold.compaction.facts.parse import parse_claims, parse_facts
+from tenfold.compaction.facts.section import FactsSection, is_must_keep
+from tenfold.compaction.facts.section_headings import RULES_TITLE, TITLE
+from tenfold.compaction.plan.draft import (
+    BATCHES,
+    SUMMARY,
+    SUMMARY_OVERHEAD,
+    Draft,
+    DraftPiece,
+    Goal,
+    RecallMode,
+    build_replacements,
+    find_unwritten,
+)
+from tenfold.compaction.plan.pipeline import Plan
+from tenfold.compaction.plan.stubs import find_hidden_part, render_expand_hint
+from tenfold.compaction.summarize.asking import clean_text
+from tenfold.compaction.summarize.file_lists import render_footer, split_at_footer
+from tenfold.compaction.summarize.ladder import Asking, SummaryResult, SummarySettings
+from tenfold.compaction.summarize.supplied_text import clean_supplied_text
+from tenfold.compaction.summarize.visible_text import (
+    NEW_BLOCK_ID,
+    build_section,
+    get_narrative,
+    get_visible_text,
+    is_fact_in,
+)
+from tenfold.compaction.summarize.writer import SingleTextWriter, Writer, WritingJob, read_unit
+from tenfold.core.record.block import (
+    Batch,
+    Block,
+    Fact,
+    FileLists,
+    ModelCost,
+    Replacement,
+    Rung,
+    Slot,
+    Substitute,
+    add_costs,
+)
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.text.excerpts import Count, collapse_spaces, trim_lines, wrap_lines
+from tenfold.core.view.fold import View
+from tenfold.core.wire.marks import extract_summary_text, find_summary_mark, render_summary
+
+_NARRATIVE_KINDS = (SUMMARY, BATCHES)
+MIN_NARRATIVE_TOKENS = 30
+"""A narrative of fewer tokens says nothing beyond the facts and is left out."""
+
+
+class FilledPlan(Struct, frozen=True):
+    """A Plan with its summaries written.
+
+    `all_facts` are the facts of all that is covered, `carried_facts` those stored in the Block, `visible_facts` those
+    in view. `failure` says why there is no usable text, "" if there is one.
+    """
+
+    replacements: tuple[Replacement, ...]
+    all_facts: tuple[Fact, ...]
+    carried_facts: tuple[Fact, ...] = ()
+    visible_facts: tuple[Fact, ...] = ()
+    unshown_facts: int = 0
+    dropped_facts: int = 0
+    rung: Rung = "none"
+    notes: tuple[str, ...] = ()
+    spent: ModelCost = ModelCost()
+    failure: str = ""
+    supplied_details: str = ""
+    batches: tuple[Batch, ...] = ()
+    top_batches: tuple[Slot, ...] = ()
+    files: FileLists | None = None
+
+
+class FillRequest(Struct, frozen=True):
+    """What is needed to write the texts of one Block besides the Plan: its id, the facts, settings, texts from hooks.
+
+    `supplied_details` is what a hook says about the text it supplied (`Answer.supplied_details`). That text is then
+    used word for word. `supplied_files` are the files that it names.
+    """
+
+    block: str
+    facts: tuple[Fact, ...]
+    settings: SummarySettings
+    count: Count
+    focus: str = ""
+    supplied_text: str = ""
+    writer: Writer = SingleTextWriter()
+    supplied_details: str = ""
+    supplied_files: FileLists | None = None
+
+
+def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
+    """Writes every summary of the Plan, and the facts section into the newest one."""
+    facts = request.facts
+    replaced_ends = (p.last for p in plan.draft.pieces if p.is_changed or p.units[0].block_part is not None)
+    covered = max(replaced_ends)  # with older Blocks' ranges, since only the newest Block keeps its facts
+    filled = FilledPlan(
+        (),
+        tuple(f for f in facts if f.position <= covered or f.kind in STATE_KINDS),
+        supplied_details=request.supplied_details,
+    )
+    newest = max((p.first for p in plan.changed_pieces if p.summary_budget), default=-1)
+    pieces = {p.first: p for p in plan.changed_pieces}
+    if newest >= 0 and (request.settings.has_file_lists or request.supplied_files is not None):
+        covered_files = collect_covered_files(plan.draft, pieces[newest].last)
+        filled = replace(filled, files=merge_file_lists((covered_files, request.supplied_files or FileLists())))
+    out: list[Replacement] = []
+    for planned in (
+        _with_block_id(plan.draft, replacement, request.block) for replacement in build_replacements(plan.draft)
+    ):
+        piece = pieces[planned.first]
+        if piece.summary_budget:
+            section = None
+            if request.supplied_details and piece.first == newest:
+                section = _build_supplied_section(plan, filled.all_facts, request.supplied_text)
+                written = SummaryResult(text=clean_supplied_text(request.supplied_text, request.facts), rung="none")
+            else:
+                files = filled.files if piece.first == newest else None
+                written, section = yield from _write_text(
+                    plan, piece, request, has_section=piece.first == newest, files=files
+                )
+            replacement, written = _place_text(plan, piece, planned, section, request, written)
+            filled = replace(
+                filled,
+                rung=written.rung,
+                notes=(*filled.notes, *written.notes),
+                failure=filled.failure or written.failure,
+                batches=written.batches or filled.batches,
+                top_batches=written.top_batches or filled.top_batches,
+                spent=add_costs(filled.spent, written.spent) if written.spent.calls else filled.spent,
+            )
+            if section is not None:
+                filled = replace(filled, visible_facts=section.visible, unshown_facts=len(section.unshown))
+            out.append(replacement)
+        else:
+            out.append(planned)
+    if newest < 0:  # without a summary to hold a section, count the facts not in view
+        hidden = build_section(plan, facts, budget=0, count=request.count)
+        filled = replace(filled, unshown_facts=len(hidden.unshown))
+    carried = select_carried(filled.all_facts, filled.visible_facts)
+    dropped = sum(1 for f in filled.all_facts if is_must_keep(f)) - sum(1 for f in carried if is_must_keep(f))
+    return replace(
+        filled,
+        replacements=tuple(out),
+        carried_facts=carried,
+        dropped_facts=dropped + _count_dropped_before(plan.draft),
+    )
+
+
+STATE_KINDS = WRITTEN_KINDS | {"todo"}
+"""Kinds whose latest fact sums up the earlier ones. It is carried even if the latest change is still in view."""
+MAX_CARRIED_MUST_KEEP, MAX_CARRIED_OTHERS = 300, 150
+"""How many must-keep facts, and how many others, a Block stores beyond those it shows: the newest. A Block is read
+at every opening, so it must not grow with the session; 1,000 facts decode in about 1 ms."""
+
+
+def select_carried(facts: Sequence[Fact], visible: Sequence[Fact]) -> tuple[Fact, ...]:
+    """Selects the facts stored in a Block: all that it shows, and the newest of the others."""
+    shown_ids = {id(f) for f in visible}
+    remaining = {True: MAX_CARRIED_MUST_KEEP, False: MAX_CARRIED_OTHERS}
+    chosen: set[int] = set()
+    for fact in sorted(facts, key=lambda f: f.order, reverse=True):
+        is_must = is_must_keep(fact)
+        if id(fact) in shown_ids or fact.kind == "name":  # the number of names is limited elsewhere
+            chosen.add(id(fact))
+        elif remaining[is_must]:
+            remaining[is_must] -= 1
+            chosen.add(id(fact))
+    return tuple(f for f in facts if id(f) in chosen)
+
+
+def _count_dropped_before(draft: Draft) -> int:
+    live = draft.view.state.live_blocks
+    newest = draft.view.path.get_entry(live[-1]) if live else None
+    return newest.dropped_facts if isinstance(newest, Block) else 0
+
+
+def parse_summary(message: Message, position: int) -> tuple[Fact, ...]:
+    """Parses the facts of a message that is a summary, our own or one of unknown source; () for any other."""
+    if message.origin not in ("tenfold", "harness"):
+        return ()
+    parse = parse_facts if message.origin == "tenfold" else parse_claims
+    return parse(extract_summary_text(get_text(message)) or "", position=position)
+
+
+def _list_originals(draft: Draft, pieces: Sequence[DraftPiece]) -> list[tuple[int, Message]]:
+    """Lists the original messages of these pieces with their positions, also of results that came late."""
+    units = (unit for piece in pieces for unit in piece.units if unit.block_part is None)
+    visible = [shown for unit in units for shown in unit.visible_messages]
+    originals = [(s.position, s.message) for s in visible if s.is_original]
+    # tool results that arrived after their step was closed
+    late_positions = [s.position for s in visible if not s.is_original and s.message.origin == "tool"]
+    originals += [(at, m) for at in late_positions if (m := get_message(draft.view.path.get_entry(at))) is not None]
+    return sorted(originals, key=lambda item: item[0])
+
+
+def collect_facts(draft: Draft) -> tuple[Fact, ...]:
+    """Collects the facts of everything in view: those of the newest live Block, and of the original messages since."""
+    marks = draft.view.state
+    newest = draft.view.path.get_entry(marks.live_blocks[-1]) if marks.live_blocks else None
+    older = newest.facts if isinstance(newest, Block) else ()
+    for shown in (s for p in draft.pieces for s in p.get_visible_messages() if s.is_original):
+        found = parse_summary(shown.message, shown.position)
+        older = merge_facts(older, found) if found else older
+    originals = _list_originals(draft, draft.pieces)
+    if draft.view.open_step is not None:
+        originals += [(p, m) for p, e in draft.view.open_step.entries if (m := get_message(e)) is not None]
+    settings = build_setting_facts((at, draft.view.path.get_entry(at)) for at in marks.rule_settings)
+    known_lists = {fact.key: fact.position for fact in older if fact.kind == "todo" and fact.note != "part"}
+    return merge_facts(older, (*extract_facts(originals, known_lists=known_lists), *settings))
+
+
+FOOTER_SHARE = 4
+"""The lists of files take at most a quarter of the summary's budget."""
+TEXT_SHARE = 4
+"""A quarter of the budget is the text's, however many rules the user gave, where a summary without a text is none."""
+
+
+def collect_covered_files(draft: Draft, last: int) -> FileLists:
+    """Collects the files of everything up to position `last`: those of the newest live Block, and of what came since.
+
+    What comes after `last` does not count, although the facts of a file that it touches again stand there.
+    """
+    view = draft.view
+    newest = view.path.get_entry(view.state.live_blocks[-1]) if view.state.live_blocks else None
+    lists: list[FileLists] = []
+    if isinstance(newest, Block):
+        covered = max((r.last for r in newest.replacements), default=-1)
+        lists.append(newest.files if newest.files is not None else list_files(newest.facts, until=covered))
+    originals = _list_originals(draft, [p for p in draft.pieces if p.first <= last])
+    lists += [list_files(parse_summary(message, position)) for position, message in originals]
+    lists.append(list_files(extract_facts(originals)))
+    return merge_file_lists(lists)
+
+
+def count_visible_facts(plan: Plan, filled: FilledPlan) -> dict[str, tuple[int, int]]:
+    """Counts, for each kind, the facts visible in the view that the Plan leads to, and all facts.
+
+    Only valid facts count: no resolved errors, earlier to-do lists or earlier requests. Names in use do not count
+    either, since a view shows as many as fit.
+    """
+    text = get_visible_text(plan)
+    visible_ids = {id(f) for f in filled.visible_facts}
+    out: dict[str, tuple[int, int]] = {}
+    for fact in filled.all_facts:
+        if fact.live and fact.kind != "name":
+            kept, total = out.get(fact.kind, (0, 0))
+            out[fact.kind] = (kept + (id(fact) in visible_ids or is_fact_in(fact, text)), total + 1)
+    return out
+
+
+def _build_supplied_section(plan: Plan, facts: Sequence[Fact], text: str) -> FactsSection:
+    """Returns the facts that a supplied text or the view beside it contains. Missing facts are reported, not added."""
+    visible_text = collapse_spaces(f"{get_visible_text(plan)} {text}")
+    visible = tuple(f for f in facts if is_fact_in(f, visible_text))
+    return FactsSection("", visible, tuple(f for f in facts if is_must_keep(f) and f not in visible), 0)
+
+
+def _write_text(
+    plan: Plan, piece: DraftPiece, request: FillRequest, *, has_section: bool, files: FileLists | None = None
+) -> Asking[tuple[SummaryResult, FactsSection | None]]:
+    """Writes the text of a summary, and the section of the facts. A file in the lists of `files` is not in the section.
+
+    The text gets what the must-keep facts leave, and what it leaves goes to further facts. Must-keep facts always stand
+    in the section, because it is what the next compaction of a plain list reads them from.
+    """
+    room = piece.summary_budget - plan.goal.summary_overhead
+    if not has_section:
+        return (yield from _write_narrative(plan, piece, room, request, "")), None
+    footer = render_footer(files or FileLists(), budget=room // FOOTER_SHARE, count=request.count)
+    listed, facts = split_at_footer(request.facts, footer) if footer.text else ((), request.facts)
+    room -= request.count([footer.text])[0] + 2 if footer.text else 0
+    build = partial(build_section, plan, count=request.count)
+    with_story = bool(plan.goal.names_budget)  # other policies give all kinds of facts their share before the text
+    first = tuple(f for f in facts if not with_story or is_must_keep(f) or (f.kind == "value" and f.was))
+    held = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
+    text_room = 0 if with_story else room // TEXT_SHARE  # a story of no lines is one too
+    rules = build(held, budget=room - text_room)  # they hold, so they come before the text
+    names = build(tuple(fact for fact in facts if fact.kind == "name"), budget=plan.goal.names_budget)
+    largest = plan.goal.facts_budget
+    if with_story and request.settings.models:  # its text tells the facts too, and what it leaves out is added
+        largest, names = min(largest, room // 4), build((), budget=0)
+    most = request.settings.facts_per_text
+    if most is not None:  # what the text must leave to them is no more than they may take
+        largest = min(largest, int(room * most / (1 + most)))
+    own_line = MIN_NARRATIVE_TOKENS if piece.kind == BATCHES else 0  # an archive begins with its first line
+    needed = build(first, budget=max(0, min(max(largest, rules.tokens), room - own_line)))
+    needed = _with_rules(needed, rules, partial(build, first))
+    written = yield from _write_narrative(plan, piece, room - needed.tokens - names.tokens, request, needed.text)
+    left = room - sum(request.count([written.text]))
+    shown = facts
+    if with_story and written.text:  # it has told what else there is
+        shown = (*first, *(fact for fact in shown if fact.kind == "name"))
+    rules, budget = build(held, budget=left), left
+    if not with_story:  # the facts section keeps to its share
+        budget = min(budget, max(plan.goal.facts_budget, needed.tokens))
+    if most is not None and written.text:
+        budget = min(budget, int(most * request.count([written.text])[0]))
+    section = _with_rules(build(shown, budget=budget, told=written.text), rules, partial(build, shown))
+    if most is None or not written.text:
+        section = section if len(section.unshown) <= len(needed.unshown) else needed
+    return written, replace(section, visible=(*section.visible, *listed), footer=footer.text.strip())
+
+
+def _with_rules(section: FactsSection, rules: FactsSection, build: Callable[..., FactsSection]) -> FactsSection:
+    """Returns the section if it has all rules of the user that fit the summary, else one of those `rules` alone.
+
+    They stand beside every bound on facts. `build` builds the section within a budget.
+    """
+    shown = set(map(id, rules.visible))
+    if shown.isdisjoint(map(id, section.unshown)):
+        return section
+    empty = build(budget=0)
+    unshown = tuple(fact for fact in empty.unshown if id(fact) not in shown)
+    text = rules.text.replace(TITLE, RULES_TITLE, 1)
+    return replace(rules, text=text, visible=(*empty.visible, *rules.visible), unshown=unshown)
+
+
+def _write_narrative(
+    plan: Plan, piece: DraftPiece, budget: int, request: FillRequest, told: str
+) -> Asking[SummaryResult]:
+    draft = plan.draft
+    if piece.kind == BATCHES:
+        job = build_job(draft.view, plan.goal, piece, budget, request)
+        return (yield from request.writer.write(replace(job, supplied_text=request.supplied_text)))
+    if piece.kind != SUMMARY:
+        return SummaryResult(text="", rung="none")
+    if request.supplied_text:
+        return SummaryResult(text=clean_text(request.supplied_text), rung="none")
+    if budget < MIN_NARRATIVE_TOKENS:
+        return SummaryResult(text="", rung="mechanical")
+    job = build_job(draft.view, plan.goal, piece, budget, request)
+    job = replace(job, told=told, hidden_parts=_find_hidden_parts(job, draft))
+    return (yield from request.writer.write(job))
+
+
+def _find_hidden_parts(job: WritingJob, draft: Draft) -> dict[int, str]:
+    """Finds what the view leaves out of a request of which it shows an excerpt, by its position."""
+    shown = {item.original_position: get_text(item.message) for item, _ in draft.excerpts.values()}
+    texts = {position: get_text(message) for position, message in job.kept_items if position in shown}
+    return {position: hidden for position, text in texts.items() if (hidden := find_hidden_part(text, shown[position]))}
+
+
+def _place_text(
+    plan: Plan,
+    piece: DraftPiece,
+    replacement: Replacement,
+    section: FactsSection | None,
+    request: FillRequest,
+    written: SummaryResult,
+) -> tuple[Replacement, SummaryResult]:
+    """Puts the text and the section into the replacement, within its allotment."""
+    facts = section.text if section else ""
+    build = partial(_build_piece_message, plan, piece, request, section)
+    message, size = build(written.text)
+    other_tokens = sum(replacement.sizes) - piece.summary_budget
+    if request.supplied_details and (size + other_tokens >= piece.tokens_before or not written.text.strip()):
+        problem = f"it takes {size:,} tokens in place of {piece.tokens_before - other_tokens:,}"
+        problem = problem if written.text.strip() else "it is empty"
+        written = replace(written, text="", failure=f"the supplied summary cannot be used: {problem}")
+    elif size > piece.summary_budget and request.supplied_text and not request.supplied_details:
+        note = f"the supplied summary takes {size:,} tokens; it was cut to its allotment of {piece.summary_budget:,}"
+        written = replace(written, text=wrap_lines(written.text), notes=(*written.notes, note))
+    while size > piece.summary_budget and written.text and not request.supplied_details:
+        limit = request.count([written.text])[0] - (size - piece.summary_budget) - 1
+        shorter = trim_lines(written.text, limit, request.count)
+        written = replace(written, text=shorter if len(shorter) < len(written.text) else "")
+        message, size = build(written.text)
+    at = find_unwritten(replacement.shown_items)
+    if piece.kind == SUMMARY and extract_summary_text(get_text(message)) == "":  # too short for a text: say how many
+        placeholder, placeholder_size = build(
+            f"({len(piece.get_visible_messages()) - len(replacement.shown_items) + 1:,} messages are not shown here)"
+        )
+        message, size = (placeholder, placeholder_size) if placeholder_size <= piece.summary_budget else (message, size)
+    if piece.kind in _NARRATIVE_KINDS or facts:
+        return _with_item(replacement, at, Substitute(message), size), written
+    shown_items, sizes = list(replacement.shown_items), list(replacement.sizes)
+    del shown_items[at], sizes[at]  # all facts are in view anyway: show no empty section
+    return replace(replacement, shown_items=tuple(shown_items), sizes=tuple(sizes)), written
+
+
+def _build_piece_message(
+    plan: Plan, piece: DraftPiece, request: FillRequest, section: FactsSection | None, narrative_text: str
+) -> tuple[Message, int]:
+    """Builds the message of a summary and counts its tokens."""
+    settings = request.settings  # a facts section alone gets no opening and closing
+    if piece.kind not in _NARRATIVE_KINDS:
+        settings = replace(settings, opening="", closing="")
+    facts, footer = (section.text, section.footer) if section else ("", "")
+    texts = narrative_text, facts, render_expand_hint(plan.goal.recall, request.block), footer
+    message = build_summary_message(request.block, texts, settings)
+    return message, plan.draft.measure_messages([message])[0]
+
+
+def _with_item(replacement: Replacement, at: int, item: Substitute, size: int) -> Replacement:
+    """Returns the replacement with another item in one place."""
+    shown_items, sizes = list(replacement.shown_items), list(replacement.sizes)
+    shown_items[at], sizes[at] = item, size
+    return replace(replacement, shown_items=tuple(shown_items), sizes=tuple(sizes))
+
+
+def _with_block_id(draft: Draft, replacement: Replacement, block: str) -> Replacement:
+    """Puts the Block's id into older summaries that the replacement shows in another form."""
+    for at, each in enumerate(replacement.shown_items):
+        if (
+            isinstance(each, Substitute)
+            and (mark := find_summary_mark(get_text(each.message)))
+            and mark.block == NEW_BLOCK_ID
+        ):
+            text = extract_summary_text(get_text(each.message)) or ""
+            message = replace(each.message, parts=(Text(render_summary(block, text)),))
+            size = draft.measure_messages([message])[0]
+            replacement = _with_item(replacement, at, replace(each, message=message), size)
+    return replacement
+
+
+def count_frame(draft: Draft, recall: RecallMode, settings: SummarySettings) -> int:
+    """Counts the tokens of a summary without any text, with a margin because ids and hashes vary."""
+    message = build_summary_message(NEW_BLOCK_ID, (render_expand_hint(recall, NEW_BLOCK_ID),), settings)
+    size = draft.measure_messages([message])[0]
+    return max(SUMMARY_OVERHEAD, size * 5 // 4)
+
+
+def build_summary_message(block: str, texts: Sequence[str], settings: SummarySettings) -> Message:
+    """Builds the message that carries a summary: delimiter, the policy's opening, the texts, the policy's closing."""
+    text = "\n\n".join(t for t in texts if t)
+    content = "\n".join(t for t in (settings.opening, text, settings.closing) if t)
+    return Message(settings.role, (Text(render_summary(block, content)),), "tenfold")
+
+
+def build_job(view: View, goal: Goal, piece: DraftPiece, budget: int, request: FillRequest) -> WritingJob:
+    """Builds what a writer receives for one piece of a Plan on this view."""
+    items: list[tuple[int, Message]] = []
+    kept: list[tuple[int, Message]] = []
+    previous: list[str] = []
+    for source in (source for unit in piece.units for source in read_unit(piece, unit)):
+        if source.summary is not None:
+            previous.append(get_narrative(source.summary, request.settings))
+        else:
+            stays = source.is_kept and source.message.role == "user"
+            (kept if stays else items).append((source.position, source.message))
+    return WritingJob(
+        piece=piece,
+        view=view,
+        goal=goal,
+        items=tuple(items),
+        previous=tuple(text for text in previous if text),
+        facts=request.facts,
+        budget=budget,
+        settings=request.settings,
+        count=request.count,
+        focus=request.focus,
+        kept_items=tuple(kept),
+    )

@@ -1,0 +1,77 @@
+"""Takes from a model's text what only code may write: the headings of the facts, and tags that frame other text.
+
+Headings that vouch for the user, such as "## Rules (user)", are found in every form that reads like one: other marks,
+an underline, letters and brackets that only look alike. A sentence that mentions the user in brackets is none.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from tenfold.compaction.facts.section_headings import HEADINGS, TITLES, replace_titles
+from tenfold.compaction.summarize.structure import STRUCTURES
+from tenfold.core.text.fence import FENCE_TAG
+
+_LOOKALIKES = str.maketrans(
+    "\u0430\u0441\u0435\u043e\u0440\u0445\u0443\u0455\u0456\u0410\u0412\u0421\u0415\u041d\u041a\u041c\u041e\u0420\u0422\u0425\u03bf\u03c5\u03c1\u0391\u0395\u039f\u03a1\u0433"
+    "[]{}\u3010\u3011\u2768\u2769\u27e8\u27e9\u2212\u2013\u2014",
+    "aceopxysiABCEHKMOPTXoupAEOPr()()()()()---",
+)
+"""Letters and brackets that look like those of a heading. Full width and the like are folded before."""
+_HEADING_MARK = re.compile(r"[\s>*_+\-\u2022\d.)]*(?:#+|<h\d\b[^>]*>|\*\*|__)", re.IGNORECASE)
+_UNDERLINE = re.compile(r"[ \t]*(?:=+|-{2,})[ \t]*")
+_EDGE_MARKS = "#*_-=~`>+\u2022\u00b7|: \t."
+_HTML_HEADING = re.compile(r"</?(?:h\d|b|strong)\b[^>]*>", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<!\d)\d{1,9}[.)]\s+")
+_VOUCHING = re.compile(r"(?P<words>[^()]+)\((?:[^()]*[^\w()])?(?:user|human)s?\b[^()]*\)", re.IGNORECASE)
+_MAX_HEADING_CHARS = 200
+_TAG = re.compile(
+    rf"(?<!\w)[<\uff1c](?=/?(?:tenfold|system|user|human|assistant|{FENCE_TAG})[\w-]*[\s>/\uff1e])", re.IGNORECASE
+)
+
+
+def _fold_line(line: str) -> str:
+    """Returns a line in plain letters, without the marks of a heading around it."""
+    plain = "".join(c for c in unicodedata.normalize("NFKC", line) if unicodedata.category(c) != "Cf")
+    plain = _HTML_HEADING.sub("", plain.translate(_LOOKALIKES)).strip(_EDGE_MARKS)
+    plain = _NUMBER.sub("", plain, count=1).strip(_EDGE_MARKS)
+    return " ".join(plain.replace("**", "").replace("__", "").split())
+
+
+_OPEN_HEADINGS = frozenset(_fold_line(heading).lower() for group in STRUCTURES.values() for heading in group)
+_RESERVED = frozenset(_fold_line(heading.line).lower() for heading in HEADINGS) - _OPEN_HEADINGS
+_TITLE_STARTS = tuple(_fold_line(title).lower()[:28] for title in TITLES)
+
+
+def escape_marks(text: str) -> str:
+    """Takes from a text what only code may write, so that its sentences do not pass for the user's words or for ours.
+
+    The words of a heading stay, as a line that says that they are summarized.
+    """
+    text = replace_titles(text.replace("tenfold-summary", "tenfold summary"))
+    lines = _TAG.sub("< ", text).split("\n")
+    out: list[str] = []
+    for number, line in enumerate(lines):
+        is_underlined = number + 1 < len(lines) and _UNDERLINE.fullmatch(lines[number + 1]) is not None
+        is_underline = number > 0 and _UNDERLINE.fullmatch(line) is not None
+        if is_underline and out and out[-1] != lines[number - 1]:
+            continue
+        out.append(_escape_heading(line, is_underlined=is_underlined))
+    return "\n".join(out)
+
+
+def _escape_heading(line: str, *, is_underlined: bool) -> str:
+    if not line.strip() or len(line) > _MAX_HEADING_CHARS:
+        return line
+    plain = _fold_line(line)
+    words = plain.lower()
+    if words.startswith(_TITLE_STARTS):
+        return "Facts:"
+    is_marked = is_underlined or _HEADING_MARK.match(unicodedata.normalize("NFKC", line)) is not None
+    vouching = _VOUCHING.fullmatch(plain)
+    if vouching and (is_marked or words in _RESERVED):
+        return f"{vouching['words'].strip(_EDGE_MARKS)}, as summarized:"
+    if words in _RESERVED and (is_marked or "user" in words):
+        return f"{plain.partition('(')[0].strip().replace(' by the user', '')}, as summarized:"
+    return line

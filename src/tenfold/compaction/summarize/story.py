@@ -1,0 +1,392 @@
+"""Writes a range as a story without a model: what was asked, said and done, in order, with content.
+
+The range is split into passages: a sentence of the user or the assistant, a tool call with its outcome, a line of a
+result, a line of an earlier summary. Those that tell the most are chosen (`coverage`), and rendered in their order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from msgspec.structs import replace
+
+from tenfold.compaction.facts.cue_language import detect_language
+from tenfold.compaction.facts.current_request import is_acknowledgement
+from tenfold.compaction.facts.edit_content import describe_edit
+from tenfold.compaction.facts.shell import normalize_command, strip_directory_change
+from tenfold.compaction.facts.tool_calls import ToolAction
+from tenfold.compaction.facts.tool_results import has_failed, is_success
+from tenfold.compaction.facts.user_words import split_pasted
+from tenfold.compaction.summarize.coverage import (
+    CALL_KINDS,
+    EARLIER_ITEM,
+    NEWEST_CALL,
+    Passage,
+    PassageChoice,
+    PassageKind,
+    weigh_passages,
+)
+from tenfold.compaction.summarize.narrative import NarratedCall, NarrativeItem, build_items
+from tenfold.compaction.summarize.result_lines import MAX_LINE_CHARS, list_result_lines
+from tenfold.core.record.message import Message
+from tenfold.core.text.excerpts import Count, collapse_spaces, excerpt, flatten, is_prose, split_sentences
+from tenfold.core.text.json_text import extract_prose
+from tenfold.core.text.markdown import strip_markdown
+from tenfold.core.text.redaction import redact_cached
+from tenfold.core.wire.marks import strip_harness_text
+
+MAX_SENTENCE_CHARS = 320
+
+
+def write_story(
+    items: Sequence[tuple[int, Message]],
+    *,
+    budget: int,
+    count: Count,
+    earlier: Sequence[str] = (),
+    kept: Mapping[int, str] = MappingProxyType({}),
+    told: str = "",
+) -> str:
+    """Writes the messages, and earlier summaries before them, in at most `budget` tokens. "" if nothing fits.
+
+    Of the user's messages at the positions in `kept`, which stay in view, only the place is told, and the text there if
+    the view leaves that out. The user's sentences
+    that `told` holds are left out, and of what else it says each term counts as told once.
+    """
+    narrative = [_mark_kept(item, kept) for item in build_items(items)]
+    mended = _find_mended(narrative)
+    hidden = frozenset(position for position, text in kept.items() if text)
+    passages, weights = weigh_passages(
+        [*_split_earlier(earlier, mended), *_split_items(narrative, told, mended, hidden)]
+    )
+    choice = PassageChoice(passages, weights, count, told)
+    text, limit = "", budget
+    for _ in range(_FILL_ROUNDS):
+        choice.fill(limit)
+        longer = _render_story(passages, choice.chosen, narrative)
+        size = count([longer])[0]
+        while size > budget and choice.chosen:
+            choice.drop_last()
+            longer = _render_story(passages, choice.chosen, narrative)
+            size = count([longer])[0]
+        if len(longer) <= len(text):
+            break
+        text, limit = longer, choice.spent + budget - size
+    return text
+
+
+_KEPT_TEXT = "(the message that stands above)"
+
+
+def _mark_kept(item: NarrativeItem, kept: Mapping[int, str]) -> NarrativeItem:
+    return replace(item, text=kept[item.first] or _KEPT_TEXT) if item.speaker == "user" and item.first in kept else item
+
+
+_FILL_ROUNDS = 3
+"""How often the tokens that the estimate of the marks had held back are given out."""
+
+
+# -- passages ----------------------------------------------------------------------------------------------------------
+
+
+def _find_mended(narrative: Sequence[NarrativeItem]) -> dict[str, int]:
+    """Finds the calls that succeeded when they were last made, by key, each with the number of that item.
+
+    All commands of a chain that succeeded did.
+    """
+    last_runs: dict[str, tuple[int, str]] = {}
+    for number, item in enumerate(narrative):
+        for call in item.calls:
+            key = _build_call_key(call.action)
+            is_chain = call.action.verb == "shell" and is_success(call.note)
+            parts = [f"$ {part}" for part in key.removeprefix("$ ").split(" && ")] if is_chain else []
+            last_runs |= dict.fromkeys((key, *parts), (number, call.note))
+    return {key: number for key, (number, note) in last_runs.items() if is_success(note)}
+
+
+def _build_call_key(action: ToolAction) -> str:
+    """Returns what makes two calls the same: the command, the tool and its file, or the tool and all its arguments."""
+    if action.verb == "shell":
+        return action.source
+    return action.label if action.effects else f"{action.source} {action.arguments}"
+
+
+_MENDED = " (later ok)"
+"""Stands behind a failure of a command that succeeded when it last ran, which the story need not tell otherwise."""
+_FAILED_LINE = re.compile(r"[^-\n]{0,40}- (?P<label>.{1,400}?) -> (?:exit \d+|failed|errors)[^;\n]*")
+
+
+def _split_earlier(texts: Sequence[str], mended: Mapping[str, int]) -> Iterator[Passage]:
+    for line in (line for text in texts for line in text.split("\n")):
+        found = _FAILED_LINE.match(line)
+        keys = (found["label"], f"$ {normalize_command(found['label'])}") if found else ()
+        if found and _MENDED not in line and any(key in mended for key in keys):
+            line = line[: found.end()] + _MENDED + line[found.end() :]  # noqa: PLW2901 - the same line, brought up to date
+        if line.strip() and not line.endswith(_KEPT_TEXT):  # another message may stand above by now
+            said = line.partition("] User: ")[2]
+            kind = PassageKind.REQUEST if said else PassageKind.EARLIER
+            yield Passage(EARLIER_ITEM, line.rstrip(), PassageKind.INSTRUCTION if _is_binding(said, said) else kind)
+
+
+def _is_binding(sentence: str, text: str) -> bool:
+    """Tells whether a sentence of the user's `text` demands or forbids something, if only for once."""
+    language = detect_language(collapse_spaces(text[:_MAX_READ_CHARS]))
+    return language is not None and language.has("binding", sentence[:_MAX_READ_CHARS])
+
+
+_MAX_READ_CHARS = 400
+"""The beginning of a text tells its language."""
+
+
+def _split_items(
+    narrative: Sequence[NarrativeItem], told: str, mended: Mapping[str, int], hidden: Container[int]
+) -> Iterator[Passage]:
+    """Splits each item. Parents are counted from the first passage of the item, and made absolute by the caller.
+
+    Of an item whose position is in `hidden`, only the part is split that an excerpt in view leaves out. Besides what it
+    demands, it is worth telling as far as the work comes back to it.
+    """
+    answers = _find_answers(narrative)
+    told = collapse_spaces(told)
+    outputs = [[_list_output(call) for call in item.calls] for item in narrative]
+    counts = Counter(line for calls in outputs for lines in calls for line in set(lines))
+    least = max(_FRAMING_TIMES, _FRAMING_SHARE * sum(map(len, outputs)))
+    framing = frozenset(line for line, times in counts.items() if times >= least)
+    for number, item in enumerate(narrative):
+        factor = 0.9 + 0.2 * number / max(len(narrative) - 1, 1)
+        if number >= len(narrative) - _LAST_ITEMS:
+            factor *= _LAST_FACTOR
+        kinds = _get_sentence_kinds(item, is_answer=number in answers)
+        own, pasted = _split_words(item)
+        sentences = list(_split_text(own))
+        lines_said = "".join(f"{line.rstrip()}\n" for line in item.text.split("\n")) if item.speaker == "user" else ""
+        for place, sentence in enumerate(sentences):
+            if item.speaker == "user" and _is_told(sentence, lines_said, told):
+                continue
+            kind = kinds[min(place, 1)]
+            if item.speaker == "user" and _is_binding(sentence, item.text):
+                kind = PassageKind.INSTRUCTION
+            elif item.speaker == "user" and item.first in hidden:
+                kind = PassageKind.PASTED
+            elif item.calls and place == len(sentences) - 1:
+                kind = PassageKind.ANNOUNCEMENT
+            boost = _ANSWER_FACTOR if number in answers else _USER_FACTOR if item.speaker == "user" else 1.0
+            yield Passage(number, sentence, kind, factor=factor * boost)
+        for sentence in _split_text(pasted):
+            yield Passage(number, sentence, PassageKind.PASTED, factor=factor)
+        for call, output in zip(item.calls, outputs[number], strict=True):
+            lines = [line for line in output if line not in framing]
+            is_mended = mended.get(_build_call_key(call.action), -1) > number
+            yield from _split_call(number, call, lines, factor, is_mended=is_mended)
+
+
+def _split_words(item: NarrativeItem) -> tuple[str, str]:
+    """Returns what the speaker of an item said, and what of it is only passed on, such as a log or a document.
+
+    What a program put beside the user's words in tags is passed on as well.
+    """
+    if item.speaker != "user":
+        return item.text, ""
+    said = strip_harness_text(item.text)
+    parts = split_pasted(said)
+    own, pasted = ("\n".join(text for text, is_own in parts if is_own is wanted) for wanted in (True, False))
+    context = item.text if not said else "" if said == item.text.strip() else item.text.replace(said, "")
+    return own, "\n".join(text for text in (pasted, context) if text)
+
+
+def _is_told(sentence: str, lines: str, told: str) -> bool:
+    """Tells whether a sentence is told already, and nothing follows on its line that may refer to it.
+
+    `lines` is the text that it is from, without blanks at the ends of its lines, each of which has its line break.
+    What only opens it, such as "Rules for today:", need not be told.
+    """
+    said = sentence.rpartition(": ")[2]
+    said = said if len(said) >= _MIN_TOLD_CHARS else sentence
+    return len(said) >= _MIN_TOLD_CHARS and said in told and f"{said}\n" in lines
+
+
+_USER_FACTOR, _ANSWER_FACTOR = 1.2, 1.4
+"""How much more the words of the user, and what they got as an answer, are worth than what was said on the way."""
+_FRAMING_TIMES, _FRAMING_SHARE = 3, 0.25
+"""A line that so many outputs have, and such a part of all, is what a tool puts around each, as in "[exit code 0]"."""
+_MIN_TOLD_CHARS = 20
+"""A shorter sentence may stand in a longer one by chance."""
+_LAST_ITEMS, _LAST_FACTOR = 2, 3.0
+"""The end of the story says where the work stands: its last items are told before others."""
+
+
+def _find_answers(narrative: Sequence[NarrativeItem]) -> frozenset[int]:
+    """Finds the assistant's last words before each of the user's messages, and the last of all."""
+    out: set[int] = set()
+    last: int | None = None
+    for number, item in enumerate(narrative):
+        if item.speaker == "assistant" and item.text.strip():
+            last = number
+        elif item.speaker == "user" and last is not None:
+            out.add(last)
+            last = None
+    return frozenset(out if last is None else {*out, last})
+
+
+def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[PassageKind, PassageKind]:
+    """Returns the kinds of an item's first sentence and of the others."""
+    match item.speaker:
+        case "user" if is_acknowledgement(item.text):
+            return PassageKind.REMARK, PassageKind.REMARK
+        case "user":
+            return PassageKind.REQUEST, PassageKind.USER
+        case "assistant" if is_answer:
+            return PassageKind.ANSWER, PassageKind.SENTENCE
+        case "assistant":
+            return PassageKind.SENTENCE, PassageKind.SENTENCE
+        case "unconfirmed":
+            return PassageKind.EARLIER, PassageKind.EARLIER
+        case _:
+            return PassageKind.RESULT, PassageKind.RESULT
+
+
+_LIST_NUMBER = re.compile(r"\d{1,2}[.)]")
+
+
+def _split_text(text: str) -> Iterator[str]:
+    """Yields the sentences of what somebody said. Some agents say it as the values of a JSON object."""
+    opening = ""
+    for sentence in split_sentences(extract_prose(text)):
+        words = opening + strip_markdown(flatten(sentence))
+        opening = f"{words} " if words.endswith((":", "\uff1a")) and len(words) < MAX_LINE_CHARS else ""
+        has_words = any(c.isalnum() for c in words) and not _LIST_NUMBER.fullmatch(words)
+        if has_words and not opening:  # what ends in a colon is told with what it opens
+            yield excerpt(redact_cached(words), MAX_SENTENCE_CHARS)
+    if opening:
+        yield excerpt(redact_cached(opening.rstrip()), MAX_SENTENCE_CHARS)
+
+
+def _get_label(call: NarratedCall) -> str:
+    return excerpt(strip_directory_change(flatten(call.action.label)), MAX_LINE_CHARS)
+
+
+def _split_call(
+    number: int, call: NarratedCall, output: Sequence[str], factor: float, *, is_mended: bool
+) -> Iterator[Passage]:
+    """Yields the call with its outcome, then what it changed, or the lines of its output.
+
+    A short output is told with the call: without it, that a command ran says nothing.
+    """
+    changes = [text for effect in call.action.effects if (text := describe_edit(call.action, effect))]
+    is_change = any(effect.verb != "read" for effect in call.action.effects)
+    is_failure = has_failed(call.note)
+    has_result = is_change or ": " in call.note or call.action.verb == "other"  # such as a commit or a booking
+    kind = PassageKind.FAILURE if is_failure else PassageKind.CHANGE if has_result else PassageKind.CALL
+    thoughts = _list_thoughts(call)
+    label = call.action.source if thoughts else _get_label(call)
+    mended = _MENDED if is_failure and is_mended else ""
+    outcome = redact_cached(f"{label} -> {call.note or 'no result'}{mended}")
+    lines = [] if is_change and not is_failure else list(output)
+    if is_failure and call.error:
+        lines = list(dict.fromkeys([_quote_line(call.error), *lines]))
+    is_short = lines and len(lines) <= _FEW_LINES and sum(map(len, lines)) <= _FEW_CHARS
+    if is_short:
+        yield Passage(number, f"{outcome}; {_quote_output(lines)}", kind, factor=factor)
+    else:
+        yield Passage(number, outcome, kind, factor=factor, lines=len(lines))
+    for sentence in thoughts:
+        yield Passage(number, sentence, PassageKind.THOUGHT, NEWEST_CALL, factor)
+    if is_short:
+        return
+    if is_change and not is_failure:
+        for text in changes:
+            yield Passage(number, redact_cached(flatten(text)), PassageKind.CONTENT, NEWEST_CALL, factor)
+    for place, line in enumerate(lines):
+        is_error = is_failure and call.error and not place
+        kind = PassageKind.FAILURE if is_error else PassageKind.RESULT
+        yield Passage(number, line, kind, NEWEST_CALL, factor)
+
+
+def _list_output(call: NarratedCall) -> list[str]:
+    """Lists the lines that a call returned, but for those in which a terminal repeats the command."""
+    echo = flatten(call.action.label)[:MAX_LINE_CHARS]
+    return [line for line in list_result_lines(call.result) if not echo or echo not in line]
+
+
+def _list_thoughts(call: NarratedCall) -> list[str]:
+    """Lists the sentences that the model wrote as arguments of a tool, such as one for thinking or for messages."""
+    if call.action.verb != "other":
+        return []
+    texts = (value for value in call.action.arguments.values() if isinstance(value, str))
+    return [
+        sentence
+        for text in texts
+        if len(text) > _LEAST_THOUGHT_CHARS and is_prose(text)
+        for sentence in _split_text(text)
+    ]
+
+
+_LEAST_THOUGHT_CHARS = 120
+_FEW_LINES, _FEW_CHARS = 6, 260
+
+
+def _quote_line(line: str) -> str:
+    return excerpt(redact_cached(flatten(line)), MAX_LINE_CHARS)
+
+
+# -- rendering ---------------------------------------------------------------------------------------------------------
+
+
+def _render_story(passages: Sequence[Passage], chosen: Iterable[int], narrative: Sequence[NarrativeItem]) -> str:
+    lines: list[str] = []
+    by_item: dict[int, list[int]] = {}
+    for index in sorted(chosen):
+        by_item.setdefault(passages[index].item, []).append(index)
+    for item, indexes in by_item.items():
+        if item == EARLIER_ITEM:
+            lines += [passages[index].text for index in indexes]
+        else:
+            lines += _render_item(narrative[item], [passages[index] for index in indexes])
+    return "\n".join(lines)
+
+
+_SPEAKERS = {
+    "user": "User",
+    "assistant": "Assistant",
+    "tool": "tool",
+    "summary": "summary",
+    "unconfirmed": "summary of unknown source",
+}
+
+
+def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
+    """Renders the words of an item on one line, and each of its calls on one more."""
+    words: list[str] = []
+    passed_on: list[str] = []
+    calls: list[list[Passage]] = []
+    for passage in passages:
+        if passage.parent is None and passage.kind in CALL_KINDS:
+            calls.append([passage])
+        elif passage.parent is not None:
+            calls[-1].append(passage)
+        else:
+            (passed_on if passage.kind is PassageKind.PASTED else words).append(passage.text)
+    text, head = " ".join(words), f"[{item.first}] {_SPEAKERS[item.speaker]}:"
+    said = [text if item.speaker in ("user", "assistant") else f'"{text}"'] if text else []
+    said += [f'(passed on: "{" ".join(passed_on)}")'] if passed_on else []
+    rendered = [_render_call(parts) for parts in calls]
+    if said:
+        return [f"{head} {' '.join(said)}", *(f"  - {line}" for line in rendered)]
+    return [f"[{item.first}] - {line}" for line in rendered]
+
+
+def _render_call(passages: Sequence[Passage]) -> str:
+    call, *details = passages
+    said = " ".join(each.text for each in details if each.kind is PassageKind.THOUGHT)
+    shown = [each.text for each in details if each.kind is not PassageKind.THOUGHT]
+    if shown and len(shown) < call.lines:  # else it would read as all that there was
+        shown.append("...")
+    return "; ".join(part for part in (call.text, shown and _quote_output(shown), said and f"it says: {said}") if part)
+
+
+def _quote_output(lines: Sequence[str]) -> str:
+    """Quotes what a tool printed or was given, so that it never reads as what somebody says."""
+    return f'tool: "{" | ".join(lines)}"'

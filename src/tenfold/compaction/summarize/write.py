@@ -1,0 +1,226 @@
+"""Writes the text that stands for a range: asks model after model, down the ladder, and writes by code if none helps.
+
+`write_summary` is a generator that the engine delegates to (`yield from write_summary(...)`). It always returns a
+`SummaryResult` and never raises for what a model did. Facts are added elsewhere, by code.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from tenfold.compaction.facts.section import render_facts
+from tenfold.compaction.summarize.asking import (
+    AskedText,
+    RejectedAnswer,
+    WritingContext,
+    ask_model,
+    build_ask,
+    build_context,
+    build_repair,
+    clean_text,
+    describe_left_out,
+    fill_prompt,
+    render_earlier_texts,
+)
+from tenfold.compaction.summarize.ladder import (
+    RUNGS,
+    LadderStep,
+    Purpose,
+    SummaryResult,
+    SummarySettings,
+    SummaryTask,
+    WritingGenerator,
+    is_worth_trying,
+    list_steps,
+)
+from tenfold.compaction.summarize.mechanical import write_mechanical
+from tenfold.compaction.summarize.story import write_story
+from tenfold.compaction.summarize.structure import render_guide
+from tenfold.compaction.summarize.template import NO_SUMMARY, find_places, interpolate
+from tenfold.compaction.summarize.transcript import render_transcript, split_messages
+from tenfold.core.record.ask import SummaryAsk
+from tenfold.core.record.block import ModelCost, Rung, add_costs
+from tenfold.core.text.excerpts import Count
+
+__all__ = ["SummaryResult", "SummarySettings", "SummaryTask", "clean_text", "write_summary"]
+
+
+def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) -> WritingGenerator:
+    """Writes the summary of `task` within its allotment. Without models, code writes it and nothing is asked.
+
+    Messages beyond what the first model can be sent are summarized in pieces, each folded into the text so far. If
+    `on_failure` is "ladder", the last resort is the extractive or mechanical text; with "keep_stages" and "abort" the
+    result has a `failure`.
+    """
+    if not settings.models:
+        return _write_by_code(task, count, (), ModelCost())
+    budget = _get_message_budget(task, settings, settings.models[0], count)
+    chunks = split_messages(task.items, budget=budget, max_chunks=settings.chunks, count=count, style=settings.style)
+    notes: list[str] = [describe_left_out(chunks.left_out, budget)] if chunks.left_out else []
+    spent, current = ModelCost(), task
+    rung: Rung = "model"
+    for number, piece in enumerate(chunks.chunks):
+        current = replace(task if not number else replace(current, parts=()), items=piece)
+        written = yield from _climb_ladder(current, settings, count)
+        spent = add_costs(spent, written.spent) if written.spent.calls else spent
+        prefix = f"piece {number + 1} of {len(chunks.chunks)}: " if len(chunks.chunks) > 1 else ""
+        notes.extend(prefix + note for note in written.notes)
+        if written.failure:
+            rest = replace(current, items=tuple(item for piece in chunks.chunks[number:] for item in piece))
+            return _finish_without_model(rest, settings, SummaryResult("", "none", tuple(notes), spent), count)
+        rung = max(rung, written.rung, key=RUNGS.index)
+        current = replace(current, previous=written.text)
+    return SummaryResult(current.previous, rung, tuple(notes), spent)
+
+
+def _finish_without_model(
+    task: SummaryTask, settings: SummarySettings, result: SummaryResult, count: Count
+) -> SummaryResult:
+    """Applies the policy's `on_failure` after no model gave a usable text."""
+    match settings.on_failure:
+        case "ladder":
+            return _write_by_code(task, count, result.notes, result.spent)
+        case "keep_stages" | "abort":
+            return result.reject()
+        case _:
+            assert_never(settings.on_failure)
+
+
+def _climb_ladder(task: SummaryTask, settings: SummarySettings, count: Count) -> WritingGenerator:
+    """Writes one text by the rungs that have a model. The result has a `failure` if none gave a usable text."""
+    context = build_context(task, settings, count)
+    notes: list[str] = []
+    spent = ModelCost()
+    error = ""
+    for step in list_steps(settings):
+        if not is_worth_trying(step, error):
+            continue
+        first_ask, left_out_note = _build_request(context, step)
+
+        def build_next(
+            rejected: tuple[RejectedAnswer, ...], step: LadderStep = step, first_ask: SummaryAsk = first_ask
+        ) -> SummaryAsk | None:
+            if not rejected:
+                return first_ask
+            can_repair = step.rung == "model" and len(rejected) == 1
+            return build_repair(first_ask, context, rejected[0]) if can_repair else None
+
+        asked = yield from ask_model(context, build_next)
+        spent = add_costs(spent, asked.spent)
+        reason = _describe_step(asked, left_out_note)
+        if asked.text:
+            notes.extend([f"{step.model}: {reason}"] if reason else [])
+            return SummaryResult(text=clean_text(asked.text), rung=step.rung, notes=tuple(notes), spent=spent)
+        notes.append(f"{step.rung} {step.model}: {reason}")
+        error = "" if asked.rejected else asked.error
+    return SummaryResult(text="", rung="none", notes=tuple(notes), spent=spent, failure="; ".join(notes))
+
+
+def _describe_step(asked: AskedText, left_out_note: str) -> str:
+    """Describes how a step of the ladder ended; "" if the first answer could be used and all messages were sent."""
+    if not asked.rejected:
+        return f"the call failed: {asked.error[:200]}" if asked.error else left_out_note
+    failures = asked.rejected[0].failures
+    found = "; ".join(str(failure) for failure in failures[:4])
+    found += f"; and {len(failures) - 4} more" if len(failures) > 4 else ""
+    what = "repaired by asking" if asked.text else "not usable"
+    what = "mended by code" if asked.is_mended else what
+    return f"{what} ({found})" + (f"; {left_out_note}" if left_out_note else "")
+
+
+def _write_by_code(task: SummaryTask, count: Count, notes: tuple[str, ...], spent: ModelCost) -> SummaryResult:
+    """Writes the text without a model: the story of the messages, after what is kept of earlier summaries."""
+    budget = task.allotment
+    for _ in range(_STORY_TRIES):
+        text = clean_text(
+            write_story(
+                task.items, budget=budget, count=count, earlier=task.earlier_texts, kept=task.kept, told=task.told
+            )
+        )
+        excess = count([text])[0] - task.allotment
+        if not text.strip():
+            break
+        if excess <= 0:
+            return SummaryResult(text, "extractive", notes, spent)
+        budget -= excess
+    return SummaryResult(write_mechanical(task.items, budget=task.allotment, count=count), "mechanical", notes, spent)
+
+
+_STORY_TRIES = 3
+"""How often a story is written anew, with less room, if what makes it safe to show has lengthened it."""
+
+
+def _get_message_budget(task: SummaryTask, settings: SummarySettings, model: str, count: Count) -> int:
+    """Returns how many tokens of messages fit a request beside prompt, earlier texts, and an answer to repair."""
+    bound = settings.get_input_limit(model, task.allotment)
+    fixed_texts = (
+        settings.system,
+        _choose_prompt(task, settings),
+        render_guide(settings.list_headings(task.purpose), settings.sections),
+        render_earlier_texts(task, bound // 2, count),
+        task.focus,
+        settings.instructions,
+    )
+    return max(bound - sum(count(fixed_texts)) - task.allotment - _TAG_TOKENS, _MIN_MESSAGE_TOKENS)
+
+
+_TAG_TOKENS, _MIN_MESSAGE_TOKENS = 40, 200
+"""Tokens for the tags between the parts of a request, and the fewest tokens of messages worth sending."""
+
+
+def _build_request(context: WritingContext, step: LadderStep) -> tuple[SummaryAsk, str]:
+    """Builds the request: what never changes first, then the earlier texts, then the new messages.
+
+    What a user's own prompt already contains is not added again. Also returns a note about messages that did not fit.
+    """
+    task, settings, count = context.task, context.settings, context.count
+    allowed = max(int(task.allotment * step.share), 1)
+    budget = max(int(_get_message_budget(task, settings, step.model, count) * step.share), _MIN_MESSAGE_TOKENS)
+    body = render_transcript(task.items, budget=budget, count=count, style=settings.style)
+    before = render_earlier_texts(task, settings.get_input_limit(step.model, task.allotment) // 2, count)
+    messages = f"<conversation>\n{body.text}\n</conversation>" if task.items else ""
+    head = fill_prompt(_choose_prompt(task, settings), context, allowed)
+    places = {"existing_summary": before or NO_SUMMARY, "messages": messages}
+    named = set(find_places(head))
+    rest = ("" if "existing_summary" in named else before, "" if "messages" in named else messages)
+    checklist = _render_checklist(task, count) if context.is_prose else ""
+    purpose: Purpose = "update" if task.previous.strip() and task.purpose == "first" else task.purpose
+    ask = build_ask(
+        context,
+        fill_prompt(settings.system, context, allowed),
+        (interpolate(head, places), *rest, checklist),
+        model=step.model,
+        max_tokens=allowed,
+        purpose=purpose,
+    )
+    return ask, describe_left_out(body.left_out, budget) if body.left_out else ""
+
+
+MAX_CHECKLIST_TOKENS = 1_500
+"""Tokens of the facts that a model is given to check its text against."""
+_CHECKLIST = """<checklist>
+Code found these facts in the messages. Tell each that still matters where it belongs in your text, with its meaning.
+{}
+</checklist>"""
+
+
+def _render_checklist(task: SummaryTask, count: Count) -> str:
+    """Renders the facts of the messages for the model that writes about them. "" if there are none."""
+    last = max((position for position, _ in task.items), default=-1)
+    known = [fact for fact in task.facts if fact.position <= last]  # what came later stays in view
+    section = render_facts(known, budget=min(MAX_CHECKLIST_TOKENS, task.allotment), count=count)
+    return _CHECKLIST.format(section.text) if section.text else ""
+
+
+def _choose_prompt(task: SummaryTask, settings: SummarySettings) -> str:
+    """Returns the prompt for this purpose, or the update prompt if there is an earlier text to update."""
+    match task.purpose:
+        case "merge":
+            return settings.merge
+        case "prefix" | "batch" | "branch" | "first" if not task.previous.strip():
+            prompts = {"prefix": settings.prefix, "batch": settings.batch, "branch": settings.branch}
+            return prompts.get(task.purpose, settings.first)
+        case _:
+            return settings.update

@@ -1,0 +1,288 @@
+"""The Block, the entry that a compaction appends: which part of the view it covers, and what is shown instead.
+
+A position is the depth of an entry on its path (the root is 0). A Block covers only entries before it on its path, so
+a position means the same entry on every path that contains the Block.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from tenfold.core.record.message import Message
+
+Rung = Literal["model", "stricter", "next_model", "extractive", "mechanical", "none"]
+FactKind = Literal[
+    "request",
+    "rule",
+    "correction",
+    "remark",
+    "file_read",
+    "file_modified",
+    "file_created",
+    "file_deleted",
+    "file_renamed",
+    "command",
+    "error",
+    "identifier",
+    "decision",
+    "todo",
+    "name",
+    "value",
+    "claimed",
+]
+MUST_KEEP: frozenset[FactKind] = frozenset(
+    (
+        "request", "rule", "correction", "remark", "claimed", "error", "todo",
+        "file_modified", "file_created", "file_deleted", "file_renamed",
+    )
+)  # fmt: skip
+"""The kinds of facts that every compaction must keep in view. Settled facts are exempt: see `Fact.live`."""
+
+
+Ending = Literal["", "resolved", "superseded"]
+"""How an error ended: what failed later succeeded, or was run again and failed in another way. "" if not known."""
+
+
+class Run(Struct, frozen=True, tag="run", array_like=True):
+    """A range of original entries that are in view, at positions `first` to `last` inclusive."""
+
+    first: int
+    last: int
+
+
+OWN_BLOCK = -1
+"""Used as `BlockPart.block` for the Block itself, whose position is not known before it is appended."""
+
+
+class BlockPart(Struct, frozen=True, tag="rep", array_like=True):
+    """Names the `index`-th replacement of the Block at position `block`, which covers `first` to `last` inclusive.
+
+    If one replacement of a Block covers an earlier replacement of the same Block, `block` is `OWN_BLOCK`.
+    """
+
+    block: int
+    index: int
+    first: int
+    last: int
+
+
+RangeRef = Run | BlockPart
+
+
+class KeptOriginal(Struct, frozen=True, tag="keep", array_like=True):
+    """Shows the original message at `position` unchanged."""
+
+    position: int
+
+
+class Substitute(Struct, frozen=True, tag="say", array_like=True):
+    """Shows `message`. If it is a stub of a single message, `original_position` is the position of that message."""
+
+    message: Message
+    original_position: int | None = None
+
+
+ShownItem = KeptOriginal | Substitute
+
+
+class Replacement(
+    Struct, frozen=True, omit_defaults=True, rename={"covered_ranges": "covers", "shown_items": "show", "reason": "why"}
+):
+    """Shows `shown_items` in place of the positions `first` to `last`. If it is empty, the range is hidden.
+
+    `covered_ranges` is exactly the slice of the view that is replaced. It serves three purposes: to detect conflicts,
+    to undo, and to expand. `level` is how many Blocks lie under this replacement. `sizes` are the tokens of each shown
+    item, by the Block's `counter`. `reason` is the sentence that `explain()` printed for it.
+    """
+
+    first: int
+    last: int
+    covered_ranges: tuple[RangeRef, ...]
+    shown_items: tuple[ShownItem, ...]
+    kind: str
+    level: int = 0
+    sizes: tuple[int, ...] = ()
+    reason: str = ""
+
+
+class Fact(Struct, frozen=True, omit_defaults=True, rename={"position": "at"}):
+    """One piece of information that code, not a model, extracted from a range.
+
+    `text` is the fact as it is shown. Two facts of the same kind with the same `key` (a path, a command, a normalised
+    name) are the same fact, and the later one wins. `position` is that of the entry it came from. `live` is False for
+    settled facts (a resolved error, an earlier request), which need not be kept. A fact read from a summary has the
+    summary's position and a `line` from 1; `line` is 0 for a fact read from a message. `content` says what was changed
+    in a file, one line for each change, the newest last. `ending` is how an error ended. `was` is
+    the value before the latest one, with the position where it was told.
+    """
+
+    kind: FactKind
+    text: str
+    key: str
+    position: int
+    live: bool = True
+    note: str = ""
+    line: int = 0
+    content: str = ""
+    ending: Ending = ""
+    was: str = ""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Sort key: the later the fact was last seen, the larger."""
+        return self.position, self.line
+
+
+class ModelCost(Struct, frozen=True, omit_defaults=True):
+    """The cost of the model calls of a Block or Attempt. Tokens as reported; `price` in US dollars, None if unknown."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model: str = ""
+    price: float | None = None
+
+
+def add_costs(before: ModelCost, after: ModelCost) -> ModelCost:
+    """Adds the costs of two groups of model calls. The price is unknown if one of them is."""
+    prices = (before.price if before.calls else 0.0, after.price)
+    price = None if None in prices else sum(price for price in prices if price is not None)
+    return ModelCost(
+        calls=before.calls + max(after.calls, 1),
+        input_tokens=before.input_tokens + after.input_tokens,
+        output_tokens=before.output_tokens + after.output_tokens,
+        model=after.model or before.model,
+        price=price,
+    )
+
+
+REDO_NOTE = "redo of "
+"""How the first note of a Block begins whose summaries were written again. The other Block's id follows."""
+
+
+class Slot(Struct, frozen=True, array_like=True):
+    """Names the `index`-th batch of the Block at position `block`, or of the Block itself if that is `OWN_BLOCK`."""
+
+    block: int
+    index: int
+
+
+class Batch(Struct, frozen=True, omit_defaults=True):
+    """One summary in the archive of the `clip` preset: `text` summarizes the entries at positions `first` to `last`.
+
+    `depth` is 0 if it summarizes messages. If it merges other batches, its `sources`, it is one more than the deepest
+    of them; the sources stay stored. `start` and `end` are the times of its first and last message (microseconds UTC),
+    None if unknown. `count` is the number of messages in it. `cycle` numbers the compaction that made it, from 1.
+    `serial` tells it from the earlier batches of the archive that end at the same time, from 1. `archive_id` is the id
+    under which a user's archive holds it already; such a batch covers no positions of this log.
+    """
+
+    text: str
+    depth: int
+    first: int
+    last: int
+    start: int | None = None
+    end: int | None = None
+    count: int = 0
+    sources: tuple[Slot, ...] = ()
+    cycle: int = 1
+    serial: int = 1
+    archive_id: str = ""
+
+
+class FileLists(Struct, frozen=True, omit_defaults=True):
+    """Sorted paths: files that were only read, and files created, changed, renamed (both names) or deleted."""
+
+    read: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+
+
+class Receipt(Struct, frozen=True, omit_defaults=True):
+    """What a compaction costs and saves by the list prices of the model that reads the view, in US dollars.
+
+    `rewrite` is what it costs that the view is written to the provider's cache anew, `summary` what the models cost
+    that wrote it, and `saving` what each request saves that follows.
+    """
+
+    model: str
+    rewrite: float
+    summary: float
+    saving: float
+
+
+RECORDED = "recorded"
+"""The `reason` of a Block for a compaction that another tool recorded in its file."""
+
+
+class Block(
+    Struct,
+    frozen=True,
+    tag="block",
+    omit_defaults=True,
+    rename={
+        "previous_block": "under",
+        "unshown_facts": "unshown",
+        "dropped_facts": "dropped",
+        "top_batches": "standing",
+        "supplied_details": "supplied",
+        "is_unsatisfiable": "unsatisfiable",
+    },
+):
+    """One compaction.
+
+    `previous_block` is the id of the newest live Block when this one was made; undo follows this chain.
+    `tokens_before` and `tokens_after` are the size of the view by the policy's counter, and `provider_tokens` are both
+    as the provider counts them, by what was known when the Block was appended; None in a Block that was made for a
+    target, which is by the counter, and in Blocks of versions before 0.3.0.
+    `facts` are those of the covered range and of the Blocks it absorbs. `unshown_facts` counts the must-keep facts that
+    did not fit their share of the view. `dropped_facts` counts those, over all Blocks so far, that are no longer stored
+    in `facts` either; search still finds their originals. `batches` are the summaries that this Block adds to the
+    archive, and `top_batches` the top level of the archive afterwards, oldest first; policies without batches leave
+    both empty. The id of a batch is `<block id>/<index>`. `supplied_details` is set if a before-hook supplied the text:
+    the hook's own data as JSON. `receipt` is None where the prices of the session's model were not known.
+    `is_unsatisfiable` says that by the provider's reports nothing fits the limit, which an attempt before this Block
+    has recorded already. `files` are those of all that is covered, also by the Blocks before; None for a policy that
+    makes no lists of them.
+    """
+
+    id: str
+    parent: str | None
+    run: str
+    time: int
+    policy: str
+    counter: str
+    replacements: tuple[Replacement, ...]
+    facts: tuple[Fact, ...] = ()
+    rung: Rung = "none"
+    previous_block: str | None = None
+    reason: str = ""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    unshown_facts: int = 0
+    dropped_facts: int = 0
+    notes: tuple[str, ...] = ()
+    spent: ModelCost = ModelCost()
+    batches: tuple[Batch, ...] = ()
+    top_batches: tuple[Slot, ...] = ()
+    supplied_details: str = ""
+    receipt: Receipt | None = None
+    is_unsatisfiable: bool = False
+    files: FileLists | None = None
+    provider_tokens: tuple[int, int] | None = None
+
+    def __repr__(self) -> str:
+        """Says what it is and how large, without the texts."""
+        count, sizes = len(self.replacements), f"{self.tokens_before:,} -> {self.tokens_after:,} tokens"
+        return f"<Block {self.id!r} by {self.policy}: {count} replacement{'s' * (count != 1)}, {sizes}>"
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The size of the view before and after, as its Outcome gave it: users are shown these two and no others."""
+        return self.provider_tokens or (self.tokens_before, self.tokens_after)
+
+    @property
+    def redone_block(self) -> str:
+        """The id of the Block whose summaries this one holds anew, "" if it is no redo."""
+        return self.notes[0].removeprefix(REDO_NOTE) if self.notes and self.notes[0].startswith(REDO_NOTE) else ""

@@ -1,0 +1,186 @@
+"""The wire: a profile, a decoder and a renderer. And what renderers share: putting blocks together to a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.core.record.message import Message, NativeBytes, get_text
+from tenfold.core.wire import splice
+from tenfold.core.wire.base import (
+    NO_PREFIX,
+    DecodedPrefix,
+    DecodingContext,
+    EncodedItem,
+    EncodedList,
+    Ledger,
+    OutgoingMessage,
+)
+from tenfold.core.wire.marks import OPENING_STUB, OriginCallback, SummaryConfirmer, render_system_note
+from tenfold.core.wire.profiles import Profile
+from tenfold.core.wire.segments import (
+    EncodingBatch,
+    ParsedMessage,
+    batch_messages,
+    build_envelope,
+    extract_blocks,
+    parse_list,
+)
+
+ListDecoder = Callable[[Iterable[ParsedMessage], DecodingContext], Iterable[Message]]
+"""Decodes the native messages of a list."""
+BatchRenderer = Callable[[Sequence[OutgoingMessage]], Sequence[bytes]]
+"""Renders messages that make one native message: as that message, as several items, or as none if nothing is left."""
+
+
+class Wire(Struct, frozen=True):
+    """One provider's message format: what is known of the provider, and how its messages are decoded and rendered."""
+
+    profile: Profile
+    decode_natives: ListDecoder
+    render_batch: BatchRenderer
+
+    @property
+    def name(self) -> str:
+        """The name of the wire."""
+        return self.profile.wire
+
+    def decode(
+        self,
+        items: Sequence[bytes],
+        *,
+        confirm: SummaryConfirmer | None = None,
+        origin: OriginCallback | None = None,
+        prefix: DecodedPrefix = NO_PREFIX,
+    ) -> list[Message]:
+        """Decodes native messages, each as JSON bytes. `prefix` is the beginning of the list if it was decoded earlier.
+
+        `origin` says whose words a user text is where its form does not. Raises `UnknownRole`, and `BadInput` for an
+        item that is not a JSON object.
+        """
+        natives = parse_list(items, self.name, prefix.item_count)
+        return list(self.decode_natives(natives, DecodingContext(prefix, confirm, origin)))
+
+    def encode(self, messages: Sequence[Message]) -> EncodedList:
+        """Encodes messages: untouched ones byte for byte, the others rendered from their parts."""
+        encoding = ListEncoding(self)
+        encoding.extend(messages)
+        return encoding.build_list()
+
+
+class ListEncoding:
+    """The encoding of a list that may still grow: what is encoded so far, and what later messages depend on."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire, self.ledger = wire, Ledger(wire.profile)
+        self._items: list[EncodedItem] = []
+        self._system: list[str] = []
+        self._count = 0
+
+    def copy(self) -> ListEncoding:
+        """Returns a copy that goes on by itself."""
+        out = ListEncoding(self._wire)
+        out.ledger, out._items, out._system = self.ledger.copy(), self._items.copy(), self._system.copy()
+        out._count = self._count
+        return out
+
+    def build_list(self) -> EncodedList:
+        """Returns what is encoded so far."""
+        return EncodedList(tuple(self._items), tuple(self._system), tuple(self.ledger.adjustments))
+
+    def extend(self, messages: Sequence[Message]) -> None:
+        """Encodes the next messages of the list. The result is that of the whole list encoded at once.
+
+        That holds where `can_divide` says that the list may be divided before them, and `Ledger.can_take` that nothing
+        before them depends on them.
+        """
+        wire, ledger, start = self._wire, self.ledger, self._count
+        ledger.register_list(messages)
+        messages = ledger.add_missing_calls(messages, start)
+        batches = batch_messages(
+            messages,
+            wire.name,
+            ledger.is_left_out,
+            join_results=wire.profile.results == "next_message",
+            join_answers=not wire.profile.calls_after_answer,
+            move_system=wire.profile.midlist_system == "before_assistant",
+        )
+        for batch in batches:
+            self._add_batch([messages[at] for at in batch.indices], tuple([start + at for at in batch.indices]), batch)
+        self._count += len(messages)
+
+    def _add_batch(self, messages: Sequence[Message], indices: tuple[int, ...], batch: EncodingBatch) -> None:
+        profile, ledger, items = self._wire.profile, self.ledger, self._items
+        first, index, exact = messages[0], indices[0], batch.exact
+        if first.role == "system" and any(index < at for item in items[-1:] for at in item.indices):
+            ledger.note("system_moved", index, "a system message is sent after the user messages that follow it")
+        if exact is not None:
+            for message in messages:
+                ledger.register_message(message)
+            raws: Sequence[bytes] = split_answer(first, exact, profile).items
+        elif first.role == "system" and profile.has_separate_system and not items:
+            self._system.extend([text] if (text := get_text(first)).strip() else [])
+            return
+        else:
+            outgoing = [OutgoingMessage(m, at, ledger) for m, at in zip(messages, indices, strict=True)]
+            raws = self._wire.render_batch(outgoing)
+        if not raws:
+            ledger.note("empty_message_dropped", index, f"nothing is left of this {first.role} message")
+            return
+        if first.role == "assistant" and not items and not profile.opens_with_assistant:
+            ledger.note("opening_stub", index, "the list would open with an assistant message")
+            stub = msgspec.json.encode(profile.build_user_message(OPENING_STUB))
+            items.append(EncodedItem(stub, (), exact=False))
+        items.extend([EncodedItem(raw, indices, exact=exact is not None) for raw in raws])
+
+
+def split_answer(message: Message, raw: bytes, profile: Profile) -> splice.Slices:
+    """Cuts the bytes of a message into its native items. It is one item, unless it is an answer of several items."""
+    if message.role == "assistant" and profile.splits_answers:
+        return splice.slice_array(b"[" + raw + b"]")
+    return splice.Slices((b"",), (raw,), b"")
+
+
+class BlockList(Struct, frozen=True):
+    """The content blocks of a native message that is put together, and the bytes of the messages they came from."""
+
+    blocks: list[bytes]
+    natives: list[NativeBytes]
+
+
+def collect_blocks(
+    batch: Sequence[OutgoingMessage], key: str, render: Callable[[OutgoingMessage], list[bytes]]
+) -> BlockList:
+    """Collects the blocks of a batch: the bytes of untouched messages, the others as `render` renders them.
+
+    Tool results come first, since providers want them right after their calls. `key` is the field with the blocks.
+    """
+    results = [outgoing for outgoing in batch if outgoing.message.role == "tool"]
+    for outgoing in results[1:]:
+        outgoing.note("results_joined", "results of one step are sent in one message")
+    collected = BlockList([], [])
+    for outgoing in (*results, *(each for each in batch if each.message.role != "tool")):
+        native = outgoing.own_native
+        own_blocks = extract_blocks(native, key) if native is not None else None
+        if native is not None and own_blocks is not None:
+            collected.natives.append(native)
+            outgoing.ledger.register_message(outgoing.message)
+        collected.blocks.extend(own_blocks if own_blocks is not None else render(outgoing))
+    return collected
+
+
+def wrap_blocks(collected: BlockList, role: str, key: str, first: OutgoingMessage) -> bytes:
+    """Puts blocks into a native message, with what is left of the native messages around them."""
+    before, after, is_lossy = build_envelope(collected.natives, role, key)
+    if is_lossy:
+        first.note("envelope_dropped", f"fields beside role and {key} of a partly replaced message")
+    return before + b",".join(collected.blocks) + after
+
+
+def fold_system(outgoing: OutgoingMessage) -> str:
+    """Renders a later system message as a user's text, for wires without them. "" if it is blank."""
+    outgoing.note("system_folded", "a later system message is sent inside a user message")
+    text = get_text(outgoing.message)
+    return render_system_note(text) if text.strip() else ""

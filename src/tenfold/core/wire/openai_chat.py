@@ -1,0 +1,252 @@
+"""OpenAI Chat Completions: `{"role", "content": text | [parts] | null, "tool_calls", ...}`.
+
+Each tool result is a separate message that holds only text, so images and error flags in it are turned into text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import assert_never
+
+from msgspec import Raw
+
+from tenfold.core.record.message import (
+    Document,
+    Image,
+    Message,
+    OpaquePart,
+    Part,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    get_tool_result,
+)
+from tenfold.core.wire import splice
+from tenfold.core.wire.base import DecodingContext, OutgoingMessage
+from tenfold.core.wire.encoding import Wire
+from tenfold.core.wire.media import to_document, to_image, to_url
+from tenfold.core.wire.openai_chat_form import FORM, ID_PATTERN, RULE_EVIDENCE
+from tenfold.core.wire.openai_content import (
+    RESPONSES_PARTS,
+    RenderedPart,
+    rejoin_message,
+    render_content,
+    render_detail,
+    render_file_fields,
+    render_parts,
+    render_prompt,
+    render_result_parts,
+)
+from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
+from tenfold.core.wire.segments import ContentPart, ParsedMessage, decode_parts, split_content
+from tenfold.core.wire.splice import Fields, build_array, build_object, quote
+
+NAME = "openai-chat"
+_ROLES: Mapping[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "user",
+}
+_SIBLING_FIELDS = frozenset({"function_call", "audio"})
+"""Fields of a message beside `content` that are kept as opaque parts."""
+_OWN_PARTS = frozenset({"image_url", "input_audio", "file", "refusal"})
+"""The content parts that no other wire has."""
+
+
+# -- profile -----------------------------------------------------------------------------------------------------------
+
+
+def _recognize_message(shape: NativeShape) -> bool:
+    is_tool_output = shape.role in ("tool", "function") and shape.kind != "message"
+    is_chat = "tool_calls" in shape.fields or is_tool_output or not _OWN_PARTS.isdisjoint(shape.block_kinds)
+    return is_chat and RESPONSES_PARTS.isdisjoint(shape.block_kinds)
+
+
+def _build_tool(name: str, description: str, parameters: Mapping[str, object]) -> dict[str, object]:
+    return {"type": "function", "function": build_plain_tool(name, description, parameters)}
+
+
+PROFILE = Profile(
+    wire=NAME,
+    opens_with_assistant=True,
+    consecutive_roles=True,
+    midlist_system="accepted",
+    results="adjacent",
+    reasoning_needs_successor=False,
+    empty_text=True,
+    empty_message=True,
+    ids_optional=False,
+    id_pattern=ID_PATTERN,
+    form=FORM,
+    unique_call_ids="answer",
+    rule_evidence=RULE_EVIDENCE,
+    evidence={
+        "opens_with_assistant": "accepted: the API puts no order on roles other than tool",
+        "midlist_system": "accepted anywhere in the list",
+        "results": "`messages with role 'tool' must be a response to a preceding message with 'tool_calls'` "
+        "(simonw/llm#937); unanswered `tool_call_ids` are refused (spacedriveapp/spacebot#136)",
+        "empty_text": "an empty string is accepted as content",
+        "id_pattern": "any text of at most 40 characters; some models take longer ones (see `call_id`)",
+    },
+    request=RequestFields(output_fields=("max_tokens", "max_completion_tokens")),
+    usage=(
+        UsageFields(
+            prompt=("prompt_tokens",),
+            output="completion_tokens",
+            cache_read="cache_read_input_tokens",  # routers to Anthropic's models report these two as well
+            cache_write="cache_creation_input_tokens",
+            details="prompt_tokens_details",
+        ),
+    ),
+    recognize_message=_recognize_message,
+    build_tool=_build_tool,
+    session_formats=frozenset({"openhands-requests", "tau2", "swe-agent"}),
+)
+
+
+# -- decoding ----------------------------------------------------------------------------------------------------------
+
+
+def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
+    for message in natives:
+        fields, native = message.fields, message.native
+        role = message.get_role(_ROLES, "an OpenAI Chat message")
+        if role == "tool":
+            call_id = message.get_text("tool_call_id")
+            name = message.get_text("name") or context.find_tool_name(call_id) or ""
+            result = ToolResult(call_id, name, decode_parts(fields.get("content"), _decode_block))
+            yield Message("tool", (result,), "tool", native=native)
+        elif role == "assistant":
+            parts = _decode_answer(fields)
+            context.add_calls(parts)
+            yield Message("assistant", parts, "model", native=native)
+        else:
+            text_role: Role = "tool" if message.get_text("role") == "function" else role
+            yield from split_content(message, role, _decode_block, partial(context.find_origin, text_role))
+
+
+def _decode_block(block: Raw) -> ContentPart:
+    fields = splice.parse_object(block) or {}
+    kind = splice.get_text(fields, "type")
+    text = splice.find_text(fields, kind)
+    if kind in ("text", "refusal") and text is not None:
+        return Text(text)
+    inner = (splice.parse_object(fields[kind]) if kind in fields else None) or {}
+    url, data = splice.find_text(inner, "url"), splice.find_text(inner, "file_data")
+    if kind == "image_url" and url is not None:
+        return to_image(url, splice.get_text(inner, "detail"))
+    if kind == "file" and data is not None:
+        return to_document(data, splice.get_text(inner, "filename"))
+    return OpaquePart(kind, bytes(block))
+
+
+def _decode_answer(fields: Fields) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    for key in ("reasoning_content", "reasoning"):
+        if thought := splice.find_text(fields, key):
+            parts.append(Thinking(thought))
+            break
+    parts.extend(decode_parts(fields.get("content"), _decode_block))
+    if refusal := splice.find_text(fields, "refusal"):
+        parts.append(Text(refusal))
+    siblings = sorted(key for key in _SIBLING_FIELDS & set(fields) if bytes(fields[key]) != b"null")
+    parts.extend(OpaquePart(key, bytes(fields[key])) for key in siblings)
+    parts.extend(_decode_call(raw) for raw in splice.parse_array(fields.get("tool_calls")) or ())
+    return tuple(parts)
+
+
+def _decode_call(raw: Raw) -> ToolCall | OpaquePart:
+    fields = splice.parse_object(raw) or {}
+    kind = splice.find_text(fields, "type") or "function"
+    inner = splice.parse_object(fields[kind]) if kind in fields else None
+    call, name = (splice.find_text(fields, "id"), splice.find_text(inner, "name") if inner is not None else None)
+    if call is None or name is None or inner is None:
+        return OpaquePart(f"tool_calls.{kind}", bytes(raw))
+    return ToolCall(call, name, splice.parse_string(inner.get("input" if kind == "custom" else "arguments")) or "")
+
+
+# -- encoding ----------------------------------------------------------------------------------------------------------
+
+
+def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    first = batch[0]
+    if first.message.role == "assistant":
+        return _render_assistant(first)
+    result = get_tool_result(first.message)
+    if result is not None:
+        return [_render_result(result, first)]
+    return rejoin_message(batch) or render_prompt(first, _render_part, "text")
+
+
+def _render_part(part: Part, outgoing: OutgoingMessage) -> list[RenderedPart]:
+    match part:
+        case Text():
+            return [part]
+        case Image():
+            return [_render_image(part, outgoing)]
+        case Document():
+            return [_render_document(part, outgoing)]
+        case Thinking():
+            outgoing.note_lost_thinking(part, "this wire has no place for it")
+        case OpaquePart(kind):
+            is_sibling = kind in _SIBLING_FIELDS or kind.startswith("tool_calls.")
+            raws = outgoing.render_opaque(part)
+            return [] if is_sibling and outgoing.message.role != "tool" else [*raws]
+        case ToolCall() | ToolResult():
+            pass
+        case _:
+            assert_never(part)
+    return []
+
+
+def _render_image(part: Image, outgoing: OutgoingMessage) -> RenderedPart:
+    if outgoing.message.role == "user" and (part.data or part.url):
+        image_url = build_object(url=quote(to_url(part)), **render_detail(part))
+        return build_object(type=b'"image_url"', image_url=image_url)
+    return Text(outgoing.replace_by_placeholder(part, "only user messages of this wire carry images"))
+
+
+def _render_document(part: Document, outgoing: OutgoingMessage) -> RenderedPart:
+    if part.text:
+        return Text(outgoing.replace_by_text(part))
+    if outgoing.message.role == "user" and part.data:
+        return build_object(type=b'"file"', file=build_object(**render_file_fields(part)))
+    return Text(outgoing.replace_by_placeholder(part))
+
+
+def _render_assistant(outgoing: OutgoingMessage) -> list[bytes]:
+    parts = render_parts(outgoing, _render_part)
+    calls: list[bytes] = []
+    siblings: dict[str, bytes] = {}
+    for part in outgoing.message.parts:
+        if isinstance(part, ToolCall):
+            function = build_object(name=quote(part.name), arguments=quote(part.arguments))
+            call_id = quote(outgoing.assign_call_id(part))
+            calls.append(build_object(id=call_id, type=b'"function"', function=function))
+        elif isinstance(part, OpaquePart) and not outgoing.is_foreign:
+            if part.kind in _SIBLING_FIELDS:
+                siblings[part.kind] = part.raw
+            elif part.kind.startswith("tool_calls."):
+                calls.append(part.raw)
+    if calls:
+        siblings["tool_calls"] = build_array(calls)
+    if not parts and not siblings:
+        return []
+    content = render_content(parts, "text") if parts else b"null"
+    return [build_object(role=b'"assistant"', content=content, **siblings)]
+
+
+def _render_result(result: ToolResult, outgoing: OutgoingMessage) -> bytes:
+    parts = render_result_parts(result, outgoing, _render_part)
+    call_id = quote(outgoing.ledger.assign_result_id(result))
+    return build_object(role=b'"tool"', tool_call_id=call_id, content=render_content(parts, "text"))
+
+
+WIRE = Wire(PROFILE, _decode, _render_batch)
+"""The OpenAI Chat Completions wire."""

@@ -1,0 +1,204 @@
+"""The texts by which an entry is found, and excerpts of them that are safe to show."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.compaction.summarize.batches import format_batch
+from tenfold.core.record.block import Block, Substitute
+from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting
+from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.text.json_text import decode_json
+from tenfold.core.text.terminal_safe import sanitize
+
+_ACCENTED = re.compile("[\u00c0-\u024f\u0300-\u036f\u0370-\u04ff\u1e00-\u1fff]")
+"""Letters that may carry an accent, and accents that stand alone. Marks of other scripts make other letters."""
+_STROKED = str.maketrans("\u00f8\u0142\u0111\u0127\u0167\u0131", "oldhti")
+_EDIT_KEY = re.compile("(?:(?P<old>old|search|find|before|original)|(?P<new>new|replace|replacement|after))(?![a-z])")
+_FOLD_LENGTH = 4_096
+"""Characters that are folded at once to find an offset."""
+_MARGIN = 4_000
+"""Characters around an excerpt that are checked for secrets: more than the longest private key in use."""
+
+
+class ArgumentValue(Struct, frozen=True):
+    """A value in a call's arguments, with its key. `label` is "old" or "new" if it is a text of an edit."""
+
+    key: str
+    text: str
+    label: str = ""
+
+
+class PlainText(Struct, frozen=True):
+    """An entry's text as a reader sees it. `edits` are where old and new texts stand: (start, stop, "old" or "new")."""
+
+    text: str
+    edits: tuple[tuple[int, int, str], ...] = ()
+
+
+def fold_text(text: str) -> str:
+    """Folds a text for comparison, character by character.
+
+    Case and the accents of Latin, Greek and Cyrillic letters are ignored. NUL is replaced, since indexes stop there.
+    """
+    folded = text.casefold().replace("\0", "\x01")
+    return folded if folded.isascii() else _ACCENTED.sub(lambda match: _drop_accents(match.group()), folded)
+
+
+@cache
+def _drop_accents(character: str) -> str:
+    plain = "".join(c for c in unicodedata.normalize("NFD", character) if not unicodedata.combining(c))
+    return plain.translate(_STROKED)
+
+
+def find_unfolded(text: str, offset: int) -> int:
+    """Returns where in a text the character stands that the folded text has at this offset."""
+    if text.isascii():
+        return offset
+    start = 0
+    while start < len(text) and offset >= (size := len(fold_text(text[start : start + _FOLD_LENGTH]))):
+        offset -= size
+        start += _FOLD_LENGTH
+    for character in text[start : start + _FOLD_LENGTH]:
+        offset -= len(fold_text(character))
+        if offset < 0:
+            break
+        start += 1
+    return min(start, len(text))
+
+
+def get_searchable_text(entry: Entry) -> str:
+    """Returns the text by which an entry is found: the whole text of an original, or a Block's summaries."""
+    match entry:
+        case MessageEntry() | BranchSummary():
+            return "\n".join(_list_texts(entry.message))
+        case Block():
+            summaries = (
+                s
+                for r in entry.replacements
+                for s in r.shown_items
+                if isinstance(s, Substitute) and s.original_position is None
+            )
+            joined = "\n".join(text for summary in summaries for text in _list_texts(summary.message))
+            return "\n".join((joined, *(format_batch(batch) for batch in entry.batches)))
+        case CustomEntry():
+            return entry.native.body.decode("utf-8", "replace")
+        case Setting():
+            return f"{entry.key} {entry.value}"
+        case _:
+            return ""
+
+
+def get_plain_text(entry: Entry) -> str:
+    """Returns the text that a question is compared with. A call's arguments appear as a reader sees them."""
+    return read_plain_text(entry).text
+
+
+def read_plain_text(entry: Entry) -> PlainText:
+    """Returns the text of `get_plain_text`, and where in it an edit's old and new text stand."""
+    if not isinstance(entry, MessageEntry | BranchSummary):
+        return PlainText(get_searchable_text(entry))
+    pieces: list[tuple[str, str]] = []
+    for part in entry.message.parts:
+        if isinstance(part, ToolCall):
+            pieces.append(("", part.name))
+            pieces += [(value.label, value.text) for value in list_arguments(part.arguments)]
+        else:
+            pieces += [("", text) for text in _list_part_texts(part)]
+    edits: list[tuple[int, int, str]] = []
+    start = 0
+    for label, text in pieces:
+        edits += [(start, start + len(text), label)] if label else []
+        start += len(text) + 1
+    return PlainText("\n".join(text for _, text in pieces), tuple(edits))
+
+
+def split_excerpt(plain: PlainText, start: int, stop: int) -> Iterator[tuple[str, str]]:
+    """Yields an excerpt in sanitized pieces, each with its label: "old" or "new" in an edit, "" elsewhere."""
+    for first, last, label in plain.edits:
+        if first < stop and last > start:
+            if first > start:
+                yield "", sanitize_excerpt(plain.text, start, first)
+            yield label, sanitize_excerpt(plain.text, max(start, first), min(stop, last))
+            start = last
+    if start < stop:
+        yield "", sanitize_excerpt(plain.text, start, stop)
+
+
+def sanitize_excerpt(text: str, start: int, stop: int) -> str:
+    """Returns an excerpt of the text without secrets and control sequences.
+
+    Those that an end of the excerpt would cut in two are removed as well.
+    """
+    low, high = max(0, start - _MARGIN), min(len(text), stop + _MARGIN)
+    clean = sanitize(text[low:high])
+    if clean == text[low:high]:
+        return text[start:stop]
+    before, after = sanitize(text[low:start]), sanitize(text[stop:high])
+    return clean[_count_shared(clean, before) : len(clean) - _count_shared(clean[::-1], after[::-1])]
+
+
+def _count_shared(text: str, other: str) -> int:
+    """Counts the characters that two texts have in common at the beginning."""
+    if text.startswith(other):
+        return len(other)
+    return next((i for i, (one, two) in enumerate(zip(text, other, strict=False)) if one != two), len(text))
+
+
+def _list_texts(message: Message) -> Iterator[str]:
+    for part in message.parts:
+        yield from _list_part_texts(part)
+
+
+def _list_part_texts(part: Part) -> Iterator[str]:
+    match part:
+        case Text() | Thinking():
+            yield part.text
+        case ToolCall():
+            yield f"{part.name} {part.arguments}"
+            if "\\" in part.arguments:  # JSON had to escape something, so a reader sees other characters
+                yield from (v.text for v in list_arguments(part.arguments) if v.text != part.arguments)
+        case ToolResult():
+            if part.name:
+                yield part.name
+            for inner in part.content:
+                yield from _list_part_texts(inner)
+        case Document():
+            yield from (t for t in (part.name, part.text, part.url) if t)
+        case Image():
+            if part.url and not part.url.startswith("data:"):
+                yield part.url
+        case OpaquePart():
+            yield part.raw.decode("utf-8", "replace")
+
+
+def list_arguments(arguments: str) -> list[ArgumentValue]:
+    """Returns the values in a call's arguments, in order, or the arguments as one value if they are not JSON."""
+    decoded = decode_json(arguments)
+    if decoded is None:
+        return [] if arguments.strip() == "null" else [ArgumentValue("", arguments)]
+    waiting: list[tuple[str, str, object]] = [("", "", decoded)]
+    out: list[ArgumentValue] = []
+    while waiting:
+        key, label, value = waiting.pop()
+        if isinstance(value, dict):
+            labels = _label_keys(value)
+            waiting.extend((name, labels.get(name, ""), inner) for name, inner in reversed(list(value.items())))
+        elif isinstance(value, list):
+            waiting.extend((key, label, inner) for inner in reversed(value))
+        elif value is not None:
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            out.append(ArgumentValue(key, text, label))
+    return out
+
+
+def _label_keys(value: dict[str, object]) -> dict[str, str]:
+    """Returns "old" and "new" for the keys that hold what an edit replaces and what it puts there."""
+    found = {name: match.lastgroup or "" for name in value if (match := _EDIT_KEY.match(name))}
+    return found if len(set(found.values())) > 1 else {}

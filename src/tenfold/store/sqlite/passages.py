@@ -1,0 +1,354 @@
+"""Answers a question from the store: finds the passages that match it, and chooses which lines of them to show.
+
+FTS5 finds the passages that hold a term and says how much they speak of it (BM25). Here the terms are put together, and
+the hits are made.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
+
+from msgspec import Struct
+
+from tenfold.store.base import Hit
+from tenfold.store.search.entry_text import PlainText, read_plain_text, split_excerpt
+from tenfold.store.search.newer_first import Scored, arrange_series, rank_near_ties
+from tenfold.store.search.terms import build_index_text, parse_question, split_passages
+from tenfold.store.sqlite.misspelling import correct_word
+from tenfold.store.sqlite.schema import TOKENIZER
+from tenfold.store.sqlite.search_index import (
+    StoredEntry,
+    build_passage_key,
+    find_passages,
+    list_late_passages,
+    read_stored_entries,
+    split_passage_key,
+)
+from tenfold.store.sqlite.word_search import SNIPPET_LENGTH
+
+NEWEST_LIMIT = 2_048
+"""Passages of a common term that are looked at: the newest ones. In the others the rarer terms decide."""
+_POOL_SIZE = 64
+"""Passages that are ranked, at least."""
+_SERIES_POOL = 32
+"""Passages, the best ones, among which printed values of one name are looked for."""
+_HITS_PER_EXTRA = 2
+"""One passage more for as many hits: lines of the next best passages of an entry that is shown in any case."""
+_COVERAGE_BONUS = 3
+"""How much what speaks of all that was asked counts above what repeats a little of it: up to four times as much."""
+_LINE_LENGTH = 200
+"""Characters of a line that are shown or left out together."""
+_FOLLOWER_SHARE = 0.1
+"""The share of a message's score that the next one has too: an answer stands behind its question, a tool's output
+behind its call, and often neither repeats the other's words."""
+_NEIGHBOR_SHARES = (0.125, 0.5, 1.0, 0.5, 0.125)
+"""How much of their neighbours' weight lines share: what stands beside a match is shown before what stands far off."""
+_PASSAGE_SHARE = 0.1
+"""How much of its passage's score a line has by itself."""
+NEXT_MESSAGE = "\n[next message]\n"
+"""Stands in a hit before what was said right after it: a question and its answer, a call and its output."""
+_SPACE = re.compile(r"\s+")
+_LINES = re.compile(rf"\S(?:[^\n]{{0,{_LINE_LENGTH - 2}}}(?=\s|\Z)|[^\n]{{0,{_LINE_LENGTH - 1}}})")
+_CREATE_SCRATCH = (
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.scratch USING fts5(text, content='', tokenize=\"{TOKENIZER}\")"
+)
+_FILL_SCRATCH = "INSERT INTO scratch (rowid, text) SELECT key, value FROM json_each(?)"
+_SELECT_SCRATCH = "SELECT rowid, bm25(scratch) FROM scratch WHERE scratch MATCH ? ORDER BY rowid DESC"
+_CLEAR_SCRATCH = "INSERT INTO scratch (scratch) VALUES ('delete-all')"
+_COUNT_ENTRIES = "SELECT ifnull(sum(entries), 0) FROM head WHERE session IN (SELECT value FROM json_each(?))"
+_SELECT_FOLLOWERS = (
+    "SELECT e.seq, n.seq, n.session FROM entry e JOIN entry n ON n.seg = e.seg AND n.pos = e.pos + 1"
+    " WHERE e.seq IN (SELECT value FROM json_each(?))"
+)
+
+_SELECT_SEQS = "SELECT seq FROM entry WHERE id IN (SELECT value FROM json_each(?))"
+
+
+class _Passage(Struct, frozen=True):
+    """A passage of an entry that is about to be shown."""
+
+    source: StoredEntry
+    plain: PlainText
+    start: int
+    stop: int
+    score: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The passage itself, out of the entry's text."""
+        return self.plain.text[self.start : self.stop]
+
+
+class _SnippetLine(Struct, frozen=True):
+    """A line of a passage that may be shown in the hit of an `entry`. `order` sorts the lines of a hit.
+
+    `label` is "old" or "new" in an edit. `continues` is true if the line goes on where the one before it was cut.
+    """
+
+    entry: str
+    order: tuple[int, int, int]
+    text: str
+    passage_score: float
+    label: str
+    continues: bool
+
+
+class _PassageReader:
+    """Reads passages by their keys, and each entry only once. `followers` leads from an entry to the one after it."""
+
+    def __init__(
+        self, db: sqlite3.Connection, sessions: Mapping[int, str], pool: Iterable[Scored], without: Collection[str]
+    ) -> None:
+        self._db, self._sessions, self._without = db, sessions, without
+        self._entries: dict[int, tuple[StoredEntry, PlainText, list[tuple[int, int]]] | None] = {}
+        seqs = json.dumps([split_passage_key(key)[0] for key, _ in pool])
+        rows = db.execute(_SELECT_FOLLOWERS, (seqs,))
+        self.followers = {seq: build_passage_key(session, follower) for seq, follower, session in rows}
+
+    def read(self, key: int, score: float = 0.0) -> _Passage | None:
+        """Reads a passage. None if its entry is left out or damaged, or has no text there."""
+        seq, number = split_passage_key(key)
+        if seq not in self._entries:
+            source = next(read_stored_entries(self._db, (seq,), self._sessions), None)
+            self._entries[seq] = None
+            if source is not None and source.entry.id not in self._without:
+                plain = read_plain_text(source.entry)
+                self._entries[seq] = (source, plain, split_passages(plain.text))
+        found = self._entries[seq]
+        if found is None or number >= len(found[2]):
+            return None
+        passage = _Passage(*found[:2], *found[2][number], score)
+        return None if passage.text.isspace() else passage
+
+
+def search_passages(
+    db: sqlite3.Connection, words: str, sessions: Mapping[int, str], limit: int, without: Collection[str] = ()
+) -> list[Hit]:
+    """Finds the best hits for a question. Does not move the watermark.
+
+    A passage counts by the terms it holds, by their rarity and by how much it speaks of them. Those that hold more of
+    the terms count more, equal ones are sorted newest first, and repeated text is shown once. The message after a hit
+    gets a share of its score.
+
+    A hit shows the lines of its best passages that match the question best: `SNIPPET_LENGTH` characters per hit on
+    average, and more for a better hit. If short hits leave characters over, the next message follows behind
+    `NEXT_MESSAGE`.
+    """
+    found = _find_terms(db, parse_question(words), sessions)
+    left_out = _find_seqs(db, without)
+    found = {t: [row for row in rows if split_passage_key(row[0])[0] not in left_out] for t, rows in found.items()}
+    held = Counter(key for rows in found.values() for key, _ in rows)
+    total = max(len(held), int(db.execute(_COUNT_ENTRIES, (json.dumps(list(sessions)),)).fetchone()[0]))
+    rarity = {term: math.log(1 + (total - len(rows) + 0.5) / (len(rows) + 0.5)) for term, rows in found.items()}
+    scores = dict.fromkeys(held, 0.0)
+    for term, rows in found.items():
+        for key, weight in rows:
+            scores[key] += rarity[term] * weight
+    scored = ((key, score * (1 + _COVERAGE_BONUS * held[key] / len(rarity))) for key, score in scores.items())
+    pool = nlargest(max(_POOL_SIZE, 4 * limit), scored, key=_rank)
+    reader = _PassageReader(db, sessions, pool, without)
+    ranked = rank_near_ties(_raise_followers(reader, pool))
+    ranked, series = _arrange_series(reader, ranked, held, rarity)
+    chosen = _choose_passages(reader, ranked, limit)
+    lines = _sort_lines(db, [line for passage in chosen for line in _split_lines(passage)], rarity)
+    snippets = _build_snippets(lines, _list_following_lines(reader, chosen), limit * SNIPPET_LENGTH)
+    newest = split_passage_key(series[0])[0] if series else None
+    hits: dict[str, Hit] = {}
+    for passage in chosen:
+        source, id_ = passage.source, passage.source.entry.id
+        score = round(passage.score, 2)
+        latest_of = len({split_passage_key(key)[0] for key in series}) if source.order == newest else 0
+        place = (source.session, id_, source.position, source.kind)
+        hits.setdefault(id_, Hit(*place, snippets.get(id_, ""), score, latest_of=latest_of))
+    return list(hits.values())
+
+
+def _find_seqs(db: sqlite3.Connection, entries: Collection[str]) -> frozenset[int]:
+    """Returns the row numbers of the entries with these ids."""
+    rows = db.execute(_SELECT_SEQS, (json.dumps(list(entries)),)) if entries else ()
+    return frozenset(seq for (seq,) in rows)
+
+
+def _rank(scored: Scored) -> tuple[float, int]:
+    key, score = scored
+    return round(score, 6), key
+
+
+def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]) -> dict[str, list[Scored]]:
+    """Finds the newest passages that hold each term, with how much they speak of it.
+
+    Terms that none holds are left out, or corrected if they are half of all the terms or more.
+    """
+    found = _find_known_terms(db, terms, sessions)
+    unknown = [term for term in terms if term not in found]
+    if sessions and 2 * len(unknown) >= len(terms):
+        corrected = (correct_word(db, term, sessions) for term in unknown)
+        found |= _find_known_terms(db, [term for term in corrected if term], sessions)
+    return found
+
+
+def _find_known_terms(
+    db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]
+) -> dict[str, list[Scored]]:
+    late = list_late_passages(db, sessions)
+    late_matches = _match_texts(db, [text for _, text in late], terms) if late else {}
+    found: dict[str, list[Scored]] = {}
+    for term in terms if sessions else ():
+        rows = [(late[number][0], score) for number, score in late_matches.get(term, ())]
+        rows = _normalize(rows) + _normalize(find_passages(db, term, sessions, NEWEST_LIMIT))
+        if rows:
+            found[term] = rows
+    return found
+
+
+def _normalize(rows: list[Scored]) -> list[Scored]:
+    """Scales FTS5's scores of a term to 1 on average. What is left is frequency and length, without the rarity.
+
+    FTS5 takes the rarity from the whole store, and it is next to 0 for a term that more than half of the passages hold.
+    """
+    mean = sum(score for _, score in rows) / max(1, len(rows))
+    return [(key, score / mean) for key, score in rows]
+
+
+def _match_texts(db: sqlite3.Connection, texts: Sequence[str], terms: Iterable[str]) -> dict[str, list[Scored]]:
+    """Returns for each term the numbers of the texts that hold it, and FTS5's `bm25()`, as the index would."""
+    db.execute(_CREATE_SCRATCH)
+    try:
+        db.execute(_FILL_SCRATCH, (json.dumps(texts),))
+        return {term: db.execute(_SELECT_SCRATCH, (f'"{term}"',)).fetchall() for term in terms}
+    finally:
+        db.execute(_CLEAR_SCRATCH)
+
+
+def _raise_followers(reader: _PassageReader, pool: Sequence[Scored]) -> list[Scored]:
+    """Raises the scores of the messages that follow the hits."""
+    best: dict[int, Scored] = {}
+    for key, score in pool:
+        best.setdefault(split_passage_key(key)[0], (key, score))
+    raised = dict(pool)
+    for seq, (_, score) in best.items():
+        first = reader.followers.get(seq)
+        if first is not None:
+            key, own = best.get(split_passage_key(first)[0], (first, 0.0))
+            raised[key] = own + _FOLLOWER_SHARE * score
+    return list(raised.items())
+
+
+def _arrange_series(
+    reader: _PassageReader, ranked: list[Scored], held: Mapping[int, int], terms: Collection[str]
+) -> tuple[list[Scored], list[int]]:
+    """Does what `arrange_series` does, with those of the best passages that hold the most terms, at least half."""
+    most = max(held.values(), default=0)
+    if 2 * most < len(terms):
+        return ranked, []
+    keys = [key for key, _ in ranked[:_SERIES_POOL] if held.get(key) == most]
+    texts = {key: passage.text for key in keys if (passage := reader.read(key))}
+    return arrange_series(ranked, texts, list(terms))
+
+
+def _choose_passages(reader: _PassageReader, ranked: Sequence[Scored], limit: int) -> list[_Passage]:
+    """Chooses the best `limit` passages, and more from the same entries if they rank next."""
+    said: set[str] = set()
+    seqs: set[int] = set()
+    out: list[_Passage] = []
+    for key, score in ranked:
+        seq, _ = split_passage_key(key)
+        passage = reader.read(key, score) if len(out) < limit or seq in seqs else None
+        text = passage.text.strip() if passage else ""
+        if passage is None or text in said:
+            continue
+        said.add(text)
+        seqs.add(seq)
+        out.append(passage)
+        if len(out) >= limit + limit // _HITS_PER_EXTRA:
+            break
+    return out
+
+
+def _split_lines(passage: _Passage, entry: str = "") -> Iterator[_SnippetLine]:
+    """Splits a passage into lines, to be shown in the hit of its own entry or of the one before it."""
+    id_, number = entry or passage.source.entry.id, 0
+    for label, text in split_excerpt(passage.plain, passage.start, passage.stop):
+        end = 0
+        for match in _LINES.finditer(text):
+            clean = _SPACE.sub(" ", match.group()).strip()
+            if clean:
+                order = (passage.source.order, passage.start, number)
+                continues = end > 0 and "\n" not in text[end : match.start()]
+                yield _SnippetLine(id_, order, clean, passage.score, label, continues)
+                number += 1
+            end = match.end()
+
+
+def _sort_lines(
+    db: sqlite3.Connection, lines: Sequence[_SnippetLine], rarity: Mapping[str, float]
+) -> list[_SnippetLine]:
+    """Sorts the lines by the rarity of the terms that they and the lines near them hold."""
+    rarities = [0.0] * len(lines)
+    for term, rows in _match_texts(db, [build_index_text(line.text) for line in lines], rarity).items():
+        for number, _ in rows:
+            rarities[number] += rarity[term]
+    weights: list[float] = []
+    for number, line in enumerate(lines):
+        weight = _PASSAGE_SHARE * line.passage_score
+        for share, near in zip(_NEIGHBOR_SHARES, range(number - 2, number + 3), strict=True):
+            if 0 <= near < len(lines) and lines[near].order[:2] == line.order[:2]:
+                weight += share * rarities[near]
+        weights.append(weight)
+    order = sorted(range(len(lines)), key=lambda number: -weights[number])
+    return [lines[number] for number in order]
+
+
+def _build_snippets(lines: Sequence[_SnippetLine], following: Iterable[_SnippetLine], budget: int) -> dict[str, str]:
+    """Builds the snippet of each entry within the budget of characters. `lines` are sorted, the best first.
+
+    Each entry gets its best line first. Then come the best lines of all, and then the beginnings of the next messages.
+    """
+    first = {line.entry: line for line in reversed(lines)}
+    taken = {line.order: line for line in first.values()}
+    said = {line.text for line in taken.values()}
+    budget -= sum(len(line.text) for line in taken.values())
+    for line in lines:
+        if line.text not in said and len(line.text) <= budget:
+            taken[line.order] = line
+            said.add(line.text)
+            budget -= len(line.text) + 1
+    for line in following:
+        if len(line.text) > budget:
+            break
+        taken[line.order] = line
+        budget -= len(line.text) + 1
+    out: dict[str, str] = {}
+    last: dict[str, _SnippetLine] = {}
+    for line in sorted(taken.values(), key=lambda li: li.order):
+        out[line.entry] = out.get(line.entry, "") + _join_line(last.get(line.entry), line)
+        last[line.entry] = line
+    return out
+
+
+def _list_following_lines(reader: _PassageReader, chosen: Sequence[_Passage]) -> Iterator[_SnippetLine]:
+    """Yields the lines that follow each shown entry, for the best entry first, unless they are shown anyway."""
+    entries = {passage.source.order: passage.source.entry.id for passage in chosen}
+    for seq, id_ in entries.items():
+        key = reader.followers.get(seq)
+        follows = reader.read(key) if key is not None else None
+        if follows is not None and follows.source.order not in entries:
+            yield from _split_lines(follows, id_)
+
+
+def _join_line(previous: _SnippetLine | None, line: _SnippetLine) -> str:
+    """Returns a line with what separates it from the previous one, and with its label where that begins."""
+    glue, label = "", f"[{line.label}] " if line.label else ""
+    if previous is not None and previous.order[0] != line.order[0]:
+        glue = NEXT_MESSAGE
+    elif previous is not None:
+        follows = previous.order == (*line.order[:2], line.order[2] - 1)
+        glue = (" " if line.continues else "\n") if follows else "\n...\n"
+        label = "" if follows and previous.label == line.label else label
+    return f"{glue}{label}{line.text}"

@@ -1,0 +1,33 @@
+"""Typed probes: what a careful reader would ask about a session after its compaction, and whether the view answers it.
+
+The probes are taken from the past before anything is compacted, by extractors of their own. Nothing here knows how
+Tenfold makes its facts, plans or calls, and import-linter checks that. Otherwise the yardstick would only measure how
+far Tenfold agrees with itself. `collect_probes` takes the probes, `judge` asks a view, `count_verdicts` counts the
+results, and `plant_rules` adds rules to a session.
+"""
+
+from __future__ import annotations
+
+from tenfold.testing.probes.collect import collect_probes
+from tenfold.testing.probes.kinds import PROBE_KINDS, ChatMessage, Probe, ProbeKind, ProbeTally, ProbeVerdict
+from tenfold.testing.probes.planted_rules import PlantedRules, plant_rules
+from tenfold.testing.probes.polarity import Revocation, find_revocations, is_said_so
+from tenfold.testing.probes.presence import IndexedView, count_verdicts, judge
+
+__all__ = [
+    "PROBE_KINDS",
+    "ChatMessage",
+    "IndexedView",
+    "PlantedRules",
+    "Probe",
+    "ProbeKind",
+    "ProbeTally",
+    "ProbeVerdict",
+    "Revocation",
+    "collect_probes",
+    "count_verdicts",
+    "find_revocations",
+    "is_said_so",
+    "judge",
+    "plant_rules",
+]

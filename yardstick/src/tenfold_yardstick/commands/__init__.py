@@ -1,0 +1,1 @@
+"""The commands `tenfold eval ...`, found through the entry-point group `tenfold.commands`."""

@@ -1,0 +1,127 @@
+"""What the commands of `tenfold eval` share: their arguments, how they read files, and how they print tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+import typer
+
+from tenfold.apps.cli.console import build_progress, print_json, print_note, print_table, show
+from tenfold.apps.cli.source_files import find_sources, parse_path
+from tenfold.errors import UnknownFormat, UsageError
+from tenfold.testing.cases import EvalSession, name_files, read_sessions
+from tenfold.testing.methods import ALL
+from tenfold_yardstick.peers import PEERS, MissingPeer, Peer, get_peers
+from tenfold_yardstick.quality_report import OURS
+from tenfold_yardstick.tables import Table
+
+FilesArgument = Annotated[
+    list[Path],
+    typer.Argument(parser=parse_path, metavar="FILES...", help="Session files, or folders with session files."),
+]
+MethodsOption = Annotated[
+    str,
+    typer.Option(
+        "--methods",
+        metavar="NAMES",
+        help="The methods to measure, with commas, as in tenfold,keep-last. `all` means every method except peers; "
+        "name a peer, or `peers` for all of them.",
+    ),
+]
+BudgetsOption = Annotated[
+    str, typer.Option("--budgets", metavar="TOKENS", help="The sizes to compact to, with commas, as in 4k,8k.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print every score as one line of JSON, instead of tables.")]
+
+ALL_PEERS = "peers"
+"""Names every peer at once."""
+One = TypeVar("One")
+_PEER_NAMES = frozenset((ALL_PEERS, *(name for peer in PEERS for name in (peer.name, peer.worker))))
+
+
+def print_result(result: msgspec.Struct, tables: Iterable[Table], *, json: bool) -> None:
+    """Prints every score as one JSON object, or each table with its title and its note."""
+    if json:
+        print_json(msgspec.json.encode(result))
+        return
+    for each in tables:
+        show(each.title, style="bold")
+        print_table(each.columns, each.rows, right=each.columns[1:])
+        if each.note:
+            show(each.note, style="dim")
+        show()
+
+
+def parse_methods(text: str) -> tuple[list[str], list[Peer | MissingPeer]]:
+    """Parses comma-separated names into names of methods (Tenfold's and those made by hand) and peers.
+
+    Raises `UsageError` if nothing is named, or for an unknown peer.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError("no method is named: give `all`, or names with commas, as in tenfold,keep-last")
+    peer_names = [name for name in names if "/" in name or name in _PEER_NAMES]
+    peer_methods = get_peers([] if ALL_PEERS in peer_names else peer_names) if peer_names else []
+    return [name for name in names if name not in peer_names], peer_methods
+
+
+def parse_peers(text: str) -> list[Peer | MissingPeer]:
+    """Parses comma-separated names of peers. Tenfold and `all` may stand beside them, and name no peer."""
+    own_names, peer_methods = parse_methods(text)
+    unknown = [name for name in own_names if name not in (ALL, OURS)]
+    return get_peers(unknown) if unknown else peer_methods
+
+
+def read_conversations(files: Sequence[Path], format: str | None = None) -> list[EvalSession]:
+    """Reads the sessions of the files. A file in a folder that holds no session is skipped with a note."""
+    return read_each(files, lambda path, name: read_sessions(path, name, format=format))
+
+
+def read_each(
+    files: Sequence[Path], read: Callable[[Path, str], Sequence[One]], *, description: str = "reading"
+) -> list[One]:
+    """Reads each file with its name. A file in a folder that holds no session is skipped with a note."""
+    out: list[One] = []
+    skipped: list[UnknownFormat] = []
+    sources = find_sources(files)
+    names = name_files([source.path for source in sources])
+    with build_progress() as bar:
+        for source in bar.track(sources, description=description):
+            try:
+                out.extend(read(source.path, names[source.path]))
+            except UnknownFormat as exc:
+                if source.is_named:
+                    raise
+                skipped.append(exc)
+    for why in skipped:
+        print_note(f"skipped: {why}")
+    return out
+
+
+def render_format_option(format: str | None) -> str:
+    """Renders the `--format` option for the command that repeats a measurement."""
+    return f" --format {format}" if format is not None else ""
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Parses `4k,8000` as token counts, smallest first. Raises `UsageError` for anything else."""
+    out: set[int] = set()
+    for word in filter(None, (w.strip().lower().replace("_", "") for w in text.split(","))):
+        digits, scale = (word[:-1], 1_000) if word.endswith("k") else (word, 1)
+        if not digits.isdecimal() or not int(digits):
+            raise UsageError(f"{word!r} is not a size in tokens: give sizes as in 4k,8k or 4000,8000")
+        out.add(int(digits) * scale)
+    if not out:
+        raise UsageError("no size is named: give sizes in tokens, as in 4k,8k")
+    return sorted(out)
+
+
+def parse_rounds(text: str) -> list[int]:
+    """Parses `1,3` as numbers of compactions, fewest first. Raises `UsageError` for anything else."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words or not all(word.isdecimal() and int(word) for word in words):
+        raise UsageError(f"{text!r} is not a list of numbers from 1 on: give numbers of compactions, as in 1,3,10")
+    return sorted({int(word) for word in words})

@@ -1,0 +1,223 @@
+"""The figures by method that charts, goals and sentences share, computed from a `Yardstick` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from tenfold.testing.methods import BASELINES
+from tenfold.testing.probes.planted_rules import PLACES
+from tenfold_yardstick.players import MANUAL_PLAYERS, MODEL_SUFFIX
+from tenfold_yardstick.quality_report import OURS, REAL_SUMMARY, count_planted
+from tenfold_yardstick.replay import Replays, SessionReplay, format_refusals, select_able
+from tenfold_yardstick.scores import (
+    ProbeScore,
+    Quality,
+    compute_method_area,
+    get_present,
+    group_by_method,
+    is_measured,
+    pool_share,
+    select_area_scores,
+)
+from tenfold_yardstick.speed import Speed
+from tenfold_yardstick.tables import Table
+
+MethodGroup = Literal["tenfold", "preset", "peer", "baseline", "real"]
+_SCORE_NAMES = {"none": "keep-all"}
+"""Methods that have another name in a replay than where their recall is scored."""
+
+
+def get_group(name: str) -> MethodGroup:
+    """Returns a method's group: Tenfold's own policy, another preset, another project, a baseline, a real summary."""
+    if name.removesuffix(MODEL_SUFFIX) == OURS:
+        return "tenfold"
+    if "/" in name:
+        return "peer"
+    if name in BASELINES or name in MANUAL_PLAYERS:
+        return "baseline"
+    return "real" if name == REAL_SUMMARY else "preset"
+
+
+def compute_areas(quality: Quality) -> dict[str, float]:
+    """Returns the area over the budgets of each method that could run, best first."""
+    found = {
+        name: scores for name, scores in group_by_method(select_area_scores(quality)).items() if is_measured(scores)
+    }
+    area_by_method = {name: compute_method_area(scores, get_present) for name, scores in found.items()}
+    return dict(sorted(area_by_method.items(), key=lambda item: (-item[1], item[0])))
+
+
+def compute_real_size_shares(quality: Quality) -> dict[str, float]:
+    """Returns each method's pooled score at the size of the summaries that models really wrote, best first."""
+    own = group_by_method(r for r in quality.recall if r.own)
+    share_by_method = {name: pool_share(scores, get_present) for name, scores in own.items() if is_measured(scores)}
+    return dict(sorted(share_by_method.items(), key=lambda item: (-item[1], item[0])))
+
+
+def count_probes(
+    probes: Iterable[ProbeScore], kinds: Sequence[str], *, rounds: int, tenth: bool = True
+) -> dict[str, tuple[int, int]]:
+    """Returns, for each method, how many probes of these kinds its views still answer, and how many were asked.
+
+    Where a method gave no result, all count as missed. A method that never gave one is left out.
+    """
+    out: dict[str, tuple[int, int]] = {}
+    able: set[str] = set()
+    for one in probes:
+        if one.rounds == rounds and one.tenth == tenth and not one.own:
+            have, asked = out.get(one.method, (0, 0))
+            found = [tally for tally in one.tallies if tally.kind in kinds]
+            out[one.method] = have + sum(t.present for t in found), asked + sum(t.asked for t in found)
+            able |= {one.method} if not one.unable else set()
+    return {name: counts for name, counts in out.items() if name in able and counts[1]}
+
+
+def count_planted_rules(probes: Iterable[ProbeScore], *, rounds: int) -> dict[str, dict[str, tuple[int, int]]]:
+    """Returns, for each method and place, how many planted rules its views at a tenth hold, and how many there were.
+
+    Missing results count as in `count_probes`. The result is empty if no rules were planted.
+    """
+    found = group_by_method(p for p in probes if p.tenth and p.rounds == rounds)
+    return {
+        name: {place: count_planted(own, place) for place, _ in PLACES}
+        for name, own in found.items()
+        if any(p.planted for p in own)
+    }
+
+
+def select_complete(replays: Replays, window: int) -> dict[str, list[SessionReplay]]:
+    """Returns what each method played in this window, for the methods that could run and played every session."""
+    played = [one for one in select_able(replays) if one.window == window]
+    sessions = {one.session for one in played}
+    return {name: own for name, own in _group_by_method(played).items() if {one.session for one in own} == sessions}
+
+
+def compute_bills(replays: Replays, window: int) -> dict[str, dict[str, float]]:
+    """Returns, for each price list, the cost of all sessions together with each method, in US dollars, cheapest first.
+
+    Only methods that played every session are compared.
+    """
+    return {
+        prices.model: dict(
+            sorted(_sum_bills(select_complete(replays, window), index).items(), key=lambda item: (item[1], item[0]))
+        )
+        for index, prices in enumerate(replays.prices)
+    }
+
+
+def _sum_bills(replays: Mapping[str, Sequence[SessionReplay]], index: int) -> dict[str, float]:
+    return {name: sum(one.bills[index].total for one in own) for name, own in replays.items()}
+
+
+def _group_by_method(replays: Iterable[SessionReplay]) -> dict[str, list[SessionReplay]]:
+    out: dict[str, list[SessionReplay]] = {}
+    for one in replays:
+        out.setdefault(one.method, []).append(one)
+    return out
+
+
+def find_overflowing(replays: Replays, window: int) -> set[str]:
+    """Returns the methods that sent a request larger than the window, which a provider would refuse."""
+    return {one.method for one in select_able(replays) if one.window == window and one.overflows}
+
+
+def compute_cached_share(replays: Sequence[SessionReplay]) -> float:
+    """Returns the share of all input that came from the cache."""
+    return sum(one.read for one in replays) / max(1, sum(one.sent for one in replays))
+
+
+def format_seconds(seconds: float) -> str:
+    """Formats a time in the unit that shows it best."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:,.3g} {unit}"
+    return f"{seconds * 1e6:,.3g} us"
+
+
+def get_turn_seconds(speed: Speed, messages: int) -> dict[str, float]:
+    """Returns the seconds of a turn by method at a length of history, for the way that a host would most likely use.
+
+    Tenfold is given the whole list each time, as its peers are.
+    """
+    found = [t for t in speed.turns if t.messages == messages and not t.unable and t.way in ("sync", "hook")]
+    return {t.method: t.seconds for t in found}
+
+
+def list_windows(replays: Replays) -> list[int]:
+    """Returns the windows that were played, smallest first."""
+    return sorted({one.window for one in replays.played})
+
+
+def find_longest_sessions(replays: Replays, window: int) -> list[list[SessionReplay]]:
+    """Returns the sessions that fill this window, so that some method overflows it.
+
+    The one with most requests comes first.
+    """
+    sessions: dict[str, list[SessionReplay]] = {}
+    for one in select_able(replays):
+        if one.window == window:
+            sessions.setdefault(one.session, []).append(one)
+    full = [played for played in sessions.values() if any(one.overflows for one in played)]
+    return sorted(full, key=lambda played: (-max(one.requests for one in played), played[0].session))
+
+
+def get_score_name(name: str) -> str:
+    """Returns the name under which the recall of a replay's method is scored."""
+    return _SCORE_NAMES.get(name, name)
+
+
+def get_replay_name(name: str) -> str:
+    """Returns the name that a scored method has in a replay."""
+    return next((played for played, scored in _SCORE_NAMES.items() if scored == name), name)
+
+
+def build_total_tables(replays: Replays, areas: Mapping[str, float]) -> list[Table]:
+    """Returns, for each window, the cost of all sessions with each method that played them all, best recall first.
+
+    A second table does the same for only the sessions that fill the window.
+    """
+    out = []
+    for window in list_windows(replays):
+        played = select_complete(replays, window)
+        sessions = len({one.session for own in played.values() for one in own})
+        out.append(_build_total_table(replays, areas, played, f"All {sessions} sessions together, window {window:,}"))
+        full = {own[0].session for own in find_longest_sessions(replays, window)}
+        reached = {name: [one for one in own if one.session in full] for name, own in played.items()}
+        if full and len(full) < sessions:
+            title = f"The {len(full)} sessions that reach the window of {window:,}"
+            out.append(_build_total_table(replays, areas, reached, title))
+    return [table for table in out if table.rows]
+
+
+def _build_total_table(
+    replays: Replays, areas: Mapping[str, float], session_replays: Mapping[str, Sequence[SessionReplay]], title: str
+) -> Table:
+    costs = [_sum_bills(session_replays, index) for index in range(len(replays.prices))]
+    rows: list[tuple[str, ...]] = []
+    cheapest_first = sorted(session_replays, key=lambda n: ([each[n] for each in costs[:1]], n))
+    for name in sorted(cheapest_first, key=lambda n: -areas.get(get_score_name(n), -1.0)):
+        own, score = session_replays[name], areas.get(get_score_name(name))
+        rows.append(
+            (
+                name,
+                "-" if score is None else f"{score:.3f}",
+                *(f"${each[name]:,.2f}" for each in costs),
+                f"{max(one.peak for one in own):,}",
+                f"{sum(one.overflows for one in own):,}",
+                format_refusals(own),
+                f"{sum(one.compactions for one in own):,}",
+                f"{compute_cached_share(own):.1%}",
+                f"{sum(one.rewritten for one in own) / 1e6:.2f}M",
+                format_seconds(sum(one.blocked for one in own)),
+                format_seconds(max(one.longest for one in own)),
+            )
+        )
+    lists = (f"bill, {prices.model.rpartition(':')[2]}" for prices in replays.prices)
+    columns = ("method", "recall", *lists, "peak", "over", "no result", "compactions", "cached", "rewritten", "blocked")
+    note = (
+        "recall: area of future-use recall, where the method was scored; over: requests larger than the window; "
+        "no result: of the times the method was asked; compactions: requests that do not begin with all of the one "
+        "before; blocked, longest: model calls apart; a session reaches the window where a method sent more than it"
+    )
+    return Table(title, (*columns, "longest"), rows, note)

@@ -1,0 +1,345 @@
+"""Runs the peers: the compaction of other projects, each through its own public API in a process of its own.
+
+`make peers` creates a pinned environment for each peer in `.peers`. The scripts that run inside them are in `peers`.
+They exchange JSON lines and know nothing of Tenfold. If a peer cannot do something, it raises `UnableError` with the
+reason, so no row is ever missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.errors import UsageError
+from tenfold.testing.cases import ChatMessage, count_message_tokens, count_total_tokens
+from tenfold.testing.methods import MethodResult, UnableError
+
+ROOT = Path(__file__).resolve().parents[3]
+"""The checkout. Peers can be measured only there, since an installed Tenfold has none."""
+
+TIMEOUT = 300.0
+"""How many seconds one compaction may take, including the search for the setting that lands within the budget."""
+
+OFFLINE_SETTINGS = {
+    "AGENT_FRAMEWORK_USER_AGENT_DISABLED": "true",
+    "AGNO_TELEMETRY": "false",
+    "ANONYMIZED_TELEMETRY": "false",
+    "DO_NOT_TRACK": "1",
+    "HEADROOM_TELEMETRY": "off",
+    "HF_HUB_OFFLINE": "1",
+    "LANGCHAIN_TRACING_V2": "false",
+    "LANGSMITH_TRACING": "false",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",
+    "OPENHANDS_SUPPRESS_BANNER": "1",
+    "OTEL_SDK_DISABLED": "true",
+    "TRANSFORMERS_OFFLINE": "1",
+}
+"""Environment variables that keep the peers from sending telemetry. In addition the worker refuses all connections."""
+
+_ERROR_FILE = "stderr.txt"
+
+
+class PeerMethod(Struct, frozen=True):
+    """One method of a peer. `worker` is its folder in `peers`, which is also the name of its environment."""
+
+    worker: str
+    method: str
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return f"{self.worker}/{self.method}"
+
+
+PEERS = (
+    PeerMethod("langchain", "summarization"),
+    PeerMethod("langchain", "clear-tool-uses"),
+    PeerMethod("langchain", "trim"),
+    PeerMethod("pydantic-ai-harness", "summarizing"),
+    PeerMethod("pydantic-ai-harness", "tiered"),
+    PeerMethod("google-adk", "token-threshold"),
+    PeerMethod("llama-index", "chat-summary"),
+    PeerMethod("llama-index", "memory"),
+    PeerMethod("agno", "tool-results"),
+    PeerMethod("openai-agents", "tool-output-trimmer"),
+    PeerMethod("openai-agents", "session-limit"),
+    PeerMethod("openai-agents", "responses-compaction"),
+    PeerMethod("strands-agents", "summarizing"),
+    PeerMethod("strands-agents", "sliding-window"),
+    PeerMethod("agent-framework", "token-budget"),
+    PeerMethod("deepagents", "summarization"),
+    PeerMethod("inspect-ai", "summary"),
+    PeerMethod("inspect-ai", "edit"),
+    PeerMethod("inspect-ai", "trim"),
+    PeerMethod("headroom", "compress"),
+    PeerMethod("openhands", "summarizing"),
+)
+"""Every peer, whether or not it is installed. docs/peers.md says which API each one is asked through."""
+
+
+class _CompactRequest(Struct, frozen=True):
+    id: int
+    method: str
+    messages: list[ChatMessage]
+    sizes: list[int]
+    budget: int
+    window: int | None
+
+
+class _TurnsRequest(Struct, frozen=True):
+    id: int
+    method: str
+    messages: list[ChatMessage]
+    turns: list[list[ChatMessage]]
+    limit: float
+
+
+class _TurnsAnswer(Struct, frozen=True):
+    id: int
+    seconds: list[float] = []
+    unable: str | None = None
+
+
+class _CompactAnswer(Struct, frozen=True):
+    id: int
+    messages: list[ChatMessage] = []
+    note: str = ""
+    seconds: float = 0.0
+    spent_input: int = 0
+    spent_output: int = 0
+    unable: str | None = None
+
+
+_Kind = TypeVar("_Kind", _CompactAnswer, _TurnsAnswer)
+
+
+class Worker:
+    """The process of one peer.
+
+    It starts with the first request, takes one request at a time, and ends with this process.
+    """
+
+    def __init__(self, command: Sequence[str], *, import_folder: Path | None = None, timeout: float = TIMEOUT) -> None:
+        self._command = list(command)
+        self._import_folder = import_folder
+        self._timeout = timeout
+        self._request_count = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._home = Path()
+        self._finalizer: Callable[[], object] = lambda: None
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def ask(
+        self, method: str, past: Sequence[ChatMessage], budget: int, *, window: int | None = None
+    ) -> _CompactAnswer:
+        """Returns the peer's answer.
+
+        Raises `UnableError` if the peer refuses, ends, takes too long or answers invalid data.
+        """
+        self._request_count += 1
+        return self._send_request(
+            _CompactRequest(self._request_count, method, list(past), count_message_tokens(past), budget, window),
+            _CompactAnswer,
+        )
+
+    def time_turns(
+        self, method: str, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
+    ) -> list[float]:
+        """Returns the seconds of the peer's hook in each turn after the first, until `limit` seconds are used.
+
+        Raises `UnableError` as `ask` does.
+        """
+        self._request_count += 1
+        request = _TurnsRequest(self._request_count, method, list(past), [list(step) for step in steps], limit)
+        return self._send_request(request, _TurnsAnswer).seconds
+
+    def _send_request(self, request: Struct, kind: type[_Kind]) -> _Kind:
+        process = self._ensure_process()
+        assert process.stdin is not None
+        line = msgspec.json.encode(request) + b"\n"
+        # Writes in a thread: a process that never reads would block the writer at a full pipe, past the time-out.
+        threading.Thread(target=_write_line, args=(process.stdin, line), daemon=True).start()
+        try:
+            line = self._lines.get(timeout=self._timeout)
+        except queue.Empty:
+            self.close()
+            raise UnableError(f"no answer within {self._timeout:g} s, stopped") from None
+        if not line:
+            raise UnableError(self._explain_exit(process))
+        try:
+            answer = msgspec.json.decode(line, type=kind)
+        except msgspec.DecodeError as error:
+            self.close()
+            raise UnableError(f"its answer is not of the protocol: {error}") from None
+        if answer.unable is not None:
+            raise UnableError(answer.unable)
+        return answer
+
+    def close(self) -> None:
+        """Ends the process, if it runs, and removes its home. The next request starts a new process."""
+        self._process = None
+        self._finalizer()
+
+    def _ensure_process(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.close()
+        self._home = Path(tempfile.mkdtemp(prefix="tenfold-peer-"))
+        with (self._home / _ERROR_FILE).open("wb") as errors:
+            process = subprocess.Popen(  # noqa: S603 - a script of this checkout in an environment beside it
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=self._home,
+                env=build_environment(self._home, self._import_folder),
+            )
+        self._process = process
+        self._finalizer = weakref.finalize(self, _end_process, process, self._home)
+        assert process.stdout is not None
+        self._lines = queue.SimpleQueue()
+        threading.Thread(target=_read_lines, args=(process.stdout, self._lines), daemon=True).start()
+        return process
+
+    def _explain_exit(self, process: subprocess.Popen[bytes]) -> str:
+        process.wait()
+        lines = (self._home / _ERROR_FILE).read_text(errors="replace").strip().splitlines()
+        self.close()
+        return f"its process ended with {process.returncode}: {lines[-1][:300] if lines else 'it said nothing'}"
+
+
+class Peer:
+    """A peer's method as a `Method` of the comparison."""
+
+    def __init__(self, method: PeerMethod, worker: Worker) -> None:
+        self._method = method
+        self._worker = worker
+
+    @property
+    def name(self) -> str:
+        """See `Method.name`."""
+        return self._method.name
+
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
+        """See `Method.compact`.
+
+        `seconds` is the time of the one call that was used, without the search for its setting.
+        """
+        answer = self._worker.ask(self._method.method, past, budget)
+        spent = (answer.spent_input, answer.spent_output)
+        return MethodResult(
+            tuple(answer.messages), count_total_tokens(answer.messages), answer.seconds, *spent, answer.note
+        )
+
+    def time_turns(
+        self, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
+    ) -> list[float]:
+        """Returns the seconds of the peer's own hook before a model call, when there is nothing to compact.
+
+        Each turn adds a step to the past. The first turn is a warm-up. No turn is started after `limit` seconds are
+        used. Raises `UnableError`.
+        """
+        return self._worker.time_turns(self._method.method, past, steps, limit=limit)
+
+    def close(self) -> None:
+        """Ends the peer's process, which its other methods share. The next request starts it again."""
+        self._worker.close()
+
+
+class MissingPeer(Struct, frozen=True):
+    """A peer that is not installed. It is listed with the reason."""
+
+    name: str
+    reason: str
+
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
+        """Raises `UnableError`."""
+        del past, budget
+        raise UnableError(self.reason)
+
+    def time_turns(
+        self, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
+    ) -> list[float]:
+        """Raises `UnableError`."""
+        del past, steps, limit
+        raise UnableError(self.reason)
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+def get_peers(names: Sequence[str] = (), *, root: Path = ROOT) -> list[Peer | MissingPeer]:
+    """Returns the named peers, or all of them. A worker's name stands for all of its methods.
+
+    Raises `UsageError` for an unknown name.
+    """
+    unknown = [n for n in names if not any(n in (k.name, k.worker) for k in PEERS)]
+    if unknown:
+        raise UsageError(f"no peer {unknown[0]!r}; there are {', '.join(k.name for k in PEERS)}")
+    chosen = [k for k in PEERS if not names or k.name in names or k.worker in names]
+    workers: dict[str, Worker] = {}
+    found: list[Peer | MissingPeer] = []
+    for known in chosen:
+        python = root / ".peers" / known.worker / "bin" / "python"
+        if not python.exists():
+            found.append(MissingPeer(known.name, _explain_missing(root, known)))
+            continue
+        if known.worker not in workers:
+            script = root / "yardstick" / "peers" / known.worker / "worker.py"
+            workers[known.worker] = Worker(
+                [str(python), str(script)], import_folder=root / "yardstick" / "peers" / "common"
+            )
+        found.append(Peer(known, workers[known.worker]))
+    return found
+
+
+def _explain_missing(root: Path, method: PeerMethod) -> str:
+    failed = root / ".peers" / f"{method.worker}.failed"
+    if failed.exists():
+        return f"could not be installed: {failed.read_text().strip()}"
+    return f"{method.worker} is not installed: `make peers` in a checkout of Tenfold"
+
+
+def build_environment(home: Path, import_folder: Path | None = None) -> dict[str, str]:
+    """Returns the environment of a worker: an empty home, no proxies, no keys, and the `OFFLINE_SETTINGS`."""
+    variables = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT") if name in os.environ}
+    python = {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"} | (
+        {"PYTHONPATH": str(import_folder)} if import_folder else {}
+    )
+    return {**variables, **OFFLINE_SETTINGS, **python, "HOME": str(home), "TMPDIR": str(home)}
+
+
+def _end_process(process: subprocess.Popen[bytes], home: Path) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):  # unsent data is lost anyway
+                pipe.close()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def _write_line(pipe: IO[bytes], line: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):  # the process ended early, which the reader notices
+        pipe.write(line)
+        pipe.flush()
+
+
+def _read_lines(pipe: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
+    with contextlib.suppress(ValueError):  # the pipe was closed under the reader
+        for line in pipe:
+            lines.put(line)
+    lines.put(b"")

@@ -1,0 +1,400 @@
+"""The result of one run of the yardstick as a value, and the tables made from it.
+
+The cells are plain text, so a terminal, Markdown and HTML can each draw them in their own way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from tenfold.config.policies import POLICIES
+from tenfold.testing.identifier_finder import IDENTIFIER_KINDS
+from tenfold.testing.probes import PROBE_KINDS as PROBED
+from tenfold.testing.probes import ProbeKind
+from tenfold.testing.probes.planted_rules import PLACES
+from tenfold.testing.validity import GATES, LEAST_SUMMARY, Gate
+from tenfold_yardstick.future_recall import RecallScore
+from tenfold_yardstick.gold_answers import AnswerCounts
+from tenfold_yardstick.intervals import Interval, compute_area_interval, compute_lead_interval, draw_resamples
+from tenfold_yardstick.question_search import EvidenceHits
+from tenfold_yardstick.reading.scoring import ReadingScores
+from tenfold_yardstick.replay import Replays
+from tenfold_yardstick.scores import (
+    ProbeScore,
+    Quality,
+    average_area,
+    average_refetch,
+    compute_answered_share,
+    compute_method_area,
+    count_asked,
+    count_stale,
+    get_area_budgets,
+    get_early,
+    get_present,
+    get_within,
+    group_by_method,
+    is_measured,
+    is_unsent,
+    pool_share,
+    select_area_scores,
+    select_plain,
+)
+from tenfold_yardstick.speed import Speed
+from tenfold_yardstick.tables import Table, find_most_frequent
+
+OURS = "tenfold"
+"""The method that all others are compared with."""
+REAL_SUMMARY = "real-summary"
+RULE_KINDS: tuple[ProbeKind, ...] = ("constraint", "correction")
+"""The kinds of what users said has to hold."""
+_BLANK = "-"
+_K = 1_000
+
+
+class Yardstick(Struct, frozen=True):
+    """What one report shows. Any part may be missing. HTML, charts and pages are made from this alone.
+
+    `gold` are the questions with gold answers after a compaction. `peers` maps each installed peer to its version.
+    """
+
+    quality: Quality | None = None
+    replay: Replays | None = None
+    speed: Speed | None = None
+    search: tuple[EvidenceHits, ...] = ()
+    gold: tuple[AnswerCounts, ...] = ()
+    date: str = ""
+    machine: str = ""
+    peers: dict[str, str] = {}
+    reading: ReadingScores | None = None
+
+
+def build_tables(quality: Quality) -> list[Table]:
+    """Returns every table that has rows: the headline first, and what could not run last."""
+    found = [
+        build_headline(quality),
+        build_age_table(quality),
+        build_kind_table(quality),
+        build_real_summary_table(quality),
+    ]
+    found += [build_probe_table(quality, rounds) for rounds in sorted({quality.rounds[0], quality.rounds[-1]})]
+    found += [build_budget_table(quality), build_rounds_table(quality), build_planted_table(quality)]
+    found += [build_validity_table(quality), build_repeat_table(quality), build_unable_table(quality)]
+    return [table for table in found if table.rows]
+
+
+# -- what the future needed --------------------------------------------------------------------------------------------
+
+
+def build_headline(quality: Quality) -> Table:
+    """Returns future-use recall by method, best first: the area with its interval, and the score at each budget."""
+    scores, area_scores = group_by_method(select_plain(quality)), group_by_method(select_area_scores(quality))
+    resamples = draw_resamples(r.session for r in quality.recall)
+    rows = []
+    for name, found in sorted(
+        scores.items(), key=lambda item: -compute_method_area(area_scores.get(item[0], ()), get_present)
+    ):
+        own, able = area_scores.get(name, []), [r for r in found if not r.unable]
+        searches = any(r.within is not None for r in found)
+        if not able:
+            continue
+        rows.append(
+            (
+                name,
+                f"{compute_method_area(own, get_present):.3f}",
+                _format_interval(compute_area_interval(own, resamples)),
+                f"{average_area(own, get_present):.3f}",
+                *(
+                    f"{compute_method_area(own, count):.3f}" if searches else _BLANK
+                    for count in (get_within, get_early)
+                ),
+                *(_format_share(pool_share([r for r in found if r.budget == b], get_present)) for b in quality.budgets),
+                f"{average_refetch(found) / _K:.1f}k",
+                f"{sum(r.tokens / r.budget for r in able) / len(able):.0%}",
+                f"{sum(map(is_unsent, found))}/{len(found)}",
+            )
+        )
+    budgets = tuple(f"{b / _K:g}k" for b in quality.budgets)
+    columns = (
+        "method",
+        "area",
+        "95 %",
+        "mean of cuts",
+        "with search",
+        "asked early",
+        *budgets,
+        "refetch",
+        "of budget",
+        "over, unable",
+    )
+    return Table("Future-use recall", columns, rows, _describe_headline(quality))
+
+
+def _describe_headline(quality: Quality) -> str:
+    area_over = get_area_budgets(quality)
+    counted = {b: len({(r.session, r.cut) for r in select_plain(quality) if r.budget == b}) for b in quality.budgets}
+    each = ", ".join(f"{budget / _K:g}k {cuts}" for budget, cuts in counted.items() if cuts)
+    note = (
+        f"area over {area_over[0] / _K:g}k to {area_over[-1] / _K:g}k, of "
+        f"{_describe_places(select_area_scores(quality))}; cuts with each "
+        f"budget below their past's size: {each}; measured at any size: "
+        f"{_describe_places(quality.recall)}; facts pooled over cuts; "
+        "over or unable scores 0; intervals: bootstrap of sessions"
+    )
+    found = compute_lead(quality)
+    if found is None:
+        return note
+    at = found.margin
+    return f"{note}; {OURS} minus the best other, {found.method}: {at.value:+.3f} ({at.low:+.3f} to {at.high:+.3f})"
+
+
+def _describe_places(scores: Iterable[RecallScore]) -> str:
+    """Says how many cuts and sessions these scores are of."""
+    cuts = {(r.session, r.cut) for r in scores}
+    return f"{len(cuts)} cuts of {len({session for session, _ in cuts})} sessions"
+
+
+class Lead(Struct, frozen=True):
+    """By how much the area of `tenfold` exceeds that of the method named.
+
+    A negative margin means that it is smaller.
+    """
+
+    method: str
+    margin: Interval
+
+
+def compute_lead(quality: Quality, names: Iterable[str] = ()) -> Lead | None:
+    """Returns the lead over the best of the methods named, by default of all that are not Tenfold's.
+
+    Returns None if either side is missing.
+    """
+    found = {
+        name: scores for name, scores in group_by_method(select_area_scores(quality)).items() if is_measured(scores)
+    }
+    compared = set(names) or {name for name in found if name != OURS and name not in POLICIES}
+    others = {name: compute_method_area(scores, get_present) for name, scores in found.items() if name in compared}
+    if OURS not in found or not others:
+        return None
+    best = max(others, key=lambda name: (others[name], name))
+    return Lead(
+        best, compute_lead_interval(found[OURS], found[best], draw_resamples(r.session for r in quality.recall))
+    )
+
+
+def build_age_table(quality: Quality) -> Table:
+    """Returns future-use recall by the quarter of the past's tokens in which a fact last occurred."""
+    return _build_recall_table(
+        quality, "by age (quarter of the past, 1 is the oldest)", ("1", "2", "3", "4"), lambda r: r.quarters
+    )
+
+
+def build_kind_table(quality: Quality) -> Table:
+    """Returns future-use recall by the kind of identifier."""
+    return _build_recall_table(quality, "by kind", IDENTIFIER_KINDS, lambda r: r.kinds)
+
+
+def build_real_summary_table(quality: Quality) -> Table:
+    """Returns every method at the size of the summaries that models really wrote for these sessions."""
+    own, asked = (
+        group_by_method(r for r in quality.recall if r.own),
+        group_by_method(p for p in quality.probes if p.own),
+    )
+    cuts = list(dict.fromkeys((r.session, r.cut, r.budget) for r in quality.recall if r.own))
+    rows = []
+    for name, scores in sorted(own.items(), key=lambda item: -pool_share(item[1], get_present)):
+        found = {(r.session, r.cut, r.budget): r for r in scores}
+        if is_measured(scores):
+            cells = (_format_share(pool_share([found[c]], get_present)) if c in found else _BLANK for c in cuts)
+            probed = (_format_share(compute_answered_share(asked[name], kinds)) for kinds in (RULE_KINDS, PROBED))
+            rows.append((name, *cells, _format_share(pool_share(scores, get_present)), *probed))
+    where = (f"{session} at {cut}, {budget / _K:.1f}k" for session, cut, budget in cuts)
+    columns = ("method", *where, "pooled", "rules", "typed probes")
+    return Table("At the size of the real model-written summaries", columns, rows)
+
+
+def _build_recall_table(
+    quality: Quality, title: str, keys: Sequence[str], get_counts: Callable[[RecallScore], dict[str, tuple[int, int]]]
+) -> Table:
+    totals: dict[str, dict[str, tuple[int, int]]] = {}
+    for name, scores in group_by_method(select_plain(quality)).items():
+        into = totals.setdefault(name, {}) if is_measured(scores) else {}
+        for key, (have, wanted) in (pair for score in scores for pair in get_counts(score).items()):
+            was, all_ = into.get(key, (0, 0))
+            into[key] = (was + have, all_ + wanted)
+    shares = {n: {k: have / wanted for k, (have, wanted) in t.items() if wanted} for n, t in totals.items()}
+    used = [k for k in keys if any(k in t for t in shares.values())]
+    counts = {k: max(t.get(k, (0, 0))[1] for t in totals.values()) for k in used}
+    rows = [(name, *(_format_share(shares[name].get(k)) for k in used)) for name in quality.methods if name in shares]
+    rows.sort(key=lambda row: row[1:], reverse=True)
+    note = "needed, over all budgets: " + ", ".join(f"{k} {counts[k]:,}" for k in used)
+    return Table(f"Future-use recall {title}", ("method", *used), rows, note)
+
+
+# -- what a reader would ask -------------------------------------------------------------------------------------------
+
+
+def build_probe_table(quality: Quality, rounds: int) -> Table:
+    """Returns the typed probes at a tenth of the past by their kind, after this many compactions."""
+    found = group_by_method(p for p in quality.probes if p.tenth and p.rounds == rounds)
+    asked = count_asked(next(iter(found.values()), []))
+    used = [kind for kind in PROBED if asked[kind, "asked"]]
+    rows = [
+        (
+            name,
+            *(_format_share(compute_answered_share(own, [kind]), 2) for kind in used),
+            _format_share(compute_answered_share(own, used)),
+        )
+        for name, own in _sort_best_first(found, PROBED)
+    ]
+    cuts = len({(p.session, p.cut) for own in found.values() for p in own})
+    counts = ", ".join(f"{kind} {asked[kind, 'asked']}" for kind in used)
+    note = f"asked in {cuts} cuts: {counts}; present is what stands near what it is about; over or unable scores 0"
+    suffix = f", after {rounds} compactions" if rounds > quality.rounds[0] else ""
+    return Table(f"Typed probes at a tenth of the past{suffix}", ("method", *used, "all"), rows, note)
+
+
+def build_budget_table(quality: Quality) -> Table:
+    """Returns all typed probes together, at each budget and at a tenth of the past.
+
+    At a tenth they are also shown by age, with bare words and with stale answers.
+    """
+    once = [p for p in quality.probes if not p.own and p.rounds == quality.rounds[0]]
+    tenth = group_by_method(p for p in once if p.tenth)
+    found = group_by_method(once)
+    rows = []
+    for name, own in _sort_best_first(found, PROBED):
+        at = {b: [p for p in own if p.budget == b and not p.tenth] for b in quality.budgets}
+        ten = tenth.get(name, [])
+        bare = compute_answered_share(ten, PROBED, lambda t: t.bare)
+        ages = (compute_answered_share(ten, PROBED, quarter=quarter) for quarter in (1, 2, 3, 4))
+        shares = (
+            *(compute_answered_share(at[b], PROBED) for b in quality.budgets),
+            compute_answered_share(ten, PROBED),
+            bare,
+            *ages,
+        )
+        rows.append((name, *map(_format_share, shares), str(count_stale(ten))))
+    budgets = (f"{b / _K:g}k" for b in quality.budgets)
+    columns = ("method", *budgets, "10 %", "bare words", "oldest", "2", "3", "newest", "stale")
+    note = "from 10 % on all at a tenth of the past; bare words: the answer's words stand anywhere; quarters of age"
+    return Table("Typed probes by budget and age", columns, rows, note)
+
+
+def build_rounds_table(quality: Quality) -> Table:
+    """Returns what is left after several compactions, each to a tenth of the past."""
+    if len(quality.rounds) < 2:
+        return Table("After several compactions", ("method",), [])
+    needed = group_by_method(r for r in quality.recall if r.tenth)
+    probed = group_by_method(p for p in quality.probes if p.tenth)
+    rows = []
+    for name, own in _sort_best_first(probed, PROBED):
+        facts = needed.get(name, [])
+        recall = (pool_share([r for r in facts if r.rounds == n], get_present) for n in quality.rounds)
+        asked = (
+            compute_answered_share([p for p in own if p.rounds == n], kinds)
+            for kinds in (PROBED, RULE_KINDS)
+            for n in quality.rounds
+        )
+        rows.append((name, *(_format_share(share, 2) for share in (*recall, *asked))))
+    columns = (f"{what} {n}x" for what in ("needed", "probes", "rules") for n in quality.rounds)
+    note = (
+        "at a tenth of the past: needed facts, all typed probes, constraints and corrections, after so many compactions"
+    )
+    return Table("After several compactions", ("method", *columns), rows, note)
+
+
+def build_planted_table(quality: Quality) -> Table:
+    """Returns the planted rules that are left, by where they stood, after the fewest and the most compactions."""
+    found = group_by_method(p for p in quality.probes if p.tenth)
+    round_counts = sorted({quality.rounds[0], quality.rounds[-1]})
+    rows = []
+    for name, own in _sort_best_first(found, PROBED):
+        cells = (_format_planted([p for p in own if p.rounds == n], place) for n in round_counts for place, _ in PLACES)
+        rows.append((name, *cells))
+    rows.sort(key=lambda row: [float(cell) if cell != _BLANK else 0.0 for cell in row[:0:-1]], reverse=True)
+    columns = (f"{place} {n}x" for n in round_counts for place, _ in PLACES)
+    note = "at a tenth of the past; a rule said in passing and never mentioned again; the number: compactions"
+    return Table("Planted rules by where they stood", ("method", *columns), rows, note)
+
+
+def count_planted(scores: Iterable[ProbeScore], place: str) -> tuple[int, int]:
+    """Returns how many rules planted at a place these views still hold, and how many were planted.
+
+    No result holds none.
+    """
+    found = [p.planted.get(place, (0, 1)) for p in scores]
+    return sum(have for have, _ in found), sum(asked for _, asked in found)
+
+
+def _format_planted(scores: Sequence[ProbeScore], place: str) -> str:
+    have, asked = count_planted(scores, place)
+    return _format_share(have / asked) if asked else _BLANK
+
+
+# -- validity ----------------------------------------------------------------------------------------------------------
+
+
+def build_validity_table(quality: Quality) -> Table:
+    """Returns how often each gate failed in a method's results, and the false facts and stale answers in them."""
+    failed = Counter(gate for p in quality.probes for gate in p.gates)
+    gates = [gate for gate in GATES if failed[gate]]
+    rows = []
+    for name, own in group_by_method(quality.probes).items():
+        able = [p for p in own if not p.unable]
+        if able:
+            counts = [sum(gate in p.gates for p in able) for gate in gates]
+            false = sum(p.false for p in able)
+            rows.append((name, str(len(able)), *map(str, (*counts, false, count_stale(able)))))
+    rows.sort(key=lambda row: sum(map(int, row[2:])))
+    note = (
+        "results in which a gate failed (no other failed anywhere); false facts and stale answers in all of them; a "
+        "budget below the system prompt, the user's newest request, an open step and a summary of "
+        f"{LEAST_SUMMARY} tokens counts here as that much (recall and probes give what lands above the budget 0)"
+    )
+    return Table("Validity, false facts, stale answers", ("method", "results", *gates, "false", "stale"), rows, note)
+
+
+def build_repeat_table(quality: Quality) -> Table:
+    """Returns the gates that Tenfold's methods failed, run twice at each cut and once in the session's own format."""
+    rows: list[tuple[str, ...]] = []
+    first: list[str] = []
+    for name in dict.fromkeys(one.method for one in quality.checked):
+        own = [one for one in quality.checked if one.method == name]
+        counts: Counter[Gate] = Counter()
+        for one in own:
+            counts.update(one.counts)
+            first += [f"{name} in {one.session}: {gate}, {why}" for gate, why in one.first.items()]
+        failed = ", ".join(f"{gate} {count}" for gate, count in counts.items()) or "none"
+        figures = (sum(one.cuts for one in own), sum(one.thinking for one in own), sum(one.unable for one in own))
+        rows.append((name, *map(str, figures), failed))
+    columns = ("method", "cuts", "with thinking", "unable", "gates that failed")
+    return Table("Validity of Tenfold's methods, run twice", columns, rows, "; ".join(first[:3]))
+
+
+def build_unable_table(quality: Quality) -> Table:
+    """Returns the methods that gave no result somewhere, with the most frequent reason."""
+    rows: list[tuple[str, ...]] = []
+    for name, own in group_by_method(quality.probes).items():
+        reasons = [p.unable for p in own if p.unable]
+        if reasons:
+            rows.append((name, f"{len(reasons)}/{len(own)}", find_most_frequent(reasons)))
+    return Table("Could not run", ("method", "of its results", "the reason most often"), rows)
+
+
+def _sort_best_first(
+    scores: dict[str, list[ProbeScore]], kinds: Sequence[ProbeKind]
+) -> list[tuple[str, list[ProbeScore]]]:
+    """Sorts the methods that gave any result by their share of these probes."""
+    able = [(name, own) for name, own in scores.items() if any(not p.unable for p in own)]
+    return sorted(able, key=lambda item: -(compute_answered_share(item[1], kinds) or 0.0))
+
+
+def _format_share(value: float | None, digits: int = 3) -> str:
+    return _BLANK if value is None else f"{value:.{digits}f}"
+
+
+def _format_interval(interval: Interval) -> str:
+    return f"{interval.low:.2f} to {interval.high:.2f}"

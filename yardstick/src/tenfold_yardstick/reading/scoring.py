@@ -1,0 +1,192 @@
+"""Runs the reading test: views are read, answers graded, and both taken from recordings where there are any."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold import __version__
+from tenfold.config.policies import POLICIES
+from tenfold.testing.cases import get_counter
+from tenfold.testing.methods import UnableError
+from tenfold_yardstick.future_recall import build_recall_tools
+from tenfold_yardstick.players import MODEL_SUFFIX
+from tenfold_yardstick.reading.judge import Judge, build_sheets
+from tenfold_yardstick.reading.question_files import ReadingCase
+from tenfold_yardstick.reading.readers import Reader
+from tenfold_yardstick.reading.recordings import RecordedReading, Recordings
+from tenfold_yardstick.reading.views import ReadView
+
+_CONCURRENT_CALLS = 4
+"""Calls to a provider at the same time. More run into the rate limits of small accounts."""
+
+
+class AnswerScore(Struct, frozen=True, omit_defaults=True):
+    """How one question was answered from one view. `grade` None: it was not read, not graded, or `is_stale`.
+
+    `is_stale` means that it was read only from an older view of the same method.
+    """
+
+    session: str
+    method: str
+    size: float
+    rounds: int
+    recall: bool
+    question: str
+    category: str
+    third: str
+    grade: float | None = None
+    is_stale: bool = False
+
+
+class ReadingScores(Struct, frozen=True):
+    """The result of a reading test. The views are without their text."""
+
+    version: str
+    counter: str
+    views: tuple[ReadView, ...]
+    scores: tuple[AnswerScore, ...]
+    readers: tuple[str, ...] = ()
+    judges: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+
+
+class Examination(Struct, frozen=True):
+    """What a reading test has to read and who reads and grades it. Without a reader or judge, recordings must do."""
+
+    cases: Mapping[str, ReadingCase]
+    views: Sequence[ReadView]
+    recordings: Recordings
+    reader: Reader | None = None
+    judge: Judge | None = None
+    has_recall: bool = True
+    date: str = ""
+
+    @property
+    def places(self) -> Iterator[tuple[ReadView, bool]]:
+        """Every view that is read, alone and with recall. Only Tenfold's methods have recall tools."""
+        for view in self.views:
+            if not view.unable:
+                yield view, False
+                if self.has_recall and can_recall(view.method):
+                    yield view, True
+
+
+def can_recall(method: str) -> bool:
+    """Tells whether a method offers its model recall tools."""
+    return method.removesuffix(MODEL_SUFFIX) in POLICIES
+
+
+def examine_views(work: Examination, on_progress: Callable[[], None] = lambda: None) -> list[str]:
+    """Reads what is not recorded, and grades what is not graded, as far as a reader and a judge are given.
+
+    Adds both to the recordings as they come, and returns the reasons for what failed.
+    """
+    failures = _read_views(work, work.reader, on_progress) if work.reader is not None else []
+    return failures + (_grade_answers(work, work.judge) if work.judge is not None else [])
+
+
+def find_unread(work: Examination) -> list[tuple[ReadView, bool]]:
+    """Returns the views, alone or with recall, from which not all questions have an answer, each text once."""
+    found: dict[tuple[str, str, bool], tuple[ReadView, bool]] = {}
+    for view, recall in work.places:
+        questions = work.cases[view.session].questions
+        if any(work.recordings.find(view, question.id, recall=recall) is None for question in questions):
+            found.setdefault((view.session, view.hash, recall), (view, recall))
+    return list(found.values())
+
+
+def _read_views(work: Examination, reader: Reader, on_progress: Callable[[], None]) -> list[str]:
+    failures: list[str] = []
+    with ThreadPoolExecutor(_CONCURRENT_CALLS) as pool:
+        jobs = [
+            (view, recall, pool.submit(_read_view, reader, work.cases[view.session], view, can_look_up=recall))
+            for view, recall in find_unread(work)
+        ]
+        for view, recall, job in jobs:
+            try:
+                answers = job.result()
+            except UnableError as exc:
+                failures.append(str(exc))
+            else:
+                _record_answers(work, reader.name, (view.session, view.hash, recall), answers)
+            on_progress()
+    return failures
+
+
+def _record_answers(work: Examination, reader: str, text: tuple[str, str, bool], answers: Mapping[str, str]) -> None:
+    """Records the answers for every method that made this text."""
+    for view, recall in work.places:
+        if (view.session, view.hash, recall) == text:
+            place = (view.session, view.method, view.size, view.rounds, recall, view.hash)
+            for question, answer in answers.items():
+                work.recordings.add(RecordedReading(*place, question, answer, reader=reader, date=work.date))
+
+
+def _read_view(reader: Reader, case: ReadingCase, view: ReadView, *, can_look_up: bool) -> dict[str, str]:
+    if can_look_up:
+        return reader.read_with_recall(view.text, case.questions, build_recall_tools(case.past))
+    return reader.read(view.text, case.questions)
+
+
+def _grade_answers(work: Examination, judge: Judge) -> list[str]:
+    """Grades each different answer to a question once, whichever methods it came from."""
+    failures: list[str] = []
+    waiting: dict[tuple[str, str], list[RecordedReading]] = defaultdict(list)
+    for reading in find_ungraded(work):
+        waiting[reading.session, reading.question].append(reading)
+    questions = {(case.name, q.id): q for case in work.cases.values() for q in case.questions}
+    with ThreadPoolExecutor(_CONCURRENT_CALLS) as pool:
+        jobs = [
+            (readings, pool.submit(judge.grade, sheet))
+            for key, readings in waiting.items()
+            for sheet in build_sheets(questions[key], (reading.answer for reading in readings))
+        ]
+        for readings, job in jobs:
+            try:
+                grades = job.result()
+            except UnableError as exc:
+                failures.append(f"{readings[0].question}: {exc}")
+                continue
+            for reading in readings:
+                if reading.answer in grades:
+                    work.recordings.add(replace(reading, grade=grades[reading.answer], judge=judge.name))
+    return failures
+
+
+def find_ungraded(work: Examination) -> Iterator[RecordedReading]:
+    """Yields the recorded answers from these views that need a judge and have no grade."""
+    for view, recall in work.places:
+        for question in work.cases[view.session].questions:
+            found = work.recordings.find(view, question.id, recall=recall)
+            if found is not None and found.grade is None:
+                yield found
+
+
+def score_readings(work: Examination, failures: Sequence[str] = ()) -> ReadingScores:
+    """Returns the scores of all views from what is recorded, without asking a model."""
+    found = [
+        (view, recall, question, work.recordings.find(view, question.id, recall=recall))
+        for view, recall in work.places
+        for question in work.cases[view.session].questions
+    ]
+    scores: list[AnswerScore] = []
+    for view, recall, question, reading in found:
+        grade = reading.grade if reading is not None else None
+        is_stale = work.recordings.is_stale(view, question.id, recall=recall)
+        place = (view.session, view.method, view.size, view.rounds, recall)
+        scores.append(AnswerScore(*place, question.id, question.category, question.third, grade, is_stale))
+    readings = [reading for *_, reading in found if reading is not None]
+    return ReadingScores(
+        __version__,
+        get_counter().name,
+        tuple(replace(view, text="") for view in work.views),
+        tuple(scores),
+        tuple(sorted({reading.reader for reading in readings if reading.reader})),
+        tuple(sorted({reading.judge for reading in readings if reading.judge})),
+        tuple(failures),
+    )
