@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 MEASURED = re.compile(r"^Measured on (\d{4}-\d\d-\d\d) at commit ([0-9a-f]{7,40})(-dirty)?\b", re.MULTILINE)
-_VIEWS = tuple(f"src/tenfold/{name}" for name in ("engine", "facts", "plan", "record", "summarize", "text", "view"))
+_VIEWS = ("src/tenfold/compaction", "src/tenfold/core")
 _WHOLE = ("src/tenfold",)
 
 

@@ -47,7 +47,7 @@ def test_anchors_are_headings(page: Path) -> None:
 def test_paths_and_names_of_the_package_exist(page: Path) -> None:
     """Those that a page names in full."""
     quoted = re.findall(r"`([^`\s]+)`", page.read_text("utf-8"))
-    paths = [q for q in quoted if re.match(r"(?:src|tests|scripts|bench|peers|kits|examples|docs)/", q)]
+    paths = [q for q in quoted if re.match(r"(?:src|tests|scripts|yardstick|examples|docs)/", q)]
     missing = [path for path in paths if re.search(r"[A-Z*]", path) is None and not (ROOT / path).exists()]
     groups = {f"tenfold.{kind}" for kind in PLUGIN_KINDS}
     names = [q for q in quoted if re.fullmatch(r"tenfold(?:\.\w+)+", q) and q not in {*NOT_NAMES, *groups}]

@@ -33,6 +33,7 @@ ALLOWED = {
     "src/tenfold/compaction/summarize/prompt_files.py": "no argument",
     "src/tenfold/apps/cli/main.py": "no argument",
     "src/tenfold/core/wire/unread_text.py": "the names of the wires",
+    "src/tenfold/config/policies.py": "the names of installed policies",
 }
 """Where `functools` caches, and of what."""
 

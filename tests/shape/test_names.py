@@ -1,4 +1,4 @@
-"""Names say what a thing is: functions are verbs, a class name means one thing, a file name stands once.
+"""Names say what a thing is: functions are verbs, and a class name means one thing.
 
 The rules are those of the design page; each exception is listed with its reason.
 """
@@ -157,16 +157,6 @@ def test_a_class_name_means_one_thing() -> None:
                 places[node.name].append(scan.get_relative_name(path))
     assert {name: where for name, where in places.items() if len(where) > 1 and name not in CLASSES_ALLOWED} == {}
     assert all(len(places[name]) > 1 for name in CLASSES_ALLOWED), "an exception is gone: take it off the list"
-
-
-def test_a_file_name_stands_once_and_does_not_repeat_its_folder() -> None:
-    places: dict[str, list[str]] = defaultdict(list)
-    for path in scan.list_python_files("src"):
-        if path.stem not in ("__init__", "__main__", "base"):
-            places[path.stem].append(scan.get_relative_name(path))
-            folder = path.parent.name
-            assert path.stem.rstrip("s") != folder.rstrip("s"), f"{path.parent.name}/{path.name} says it twice"
-    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 def test_at_most_six_files_lie_beside_the_folders() -> None:

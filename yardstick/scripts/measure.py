@@ -2,8 +2,8 @@
 
 The stages reading, quality, gates, replay, speed and search each run the users' own command, over the project's
 sessions and the folder that `TENFOLD_SESSIONS` names, and leave their result in `build/yardstick`. The stage page
-writes the pages from these results: the documentation, and `build/report.html`. Without a stage all of them run: `python -m
-yardstick.scripts.measure STAGE...`.
+writes the pages from these results: the documentation, and `build/report.html`. Without a stage all of them run:
+`python -m yardstick.scripts.measure STAGE...`.
 
 The stage reading asks no model: it takes recordings from `examples/reading`, or from the folder that `TENFOLD_READING`
 names, which may hold files of questions about other sessions too.
