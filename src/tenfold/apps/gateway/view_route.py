@@ -62,9 +62,9 @@ async def answer_view(request: Request) -> Response:
         {"messages": [...], "changed": {}, "tokens_before": 120345, "tokens_after": 48120}
 
     `wire` is one of `tenfold.core.wire.WIRES`, and `messages` the whole conversation in it. `session` is the client's
-    own id of the conversation; without it, its first message is looked for. Without a `window`, in tokens, it is
-    the model's. `usage` is the provider's report of the answer to the previous request, in any wire; the meter learns
-    from it. All other fields are those of the request that will be sent: its system prompt, tools and limits are counted.
+    own id of the conversation; without it, its first message is looked for. Without a `window`, in tokens, it is the
+    model's. `usage` is the provider's report of the answer to the previous request, in any wire; the meter learns from
+    it. All other fields are those of the request that will be sent: its system prompt, tools and limits are counted.
 
     Messages that stay are returned as they came. `changed` holds other fields of the request that are to be replaced.
     The tokens are those of the request as the provider counts, with nothing hidden and as it is now. Summaries are
