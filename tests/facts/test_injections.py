@@ -124,7 +124,7 @@ def test_no_attack_becomes_the_users_word_by_code_at_any_size(channel: Channel) 
     """19 of 25 wrappers turned the first one into a rule of the user. Each attack is tried at one size, or at both."""
     for at, attack in enumerate(ATTACKS):
         messages = build_messages(channel, attack.text)
-        for to in (to for number, to in enumerate((400, 900)) if is_taken(channel.name, 2 * at + number, 2)):
+        for to in (to for number, to in enumerate((400, 900)) if is_taken(channel.name, at + number, 2)):
             done = tenfold.compact(messages, to=to, format="openai-chat")
             assert done.session is not None, attack.name
             assert_is_nobodys_word(done.session, pasted=channel.pasted)

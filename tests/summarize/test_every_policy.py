@@ -300,7 +300,7 @@ def is_found(session: Session, fact: Fact) -> bool:
 GROWING = [
     (name, file, model)
     for at, (name, file, model) in enumerate(itertools.product(POLICIES, LONGEST, ("well", "none")))
-    if is_taken("", at, 2)
+    if is_taken("", at + at // 2, 2)
 ]
 """Each policy with each session, with one model or the other; with both in a thorough run."""
 
