@@ -70,16 +70,20 @@ def describe_demand(call: Call) -> str:
     return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand
 
 
-def find_reported_slope(call: Call, policy: Policy) -> tuple[float, ...]:
+def find_reported_slope(call: Call, policy: Policy) -> tuple[tuple[float, int], ...]:
     """Finds how many tokens the smallest request took for each that we count. Empty before the first report."""
     row = call.calibration.find_model(call.model, policy.counter.name)
     if row is None or row.smallest_estimate <= 0:
         return ()
-    return (row.reported_at_smallest / row.smallest_estimate,)
+    return ((row.reported_at_smallest / row.smallest_estimate, 0),)
 
 
-def find_factor_without_reports(call: Call, policy: Policy) -> tuple[float, ...]:
-    """Finds the published factor where no report is known. Empty for an estimator that has none of its own."""
-    if policy.estimator.kind != "ratio":
-        return ()
-    return (get_factor(policy.estimator, call.model, policy.counter.name),)
+def find_own_counts(call: Call, policy: Policy) -> tuple[tuple[float, int], ...]:
+    """Finds what our own count stands for without reports: by the factor of the model's family, and as it is.
+
+    Each is a slope, and our count of what a request holds besides the view where the call does not give it.
+    """
+    row = call.calibration.find_model(call.model, policy.counter.name)
+    beside = row.last_overhead if row is not None and policy.estimator.kind != "ratio" else 0
+    factor = get_factor(policy.estimator, call.model, policy.counter.name)
+    return ((factor, beside), (1.0, beside), (1.0, 0))
