@@ -81,9 +81,14 @@ def find_reported_slope(call: Call, policy: Policy) -> tuple[tuple[float, int], 
 def find_own_counts(call: Call, policy: Policy) -> tuple[tuple[float, int], ...]:
     """Finds what our own count stands for without reports: by the factor of the model's family, and as it is.
 
-    Each is a slope, and our count of what a request holds besides the view where the call does not give it.
+    Each is a slope, and our count of what a request holds besides the view. Where `anchored` has not seen whole
+    requests, only the count as it is says something: a log of another tool may hold another part of what was sent.
     """
-    row = call.calibration.find_model(call.model, policy.counter.name)
-    beside = row.last_overhead if row is not None and policy.estimator.kind != "ratio" else 0
-    factor = get_factor(policy.estimator, call.model, policy.counter.name)
-    return ((factor, beside), (1.0, beside), (1.0, 0))
+    model, counter = call.model, policy.counter.name
+    factor = get_factor(policy.estimator, model, counter)
+    if policy.estimator.kind == "ratio":
+        return ((factor, 0), (1.0, 0))
+    row = call.calibration.find_model(model, counter)
+    if row is None or call.calibration.find_seen(model, counter) is None:
+        return ((1.0, 0),)
+    return ((factor, row.last_overhead), (1.0, row.last_overhead), (1.0, 0))
