@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -452,6 +453,7 @@ def test_nothing_is_a_silent_no_op() -> None:
 def test_the_summary_stands_in_the_list_where_a_system_prompt_stands_apart(wire: str) -> None:
     """`CompactionResult` is a list, and has no other place for it."""
     told = ["The work goes on as planned. " * 40 + f"Part {n}." for n in range(41)]
+    talk: list[dict[str, Any]]
     if wire == "gemini":
         talk = [{"role": ("user", "model")[n % 2], "parts": [{"text": text}]} for n, text in enumerate(told)]
     else:
