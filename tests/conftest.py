@@ -36,6 +36,9 @@ settings.register_profile(
 settings.load_profile("same")
 """Property tests try the same examples on every machine, and fresh ones where TENFOLD_EXAMPLES is set."""
 
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("authority.pem"))
+"""No test talks to another machine, and each client that is made would read the authorities of all the world."""
+
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell starts what runs in its background deaf to Ctrl-C, and so would be every command that a test interrupts."""
 
@@ -113,16 +116,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the cases of a costly test that are not taken: see `tests.thorough`."""
     numbers: Counter[str] = Counter()
-    left_out: list[pytest.Item] = []
+    left_out: set[pytest.Item] = set()
     for item in items:
         marker = item.get_closest_marker("costly")
         name, is_case, _ = item.nodeid.partition("[")
         if marker is not None and is_case:
-            left_out += [] if is_taken(name, numbers[name], *marker.args) else [item]
+            if not is_taken(name, numbers[name], *marker.args):
+                left_out.add(item)
             numbers[name] += 1
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture

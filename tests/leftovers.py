@@ -23,6 +23,8 @@ _HAS_PROC = _SELF.is_dir()
 _FILES = str(_SELF / "fd")
 _PACKAGES = f"{sysconfig.get_path('purelib')}{os.sep}"
 """A package may keep a file of its own open, as matplotlib does with its fonts."""
+_PROMPT = 0.01
+"""Seconds from one look to the next after which nothing is about to end by itself."""
 
 
 class ProcessState(Struct, frozen=True):
@@ -53,14 +55,16 @@ def read_state() -> ProcessState:
 def find_leftovers(before: ProcessState, *, patience: float = 60.0) -> list[str]:
     """Lists what is there now and was not before, and what was set otherwise.
 
-    What is about to end has `patience` seconds for it: a connection's thread ends only after the connection.
+    What is about to end has `patience` seconds for it: a connection's thread ends only after the connection, and that,
+    where its client keeps it in a circle, once the collector has come by. It is called again and again, since a thread
+    may have held the circle before, but not at once: it takes longer than what ends by itself.
     """
-    after = read_state()
-    if after.running - before.running:
-        deadline = time.monotonic() + patience
-        gc.collect()
-        while (after := read_state()).running - before.running and time.monotonic() < deadline:
-            time.sleep(0.01)
+    after, deadline, pause = read_state(), time.monotonic() + patience, 0.002
+    while after.running - before.running and time.monotonic() < deadline:
+        time.sleep(pause)
+        if (pause := min(2 * pause, 1.0)) > _PROMPT:
+            gc.collect()
+        after = read_state()
     names = sorted(before.settings.keys() | after.settings.keys())
     changed = [name for name in names if before.settings.get(name) != after.settings.get(name)]
     return sorted(after.running - before.running) + [f"{name} is changed" for name in changed]

@@ -43,6 +43,7 @@ def list_session_files() -> list[Path]:
     return [*(FOLDER / name for name in _NAMES), *scenarios, *own]
 
 
+@cache
 def get_short_name(path: Path) -> str:
     """The short name of a session file, for test ids and reports."""
     for folder in (FOLDER, ROOT):
@@ -72,6 +73,7 @@ def read_all() -> list[ParsedSession]:
     return [session for path in list_session_files() for session in read(path)]
 
 
+@cache
 def build_params() -> list[object]:
     """`pytest.param`s, one a session, with ids like `tau2/file.json#3`. Without the folder: one that skips or fails."""
     found = [

@@ -329,8 +329,8 @@ def restart_until_done(provider: Killing, model: str, log: Path, ran: Path, dies
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_a_process_that_is_killed_goes_on_and_loses_and_repeats_nothing(tmp_path: Path) -> None:
     draw = random.Random(2)  # noqa: S311 - it chooses moments
-    dies = f"src/part{draw.randint(5, 250)}.py"
-    with Killing(300, 32_000, draw, times=4) as provider:
+    dies = f"src/part{draw.randint(5, 150)}.py"
+    with Killing(160, 32_000, draw, times=4) as provider:
         kills = restart_until_done(provider, ANTHROPIC, tmp_path / "log.db", tmp_path / "ran", dies)
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.overflows == 0

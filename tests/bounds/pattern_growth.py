@@ -98,30 +98,36 @@ def _walk(value: object, where: str, seen: set[int]) -> Iterator[tuple[str, Patt
         yield from _walk(child, f"{where}.{key}", seen)
 
 
-def collect_inline() -> dict[Pattern, tuple[str, str]]:
-    """Returns each pattern that the code compiles where it uses it, as in `re.sub(r"...", ...)`, and the function."""
-    found: dict[Pattern, tuple[str, str]] = {}
+def iterate_uses() -> Iterator[tuple[Path, ast.AST]]:
+    """Every call in the package's code of something that is named as a method of patterns, and its name in itself."""
     for path in Path(tenfold.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
-                continue
-            text, name = node.args[0], node.func.attr
-            is_pattern = isinstance(text, ast.Constant) and isinstance(text.value, str | bytes)
-            if ast.unparse(node.func.value) == "re" and name in METHODS and is_pattern and "evals" not in path.parts:
-                place = f"{path.name}:{node.lineno}: re.{name}"
-                found[re.compile(ast.literal_eval(text))] = place, name
+            name = node.func if isinstance(node, ast.Call) else node
+            if isinstance(name, ast.Attribute) and isinstance(name.value, ast.Name) and name.attr in METHODS:
+                yield path, node
+
+
+def collect_inline(uses: list[tuple[Path, ast.AST]]) -> dict[Pattern, tuple[str, str]]:
+    """Returns each pattern that the code compiles where it uses it, as in `re.sub(r"...", ...)`, and the function."""
+    found: dict[Pattern, tuple[str, str]] = {}
+    for path, node in uses:
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="re"), attr=name),
+                args=[ast.Constant(value=str() | bytes() as text), *_],
+            ) if "evals" not in path.parts:
+                found[re.compile(text)] = f"{path.name}:{node.lineno}: re.{name}", name
     return found
 
 
-def find_methods() -> dict[str, set[str]]:
+def find_methods(uses: list[tuple[Path, ast.AST]]) -> dict[str, set[str]]:
     """Returns, for each name in the package's code, the methods of patterns that are called on it."""
     methods: dict[str, set[str]] = defaultdict(set)
-    for path in Path(tenfold.__file__).parent.rglob("*.py"):
+    for path, node in uses:
         module = ".".join(("tenfold", *path.relative_to(Path(tenfold.__file__).parent).with_suffix("").parts))
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in METHODS:
-                scope = module if node.value.id.startswith("_") else ""
-                methods[f"{scope}.{node.value.id}"].add(node.attr)
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name):
+                methods[f"{module if owner.startswith('_') else ''}.{owner}"].add(name)
     return methods
 
 
@@ -162,25 +168,30 @@ def find_faster(pattern: Pattern, method: str) -> str:
     """Says on which probe the work grows faster than the text does, in a run of up to the longest. "" if on none."""
     for probe in find_suspicious(pattern, method):
         size = LONG // GROWTH**4
+        small = min(measure(pattern, method, (probe * size)[:size]) for _ in range(3))
         while size < LONG:
-            large = min(measure(pattern, method, (probe * size * GROWTH)[: size * GROWTH]) for _ in range(2))
-            small = min(measure(pattern, method, (probe * size)[:size]) for _ in range(3))
+            text = (probe * size * GROWTH)[: size * GROWTH]
+            large = measure(pattern, method, text)
+            if large > FASTER * small and large > NOISE:
+                large = min(large, measure(pattern, method, text))
             if large > FASTER * small and large > NOISE:
                 return f"runs of {probe!r}: {GROWTH} times {size:,} characters take {large / small:.0f} times as long"
-            size *= GROWTH
+            small, size = large, size * GROWTH
     return ""
 
 
 def main() -> None:
     """Prints a line for each pattern, method and probe whose work grows faster than the text."""
-    methods = find_methods()
+    uses = list(iterate_uses())
+    methods, inline = find_methods(uses), collect_inline(uses)
+    del uses  # the trees, which the garbage collector would walk
     found = collect()
     for pattern, where in sorted(found.items(), key=lambda item: item[1]):
         for method in choose_methods(where, methods):
             faster = find_faster(pattern, method)
             if faster:
                 print(f"{where}.{method} on {faster}", flush=True)
-    for pattern, (place, name) in collect_inline().items():
+    for pattern, (place, name) in inline.items():
         method = name if name in ("match", "fullmatch") else "finditer"
         faster = find_faster(pattern, method)
         if faster:

@@ -12,6 +12,7 @@ from tenfold.config.policies import POLICIES
 from tenfold.core.record.message import get_text
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path as LogPath
+from tenfold.core.view.rules import validate
 from tenfold.formats import ParsedSession, read_file
 from tests.cli.conftest import EXAMPLES, Cli
 
@@ -249,6 +250,18 @@ def test_a_session_is_exported_as_any_wire(tenfold: Cli, file: Path, wire: str, 
             assert get_results(again) == get_results(read_file(file)[0])
         sizes.append(out.stat().st_size)
     assert sizes[0] * 3 < sizes[1]
+
+
+@pytest.mark.parametrize("policy", ["tiers", "clip"])
+@pytest.mark.parametrize("wire", ["anthropic", "gemini"])
+def test_a_summary_of_the_role_system_stands_in_every_exported_list(
+    tenfold: Cli, pi: Path, policy: str, wire: str
+) -> None:
+    tenfold.run_ok("compact", pi, "--to", "15%", "--policy", policy)
+    exported = tenfold.run_ok("export", "last", "--as", wire)
+    assert exported.out.count("<tenfold-summary block=") == 1
+    assert "system text" not in exported.err
+    assert validate(json.loads(exported.out), wire) == []
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.json*")), ids=lambda file: file.name)

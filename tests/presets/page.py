@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tenfold.config.policies import POLICIES
@@ -79,14 +79,16 @@ def find_covering_tests() -> dict[str, list[str]]:
     return out
 
 
-def find_marked_tests(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+@cache
+def find_marked_tests(path: Path) -> list[tuple[str, tuple[str, ...]]]:
     """The tests of a file that carry numbers, with them."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        for mark in node.decorator_list:
-            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.spec":
-                yield node.name, tuple(ast.literal_eval(arg) for arg in mark.args)
+    return [
+        (node.name, tuple(ast.literal_eval(arg) for arg in mark.args))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for mark in node.decorator_list
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.spec"
+    ]
 
 
 def find_verdict(number: str) -> str:

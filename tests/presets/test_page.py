@@ -71,10 +71,11 @@ def test_every_number_has_a_verdict_and_what_differs_a_reason(preset: str) -> No
 def test_it_is_said_who_published_each_design_and_where(preset: str) -> None:
     page = (PAGE.parent / "designs" / f"{preset}.md").read_text(encoding="utf-8")
     package = str(importlib.import_module(f"tenfold.designs.{preset}").__doc__)
+    rendered = render_page()
     for repository in PUBLISHED[preset]:
         assert f"(https://github.com/{repository})" in page
         assert repository in package
-        assert f"(https://github.com/{repository})" in render_page()
+        assert f"(https://github.com/{repository})" in rendered
 
 
 def test_no_test_carries_more_than_three_numbers_or_one_that_does_not_exist() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+import tenfold
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.plan.stubs import REMOVED_PREFIX
 from tenfold.compaction.summarize.short_input import ShortInputWriter
@@ -443,3 +446,25 @@ def test_nothing_is_a_silent_no_op() -> None:
     outcome = session.compact(to=5)
     assert outcome.status == "nothing"
     assert "5" in outcome.reason or "least" in outcome.reason
+
+
+@pytest.mark.spec("tiers.B11")
+@pytest.mark.parametrize("wire", ["anthropic", "gemini"])
+def test_the_summary_stands_in_the_list_where_a_system_prompt_stands_apart(wire: str) -> None:
+    """`CompactionResult` is a list, and has no other place for it."""
+    told = ["The work goes on as planned. " * 40 + f"Part {n}." for n in range(41)]
+    talk: list[dict[str, Any]]
+    if wire == "gemini":
+        talk = [{"role": ("user", "model")[n % 2], "parts": [{"text": text}]} for n, text in enumerate(told)]
+    else:
+        roles = ("user", "assistant")
+        talk = [{"role": roles[n % 2], "content": [{"type": "text", "text": t}]} for n, t in enumerate(told)]
+        call = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
+        talk += [{"role": "assistant", "content": [call]}]
+        talk += [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "Done."}]}]
+    model = ScriptedModel([GOOD], repeat=True)
+    result = asyncio.run(compact_with_summarization(talk, model, CompactionConfig(context_window=20_000)))
+    assert result.tier_reached == "Summarized"
+    assert "## Next Steps" in json.dumps(result.messages[0])
+    assert len(result.messages) == result.outcome.messages_after
+    assert tenfold.validate(result.messages, wire) == []

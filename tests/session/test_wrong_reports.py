@@ -42,6 +42,7 @@ REPORTS: dict[str, Report] = {
     "ten times and a tenth in turn": lambda number, tokens, _: tokens * 10 if number % 2 else tokens // 10,
     "that of the request before": lambda _, __, last: last,
     "always the same": lambda _, __, ___: 1_234,
+    "the same and likely at first": lambda _, __, ___: 4_000,
 }
 
 

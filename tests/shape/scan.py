@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,8 +25,9 @@ def list_python_files(folder: str) -> list[Path]:
     return sorted(path for path in (ROOT / folder).rglob("*.py") if "__pycache__" not in path.parts)
 
 
+@cache
 def parse_file(path: Path) -> ast.Module:
-    """The parsed file."""
+    """The parsed file. Kept until the tests of this folder are over."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -86,10 +86,10 @@ CLASSES_ALLOWED = frozenset({"CompactionConfig", "CompactionResult", "Compaction
 """Classes that several published designs call alike; each has its own, in a package of its own."""
 
 
-def iterate_definitions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
-    for node in ast.walk(scan.parse_file(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node
+@cache
+def list_definitions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return [node for node in ast.walk(scan.parse_file(path)) if isinstance(node, kinds)]
 
 
 def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -127,7 +127,7 @@ def test_no_function_is_a_bare_participle(folder: str) -> None:
     found = [
         f"{scan.get_relative_name(path)}: {node.name}"
         for path in scan.list_python_files(folder)
-        for node in iterate_definitions(path)
+        for node in list_definitions(path)
         if not isinstance(node, ast.ClassDef) and is_bare_participle(node.name) and not is_fixture(node)
     ]
     assert found == []
@@ -141,7 +141,7 @@ def test_functions_are_verbs() -> None:
     commands = list_commands()
     found: list[str] = []
     for path in scan.list_python_files("src"):
-        for node in iterate_definitions(path):
+        for node in list_definitions(path):
             if isinstance(node, ast.ClassDef) or is_property(node) or node.name.startswith("__"):
                 continue
             if not is_verb_phrase(node.name) and node.name not in FUNCTIONS_ALLOWED and node.name not in commands:
@@ -152,7 +152,7 @@ def test_functions_are_verbs() -> None:
 def test_a_class_name_means_one_thing() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path in scan.list_python_files("src"):
-        for node in iterate_definitions(path):
+        for node in list_definitions(path):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(scan.get_relative_name(path))
     assert {name: where for name, where in places.items() if len(where) > 1 and name not in CLASSES_ALLOWED} == {}
@@ -174,7 +174,7 @@ def test_exceptions_are_still_needed() -> None:
     names = {
         node.name
         for path in scan.list_python_files("src")
-        for node in iterate_definitions(path)
+        for node in list_definitions(path)
         if not isinstance(node, ast.ClassDef)
     }
     assert set(FUNCTIONS_ALLOWED) - names == set(), "an exception is gone: take it off the list"

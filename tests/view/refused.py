@@ -497,7 +497,17 @@ FAULTS: dict[str, list[Fault]] = {
     "anthropic": [*ANTHROPIC, CUT_CHAT],
     "openai-chat": [*CHAT, CUT_CHAT],
     "openai-responses": [*RESPONSES, Fault("a cut emoji", "whole_characters", 0, "content[0].text", [CUT_ITEM])],
-    "gemini": [*GEMINI, Fault("a cut emoji", "whole_characters", 0, "parts[0].text", [content("user", {"text": CUT})])],
+    "gemini": [
+        *GEMINI,
+        Fault("a cut emoji", "whole_characters", 0, "parts[0].text", [content("user", {"text": CUT})]),
+        Fault(
+            "a cut emoji in a name",
+            "whole_characters",
+            1,
+            "parts[0].functionCall.args.a\ufffd",
+            [HELLO, content("model", run(args={"a\ud83d": "b"})), content("user", respond())],
+        ),
+    ],
 }
 
 SERVER_CALL = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "a"}}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from tenfold.apps.cli.console import emit, print_note
 from tenfold.apps.cli.exported_files import record_export
@@ -107,7 +108,10 @@ def _report_unreadable(store: Store, namespace: str, row: SessionRow) -> bool:
 
 
 def _encode_for_wire(session: Session, wire: str, *, view: bool) -> bytes:
-    encoded = WIRES[wire].encode(session.view.get_messages() if view else _unfold_path(session))
+    messages = session.view.get_messages() if view else _unfold_path(session)
+    if WIRES[wire].profile.has_separate_system:  # the list is all that is written, so a summary has to stand in it
+        messages = [replace(m, role="user") if (m.role, m.origin) == ("system", "tenfold") else m for m in messages]
+    encoded = WIRES[wire].encode(messages)
     kinds = Counter(adjustment.kind for adjustment in encoded.adjustments)
     if encoded.system:
         print_note(f"the list leaves out {len(encoded.system)} system texts: put them into the request's system field")

@@ -70,16 +70,25 @@ def describe_demand(call: Call) -> str:
     return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand
 
 
-def find_reported_slope(call: Call, policy: Policy) -> tuple[float, ...]:
+def find_reported_slope(call: Call, policy: Policy) -> tuple[tuple[float, int], ...]:
     """Finds how many tokens the smallest request took for each that we count. Empty before the first report."""
     row = call.calibration.find_model(call.model, policy.counter.name)
     if row is None or row.smallest_estimate <= 0:
         return ()
-    return (row.reported_at_smallest / row.smallest_estimate,)
+    return ((row.reported_at_smallest / row.smallest_estimate, 0),)
 
 
-def find_factor_without_reports(call: Call, policy: Policy) -> tuple[float, ...]:
-    """Finds the published factor where no report is known. Empty for an estimator that has none of its own."""
-    if policy.estimator.kind != "ratio":
-        return ()
-    return (get_factor(policy.estimator, call.model, policy.counter.name),)
+def find_own_counts(call: Call, policy: Policy) -> tuple[tuple[float, int], ...]:
+    """Finds what our own count stands for without reports: by the factor of the model's family, and as it is.
+
+    Each is a slope, and our count of what a request holds besides the view. Where `anchored` has not seen whole
+    requests, only the count as it is says something: a log of another tool may hold another part of what was sent.
+    """
+    model, counter = call.model, policy.counter.name
+    factor = get_factor(policy.estimator, model, counter)
+    if policy.estimator.kind == "ratio":
+        return ((factor, 0), (1.0, 0))
+    row = call.calibration.find_model(model, counter)
+    if row is None or call.calibration.find_seen(model, counter) is None:
+        return ((1.0, 0),)
+    return ((factor, row.last_overhead), (1.0, row.last_overhead), (1.0, 0))

@@ -15,13 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.compaction.engine import last_resort
-from tenfold.compaction.engine.call import (
-    Call,
-    Measures,
-    describe_demand,
-    find_factor_without_reports,
-    find_reported_slope,
-)
+from tenfold.compaction.engine.call import Call, Measures, describe_demand, find_own_counts, find_reported_slope
 from tenfold.compaction.engine.compaction_case import CompactionCase
 from tenfold.compaction.engine.fit import fit_plan
 from tenfold.compaction.engine.leftover_room import use_leftover_room
@@ -386,8 +380,8 @@ def make_decision(draft: Draft, measured: Measured) -> Decision:
     if decision.status != "unsatisfiable" or limits is None:
         return decision
     widest = replace(limits, hard=max(limits.hard, limits.ceiling))
-    slopes = (*find_reported_slope(measured.call, policy), *find_factor_without_reports(measured.call, policy), 1.0)
-    others = (build_plain_reading(reading.estimate, reading.window, slope=slope) for slope in slopes)
+    counts = (*find_reported_slope(measured.call, policy), *find_own_counts(measured.call, policy))
+    others = (build_plain_reading(reading.estimate, reading.window, slope=slope, beside=n) for slope, n in counts)
     for other in (reading, *others):
         tried = _decide_by(draft, measured, other, widest)
         if tried.should_act:

@@ -75,12 +75,12 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
     unused: int = 0
     recent_reports: tuple[tuple[int, int], ...] = ()
 
-    def compute_slope(self, factor: float) -> float:
+    def compute_slope(self, factor: float, least: float = 0.0) -> float:
         """Returns the reported tokens per estimated token, from growth and clamped.
 
-        Returns `factor` until enough growth was seen.
+        Returns `factor` until enough growth was seen, and where the reports grow by less than `least` allows.
         """
-        if self.estimate_growth < MIN_GROWTH:
+        if self.estimate_growth < MIN_GROWTH or (least and self.reported_growth < least * self.estimate_growth):
             return factor
         return min(max(self.reported_growth / self.estimate_growth, MIN_SLOPE), MAX_SLOPE)
 

@@ -91,7 +91,18 @@ def build_reading(  # noqa: PLR0913 - a view's count, and what it is corrected a
             return _add_family_bounds(reading, model, counter, media)
         reading = _read_by_other_model(estimate, other, get_factor(estimator, other.model, counter), factor, window)
         return _with_bounds(reading, reading.slope, find_bounds(model, counter), media, ("earlier usage",))
-    slope = row.compute_slope(factor)
+    seen = calibration.find_seen(model, counter)
+    reading = _read_by_reports(estimate, row, factor, 0.0 if seen is None else seen.least_slope, window, media)
+    if seen is None or seen.is_believed:
+        return reading
+    return raise_reading(reading, factor, beside=row.last_overhead)  # the older reports may be as wrong
+
+
+def _read_by_reports(
+    estimate: int, row: ModelCalibration, factor: float, least: float, window: int | None, media: MediaTokens
+) -> Reading:
+    """Reads the size by what the model has reported under a counter."""
+    slope = row.compute_slope(factor, least)
     floor = row.compute_floor(slope)
     if row.fresh:
         tokens = row.last_reported + slope * (estimate - row.last_estimate)
@@ -99,27 +110,31 @@ def build_reading(  # noqa: PLR0913 - a view's count, and what it is corrected a
         return _add_growth_bounds(reading, row, media)
     reading = Reading(round(floor + slope * estimate), "calibrated", window, slope, round(floor), estimate)
     if row.estimate_growth < MIN_GROWTH:  # the slope is still the family's factor
-        bounds = find_bounds(model, counter)
+        bounds = find_bounds(row.model, row.counter)
     else:
-        bounds = CALIBRATED_CHARACTERS_BOUNDS if counter == "chars4" else CALIBRATED_BOUNDS
+        bounds = CALIBRATED_CHARACTERS_BOUNDS if row.counter == "chars4" else CALIBRATED_BOUNDS
     return _with_bounds(reading, slope, bounds, media, ("earlier usage",))
 
 
-def build_plain_reading(estimate: int, window: int | None = None, *, slope: float = 1.0) -> Reading:
+def build_plain_reading(estimate: int, window: int | None = None, *, slope: float = 1.0, beside: int = 0) -> Reading:
     """Builds the Reading that takes each estimated token for `slope`, without what was learned otherwise.
 
     With 1.0 it is the plain count, as for an explicit target, and no estimate of what a provider counts: it has no
-    bounds.
+    bounds. `beside` is our count of what the request holds besides the view.
     """
-    return Reading(round(slope * estimate), "estimated", window, slope, 0, estimate)
+    floor = round(slope * beside)
+    return Reading(floor + round(slope * estimate), "estimated", window, slope, floor, estimate)
 
 
-def raise_reading(reading: Reading, least_slope: float) -> Reading:
-    """Returns the Reading, no smaller than `least_slope` for each of our tokens, as a refusal has shown (0: none)."""
-    least = round(least_slope * reading.estimate)
-    if reading.tokens >= least:
+def raise_reading(reading: Reading, least_slope: float, *, beside: int = 0) -> Reading:
+    """Returns the Reading, no smaller than `least_slope` for each of our tokens, as a refusal has shown (0: none).
+
+    `beside` is our count of what the request holds besides the view.
+    """
+    least = build_plain_reading(reading.estimate, reading.window, slope=least_slope, beside=beside)
+    if reading.tokens >= least.tokens:
         return reading
-    return replace(reading, tokens=least, slope=least_slope, floor=0, source="estimated", below=0)
+    return replace(reading, tokens=least.tokens, slope=least_slope, floor=least.floor, source="estimated", below=0)
 
 
 def _read_by_ratio(estimate: int, row: ModelCalibration | None, factor: float, window: int | None) -> Reading:

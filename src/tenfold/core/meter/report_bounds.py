@@ -39,6 +39,11 @@ class SeenReport(Struct, frozen=True, array_like=True):
     doubted: int = 0
     doubted_sent: int = 0
 
+    @property
+    def least_slope(self) -> float:
+        """How many reported tokens one of ours stands for at least: reports that grow by less are wrong."""
+        return find_report_bounds(self.model, self.counter)[0]
+
     def explain(self) -> str:
         """Says which report was not believed, and why. "" if all were."""
         if not self.doubts:

@@ -30,7 +30,7 @@ def replace_surrogates(value: T) -> T:
 
 
 def find_cut_texts(value: object) -> list[str]:
-    """Finds the texts with lone surrogates in a JSON value, each by its path, as in `content[0].text`."""
+    """Finds the texts and names with lone surrogates in a JSON value, each by its path, as in `content[0].text`."""
     found: list[str] = []
     waiting: list[tuple[str, object]] = [("", value)]
     while waiting:
@@ -38,10 +38,12 @@ def find_cut_texts(value: object) -> list[str]:
         if isinstance(each, str):
             found += [] if _is_encodable(each) else [path]
         elif isinstance(each, dict):
-            waiting.extend((f"{path}.{key}" if path else str(key), inner) for key, inner in reversed(each.items()))
+            inside = [(f"{path}.{key}" if path else str(key), key, inner) for key, inner in each.items()]
+            found += [at for at, key, _ in inside if not _is_encodable(str(key))]
+            waiting.extend((at, inner) for at, _, inner in reversed(inside))
         elif isinstance(each, list):
             waiting.extend((f"{path}[{at}]", inner) for at, inner in reversed(list(enumerate(each))))
-    return found
+    return [path if _is_encodable(path) else _replace_halves(path) for path in found]
 
 
 def _replace(value: Any) -> Any:  # noqa: ANN401 - any value, as the JSON and the records hold them

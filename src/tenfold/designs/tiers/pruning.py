@@ -217,7 +217,7 @@ def prune_messages(
     messages: Sequence[NativeMessage], config: CompactionConfig = DEFAULT_CONFIG, *, counter: Counter | None = None
 ) -> PruneResult:
     """Runs tiers 1 and 2 down to the configuration's target, synchronously and without a model."""
-    policy = config.build_policy(counter)
+    policy = _build_list_policy(messages, config, counter)
     result = compact(
         messages, to=config.target_tokens, policy=replace(policy, stages=policy.stages[:_MECHANICAL_TIERS])
     )
@@ -314,7 +314,7 @@ async def compact_with_summarization(
     `UsageError` for what names no model.
     """
     writer = _open_summarizer(model, config)
-    policy = config.build_policy(counter, summary=writer.settings)
+    policy = _build_list_policy(messages, config, counter, writer.settings)
     result = await asyncio.to_thread(
         lambda: compact(messages, to=config.target_tokens, policy=policy, summarizer=writer.model)
     )
@@ -330,6 +330,18 @@ async def compact_with_summarization(
         result.messages,
         outcome,
     )
+
+
+def _build_list_policy(
+    messages: Sequence[NativeMessage],
+    config: CompactionConfig,
+    counter: Counter | None,
+    summary: SummarySettings | None = None,
+) -> Policy:
+    """Builds the policy, with the summary as a user's message where system text does not stand in the list."""
+    items = encode_messages(messages)
+    is_apart = bool(items) and WIRES[detect_wire(items)].profile.has_separate_system
+    return (replace(config, summary_role="user") if is_apart else config).build_policy(counter, summary=summary)
 
 
 def _decode_messages(messages: Sequence[NativeMessage]) -> list[Message]:
