@@ -68,7 +68,7 @@ def collect() -> dict[Pattern, str]:
     found: dict[Pattern, str] = {}
     seen: set[int] = set()
     for info in pkgutil.walk_packages(tenfold.__path__, "tenfold."):
-        if not info.name.endswith("__main__") and not info.name.startswith("tenfold_yardstick"):
+        if not info.name.endswith("__main__") and not info.name.startswith("tenfold.testing"):
             module = importlib.import_module(info.name)
             for name, value in list(vars(module).items()):
                 for where, pattern in _walk(value, f"{info.name}.{name}", seen):
@@ -115,7 +115,7 @@ def collect_inline(uses: list[tuple[Path, ast.AST]]) -> dict[Pattern, tuple[str,
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id="re"), attr=name),
                 args=[ast.Constant(value=str() | bytes() as text), *_],
-            ) if "evals" not in path.parts:
+            ) if "testing" not in path.parts:
                 found[re.compile(text)] = f"{path.name}:{node.lineno}: re.{name}", name
     return found
 
