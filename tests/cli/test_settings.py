@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.designs.clip.test_memory import Cabinet
 from tests.llm.conftest import keys
 from tests.llm.loopback import Loopback, get_base_url
-from tests.presets.test_clip_memory import Cabinet
 
 __all__ = ["keys"]
 

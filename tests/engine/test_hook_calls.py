@@ -11,7 +11,7 @@ from tenfold.events import CompactionEnd, CompactionWarning
 from tenfold.session import AsyncSession
 from tenfold.session.drive import Answerer
 from tenfold.session.hook_calls import wait_for_result
-from tests.presets.tail_making import WINDOW, build_manual_call, get_blocks, make_exchanges, make_session
+from tests.designs.tail.making import WINDOW, build_manual_call, get_blocks, make_exchanges, make_session
 
 
 async def double(number: int) -> int:

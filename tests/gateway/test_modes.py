@@ -14,10 +14,10 @@ from tenfold.apps.gateway.gateway_settings import GatewaySettings, load_gateway_
 from tenfold.apps.gateway.upstreams import Upstreams, parse_upstreams
 from tenfold.config.settings import load_settings
 from tenfold.errors import UsageError
+from tests.designs.hosts import HOSTS
 from tests.gateway.serving import build_script, fill, serve_gateway
 from tests.gateway.test_running_agents import run_agent
 from tests.llm.loopback import Loopback
-from tests.presets.hosts import HOSTS
 
 
 def build_long_request(steps: int = 60) -> bytes:

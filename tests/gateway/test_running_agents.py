@@ -8,9 +8,9 @@ import pytest
 from tenfold.core.view.rules import check_messages
 from tenfold.core.wire import get_wire
 from tenfold.store.location import open_store
+from tests.designs.hosts import HOSTS, Host
 from tests.gateway.serving import build_script, fill, serve_gateway
 from tests.llm.loopback import Got, Loopback
-from tests.presets.hosts import HOSTS, Host
 
 WINDOW = 16_000
 WIRES = {"chat": "openai-chat", "responses": "openai-responses", "messages": "anthropic"}

@@ -24,11 +24,11 @@ from tenfold.apps.gateway.upstream_model import UpstreamCall
 from tenfold.config.settings import load_settings
 from tenfold.core.record.entry import MessageEntry, Pin
 from tenfold.store.location import open_store
+from tests.designs.hosts import PARAMETERS
 from tests.gateway.conversations import Talk
 from tests.gateway.recall_setting import find_tools
 from tests.gateway.serving import serve_gateway
 from tests.llm.loopback import Got, Loopback, Served
-from tests.presets.hosts import PARAMETERS
 from tests.session.test_hosting import BODY, FIELD, STEP, TEXT
 from tests.session.test_repeated_requests import mark_last
 

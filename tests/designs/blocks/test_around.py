@@ -1,0 +1,385 @@
+"""Around the preset `blocks`: check points, hooks, events, demands by hand, the recorder, settings and focus."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tenfold.compaction.plan.stages.levels import DropBetweenStage
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.config.settings import load_settings
+from tenfold.core.record.block import Block
+from tenfold.designs.blocks import (
+    AgentEnd,
+    AgentStart,
+    CompactionConfig,
+    CompactionEnded,
+    CompactionStarted,
+    ContextConfig,
+    MessageDelta,
+    SessionRecorder,
+    TokenCounter,
+    compact_context,
+    compact_context_with_sender,
+    compact_in_memory,
+    count_compacted_loops,
+    get_loop_records,
+    with_hooks,
+)
+from tenfold.designs.blocks.loop_events import LoopEvent
+from tenfold.designs.blocks.policy import OVERLAY, blocks
+from tenfold.errors import UsageError
+from tenfold.events import CompactionEnd, CompactionSkip, CompactionStart, Event
+from tenfold.models.scripted_model import ScriptedModel
+from tenfold.session import Session
+from tenfold.session.drive import Answerer
+from tests.designs.blocks.making import (
+    COUNTER,
+    FILLER,
+    HookRecorder,
+    count_view_tokens,
+    get_newest_block,
+    get_texts,
+    get_view_text,
+    make_loop,
+    make_reply,
+    make_session,
+    make_turn,
+)
+
+WINDOW = 10_000
+
+
+def make_full_session() -> Session:
+    """Two loops that fill most of a window."""
+    session = make_session([make_loop(6), make_loop(18, start=20)])
+    assert 0.85 * WINDOW < count_view_tokens(session) < 1.4 * WINDOW
+    return session
+
+
+@pytest.mark.spec("blocks.C7")
+def test_it_is_checked_before_each_call_after_what_was_queued() -> None:
+    assert blocks(COUNTER).checks == ("before_call",)
+    rows: list[dict[str, object]] = [{"role": "user", "content": "go"}]
+    session = make_session([])
+    fired: list[bool] = []
+    for _ in range(14):
+        rows += [{"role": "assistant", "content": FILLER * 30}, {"role": "user", "content": FILLER * 5}]
+        session.before_model({"model": "m", "messages": rows}, window=WINDOW)
+        assert session.outcome is not None
+        fired.append(session.outcome.status == "compacted")
+        if fired[-1]:
+            break
+    assert fired == [*[False] * (len(fired) - 1), True]
+    asked = get_texts(session.view.get_messages())
+    assert asked[-1] == FILLER * 5, "the queued message was synced before the check"
+
+
+@pytest.mark.spec("blocks.C8", "blocks.C9")
+def test_hooks_and_events_come_in_the_published_order() -> None:
+    session = make_full_session()
+    hooks = HookRecorder()
+    session.use_answerer(
+        with_hooks(
+            session,
+            before_compaction_start=hooks.record_before,
+            after_compaction_end=hooks.record_after,
+            sender=hooks.heard.append,
+        )
+    )
+    tokens, messages = session.take_reading().tokens, len(session.view.get_messages())
+    outcome = session.compact(window=WINDOW)
+    assert outcome.status == "compacted"
+    first, started, ended, last = hooks.heard
+    assert first == ("before", tokens, messages)
+    assert isinstance(started, CompactionStarted)
+    assert (started.loop_id, started.estimated_tokens, started.message_count) == ("run-2", tokens, messages)
+    assert isinstance(ended, CompactionEnded)
+    now = len(session.view.get_messages())
+    assert (ended.messages_before, ended.messages_after) == (messages, now)
+    left = session.take_reading().tokens
+    assert (ended.estimated_tokens_before, ended.estimated_tokens_after) == (tokens, left)
+    assert (ended.loop_id, ended.loops_compacted) == ("run-2", 2)
+    assert ended.timestamp >= started.timestamp > 0
+    assert last == ("after", messages, now, tokens, left)
+
+
+@pytest.mark.spec("blocks.C8")
+@pytest.mark.parametrize("how", ["plain", "coroutine"])
+def test_a_before_hook_that_says_false_skips_this_one_without_events(how: str) -> None:
+    session = make_full_session()
+    heard: list[LoopEvent] = []
+
+    async def refuse_slowly(_tokens: int, _messages: int) -> bool:
+        await asyncio.sleep(0)
+        return False
+
+    hook = (lambda _tokens, _messages: False) if how == "plain" else refuse_slowly
+    session.use_answerer(with_hooks(session, before_compaction_start=hook, sender=heard.append))
+    held = session.view.get_messages()
+    assert session.compact(window=WINDOW).status == "cancelled"
+    assert (heard, session.view.get_messages()) == ([], held)
+    session.use_answerer(Answerer())
+    assert session.compact(window=WINDOW).status == "compacted", "only that time"
+
+
+@pytest.mark.spec("blocks.C8")
+def test_a_hook_that_raises_is_reported_and_ignored() -> None:
+    session = make_full_session()
+    said_: list[str] = []
+    session.use_answerer(Answerer(problem_reporter=said_.append))
+
+    def raise_error(_tokens: int, _messages: int) -> bool:
+        raise RuntimeError("no index")
+
+    session.use_answerer(with_hooks(session, before_compaction_start=raise_error))
+    assert session.compact(window=WINDOW).status == "compacted"
+    assert "no index" in said_[0]
+
+
+@pytest.mark.spec("blocks.C8")
+def test_a_hook_that_takes_other_arguments_is_refused_at_once() -> None:
+    """It would only raise at the compaction, and what it was to prevent would go through."""
+    session = make_full_session()
+    published = re.escape("before_compaction_start(estimated_tokens, message_count)")
+    with pytest.raises(UsageError, match=f"cannot be called as {published}: too many"):
+        with_hooks(session, before_compaction_start=lambda: False)  # type: ignore[misc, arg-type]
+    with pytest.raises(UsageError, match="after_compaction_end cannot be called as"):
+        with_hooks(session, after_compaction_end=lambda _outcome: None)  # type: ignore[misc, arg-type]
+    with pytest.raises(UsageError, match=f"'no'; give a function or coroutine function {published}"):
+        compact_in_memory([], ContextConfig(), before_compaction_start="no")  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("blocks.C9", "blocks.C25")
+@pytest.mark.parametrize("how", ["session", "by hand", "list"])
+def test_events_may_be_sent_to_a_coroutine(how: str) -> None:
+    heard: list[str] = []
+
+    async def send(event: LoopEvent) -> None:
+        await asyncio.sleep(0)
+        heard.append(type(event).__name__)
+
+    session = make_full_session()
+    if how == "session":
+        session.use_answerer(with_hooks(session, sender=send))
+        session.compact(window=WINDOW)
+    elif how == "by hand":
+        compact_context_with_sender(session, ContextConfig(max_context_tokens=WINDOW), send)
+    else:
+        compact_in_memory(session.view.get_messages(), ContextConfig(max_context_tokens=2_000), sender=send)
+    both = ["CompactionStarted", "CompactionEnded"]
+    assert heard == (["AgentStart", *both, "AgentEnd"] if how == "by hand" else both)
+
+
+@pytest.mark.spec("blocks.C9", "blocks.Y8")
+def test_no_event_without_a_compaction() -> None:
+    """The original emits Started and Ended on every call between 81 and 96 per cent, and nothing happens."""
+    session = make_full_session()
+    heard: list[LoopEvent] = []
+    session.use_answerer(with_hooks(session, sender=heard.append))
+    session.compact(window=WINDOW * 10)
+    assert heard == []
+    session.compact(window=WINDOW)
+    session.append(make_reply("ok"), run="run-2")
+    session.compact(window=WINDOW)
+    assert [type(e).__name__ for e in heard] == ["CompactionStarted", "CompactionEnded"]
+
+
+@pytest.mark.spec("blocks.C9")
+def test_loops_compacted_is_none_for_a_list_and_where_nothing_came_of_it() -> None:
+    session = make_full_session()
+    heard: list[LoopEvent] = []
+    model = ScriptedModel([])
+    policy = blocks(COUNTER, summary=with_prompts(SummarySettings(models=("m",), on_failure="abort")))
+    session.use_policy(policy)
+    session.use_answerer(Answerer(model=model))
+    session.use_answerer(with_hooks(session, sender=heard.append))
+    outcome = session.compact(window=session.take_reading(window=WINDOW).tokens * 10 // 9)
+    assert outcome.status == "failed"
+    assert count_compacted_loops(session, outcome) == 0
+    started, ended = heard
+    assert isinstance(started, CompactionStarted)
+    assert isinstance(ended, CompactionEnded)
+    assert ended.loops_compacted == 0
+    assert ended.messages_before == ended.messages_after
+
+
+@pytest.mark.spec("blocks.C25")
+def test_compact_context_says_of_how_many_loops() -> None:
+    session = make_full_session()
+    config = ContextConfig(max_context_tokens=WINDOW)
+    assert compact_context(None, config) == compact_context(session, None) == 0
+    assert compact_context(make_session([]), config) == 0
+    assert compact_context(session, config) == 2
+    assert compact_context(session, config) == 0, "nothing followed"
+
+
+@pytest.mark.spec("blocks.C25")
+def test_compact_context_goes_by_the_window_of_its_configuration() -> None:
+    session = make_session([make_loop(6), make_loop(18, start=20)], model="gpt-4o")
+    assert compact_context(session, ContextConfig(max_context_tokens=WINDOW)) == 2
+    assert count_view_tokens(session) <= WINDOW * 4 // 10
+
+
+@pytest.mark.spec("blocks.C25")
+def test_compact_context_with_sender_brackets_its_events() -> None:
+    session = make_full_session()
+    heard: list[LoopEvent] = []
+    before = session.answerer
+    assert compact_context_with_sender(session, ContextConfig(max_context_tokens=WINDOW), heard.append) == 2
+    assert [type(e).__name__ for e in heard] == ["AgentStart", "CompactionStarted", "CompactionEnded", "AgentEnd"]
+    assert heard[0] == AgentStart("run-2", "compaction")
+    assert session.answerer is before
+    assert compact_context_with_sender(None, None, heard.append) == 0
+    assert len(heard) == 4
+
+
+class Doubled(TokenCounter):
+    """Counts twice as much."""
+
+    def estimate_text(self, text: str) -> int:
+        return len(text) // 2
+
+
+@pytest.mark.spec("blocks.Y10")
+def test_a_demand_by_hand_goes_through_hooks_and_the_configured_counter() -> None:
+    """The original's manual compaction ignores counter and hooks, and makes the last loop its own parent."""
+    session = make_full_session()
+    said_: list[int] = []
+
+    def record_tokens(tokens: int, _messages: int) -> bool:
+        said_.append(tokens)
+        return True
+
+    session.use_answerer(with_hooks(session, before_compaction_start=record_tokens))
+    config = ContextConfig(max_context_tokens=WINDOW, token_counter=Doubled())
+    assert compact_context(session, config) == 2
+    assert said_[0] > 1.8 * count_view_tokens(make_full_session())
+    assert get_newest_block(session).counter == Doubled().name
+    assert [r.parent_loop_id for r in get_loop_records(session)] == [None, "run-1"]
+
+
+@pytest.mark.spec("blocks.Y10")
+def test_only_newly_made_blocks_are_counted_and_the_block_is_stored() -> None:
+    """The original counts every block in the chain, and its recorder never stores the one just made."""
+    session = make_full_session()
+    heard: list[LoopEvent] = []
+    session.use_answerer(with_hooks(session, sender=heard.append))
+    session.compact(window=WINDOW)
+    session.append(*[m for n in range(50, 65) for m in make_turn(n)], run="run-2")
+    session.compact(window=WINDOW)
+    ends = [e.loops_compacted for e in heard if isinstance(e, CompactionEnded)]
+    assert ends == [2, 1]
+    again = Session(session.address, session.policy)
+    entries = again.view.path.get_entries(0, again.view.length - 1)
+    assert sum(isinstance(e, Block) for e in entries) == 2
+    assert get_loop_records(again) == get_loop_records(session)
+
+
+@pytest.mark.spec("blocks.C26")
+def test_the_recorder_numbers_events_and_writes_messages_at_the_end() -> None:
+    session = make_session([])
+    recorder = SessionRecorder(session)
+    recorder.record(AgentEnd("stray", tuple(make_loop(1))))
+    recorder.record(AgentStart("a"))
+    recorder.record(MessageDelta("a", "I loo"))
+    recorder.record(CompactionStarted("a", 10, 2, 1))
+    assert session.view.get_messages() == [], "messages come with the end"
+    recorder.record(AgentEnd("a", tuple(make_loop(2))))
+    recorder.record(CompactionStarted("a", 10, 2, 1))
+    recorder.record(AgentStart("b"))
+    recorder.flush()
+    recorder.record(AgentEnd("b", tuple(make_loop(2))))
+    a, b = recorder.get_loops()
+    assert a.events == ((1, "AgentStart"), (2, "CompactionStarted"), (3, "AgentEnd"))
+    assert [m.message for m in a.messages] == make_loop(2)
+    assert (a.status, b.status, b.messages) == ("completed", "aborted", ())
+    assert [r.loop_id for r in get_loop_records(session)] == ["a"]
+
+
+@pytest.mark.spec("blocks.C26")
+def test_streamed_pieces_are_kept_where_asked_for() -> None:
+    recorder = SessionRecorder(make_session([]), deltas=True)
+    recorder.record(AgentStart("a"))
+    recorder.record(MessageDelta("a", "I loo"))
+    assert [type(e).__name__ for _, e in recorder.get_events("a")] == ["AgentStart", "MessageDelta"]
+    assert recorder.get_loops()[0].status == "running"
+
+
+@pytest.mark.spec("blocks.C27", "blocks.Y11")
+def test_focus_steers_the_summary_and_never_the_trigger() -> None:
+    """The original stores focus_message, and no strategy ever reads it."""
+    model = ScriptedModel(["The parts were read."], repeat=True)
+    settings = with_prompts(SummarySettings(models=("m",)))
+    policy = blocks(COUNTER, summary=settings, focus_message="the port of the ledger")
+    session = make_session([make_loop(30)], policy, answerer=Answerer(model=model))
+    plain = make_session([make_loop(30)], blocks(COUNTER, summary=settings))
+    assert policy.trigger == plain.policy.trigger
+    window = count_view_tokens(session)
+    assert session.preview(window=window)[0] == plain.preview(window=window)[0]
+    session.compact(window=window)
+    assert all("the port of the ledger" in ask.prompt for ask in model.asks)
+    assert model.asks
+
+
+@pytest.mark.spec("blocks.C27", "blocks.Y11")
+def test_focus_steers_the_lines_too() -> None:
+    """The same without a model: what speaks of the focus is shortened less."""
+    history = [m for n in range(40) for m in make_turn(n, text=f"{'ledger' if n == 20 else 'cache'} {n}: {FILLER}")]
+    session = make_session([history], blocks(COUNTER, max_summary_tokens=500, focus_message="ledger"))
+    session.compact(to=count_view_tokens(session) * 6 // 10)
+    lines = {t.split()[1]: len(t) for t in get_texts(session.view.get_messages()) if t.startswith("[Summary] ")}
+    assert lines["ledger"] > 1.5 * lines["cache"]
+
+
+@pytest.mark.spec("blocks.C27")
+def test_named_instances_override_single_fields(tmp_path: Path) -> None:
+    place = tmp_path / "tenfold.toml"
+    place.write_text(
+        "[tenfold]\npolicy = 'careful'\n[tenfold.presets.blocks]\nkeep_recent_turns = 6\nmax_summary_tokens = 900\n"
+        "[tenfold.presets.careful]\npolicy = 'blocks'\nkeep_recent_turns = 20\nfocus = 'the migration'\n",
+        encoding="utf-8",
+    )
+    config = load_settings(place, environ={})
+    careful, base = config.build_policy(COUNTER), config.build_policy(COUNTER, "blocks")
+    assert careful.stages[0] == replace(OVERLAY, keep_recent_steps=20, max_summary_tokens=900)
+    assert base.stages[0] == replace(OVERLAY, keep_recent_steps=6, max_summary_tokens=900)
+    assert (careful.summary.instructions, base.summary.instructions) == ("the migration", "")
+    with pytest.raises(UsageError, match="careful"):
+        config.build_policy(COUNTER, "carefull")
+
+
+@pytest.mark.spec("blocks.Y11")
+def test_scope_and_message_counts_can_be_set_from_a_file(tmp_path: Path) -> None:
+    """The original cannot read scope and legacy fields from a file, and its docs name another table than its parser."""
+    place = tmp_path / "tenfold.toml"
+    place.write_text(
+        "[tenfold.presets.blocks]\ncompaction_scope = 'token_budget'\nkeep_first = 3\nkeep_recent = 7\n", "utf-8"
+    )
+    made = load_settings(place, environ={}).build_policy(COUNTER, "blocks")
+    assert made == load_settings(tmp_path / "tenfold.toml", environ={}).build_policy(COUNTER, "blocks")
+    assert made.stages[0] == replace(OVERLAY, scope="token_budget")
+    assert made.in_memory_stages[-1] == DropBetweenStage(3, 7)
+    place.write_text("[tenfold.presets.blocks]\ncompaction_scop = 4\n", "utf-8")
+    with pytest.raises(UsageError, match="compaction_scope"):
+        load_settings(place, environ={})
+    assert CompactionConfig().focus_message is None
+
+
+@pytest.mark.spec("blocks.C9")
+def test_the_sessions_own_events_are_the_same_in_its_words() -> None:
+    session = make_full_session()
+    heard: list[Event] = []
+    session.use_answerer(Answerer(listeners=(heard.append,)))
+    session.compact(window=WINDOW)
+    session.use_answerer(Answerer(listeners=(heard.append,), before_hooks=(lambda _: None,)))
+    session.compact(to=10**6)
+    kinds = [type(e) for e in heard if not hasattr(e, "fill")]
+    assert kinds[:2] == [CompactionStart, CompactionEnd]
+    assert set(kinds[2:]) <= {CompactionSkip}
+    assert "[Summary]" in get_view_text(session)

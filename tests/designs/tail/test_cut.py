@@ -1,0 +1,339 @@
+"""The preset `tail`: what is looked at, where the cut lies, and what would be summarised."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, Setting
+from tenfold.core.record.message import Message, NativeBytes, Text, ToolCall, get_text, get_tool_calls, get_tool_result
+from tenfold.designs.tail import (
+    Compaction,
+    CompactionDetails,
+    CompactionPreparation,
+    CompactionResult,
+    CompactionSettings,
+    get_compaction_entry,
+)
+from tests.designs.tail.making import (
+    append_result,
+    build_manual_call,
+    build_preset,
+    build_view,
+    get_blocks,
+    get_messages,
+    get_summary,
+    make_answer,
+    make_call,
+    make_exchanges,
+    make_harness_message,
+    make_path,
+    make_result,
+    make_session,
+    make_shell_message,
+    make_steps,
+    make_user,
+    make_words,
+)
+from tests.laws.conversations import long_logs
+from tests.laws.strategies import Log
+from tests.thorough import IS_THOROUGH
+
+
+def prepare_compaction(path: list[Entry], keep: int = 1_000) -> CompactionPreparation | None:
+    return Compaction(settings=CompactionSettings(keep_recent_tokens=keep)).prepare(path)
+
+
+def prepare_or_fail(path: list[Entry], keep: int = 1_000) -> CompactionPreparation:
+    found = prepare_compaction(path, keep)
+    assert found is not None
+    return found
+
+
+@pytest.mark.spec("tail.A13", "tail.W4")
+def test_nothing_to_do_is_none_and_calls_no_model() -> None:
+    """The original summarised an empty conversation where all of it fitted, and stored the invented summary."""
+    assert prepare_compaction([]) is None
+    assert prepare_compaction(make_path(make_exchanges(1, tokens=20)), keep=100_000) is None
+    session = make_session(make_exchanges(6))
+    assert session.compact(build_manual_call(session)).status == "compacted"
+    asked = session.answerer.model.asked  # type: ignore[union-attr]
+    known = len(asked)
+    path = session.view.path
+    assert prepare_compaction(list(path.get_entries(0, path.length - 1)), keep=10) is None, (
+        "the last entry is a compaction"
+    )
+    session.append(make_user("thanks"))
+    path = session.view.path
+    assert prepare_compaction(list(path.get_entries(0, path.length - 1)), keep=100_000) is None, (
+        "only the earlier summary lies before"
+    )
+    assert session.compact(build_manual_call(session)).status == "nothing"
+    assert len(asked) == known
+
+
+@pytest.mark.spec("tail.A14", "tail.A15", "tail.W1")
+def test_a_second_compaction_begins_at_the_first_entry_that_the_first_one_kept() -> None:
+    """The original began after the compaction entry: what the first one kept was neither kept nor summarised."""
+    session = make_session(make_exchanges(6))
+    assert session.compact(build_manual_call(session)).status == "compacted"
+    kept = [s.message for s in session.view.get_visible_messages() if s.is_original]
+    session.append(*make_exchanges(5, start=6))
+    path = session.view.path
+    found = prepare_or_fail(list(path.get_entries(0, path.length - 1)))
+    assert found.previous_summary is not None
+    assert "the work went on (first)" in found.previous_summary
+    told = [get_text(m) for m in (*found.messages_to_summarize, *found.turn_prefix_messages)]
+    assert all(get_text(m) in told for m in kept), "every message that the first one kept goes into the second"
+    assert session.compact(build_manual_call(session)).status == "compacted"
+    first, second = get_blocks(session)
+    assert second.replacements[0].covered_ranges[0].first == first.replacements[0].first
+    assert second.replacements[0].last > first.replacements[0].last
+
+
+@pytest.mark.spec("tail.A16", "tail.W3")
+def test_a_cut_never_parts_a_call_from_its_result() -> None:
+    """The original took a message between a call and its result for a valid cut: the result lost its call."""
+    path = make_path(
+        [
+            *make_exchanges(3),
+            make_user("go on"),
+            make_call("z"),
+            make_user("wait, also this"),
+            make_result("z", make_words(900)),
+            make_answer("ok"),
+        ]
+    )
+    found = prepare_or_fail(path, keep=800)
+    ids = [e.id for e in path]
+    tail = get_messages(path[ids.index(found.retained_from_id) :])
+    calls = {c.id for m in tail for c in get_tool_calls(m)}
+    assert {r.call_id for m in tail if (r := get_tool_result(m)) is not None} <= calls
+    assert found.retained_from_id != ids[-3], "the user message stands inside the open step"
+
+
+@settings(max_examples=60 if IS_THOROUGH else 25, deadline=None)
+@given(long_logs(), st.integers(50, 3_000))
+@pytest.mark.spec("tail.A16", "tail.A20")
+def test_any_history_is_cut_between_whole_steps_and_no_message_is_lost(log: Log, keep: int) -> None:
+    found = prepare_compaction(list(log), keep=keep)
+    if found is None:
+        return
+    view = build_view(log)
+    starts = {view.path.get_entry(u.first).id for u in view.units} | (
+        {view.path.get_entry(view.open_step.first).id} if view.open_step is not None else set()
+    )
+    assert found.retained_from_id in starts
+    at = next(p for p in range(view.length) if view.path.get_entry(p).id == found.retained_from_id)
+    before = [s for s in view.get_visible_messages() if s.position < at and s.message.role != "system"]
+    told = (*found.messages_to_summarize, *found.turn_prefix_messages)
+    leading = [s for s in view.get_visible_messages() if s.message.role == "system" and s.position < at]
+    assert len(before) <= len(told) <= len(before) + len(leading)
+    assert [m for m in told if m.role != "system"] == [s.message for s in before]
+
+
+@pytest.mark.spec("tail.A17")
+def test_the_tail_is_cut_at_the_message_that_reaches_the_size_or_at_the_next_valid_one() -> None:
+    path = make_path(
+        [
+            make_user(make_words(500)),
+            make_answer(make_words(500)),
+            make_user(make_words(500)),
+            make_answer(make_words(500)),
+            make_user("x"),
+            make_answer(make_words(500)),
+        ]
+    )
+    at_answer = prepare_or_fail(path, keep=504 + 5)
+    assert at_answer.retained_from_id == "id-0004", "the user's word reaches it exactly"
+    assert prepare_or_fail(path, keep=504 + 5 + 300).retained_from_id == "id-0003"
+    inside = make_path(
+        [
+            make_user(make_words(500)),
+            make_answer("a"),
+            make_call("c"),
+            make_result("c", make_words(900)),
+            make_answer("b"),
+            make_user("x"),
+            make_answer("y"),
+        ]
+    )
+    assert prepare_or_fail(inside, keep=500).retained_from_id == "id-0004", "the result reaches it: the tail is smaller"
+
+
+@pytest.mark.spec("tail.W2")
+def test_a_big_last_result_is_cut_at_the_call_that_owns_it() -> None:
+    """The original found no valid cut after the result, took the oldest one, and so compacted nothing."""
+    path = make_path(
+        [
+            make_user("u"),
+            make_answer(make_words(300)),
+            make_user("u2"),
+            make_call("c"),
+            make_result("c", make_words(2_000)),
+        ]
+    )
+    found = prepare_or_fail(path, keep=2_000)
+    assert found.retained_from_id == "id-0003"
+    assert [get_text(m) for m in found.messages_to_summarize] == ["u", make_words(300), "u2"]
+    session = make_session([*make_exchanges(5), make_user("u2"), make_call("c"), make_result("c", make_words(4_000))])
+    assert session.compact(build_manual_call(session)).status == "compacted"
+    shown = [s.message for s in session.view.get_visible_messages()]
+    assert [c.id for c in get_tool_calls(shown[-2])] == ["c"]
+    assert get_text(shown[-1]) == make_words(4_000)
+
+
+@pytest.mark.spec("tail.A18", "tail.W6")
+def test_what_stands_silently_before_the_cut_stays_with_the_tail_and_what_is_visible_is_weighed() -> None:
+    """The original weighed injected messages as nothing and pulled them into the tail uncounted."""
+    said_ = make_path(
+        [*make_exchanges(2), make_harness_message(make_words(3_000)), make_user("x"), make_answer(make_words(500))]
+    )
+    silent: Entry = Setting("set-1", said_[-3].id, "", None, "model", "p/m")
+    path = [*said_[:-2], silent, *said_[-2:]]
+    found = prepare_or_fail(path, keep=506)
+    assert found.retained_from_id == said_[-2].id
+    assert found.plan.changed_pieces[0].last == path.index(said_[-3]), "the setting is not covered"
+    assert make_words(3_000) in [get_text(m) for m in found.messages_to_summarize], (
+        "the injected text is no free passenger"
+    )
+    heavy = make_path([*make_exchanges(2), make_user("x"), make_harness_message(make_words(900)), make_answer("y")])
+    assert prepare_or_fail(heavy, keep=800).retained_from_id == heavy[-2].id, "it is weighed like any other message"
+
+
+@pytest.mark.spec("tail.A19", "tail.A28")
+def test_a_cut_inside_an_exchange_splits_it() -> None:
+    path = make_path([*make_exchanges(2), make_user("now the long one"), *make_steps(6)])
+    found = prepare_or_fail(path)
+    assert found.is_split_turn
+    assert get_text(found.turn_prefix_messages[0]) == "now the long one"
+    assert get_text(found.messages_to_summarize[-1]) == "Part 1 is done."
+    whole = make_path([*make_exchanges(2), make_user(make_words(1_100)), make_answer("y")])
+    at_user = prepare_or_fail(whole)
+    assert not at_user.is_split_turn
+    assert at_user.turn_prefix_messages == ()
+    assert at_user.retained_from_id == whole[-2].id
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [make_shell_message("$ make\nok"), make_harness_message("a note"), None],
+    ids=["bash", "custom", "branch"],
+)
+@pytest.mark.spec("tail.A19", "tail.W5")
+def test_a_cut_at_what_opens_an_exchange_is_no_split(opening: Message | None) -> None:
+    """The original flagged such a cut as split, with an empty prefix."""
+    path = make_path([*make_exchanges(2), opening or make_harness_message("left"), make_answer(make_words(998))])
+    if opening is None:
+        told = Message("user", (Text("tried another way"),), "tenfold")
+        path[-2] = BranchSummary(path[-2].id, path[-3].id, "", None, told, previous_leaf="x")
+    found = prepare_or_fail(path, keep=1_003)
+    assert found.retained_from_id == path[-2].id
+    assert not found.is_split_turn
+    later = prepare_or_fail(path, keep=1_002)
+    assert later.retained_from_id == path[-1].id
+    assert later.is_split_turn, "one message on, the exchange it opens is split"
+
+
+@pytest.mark.spec("tail.A20", "tail.A23")
+def test_a_preparation_has_the_design_s_fields() -> None:
+    path = make_path([*make_exchanges(3), make_user("and now"), *make_steps(5)])
+    found = prepare_or_fail(path, keep=900)
+    ids = [e.id for e in path]
+    cut, turn = ids.index(found.retained_from_id), ids.index(path[-21].id)
+    assert list(found.messages_to_summarize) == get_messages(path[:turn])
+    assert list(found.turn_prefix_messages) == get_messages(path[turn:cut])
+    assert found.previous_summary is None
+    assert found.settings.keep_recent_tokens == 900
+    assert found.file_ops["modified"][0] == "src/part0.py"
+
+
+@pytest.mark.spec("tail.A21")
+def test_tokens_before_is_the_size_of_the_rebuilt_context() -> None:
+    """The originals counted all entries, or those after the compaction only; the model sees neither."""
+    session = make_session(make_exchanges(6))
+    whole = prepare_or_fail(list(session.view.path.get_entries(0, session.view.length - 1))).tokens_before
+    assert session.compact(build_manual_call(session)).tokens_before == whole
+    session.append(*make_exchanges(3, start=6))
+    path = session.view.path
+    second = prepare_or_fail(list(path.get_entries(0, path.length - 1)))
+    assert second.tokens_before == session.take_reading().tokens < whole + 3_000
+
+
+@pytest.mark.spec("tail.A22", "tail.W11")
+def test_file_lists_grow_over_compactions_and_know_deletes_renames_and_shell_edits() -> None:
+    """The originals tracked neither deletes nor renames nor what a shell command did, and dropped a hook's details."""
+
+    def make_command(id: str, command: str) -> list[Message]:
+        call = ToolCall(id, "bash", f'{{"command":"{command}"}}')
+        return [Message("assistant", (call,), "model"), make_result(id, "", "bash")]
+
+    first = [
+        make_user("u"),
+        make_call("r", "docs/old.md"),
+        make_result("r"),
+        *make_command("s1", "rm src/gone.py"),
+        *make_command("s2", "mv a.py b.py"),
+    ]
+    first += [*make_command("s3", "sed -i s/a/b/ src/shell.py"), *make_exchanges(6)]
+    session = make_session(first)
+    session.compact(build_manual_call(session))
+    session.append(*make_exchanges(5, start=6))
+    path = session.view.path
+    files = prepare_or_fail(list(path.get_entries(0, path.length - 1))).file_ops
+    assert {"src/gone.py", "a.py", "b.py", "src/shell.py", "src/part0.py"} <= set(files["modified"])
+    assert "docs/old.md" in files["read"]
+    assert list(files["read"]) == sorted(files["read"])
+    assert not set(files["read"]) & set(files["modified"]), "what was changed is not listed as read"
+
+
+@pytest.mark.spec("tail.A22", "tail.A37")
+def test_what_a_hook_says_of_files_goes_on_beside_what_the_calls_tell() -> None:
+    session = make_session(make_exchanges(6))
+    path = session.view.path
+    found = prepare_or_fail(list(path.get_entries(0, path.length - 1)))
+    told = CompactionResult("all is well", found.retained_from_id, 999, CompactionDetails((), ("its/own/file.py",)))
+    assert append_result(session, told).status == "compacted"
+    session.append(*make_exchanges(5, start=6))
+    path = session.view.path
+    files = prepare_or_fail(list(path.get_entries(0, path.length - 1))).file_ops
+    assert "src/part0.py" in files["modified"], "files go on with the Block whoever wrote its text"
+    assert "its/own/file.py" in files["modified"]
+    assert session.compact(build_manual_call(session)).status == "compacted"
+    assert "its/own/file.py" in get_summary(session)
+    (_, block) = get_blocks(session)
+    assert "its/own/file.py" in get_compaction_entry(session, block.id).details.modified_files
+
+
+@pytest.mark.spec("tail.A17", "tail.W10")
+def test_the_tail_shrinks_to_the_target_so_that_the_result_is_really_smaller() -> None:
+    """The original never looked whether the result had become smaller: a big tail made a loop of compactions."""
+    session = make_session(
+        [
+            make_user("u"),
+            *make_steps(8),
+            make_call("b"),
+            make_result("b", make_words(5_000)),
+            make_user("x"),
+            make_answer("y"),
+        ],
+        build_preset(keep=3_000),
+    )
+    outcome = session.compact(to=3_000)
+    assert outcome.status == "compacted"
+    assert outcome.tokens_after <= 3_000
+    assert "y" in get_text(session.view.get_messages()[-1])
+    assert "(update)" not in get_summary(session)
+
+
+def _make_native() -> NativeBytes:
+    return NativeBytes("pi", b"{}")
+
+
+@pytest.mark.spec("tail.A16", "tail.A18")
+def test_labels_and_custom_data_are_never_a_cut_and_weigh_nothing() -> None:
+    plain = make_path([*make_exchanges(2), make_user("x"), make_answer(make_words(600))])
+    label: Entry = CustomEntry("label-1", plain[-1].id, "", None, "label", _make_native())
+    found = prepare_or_fail([*plain, label], keep=500)
+    assert found.retained_from_id == plain[-1].id

@@ -1,0 +1,206 @@
+"""`tiers`: an answer that is no summary leaves what the first two tiers did, and the reason is told."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+
+import pytest
+
+from tenfold.compaction.summarize.evidence import build_source
+from tenfold.compaction.summarize.prompt_files import load_prompts
+from tenfold.compaction.summarize.structure import STRUCTURES, render_guide
+from tenfold.compaction.summarize.substance import find_shortfalls
+from tenfold.compaction.summarize.write import SummarySettings
+from tenfold.core.record.ask import Outcome
+from tenfold.core.record.message import Message
+from tenfold.designs.tiers import get_summary
+from tenfold.designs.tiers.policy import tiers
+from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
+from tenfold.session import Session
+from tenfold.session.drive import Answerer
+from tests.designs.tiers.test_summary import GOOD, count_total, make_mixed_history
+from tests.engine.making import COUNTER, FILLER, get_blocks, make_reply, make_user_message, open_session
+from tests.laws.presets import QUICK
+
+SEVEN = STRUCTURES["seven"]
+_WORD_TEXT = """
+    marmalade trombone velvet glacier umbrella walrus saffron pyramid harvest lantern meadow orchid penguin quartz
+    ribbon sapphire thistle vanilla whisper zeppelin acorn balloon cactus dolphin emerald falcon guitar hammock igloo
+    jasmine kettle lemonade mango nectar olive pepper quilt raven sandal tulip violin wagon yacht zebra apricot banjo
+    """
+"""Words that no conversation of these tests holds."""
+
+
+def put_under_headings(*texts: str) -> str:
+    return "\n".join(f"{heading}\n{texts[at % len(texts)]}\n" for at, heading in enumerate(SEVEN))
+
+
+def put_names_under_headings(form: str) -> str:
+    return "\n".join(f"{heading}\n{form.format(heading.removeprefix('## ').lower())}\n" for heading in SEVEN)
+
+
+def draw_words(count: int) -> str:
+    return " ".join(islice(cycle(_WORD_TEXT.split()), count * 7, count * 8))
+
+
+_FEW = [f"{draw_words(2)}.", f"{draw_words(3)}.", f"{draw_words(4)}.", f"{draw_words(5)}."]
+INVALID = {
+    "one character": ScriptedReply(text="x"),
+    "one character under each heading": ScriptedReply(text=put_under_headings("x")),
+    "no heading": ScriptedReply(text=f"The work went on as it had been planned. {FILLER * 3}"),
+    "cut off at its length": ScriptedReply(text=GOOD, finish="length"),
+    "random words": ScriptedReply(text=draw_words(60)),
+    "the same few random words under each heading": ScriptedReply(text=put_under_headings(f"{draw_words(4)}.")),
+    "random words under the headings": ScriptedReply(
+        text=put_under_headings(*(f"{draw_words(n)}." for n in range(11, 18)))
+    ),
+    "a few random words under the headings": ScriptedReply(text=put_under_headings(*_FEW, *_FEW[:3])),
+    "words that say nothing": ScriptedReply(text=put_under_headings("the " * 30)),
+    "its template": ScriptedReply(text=put_names_under_headings("[Fill in {} here]")),
+    "its template without brackets": ScriptedReply(text=put_names_under_headings("- Describe the **{}** of the work.")),
+    "its template with the same place everywhere": ScriptedReply(text=put_under_headings("[what the work is about]")),
+    "what it was told to write": ScriptedReply(
+        text=render_guide(SEVEN, load_prompts()["sections"]).partition("\n\n")[2]
+    ),
+    "random words in sentences": ScriptedReply(
+        text=put_under_headings(*(f"The {draw_words(n)} is with the {draw_words(n + 1)}." for n in range(9, 16)))
+    ),
+}
+
+
+def compact_history(reply: ScriptedReply, history: list[Message] | None = None) -> tuple[Session, Outcome]:
+    history = history or make_mixed_history()
+    policy = tiers(COUNTER, summary=SummarySettings(models=("small",)))
+    model = ScriptedModel([reply], repeat=True)
+    session = open_session(history, policy, answerer=Answerer(model=model, retry_rule=QUICK))
+    return session, session.compact(to=count_total(history) // 12)
+
+
+@pytest.mark.spec("tiers.B18", "tiers.D3")
+@pytest.mark.parametrize("why", INVALID)
+def test_an_answer_that_is_no_summary_keeps_what_the_first_tiers_did(why: str) -> None:
+    session, outcome = compact_history(INVALID[why])
+    assert outcome.status == "compacted"
+    (block,) = get_blocks(session)
+    assert {r.kind for r in block.replacements} == {"remove-outputs"}, outcome.notes
+    assert block.rung == "none"
+    assert SEVEN[0] not in (get_summary(session) or ""), "no heading is filled by code"
+    assert any("no model gave a usable summary" in note for note in outcome.notes)
+
+
+GERMAN = (
+    "Bitte prüfe die Rechnungen und ändere die Vorlage für den Versand, damit die Anschrift vollständig erscheint. "
+)
+ENGLISH = (
+    "The invoices were checked.", "The template for shipping shows the complete address now.",
+    "Nothing failed on the way.", "The layout of the letters stays as it was before.",
+    "They decided against a second column.", "The customer wants short sentences everywhere.",
+    "Next, the remaining letters have to be proofread.",
+)  # fmt: skip
+
+
+TALK = """Fill in the form here: the state of the task, files, tools, history, errors, decisions, what the user gave as
+guidance, the next steps. Describe the work and what it is about: each path that was read, written or edited, with what
+matters, and what solved a problem or that it is still open."""
+
+
+@pytest.mark.spec("tiers.D3", "tiers.B10")
+@pytest.mark.parametrize("why", [why for why in INVALID if why.startswith(("its template", "what it was told"))])
+def test_an_echoed_template_says_nothing_even_where_the_conversation_has_its_words(why: str) -> None:
+    history = [(make_user_message if n % 2 == 0 else make_reply)(f"{n}: {TALK} {FILLER * 3}") for n in range(60)]
+    _, outcome = compact_history(INVALID[why], history)
+    assert outcome.rung != "model"
+    assert "of text, a summary has 20 or more" in outcome.reason
+
+
+@pytest.mark.spec("tiers.D3")
+def test_a_summary_in_another_language_or_in_a_few_words_is_one() -> None:
+    history = make_mixed_history()
+    terse = put_under_headings(
+        "lib/part1.py, lib/part2.py, lib/part3.py", "run: output text", "work went on as planned"
+    )
+    session, outcome = compact_history(ScriptedReply(text=terse), history)
+    assert outcome.rung == "model", outcome.notes
+    german = [(make_user_message if n % 2 == 0 else make_reply)(f"{n}: {GERMAN * 6}") for n in range(60)]
+    session, outcome = compact_history(ScriptedReply(text=put_under_headings(*ENGLISH)), german)
+    assert outcome.rung == "model", outcome.notes
+    assert "proofread" in (get_summary(session) or "")
+
+
+_NAMES = [heading.removeprefix("## ") for heading in SEVEN]
+
+
+@pytest.mark.spec("tiers.D3", "tiers.B10")
+@pytest.mark.parametrize("form", ["{number}. {upper}: {text}", "**{name}:** {text}", "{name}: {text}"])
+def test_sections_on_one_line_with_their_headings_are_sections(form: str) -> None:
+    """The document's prompt itself names them so, "1. TASK STATE: ...", and models answer in kind."""
+    text = "The work went on as it had been planned: all of it."
+    lines = [form.format(number=n, name=name, upper=name.upper(), text=text) for n, name in enumerate(_NAMES, 1)]
+    session, outcome = compact_history(ScriptedReply(text="\n".join(lines)))
+    assert (outcome.rung, outcome.notes) == ("model", ())
+    assert "\n".join(f"{heading}\n{text}" for heading in SEVEN) in (get_summary(session) or "")
+
+
+SAID = {
+    "en": "The login page stays empty since the framework went to version 5. Find out why, and never touch billing. "
+    "I looked at the router: it expects a function now, so nothing was rendered. I changed the table of routes. ",
+    "de": "Seit der Umstellung auf Version 5 bleibt meine Anmeldeseite leer. Finde heraus, woran das liegt, und fasse "
+    "billing niemals an. Ich habe mir den Router angesehen: Er erwartet nun eine Funktion. Die Tabelle ist geändert. ",
+    "zh": "我把框架升级到第五版之后，登录页面变成一片空白。请查一下原因，绝对不要动 billing 文件夹。"
+    "我看了路由器的代码，新版本要求传入函数，所以什么都没有渲染出来。我修改了路由表，现在页面又能显示了。",
+    "ja": "フレームワークをバージョン5に更新したら、ログインページが真っ白になりました。原因を調べてください。"
+    "ルーターを確認しました。新しいバージョンでは関数が必要なため、何も描画されていませんでした。表を直しました。",
+    "ru": "После обновления до версии 5 моя страница входа стала пустой. Выясни, почему, и никогда не трогай billing. "
+    "Я посмотрел маршрутизатор: он ожидает функцию, поэтому ничего не отображалось. Я изменил таблицу маршрутов. ",
+}
+SUMMED_UP = {
+    "en": "Empty sign-in screen caused by a breaking change in routing; repaired. The billing folder is off limits.",
+    "en in notes": "Login blank, cause: router expecting function. Fix: routes rewritten, rendering restored. "
+    "Verification: browser check covering form presence, suite green. Constraint: billing directory frozen.",
+    "de": "Leere Anmeldung wegen inkompatibler Routen behoben; das Verzeichnis billing ist tabu und bleibt so.",
+    "de in notes": "Ziel: leere Anmeldeseite untersuchen. Ursache: geänderte Schnittstelle. Lösung: Tabelle angepasst. "
+    "Absicherung: neuer Formulartest, alles grün. Vorgabe: Ordner billing gesperrt. Offen: nichts.",
+    "zh": "升级后登录界面空白的问题已经修复，起因是路由接口变更。补充了回归测试且全部通过。用户禁止改动计费目录。",
+    "ja": "更新後にログイン画面が空白になる不具合は、ルート定義の変更で修正済み。再発防止のテストを追加し、全件成功。",
+    "ru": "Пустая форма входа исправлена: причина в несовместимом маршруте. Каталог billing трогать запрещено.",
+    "el": "Η κενή σελίδα σύνδεσης οφειλόταν σε αλλαγή του δρομολογητή· διορθώθηκε. Ο φάκελος billing δεν αλλάζει.",
+}
+
+
+@pytest.mark.spec("tiers.D3")
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("summed_up", SUMMED_UP)
+def test_a_true_summary_in_other_words_is_one_in_any_language(said: str, summed_up: str) -> None:
+    """Notes without sentences, pairs of Chinese characters and unlisted languages were taken for random words."""
+    talk = [(make_user_message if n % 2 == 0 else make_reply)(f"{n}: {SAID[said] * 4}") for n in range(40)]
+    _, outcome = compact_history(ScriptedReply(text=put_under_headings(SUMMED_UP[summed_up], *["none"] * 6)), talk)
+    assert (outcome.rung, outcome.notes) == ("model", ())
+
+
+@pytest.mark.spec("tiers.D3")
+def test_a_few_words_are_a_summary_of_little_and_random_ones_are_not_one_of_much() -> None:
+    greeting = [make_user_message("Hello"), make_reply("Hello! How can I help you?")]
+    assert find_shortfalls_of("The user said hello.", greeting) == []
+    assert find_shortfalls_of("x", greeting) == ["1 tokens of text, a summary has 2 or more"]
+    assert find_shortfalls_of("The user said hello.", make_mixed_history()) != []
+    some = _WORD_TEXT.split()[:20]
+    long = [make_reply(f"The matter of {number} is for the {some[number % 20]}.") for number in range(2_000)]
+    assert find_shortfalls_of(_WORD_TEXT, long), "half of any words occur in a long source"
+
+
+def find_shortfalls_of(text: str, history: list[Message]) -> list[str]:
+    source = build_source(list(enumerate(history)), (), "")
+    return list(find_shortfalls(text, (), source=source, allotment=1_000, count=COUNTER.count))
+
+
+@pytest.mark.spec("tiers.B10", "tiers.D3")
+def test_an_answer_that_the_repair_makes_good_is_used() -> None:
+    history = make_mixed_history()
+    for first in INVALID.values():
+        policy = tiers(COUNTER, summary=SummarySettings(models=("small",)))
+        model = ScriptedModel([first, GOOD])
+        session = open_session(history, policy, answerer=Answerer(model=model, retry_rule=QUICK))
+        outcome = session.compact(to=count_total(history) // 12)
+        assert [ask.purpose for ask in model.asks] == ["first", "repair"]
+        assert outcome.rung == "model"
+        assert "The work goes on as planned." in (get_summary(session) or "")
