@@ -135,7 +135,6 @@ def test_auto_chooses_by_the_agents_model(tenfold: Cli, pi: Path, monkeypatch: p
     assert told["spent"]["model"] == "openai:gpt-4o-mini"
 
 
-@pytest.mark.spec("tiers.B13", "tiers.B1")
 def test_auto_in_the_settings_chooses_as_well(
     tenfold: Cli, pi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +148,6 @@ def test_auto_in_the_settings_chooses_as_well(
     assert told["rung"] == "model"
 
 
-@pytest.mark.spec("tiers.D1", "tiers.D2")
 def test_the_table_of_the_design_tiers_chooses_as_well(
     tenfold: Cli, pi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,7 +161,6 @@ def test_the_table_of_the_design_tiers_chooses_as_well(
     assert (told["policy"], told["rung"]) == ("tiers", "model")
 
 
-@pytest.mark.spec("tiers.D1")
 def test_a_session_without_a_model_goes_by_the_one_of_the_settings(
     tenfold: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +202,6 @@ def documents_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return settings
 
 
-@pytest.mark.spec("tiers.D1", "tiers.B18")
 @pytest.mark.parametrize("name", [each.name for each in sorted(EXAMPLES.iterdir()) if each.suffix[:5] == ".json"])
 def test_with_the_documents_table_every_example_is_compacted_without_a_model(
     tenfold: Cli, documents_table: Path, name: str
@@ -218,7 +214,6 @@ def test_with_the_documents_table_every_example_is_compacted_without_a_model(
     assert told["notes"][0].startswith("no model was asked for a summary: auto chooses it by the agent's")
 
 
-@pytest.mark.spec("tiers.D1", "tiers.B18")
 def test_a_chosen_model_whose_key_is_missing_leaves_tiers_1_and_2(
     tenfold: Cli, pi: Path, documents_table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +231,6 @@ def test_a_chosen_model_whose_key_is_missing_leaves_tiers_1_and_2(
     assert told["rung"] == "model", "a fallback that can be asked is asked"
 
 
-@pytest.mark.spec("tiers.D1", "tiers.B18")
 def test_a_named_model_whose_key_is_missing_leaves_tiers_1_and_2(
     tenfold: Cli, pi: Path, documents_table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,7 +246,6 @@ def test_a_named_model_whose_key_is_missing_leaves_tiers_1_and_2(
     assert (other.code, "ANTHROPIC_API_KEY" in other.err) == (2, True), "no other policy has a tier that needs no model"
 
 
-@pytest.mark.spec("tiers.D1")
 @pytest.mark.parametrize(("policy", "status"), [("tenfold", "compacted"), ("tail", "compacted"), ("tiers", "nothing")])
 def test_what_cannot_be_shortened_is_summarized_by_code_or_stays(
     tenfold: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, status: str
@@ -268,7 +261,6 @@ def test_what_cannot_be_shortened_is_summarized_by_code_or_stays(
     assert "no model was asked" in shown.out
 
 
-@pytest.mark.spec("tiers.D2")
 def test_a_configured_name_without_a_provider_is_resolved(
     tenfold: Cli, pi: Path, documents_table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,7 +407,6 @@ def test_compare_says_in_its_code_that_a_compaction_failed(tenfold: Cli, pi: Pat
 # -- the choice --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("tiers.B13", "tiers.B14")
 def test_a_model_that_no_provider_is_known_to_offer_is_not_named_as_one_to_be_asked(tenfold: Cli, pi: Path) -> None:
     ran = tenfold.run_ok("policies", "--model", "unknown-model-x")
     assert "unknown-model-x" not in ran.out
@@ -441,7 +432,6 @@ def test_a_configured_model_comes_first(tenfold: Cli, monkeypatch: pytest.Monkey
     assert [c["model"] for c in told] == ["groq:mine", "openai:other"]
 
 
-@pytest.mark.spec("tiers.D2", "tiers.B13")
 def test_auto_in_the_settings_is_printed_as_the_models_it_stands_for(
     tenfold: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -452,7 +442,6 @@ def test_auto_in_the_settings_is_printed_as_the_models_it_stands_for(
     assert told[2]["why"] == "configured as a fallback"
 
 
-@pytest.mark.spec("tiers.D2", "tiers.B13")
 def test_a_configured_model_without_a_provider_is_the_one_that_is_told_to_have_none(
     tenfold: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,10 +12,8 @@ from tenfold.config.plugins import PLUGIN_KINDS
 from tests.shape.scan import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "examples" / "README.md"])
-CURRENT_PAGES = [
-    page for page in PAGES if {page.parent.name, page.name}.isdisjoint({"decisions", "CHANGELOG.md", "presets.md"})
-]
-"""Without those that tell of the past, and without the presets, whose names have a test of their own."""
+CURRENT_PAGES = [page for page in PAGES if {page.parent.name, page.name}.isdisjoint({"decisions", "CHANGELOG.md"})]
+"""Without those that tell of the past."""
 NOT_NAMES = {"tenfold.db", "tenfold.toml"}
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 MACHINE = re.compile(r"(?<![\w.])/(?:work|root|opt)/|/simple/")

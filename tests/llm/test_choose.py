@@ -32,18 +32,15 @@ def get_models(*choice: ModelChoice) -> list[str]:
     return [c.model for c in choice]
 
 
-@pytest.mark.spec("tiers.B14")
 def test_the_newest_of_the_cheap_ones() -> None:
     assert find_cheapest([OLD, NEWER, DEAR]) == NEWER
 
 
-@pytest.mark.spec("tiers.B14")
 def test_a_free_local_model_is_no_choice() -> None:
     assert find_cheapest([ListedModel("llama", 0.0, 128_000, "2025-01-01")]) is None
     assert find_cheapest([]) is None
 
 
-@pytest.mark.spec("tiers.B14")
 def test_a_window_of_4k_is_too_small_and_8k_is_not() -> None:
     small = ListedModel("small", 0.01, 4_000, "2025-01-01")
     assert find_cheapest([small]) is None
@@ -52,7 +49,6 @@ def test_a_window_of_4k_is_too_small_and_8k_is_not() -> None:
     assert find_cheapest([ListedModel("unknown", 0.01, None)]) is None
 
 
-@pytest.mark.spec("tiers.B14")
 def test_twice_the_lowest_price_is_the_bound() -> None:
     assert find_cheapest([OLD, ListedModel("twice", 0.20, 10_000, "2025-01-01")]) == ListedModel(
         "twice", 0.20, 10_000, "2025-01-01"
@@ -83,14 +79,12 @@ def test_the_rule_holds_for_any_list_in_any_order(models: list[ListedModel], dic
     assert find_cheapest(mixed) == found
 
 
-@pytest.mark.spec("tiers.B13")
 def test_what_is_configured_comes_first_and_alone() -> None:
     found = list_choices("openai:gpt-5", ProviderCatalog("openai", "gpt-4o-mini", (MINI,)), ("groq:a", "openai:b"))
     assert get_models(*found) == ["groq:a", "openai:b"]
     assert [c.why for c in found] == ["configured", "configured as a fallback"]
 
 
-@pytest.mark.spec("tiers.B13")
 def test_then_the_providers_row_if_it_is_still_listed() -> None:
     assert get_models(*list_choices("openai:gpt-5", ProviderCatalog("openai", "gpt-4o-mini", (OLD, MINI)))) == [
         "openai:gpt-4o-mini",
@@ -101,14 +95,12 @@ def test_then_the_providers_row_if_it_is_still_listed() -> None:
     ]
 
 
-@pytest.mark.spec("tiers.B13", "tiers.B14")
 def test_a_row_that_is_gone_gives_way_to_the_rule_by_price() -> None:
     found = list_choices("openai:gpt-5", ProviderCatalog("openai", "gpt-4o-mini", (OLD, NEWER, DEAR)))
     assert get_models(*found) == ["openai:newer", "openai:gpt-5"]
     assert "$0.12" in found[0].why
 
 
-@pytest.mark.spec("tiers.B13", "tiers.B14")
 def test_the_session_model_is_the_last_resort() -> None:
     free = ProviderCatalog("local", "", (ListedModel("llama", 0.0, 128_000),))
     assert get_models(*list_choices("local:llama", free)) == ["local:llama"]
@@ -116,7 +108,6 @@ def test_the_session_model_is_the_last_resort() -> None:
     assert list_choices("", None) == ()
 
 
-@pytest.mark.spec("tiers.B13")
 def test_a_family_gives_its_newest() -> None:
     family = tuple(ListedModel(n, 1.0, 200_000) for n in ("claude-haiku-4-5", "claude-haiku-5-5", "claude-3-haiku"))
     assert get_models(*list_choices("", ProviderCatalog("anthropic", PREFERRED_MODELS["anthropic"], family))) == [
@@ -124,7 +115,6 @@ def test_a_family_gives_its_newest() -> None:
     ]
 
 
-@pytest.mark.spec("tiers.B13")
 @pytest.mark.parametrize(
     ("named", "chosen"),
     [
@@ -144,7 +134,6 @@ def test_the_rows_of_the_table_on_the_prices_of_today(named: str, chosen: str) -
     assert first.why
 
 
-@pytest.mark.spec("tiers.B13", "tiers.B14")
 @pytest.mark.parametrize("provider", ["mistral", "bedrock", "deepseek", "xai"])
 def test_providers_without_a_row_give_a_cheap_model_that_writes_text(provider: str) -> None:
     offer = find_catalog(f"{provider}:any")
@@ -182,7 +171,6 @@ def test_a_batch_endpoint_answers_no_call_and_is_left_out() -> None:
     assert [c.model for c in found if c.model.endswith(":batch")] == []
 
 
-@pytest.mark.spec("tiers.D2")
 @pytest.mark.parametrize(
     ("name", "session_model", "resolved"),
     [
@@ -206,7 +194,6 @@ def test_a_name_without_a_provider_is_resolved_by_the_sessions_model_and_the_tab
     assert find_model(name, session_model) == resolved
 
 
-@pytest.mark.spec("tiers.D2")
 @pytest.mark.parametrize(
     ("name", "session_model", "family"),
     [

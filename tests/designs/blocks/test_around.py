@@ -62,7 +62,6 @@ def make_full_session() -> Session:
     return session
 
 
-@pytest.mark.spec("blocks.C7")
 def test_it_is_checked_before_each_call_after_what_was_queued() -> None:
     assert blocks(COUNTER).checks == ("before_call",)
     rows: list[dict[str, object]] = [{"role": "user", "content": "go"}]
@@ -80,7 +79,6 @@ def test_it_is_checked_before_each_call_after_what_was_queued() -> None:
     assert asked[-1] == FILLER * 5, "the queued message was synced before the check"
 
 
-@pytest.mark.spec("blocks.C8", "blocks.C9")
 def test_hooks_and_events_come_in_the_published_order() -> None:
     session = make_full_session()
     hooks = HookRecorder()
@@ -109,7 +107,6 @@ def test_hooks_and_events_come_in_the_published_order() -> None:
     assert last == ("after", messages, now, tokens, left)
 
 
-@pytest.mark.spec("blocks.C8")
 @pytest.mark.parametrize("how", ["plain", "coroutine"])
 def test_a_before_hook_that_says_false_skips_this_one_without_events(how: str) -> None:
     session = make_full_session()
@@ -128,7 +125,6 @@ def test_a_before_hook_that_says_false_skips_this_one_without_events(how: str) -
     assert session.compact(window=WINDOW).status == "compacted", "only that time"
 
 
-@pytest.mark.spec("blocks.C8")
 def test_a_hook_that_raises_is_reported_and_ignored() -> None:
     session = make_full_session()
     said_: list[str] = []
@@ -142,7 +138,6 @@ def test_a_hook_that_raises_is_reported_and_ignored() -> None:
     assert "no index" in said_[0]
 
 
-@pytest.mark.spec("blocks.C8")
 def test_a_hook_that_takes_other_arguments_is_refused_at_once() -> None:
     """It would only raise at the compaction, and what it was to prevent would go through."""
     session = make_full_session()
@@ -155,7 +150,6 @@ def test_a_hook_that_takes_other_arguments_is_refused_at_once() -> None:
         compact_in_memory([], ContextConfig(), before_compaction_start="no")  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("blocks.C9", "blocks.C25")
 @pytest.mark.parametrize("how", ["session", "by hand", "list"])
 def test_events_may_be_sent_to_a_coroutine(how: str) -> None:
     heard: list[str] = []
@@ -176,7 +170,6 @@ def test_events_may_be_sent_to_a_coroutine(how: str) -> None:
     assert heard == (["AgentStart", *both, "AgentEnd"] if how == "by hand" else both)
 
 
-@pytest.mark.spec("blocks.C9", "blocks.Y8")
 def test_no_event_without_a_compaction() -> None:
     """The original emits Started and Ended on every call between 81 and 96 per cent, and nothing happens."""
     session = make_full_session()
@@ -190,7 +183,6 @@ def test_no_event_without_a_compaction() -> None:
     assert [type(e).__name__ for e in heard] == ["CompactionStarted", "CompactionEnded"]
 
 
-@pytest.mark.spec("blocks.C9")
 def test_loops_compacted_is_none_for_a_list_and_where_nothing_came_of_it() -> None:
     session = make_full_session()
     heard: list[LoopEvent] = []
@@ -209,7 +201,6 @@ def test_loops_compacted_is_none_for_a_list_and_where_nothing_came_of_it() -> No
     assert ended.messages_before == ended.messages_after
 
 
-@pytest.mark.spec("blocks.C25")
 def test_compact_context_says_of_how_many_loops() -> None:
     session = make_full_session()
     config = ContextConfig(max_context_tokens=WINDOW)
@@ -219,14 +210,12 @@ def test_compact_context_says_of_how_many_loops() -> None:
     assert compact_context(session, config) == 0, "nothing followed"
 
 
-@pytest.mark.spec("blocks.C25")
 def test_compact_context_goes_by_the_window_of_its_configuration() -> None:
     session = make_session([make_loop(6), make_loop(18, start=20)], model="gpt-4o")
     assert compact_context(session, ContextConfig(max_context_tokens=WINDOW)) == 2
     assert count_view_tokens(session) <= WINDOW * 4 // 10
 
 
-@pytest.mark.spec("blocks.C25")
 def test_compact_context_with_sender_brackets_its_events() -> None:
     session = make_full_session()
     heard: list[LoopEvent] = []
@@ -246,7 +235,6 @@ class Doubled(TokenCounter):
         return len(text) // 2
 
 
-@pytest.mark.spec("blocks.Y10")
 def test_a_demand_by_hand_goes_through_hooks_and_the_configured_counter() -> None:
     """The original's manual compaction ignores counter and hooks, and makes the last loop its own parent."""
     session = make_full_session()
@@ -264,7 +252,6 @@ def test_a_demand_by_hand_goes_through_hooks_and_the_configured_counter() -> Non
     assert [r.parent_loop_id for r in get_loop_records(session)] == [None, "run-1"]
 
 
-@pytest.mark.spec("blocks.Y10")
 def test_only_newly_made_blocks_are_counted_and_the_block_is_stored() -> None:
     """The original counts every block in the chain, and its recorder never stores the one just made."""
     session = make_full_session()
@@ -281,7 +268,6 @@ def test_only_newly_made_blocks_are_counted_and_the_block_is_stored() -> None:
     assert get_loop_records(again) == get_loop_records(session)
 
 
-@pytest.mark.spec("blocks.C26")
 def test_the_recorder_numbers_events_and_writes_messages_at_the_end() -> None:
     session = make_session([])
     recorder = SessionRecorder(session)
@@ -302,7 +288,6 @@ def test_the_recorder_numbers_events_and_writes_messages_at_the_end() -> None:
     assert [r.loop_id for r in get_loop_records(session)] == ["a"]
 
 
-@pytest.mark.spec("blocks.C26")
 def test_streamed_pieces_are_kept_where_asked_for() -> None:
     recorder = SessionRecorder(make_session([]), deltas=True)
     recorder.record(AgentStart("a"))
@@ -311,7 +296,6 @@ def test_streamed_pieces_are_kept_where_asked_for() -> None:
     assert recorder.get_loops()[0].status == "running"
 
 
-@pytest.mark.spec("blocks.C27", "blocks.Y11")
 def test_focus_steers_the_summary_and_never_the_trigger() -> None:
     """The original stores focus_message, and no strategy ever reads it."""
     model = ScriptedModel(["The parts were read."], repeat=True)
@@ -327,7 +311,6 @@ def test_focus_steers_the_summary_and_never_the_trigger() -> None:
     assert model.asks
 
 
-@pytest.mark.spec("blocks.C27", "blocks.Y11")
 def test_focus_steers_the_lines_too() -> None:
     """The same without a model: what speaks of the focus is shortened less."""
     history = [m for n in range(40) for m in make_turn(n, text=f"{'ledger' if n == 20 else 'cache'} {n}: {FILLER}")]
@@ -337,7 +320,6 @@ def test_focus_steers_the_lines_too() -> None:
     assert lines["ledger"] > 1.5 * lines["cache"]
 
 
-@pytest.mark.spec("blocks.C27")
 def test_named_instances_override_single_fields(tmp_path: Path) -> None:
     place = tmp_path / "tenfold.toml"
     place.write_text(
@@ -354,7 +336,6 @@ def test_named_instances_override_single_fields(tmp_path: Path) -> None:
         config.build_policy(COUNTER, "carefull")
 
 
-@pytest.mark.spec("blocks.Y11")
 def test_scope_and_message_counts_can_be_set_from_a_file(tmp_path: Path) -> None:
     """The original cannot read scope and legacy fields from a file, and its docs name another table than its parser."""
     place = tmp_path / "tenfold.toml"
@@ -371,7 +352,6 @@ def test_scope_and_message_counts_can_be_set_from_a_file(tmp_path: Path) -> None
     assert CompactionConfig().focus_message is None
 
 
-@pytest.mark.spec("blocks.C9")
 def test_the_sessions_own_events_are_the_same_in_its_words() -> None:
     session = make_full_session()
     heard: list[Event] = []

@@ -53,7 +53,6 @@ from tests.designs.blocks.making import (
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-@pytest.mark.spec("blocks.D1")
 def test_messages_without_a_turn_are_a_group_each() -> None:
     plain = [make_user_message("go"), make_call("1"), make_result("1", "ok"), make_reply("done"), make_reply("bye")]
     assert TurnMap.from_messages(plain).groups == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5))
@@ -61,7 +60,6 @@ def test_messages_without_a_turn_are_a_group_each() -> None:
     assert TurnMap.from_messages(mixed).groups == ((0, 1), (1, 3), (3, 4), (4, 5))
 
 
-@pytest.mark.spec("blocks.D2")
 def test_a_block_always_says_when_it_was_made() -> None:
     before = datetime.now(UTC)
     record = LoopRecord("r", assign_turns(make_loop(20), "r"))
@@ -130,7 +128,6 @@ class ThreeByGenerator(Three):
         return super().keep_compacted(record, turn_map, config, is_most_recent)
 
 
-@pytest.mark.spec("blocks.D3")
 def test_the_default_compact_assembles_the_three_sections() -> None:
     record = LoopRecord("r", assign_turns(make_loop(20), "r"))
     made = Three().compact(record, CompactionConfig(), True)
@@ -145,7 +142,6 @@ def test_the_default_compact_assembles_the_three_sections() -> None:
     assert older.keep_compacted.range == TurnRange(0, 19)
 
 
-@pytest.mark.spec("blocks.D3")
 def test_the_default_compact_takes_coroutines_and_generators() -> None:
     record = LoopRecord("r", assign_turns(make_loop(20), "r"))
     plain = Three().compact(record, CompactionConfig(), True)
@@ -162,7 +158,6 @@ def test_the_default_compact_takes_coroutines_and_generators() -> None:
     assert replace(stop.value.value, created_at=NOW) == replace(plain, created_at=NOW)
 
 
-@pytest.mark.spec("blocks.D3")
 @pytest.mark.parametrize("turns", [1, 2, 3, 4, 5, 12])
 def test_it_adds_nothing_to_what_the_three_methods_give(turns: int) -> None:
     record = LoopRecord("r", assign_turns(make_loop(turns), "r"))
@@ -204,7 +199,6 @@ class WholeAsync(Three):
         return replace(made, keep_compacted=replace(made.keep_compacted, messages=said))
 
 
-@pytest.mark.spec("blocks.D4")
 def test_an_own_compact_is_the_one_that_runs() -> None:
     policy = build_policy(ContextConfig(compaction=CompactionConfig(block_strategy=Whole())), COUNTER)
     session = make_session([make_loop(30)], policy)
@@ -220,7 +214,6 @@ def test_an_own_compact_is_the_one_that_runs() -> None:
     assert not any("[Summary]" in get_text(m) for m in session.view.get_messages())
 
 
-@pytest.mark.spec("blocks.D4")
 def test_an_own_compact_may_be_a_coroutine_that_asks_a_model() -> None:
     model = ScriptedModel(["The parts were read, one after the other."], repeat=True)
     policy = build_policy(ContextConfig(compaction=CompactionConfig(block_strategy=WholeAsync())), COUNTER)
@@ -234,7 +227,6 @@ def test_an_own_compact_may_be_a_coroutine_that_asks_a_model() -> None:
     assert made.keep_first == TurnRange(0, 2)
 
 
-@pytest.mark.spec("blocks.D4")
 def test_an_own_compact_is_called_once_for_the_ranges_of_a_plan_and_once_for_the_text() -> None:
     calls: list[str] = []
 
@@ -263,7 +255,6 @@ def test_an_own_compact_is_called_once_for_the_ranges_of_a_plan_and_once_for_the
         assert made.keep_first == TurnRange(0, 2)
 
 
-@pytest.mark.spec("blocks.D4")
 def test_a_model_cannot_be_asked_without_a_session() -> None:
     record = LoopRecord("r", assign_turns(make_loop(20), "r"))
     made = WholeAsync().compact(record, CompactionConfig(), True)
@@ -278,7 +269,6 @@ class Nothing(Three):
         return None  # type: ignore[return-value]
 
 
-@pytest.mark.spec("blocks.D4")
 def test_an_own_compact_that_gives_no_block_is_reported() -> None:
     policy = build_policy(ContextConfig(compaction=CompactionConfig(block_strategy=Nothing())), COUNTER)
     session = make_session([make_loop(30)], policy)
@@ -288,7 +278,6 @@ def test_an_own_compact_that_gives_no_block_is_reported() -> None:
     assert "[Summary] I look at part 5." in get_view_text(session)
 
 
-@pytest.mark.spec("blocks.D17")
 def test_the_default_strategy_for_lists_is_the_function() -> None:
     messages = make_loop(30)
     for window in (10**6, 6_000):
@@ -300,7 +289,6 @@ def test_the_default_strategy_for_lists_is_the_function() -> None:
         assert messages == make_loop(30), "the list that was given stays as it is"
 
 
-@pytest.mark.spec("blocks.D18")
 def test_the_default_block_strategy_has_no_state_and_takes_all_from_the_configuration() -> None:
     record = LoopRecord("r", assign_turns(make_loop(20, lines=60), "r"))
     own, base = DefaultBlockCompaction(COUNTER), CompactionConfig()
@@ -320,7 +308,6 @@ def test_the_default_block_strategy_has_no_state_and_takes_all_from_the_configur
     assert build(base) == build(base)
 
 
-@pytest.mark.spec("blocks.D18")
 def test_naming_the_default_strategy_is_naming_none() -> None:
     named = CompactionConfig(block_strategy=DefaultBlockCompaction(COUNTER))
     assert build_policy(ContextConfig(compaction=named), COUNTER) == build_policy(ContextConfig(), COUNTER)
@@ -330,7 +317,6 @@ class CutRecent(DefaultBlockCompaction, frozen=True):
     """The default but for its type: it cuts the outputs of recent turns."""
 
 
-@pytest.mark.spec("blocks.D4")
 def test_the_record_knows_the_recent_section_of_a_strategy_that_cuts_outputs() -> None:
     own = CompactionConfig(block_strategy=CutRecent(COUNTER))
     session = make_session([make_loop(20, lines=60)], build_policy(ContextConfig(compaction=own), COUNTER))
@@ -342,7 +328,6 @@ def test_the_record_knows_the_recent_section_of_a_strategy_that_cuts_outputs() -
     assert any("lines removed" in get_text(m) for m in block.keep_recent.messages)
 
 
-@pytest.mark.spec("blocks.D19")
 def test_hooks_are_blank_by_default() -> None:
     session = make_session([make_loop(20)])
     before = session.answerer
@@ -353,7 +338,6 @@ def test_hooks_are_blank_by_default() -> None:
     assert count_tokens(compact_in_memory(make_loop(20), config)) < count_tokens(make_loop(20))
 
 
-@pytest.mark.spec("blocks.D20")
 def test_the_before_hook_sees_the_originals_and_the_after_hook_the_block() -> None:
     history = make_loop(20)
     session = make_session([history])
@@ -374,7 +358,6 @@ def test_the_before_hook_sees_the_originals_and_the_after_hook_the_block() -> No
     assert seen[1] is not None
 
 
-@pytest.mark.spec("blocks.D21")
 @pytest.mark.parametrize("kept", [1, 3, 7])
 def test_the_recent_turns_begin_with_a_whole_turn(kept: int) -> None:
     history = [m for n in range(12) for m in (make_user_message(f"Do {n}."), make_reply("Done."))]

@@ -78,7 +78,6 @@ class Raises:
         raise RuntimeError(f"no room for {len(messages)} in {config.max_context_tokens}")
 
 
-@pytest.mark.spec("blocks.D15")
 @pytest.mark.parametrize("strategy", [None, Halves()])
 def test_hooks_and_events_stand_around_the_in_memory_mode(strategy: CompactionStrategy | None) -> None:
     assert 81_000 <= count_tokens(FULL) < 96_000
@@ -105,7 +104,6 @@ def test_hooks_and_events_stand_around_the_in_memory_mode(strategy: CompactionSt
     assert last == ("after", len(FULL), len(made), before, after)
 
 
-@pytest.mark.spec("blocks.D15", "blocks.Y8")
 def test_what_fires_in_memory_also_compacts_and_what_does_not_fire_is_quiet() -> None:
     heard: list[object] = []
     made = compact_in_memory(FULL, DEFAULT, sender=heard.append)
@@ -119,7 +117,6 @@ def test_what_fires_in_memory_also_compacts_and_what_does_not_fire_is_quiet() ->
     assert len(heard) == 2
 
 
-@pytest.mark.spec("blocks.D15")
 def test_in_a_small_window_more_is_left_than_nothing() -> None:
     """The assumed system prompt of 4,000 tokens would take all of it; the trigger takes it for a quarter."""
     small = replace(DEFAULT, max_context_tokens=4_000)
@@ -136,7 +133,6 @@ class Clears(Halves):
         return messages
 
 
-@pytest.mark.spec("blocks.D15")
 def test_a_strategy_is_given_a_copy() -> None:
     given = list(FULL)
     config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Clears()))
@@ -144,7 +140,6 @@ def test_a_strategy_is_given_a_copy() -> None:
     assert given == FULL
 
 
-@pytest.mark.spec("blocks.D15")
 @pytest.mark.parametrize("how", ["plain", "coroutine"])
 def test_a_before_hook_that_says_false_leaves_the_list_as_it_is(how: str) -> None:
     async def refuse_slowly(_tokens: int, _messages: int) -> bool:
@@ -163,7 +158,6 @@ def test_a_before_hook_that_says_false_leaves_the_list_as_it_is(how: str) -> Non
     assert (made, heard) == (FULL, [])
 
 
-@pytest.mark.spec("blocks.D15")
 def test_what_raises_in_memory_is_logged_and_the_levels_stand_in(caplog: pytest.LogCaptureFixture) -> None:
     def fail(*_: int) -> bool:
         raise RuntimeError("no index")
@@ -186,7 +180,6 @@ def test_what_raises_in_memory_is_logged_and_the_levels_stand_in(caplog: pytest.
     assert "in_memory_strategy: it raised RuntimeError: no room for" in said
 
 
-@pytest.mark.spec("blocks.D9")
 @pytest.mark.parametrize(
     ("strategy", "problem"),
     [
@@ -212,7 +205,6 @@ def make_rows(messages: Sequence[Message]) -> list[dict[str, str]]:
     return [{"role": m.role, "content": get_text(m)} for m in messages]
 
 
-@pytest.mark.spec("blocks.D9")
 def test_the_configured_in_memory_strategy_shortens_plain_lists() -> None:
     config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Halves()))
     rows = make_rows(FULL)
@@ -227,7 +219,6 @@ def test_the_configured_in_memory_strategy_shortens_plain_lists() -> None:
     assert "[Context compacted" in json.dumps(deeper.messages), "they go on where the strategy stops"
 
 
-@pytest.mark.spec("blocks.D9")
 def test_both_strategies_of_a_configuration_are_in_its_policy() -> None:
     own = CompactionConfig(in_memory_strategy=Halves())
     policy = build_policy(ContextConfig(compaction=own), COUNTER)
@@ -259,7 +250,6 @@ class Thirds(Cuts):
         return [m for n, m in enumerate(super().compact(messages, config)) if n % 3]
 
 
-@pytest.mark.spec("blocks.D9")
 @ENGINE
 @given(log=conversations.long_logs(), percent=st.integers(5, 90), which=st.sampled_from((Halves, Cuts, Thirds, Raises)))
 def test_an_in_memory_strategy_runs_under_the_laws(log: Log, percent: int, which: type[CompactionStrategy]) -> None:
@@ -274,7 +264,6 @@ def test_an_in_memory_strategy_runs_under_the_laws(log: Log, percent: int, which
         assert check_messages(session.view.get_messages(), wire) == []
 
 
-@pytest.mark.spec("blocks.D9")
 def test_what_an_in_memory_strategy_writes_is_not_taken_for_the_users_words() -> None:
     history = [make_user_message("Never push to main."), *(m for n in range(12) for m in make_turn(n, lines=120))]
     config = ContextConfig(token_counter=COUNTER, compaction=CompactionConfig(in_memory_strategy=Cuts()))
@@ -304,7 +293,6 @@ def make_words(tokens: int) -> list[Message]:
     return [make_user_message(" ".join(["word"] * (size - 4))) for size in sizes]
 
 
-@pytest.mark.spec("blocks.D16")
 @pytest.mark.parametrize(("tokens", "fires"), [(80_000, False), (80_999, False), (81_000, True), (82_000, True)])
 def test_with_a_counter_of_ones_own_it_fires_at_the_published_size(tokens: int, fires: bool) -> None:  # noqa: FBT001 - a table
     config = ContextConfig(token_counter=Words())
@@ -315,7 +303,6 @@ def test_with_a_counter_of_ones_own_it_fires_at_the_published_size(tokens: int, 
     assert (session.compact(window=100_000).status == "compacted") is fires
 
 
-@pytest.mark.spec("blocks.D16")
 @pytest.mark.parametrize("model", ["", "gpt-4o", "claude-opus-4-7", "some-model"])
 def test_a_counter_of_ones_own_is_not_corrected_for_any_model(model: str) -> None:
     session = make_session([make_words(3_000)], blocks(Words()), model=model)
@@ -324,7 +311,6 @@ def test_a_counter_of_ones_own_is_not_corrected_for_any_model(model: str) -> Non
     assert reading.evidence == ("counter of the caller",)
 
 
-@pytest.mark.spec("blocks.D16")
 def test_a_request_with_a_counter_of_ones_own_fires_there_too() -> None:
     rows = make_rows(make_words(80_999))
     session: Session = make_session([], build_policy(ContextConfig(token_counter=Words()), COUNTER))

@@ -53,7 +53,6 @@ def build_policy(how: str) -> Policy:
     percent=st.integers(5, 90),
     how=st.sampled_from(("offline", "asks", "broken", "budget", "list")),
 )
-@pytest.mark.spec("blocks.Y2", "blocks.Y7", "blocks.C23")
 def test_two_compactions_of_any_history_keep_every_law(log: Log, more: Log, percent: int, how: str) -> None:
     """The original loses originals at the second one, and parts calls from results."""
     using = build_policy("asks" if how == "broken" else how)
@@ -79,7 +78,6 @@ def test_two_compactions_of_any_history_keep_every_law(log: Log, more: Log, perc
 
 
 @pytest.mark.costly(6)
-@pytest.mark.spec("blocks.C19", "blocks.Y3", "blocks.Y4")
 @pytest.mark.parametrize("percent", [60, 25, 10])
 def test_recorded_sessions_reach_their_target_with_nothing_lost(session: ParsedSession, percent: int) -> None:
     """The originals lose first and last turns of earlier loops, load others twice, and drop what does not fit."""
@@ -101,7 +99,6 @@ def test_recorded_sessions_reach_their_target_with_nothing_lost(session: ParsedS
 
 
 @pytest.mark.costly(3)
-@pytest.mark.spec("blocks.C20", "blocks.C21")
 def test_recorded_sessions_compacted_again_and_again(session: ParsedSession) -> None:
     log = get_path(session)
     if len(log) < 40:

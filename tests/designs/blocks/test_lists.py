@@ -56,7 +56,6 @@ def compact_by_levels(history: Sequence[Message], to: int) -> tuple[Session, set
     return session, {r.kind for r in made.replacements} if isinstance(made, Block) else set()
 
 
-@pytest.mark.spec("blocks.C11", "blocks.C10")
 def test_what_fits_comes_back_unchanged_and_the_first_level_that_fits_wins() -> None:
     history = [m for n in range(12) for m in make_turn(n, lines=120)]
     whole = sum(len(get_text(m)) for m in history) // 4 + 1_000
@@ -71,7 +70,6 @@ def test_what_fits_comes_back_unchanged_and_the_first_level_that_fits_wins() -> 
     assert "drop-between" in kinds
 
 
-@pytest.mark.spec("blocks.C11")
 def test_the_budget_is_the_window_less_the_system_prompt() -> None:
     history = make_loop(8)
     tokens = count_view_tokens(make_session([history]))
@@ -82,7 +80,6 @@ def test_the_budget_is_the_window_less_the_system_prompt() -> None:
     assert len(compact_messages(history, tight)) < len(history), "a budget of 0, not of less"
 
 
-@pytest.mark.spec("blocks.C12")
 def test_level_one_keeps_the_first_and_the_last_lines() -> None:
     hundred = "\n".join(str(n) for n in range(1, 101))
     cut = excerpt(hundred, 10, Keep.LINE_ENDS)
@@ -95,7 +92,6 @@ def test_level_one_keeps_the_first_and_the_last_lines() -> None:
     assert odd.split("\n")[3:] == ["98", "99", "100"]
 
 
-@pytest.mark.spec("blocks.C12")
 def test_level_one_cuts_every_output_and_nothing_else() -> None:
     history = [m for n in range(12) for m in make_turn(n, lines=120)]
     session, _ = compact_by_levels(history, count_view_tokens(make_session([history])) * 6 // 10)
@@ -106,7 +102,6 @@ def test_level_one_cuts_every_output_and_nothing_else() -> None:
     assert all("[... 70 lines removed ...]" in get_text(m) for m in results)
 
 
-@pytest.mark.spec("blocks.C4", "blocks.C12", "blocks.Y11")
 def test_the_lines_for_lists_are_those_of_the_context_config() -> None:
     """The original's fields for lists are three; one that is stored and never read would change nothing here."""
     history = [m for n in range(12) for m in make_turn(n, lines=120)]
@@ -116,7 +111,6 @@ def test_the_lines_for_lists_are_those_of_the_context_config() -> None:
     assert all("[... 110 lines removed ...]" in get_text(m) for m in results)
 
 
-@pytest.mark.spec("blocks.C13")
 @pytest.mark.parametrize(
     ("message", "line"),
     [
@@ -133,7 +127,6 @@ def test_level_two_has_a_line_for_each_answer(message: Message, line: str) -> No
     assert build_step_line([message]).line == line
 
 
-@pytest.mark.spec("blocks.C13")
 def test_level_two_leaves_users_and_the_recent_messages_as_they_are() -> None:
     history = [
         make_user_message("Never push to main."),
@@ -152,7 +145,6 @@ def test_level_two_leaves_users_and_the_recent_messages_as_they_are() -> None:
     assert not any(m.role == "tool" for m in shown[:-11]), "results go with their answers"
 
 
-@pytest.mark.spec("blocks.C14")
 def test_level_three_keeps_the_first_and_the_last_around_a_marker() -> None:
     history = [make_user_message(f"Note {n}: {FILLER * 3}") for n in range(120)]
     session, kinds = compact_by_levels(history, 4_000)
@@ -164,7 +156,6 @@ def test_level_three_keeps_the_first_and_the_last_around_a_marker() -> None:
     assert shown[2].role == "user"
 
 
-@pytest.mark.spec("blocks.C14")
 def test_level_three_falls_back_to_the_newest_that_fit() -> None:
     history = [make_user_message(f"Note {n}: {FILLER * 3}") for n in range(120)]
     session, _ = compact_by_levels(history, 1_000)
@@ -176,7 +167,6 @@ def test_level_three_falls_back_to_the_newest_that_fit() -> None:
     assert count_view_tokens(session) <= 1_000
 
 
-@pytest.mark.spec("blocks.C14")
 def test_the_marker_of_level_three_is_paid_for() -> None:
     history = [make_user_message("go"), *(answer(f"note {n}") for n in range(400))]
     draft = start_draft(
@@ -187,7 +177,6 @@ def test_the_marker_of_level_three_is_paid_for() -> None:
         assert stop - 10 < made.tokens <= stop
 
 
-@pytest.mark.spec("blocks.C10")
 def test_a_plain_list_goes_through_the_levels_and_a_session_through_the_overlay() -> None:
     rows = [
         {"role": m.role, "content": get_text(m)}
@@ -209,7 +198,6 @@ class Halves:
         return list(messages[len(messages) // 2 :])
 
 
-@pytest.mark.spec("blocks.C10")
 def test_the_configured_in_memory_strategy_is_the_one_that_runs() -> None:
     own = ContextConfig(max_context_tokens=500, compaction=CompactionConfig(in_memory_strategy=Halves()))
     assert compact_in_memory(make_loop(2), own) == make_loop(2)[2:]
@@ -218,7 +206,6 @@ def test_the_configured_in_memory_strategy_is_the_one_that_runs() -> None:
 
 @ENGINE
 @given(log=conversations.long_logs(), percent=st.integers(5, 90))
-@pytest.mark.spec("blocks.Y7")
 def test_no_level_parts_a_call_from_its_result(log: Log, percent: int) -> None:
     """The original cuts by message count: results without calls, calls without results, and turn ids are lost."""
     policy = blocks(COUNTER, keep_first=3, keep_recent=3, tool_output_max_lines=4)
@@ -228,7 +215,6 @@ def test_no_level_parts_a_call_from_its_result(log: Log, percent: int) -> None:
         assert check_messages(session.view.get_messages(), wire) == []
 
 
-@pytest.mark.spec("blocks.Y8")
 @pytest.mark.parametrize("tokens", [83_500, 88_000, 95_000])
 def test_what_fires_also_compacts_and_then_is_quiet(tokens: int) -> None:
     """The original fires at 81,000, but its in-memory strategy does nothing below 96,000: events without effect."""
@@ -243,7 +229,6 @@ def test_what_fires_also_compacts_and_then_is_quiet(tokens: int) -> None:
     assert session.compact(window=100_000).status == "nothing"
 
 
-@pytest.mark.spec("blocks.Y6")
 def test_a_long_text_is_cut_and_not_replaced_by_a_phrase() -> None:
     """The original turns every text of more than 200 bytes into "[Assistant response]"."""
     long = answer("The cause is the lock in store.py; " + FILLER * 5)
@@ -255,7 +240,6 @@ def test_a_long_text_is_cut_and_not_replaced_by_a_phrase() -> None:
     assert build_user_line(make_user_message("Use tabs.")).line == "[User] Use tabs."
 
 
-@pytest.mark.spec("blocks.C13", "blocks.C14")
 def test_lines_and_markers_are_never_taken_for_the_users_words() -> None:
     steps = [answer(f"Always use port {n}; I must never change {n}. {FILLER * 6}") for n in range(60)]
     rows = [{"role": m.role, "content": get_text(m)} for m in [make_user_message("Never push to main."), *steps]]
@@ -269,7 +253,6 @@ def test_lines_and_markers_are_never_taken_for_the_users_words() -> None:
         assert "use port" not in shown.partition(heading)[2].partition("\n##")[0], heading
 
 
-@pytest.mark.spec("blocks.Y6")
 def test_a_summary_without_room_for_words_says_how_much_it_stands_for() -> None:
     """The original drops user messages without a word; a summary in view must not be empty either."""
     session = make_session([[make_user_message(f"note {n}: {FILLER}") for n in range(6)]])

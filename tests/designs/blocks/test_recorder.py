@@ -69,7 +69,6 @@ def get_blocks(session: Session) -> list[Block]:
     return [e for e in session.view.path.get_entries(0, session.view.length - 1) if isinstance(e, Block)]
 
 
-@pytest.mark.spec("blocks.D10")
 def test_a_request_and_a_list_name_their_loop() -> None:
     session = make_session([])
     rows = make_rows(2)
@@ -82,7 +81,6 @@ def test_a_request_and_a_list_name_their_loop() -> None:
     assert [r.loop_id for r in get_loop_records(session)][:2] == ["run-1", "run-2"], "without one it is an exchange"
 
 
-@pytest.mark.spec("blocks.D10")
 def test_the_same_from_coroutines() -> None:
     async def work() -> Session:
         session = make_session([])
@@ -94,7 +92,6 @@ def test_the_same_from_coroutines() -> None:
     assert [(r.loop_id, len(r.messages)) for r in get_loop_records(asyncio.run(work()))] == [("run-1", 3), ("run-2", 1)]
 
 
-@pytest.mark.spec("blocks.D11")
 def test_the_recorder_hears_what_a_request_compacts() -> None:
     session = make_session([], blocks(COUNTER))
     recorder = SessionRecorder(session)
@@ -112,7 +109,6 @@ def test_the_recorder_hears_what_a_request_compacts() -> None:
     assert [b.run for b in get_blocks(session)] == ["run-1"]
 
 
-@pytest.mark.spec("blocks.D11")
 def test_the_recorder_hears_coroutines_and_demands_by_hand() -> None:
     session = make_session([])
     recorder = SessionRecorder(session)
@@ -132,7 +128,6 @@ async def _compact_from_coroutine(session: Session) -> None:
     assert outcome.status == "compacted"
 
 
-@pytest.mark.spec("blocks.D11")
 def test_an_event_that_comes_twice_is_recorded_once() -> None:
     """By the recorder's own ears and by a sender, as `compact_context_with_sender` takes one."""
     session = make_session([make_loop(20)])
@@ -146,7 +141,6 @@ def test_an_event_that_comes_twice_is_recorded_once() -> None:
     assert get_names(recorder, "run-2") == ["AgentStart", "CompactionStarted", "CompactionEnded"]
 
 
-@pytest.mark.spec("blocks.D12")
 def test_events_survive_reopening(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "s.db")
     session = Session.create(SessionAddress(store, "s"), blocks(COUNTER))
@@ -178,7 +172,6 @@ def test_events_survive_reopening(tmp_path: Path) -> None:
     assert get_text(again.view.get_messages()[-1]) == "go"
 
 
-@pytest.mark.spec("blocks.D12")
 def test_events_are_shown_to_no_model_and_change_no_view() -> None:
     plain, recorded = make_session([]), make_session([])
     recorder = SessionRecorder(recorded)
@@ -199,7 +192,6 @@ def test_events_are_shown_to_no_model_and_change_no_view() -> None:
     assert len(get_blocks(recorded)) == len(get_blocks(plain)) > 0
 
 
-@pytest.mark.spec("blocks.D13")
 @pytest.mark.parametrize("run", ["run-1", ""])
 def test_the_end_of_a_loop_appends_nothing_twice(run: str) -> None:
     session = make_session([])
@@ -217,7 +209,6 @@ def test_the_end_of_a_loop_appends_nothing_twice(run: str) -> None:
     assert get_text(session.view.get_messages()[-1]) == "Look into matter 9."
 
 
-@pytest.mark.spec("blocks.D13")
 def test_what_a_loop_says_twice_is_appended_as_often_as_it_was_said() -> None:
     session = make_session([[make_user_message("go"), make_reply("ok")]])
     recorder = SessionRecorder(session)
@@ -232,7 +223,6 @@ def test_what_a_loop_says_twice_is_appended_as_often_as_it_was_said() -> None:
     assert len(session.view.get_messages()) == 10, "a run that has ended and goes on says the same once more"
 
 
-@pytest.mark.spec("blocks.D13")
 @pytest.mark.parametrize("wire", ["", *sorted(WIRES)])
 @pytest.mark.parametrize("prompt", [[], [make_system_message("You are Ada.")]])
 def test_a_loop_that_ends_with_the_whole_history_appends_its_own_messages(wire: str, prompt: list[Message]) -> None:
@@ -254,7 +244,6 @@ def test_a_loop_that_ends_with_the_whole_history_appends_its_own_messages(wire: 
     assert len(session.view.get_messages()) == len(before) + len(second) + 1
 
 
-@pytest.mark.spec("blocks.D13")
 def test_a_loop_that_ends_with_the_whole_view_appends_its_own_messages_alone() -> None:
     session = make_session([])
     recorder = SessionRecorder(session)
@@ -267,7 +256,6 @@ def test_a_loop_that_ends_with_the_whole_view_appends_its_own_messages_alone() -
     assert session.view.get_messages() == [*sent, *second]
 
 
-@pytest.mark.spec("blocks.D13")
 def test_a_loop_that_says_what_an_earlier_one_said_is_appended_whole() -> None:
     """As long as nothing tells them apart, a list is taken for the loop's own, so that nothing is lost."""
     session = make_session([])
@@ -279,7 +267,6 @@ def test_a_loop_that_says_what_an_earlier_one_said_is_appended_whole() -> None:
     assert session.view.get_messages() == [*said, *said]
 
 
-@pytest.mark.spec("blocks.D14")
 @pytest.mark.parametrize("how", ["compact", "request", "call", "coroutine"])
 def test_a_compaction_before_the_first_message_of_a_loop_is_filed_with_that_loop(how: str) -> None:
     session = make_session([])
@@ -305,7 +292,6 @@ def test_a_compaction_before_the_first_message_of_a_loop_is_filed_with_that_loop
     assert [r.loop_id for r in recorder.get_loops()] == ["run-1", "run-2"]
 
 
-@pytest.mark.spec("blocks.D14")
 def test_the_sender_of_hooks_hears_the_loop_of_the_request() -> None:
     session = make_session([])
     rows = make_rows(9)
@@ -319,7 +305,6 @@ def test_the_sender_of_hooks_hears_the_loop_of_the_request() -> None:
     ]
 
 
-@pytest.mark.spec("blocks.D12")
 def test_two_writers_lose_no_event() -> None:
     session = make_session([])
     recorder = SessionRecorder(session)
@@ -331,7 +316,6 @@ def test_two_writers_lose_no_event() -> None:
     assert session.view.get_messages() == [*make_loop(1), make_reply("Done.")]
 
 
-@pytest.mark.spec("blocks.D13")
 def test_the_end_of_a_loop_may_bring_what_was_sent() -> None:
     """A host that sends the view has its lines and cut outputs in the list with which its loop ends."""
     session = make_session([])
@@ -374,7 +358,6 @@ def make_failed_steps() -> list[Message]:
     ]
 
 
-@pytest.mark.spec("blocks.D13")
 @pytest.mark.parametrize("wire", sorted(WIRES))
 def test_the_end_of_a_loop_knows_what_a_wire_wrote_differently(wire: str) -> None:
     """OpenAI's formats have no error flag: a request marks a failed tool in the text, and the log has that text."""
@@ -396,7 +379,6 @@ def test_the_end_of_a_loop_knows_what_a_wire_wrote_differently(wire: str) -> Non
     assert session.view.get_messages()[: len(sent)] == sent
 
 
-@pytest.mark.spec("blocks.D13")
 @pytest.mark.parametrize("wire", sorted(WIRES))
 def test_a_system_prompt_is_not_appended_behind_the_loops_that_were_sent_with_it(wire: str) -> None:
     session = make_session([])
@@ -413,7 +395,6 @@ def test_a_system_prompt_is_not_appended_behind_the_loops_that_were_sent_with_it
     assert texts == [*([] if is_separate else ["system"]), *(["user", "assistant", "tool"] * 2), "assistant"]
 
 
-@pytest.mark.spec("blocks.D13")
 def test_a_system_prompt_that_nobody_sent_is_appended() -> None:
     session = make_session([])
     recorder = SessionRecorder(session)

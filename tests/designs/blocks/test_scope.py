@@ -50,7 +50,6 @@ def find_hidden_kinds(session: Session) -> list[str]:
     return [r.kind for r in get_newest_block(session).replacements if r.kind == "beyond-scope"]
 
 
-@pytest.mark.spec("blocks.D5", "blocks.Y9")
 def test_a_loop_larger_than_the_window_stays_in_scope_by_what_it_takes_compacted() -> None:
     """The original's walk charges raw messages, so it ends at this loop although its summary would fit."""
     loops = make_loops_with_a_large_one()
@@ -67,7 +66,6 @@ def test_a_loop_larger_than_the_window_stays_in_scope_by_what_it_takes_compacted
     assert resolve_scope(session, names, TokenBudget(), WINDOW) == 3, "compacted, they take as little as they would"
 
 
-@pytest.mark.spec("blocks.D5")
 def test_a_large_current_loop_is_charged_what_it_takes_compacted_too() -> None:
     loops = make_loops_with_a_large_one()
     session = make_session([*loops[:2], loops[2]], blocks(COUNTER, compaction_scope="token_budget"))
@@ -76,7 +74,6 @@ def test_a_large_current_loop_is_charged_what_it_takes_compacted_too() -> None:
     assert find_hidden_kinds(session) == []
 
 
-@pytest.mark.spec("blocks.D5", "blocks.C22")
 def test_the_walk_stops_where_the_window_would_be_exceeded() -> None:
     session = make_session([make_loop(40, start=n * 100) for n in range(6)])
     names = [r.loop_id for r in get_loop_records(session)]
@@ -89,7 +86,6 @@ def test_the_walk_stops_where_the_window_would_be_exceeded() -> None:
     assert resolve_scope(session, names[:3], TokenBudget(), 10**6) == 2
 
 
-@pytest.mark.spec("blocks.D6")
 def test_hidden_loops_are_not_in_scope() -> None:
     loops = [make_loop(5, start=n * 10) for n in range(7)]
     session = make_session(loops, blocks(COUNTER, compaction_scope=2))
@@ -103,7 +99,6 @@ def test_hidden_loops_are_not_in_scope() -> None:
     assert resolve_scope(session, names, FixedCount(6), 10**6) == 6
 
 
-@pytest.mark.spec("blocks.D6")
 def test_a_later_plan_counts_no_hidden_loop() -> None:
     loops = [make_loop(5, start=n * 10) for n in range(6)]
     with_hidden = make_session(loops, blocks(COUNTER, compaction_scope=2))
@@ -119,7 +114,6 @@ def test_a_later_plan_counts_no_hidden_loop() -> None:
     assert all(f"Go over the parts from {start} on." in shown for start in (30, 40, 50, 200))
 
 
-@pytest.mark.spec("blocks.D7", "blocks.C21")
 def test_scope_governs_loading_before_any_compaction() -> None:
     loops: Sequence[list[Message]] = [make_loop(3, start=n * 10) for n in range(6)]
     session = make_session(loops)
@@ -135,7 +129,6 @@ def test_scope_governs_loading_before_any_compaction() -> None:
     assert session.view.get_messages() == [m for loop in loops for m in loop], "loading changes nothing"
 
 
-@pytest.mark.spec("blocks.D7")
 def test_loading_leaves_out_no_system_prompt_no_pin_and_no_summary() -> None:
     session = make_session([])
     session.append(make_system_message(), run="run-1")
@@ -152,14 +145,12 @@ def test_loading_leaves_out_no_system_prompt_no_pin_and_no_summary() -> None:
     assert [m for m in build_context_from_session(session, "run-6", none) if m in summaries] == summaries
 
 
-@pytest.mark.spec("blocks.D7")
 def test_after_a_compaction_the_loaded_context_is_the_view() -> None:
     session = make_session([make_loop(5, start=n * 10) for n in range(7)])
     session.compact(to=count_view_tokens(session) * 6 // 10)
     assert build_context_from_session(session, "run-7") == session.view.get_messages()
 
 
-@pytest.mark.spec("blocks.D8")
 def test_an_explicit_call_compacts_whatever_the_trigger_says() -> None:
     """20 turns take a few per cent of the window: no trigger fires, and the block is made all the same."""
     session = make_session([make_loop(20, lines=60)])
@@ -177,7 +168,6 @@ def test_an_explicit_call_compacts_whatever_the_trigger_says() -> None:
     assert all("[... 10 lines removed ...]" in get_text(m) for m in results)
 
 
-@pytest.mark.spec("blocks.D8", "blocks.C20")
 def test_explicit_calls_in_a_row_change_nothing_more() -> None:
     session = make_session([make_loop(6), make_loop(20, start=20)])
     assert compact_session_loops(session, "run-2", None, CompactionConfig(), 200_000).status == "compacted"
@@ -193,7 +183,6 @@ def test_explicit_calls_in_a_row_change_nothing_more() -> None:
     assert (block.keep_recent.range.start_turn, block.keep_recent.range.end_turn) == (11, 20), "it is made anew"
 
 
-@pytest.mark.spec("blocks.D8")
 def test_an_explicit_call_above_the_target_goes_down_to_it() -> None:
     session = make_session([make_loop(6), make_loop(40, start=20)])
     window = count_view_tokens(session) * 3 // 2
@@ -202,7 +191,6 @@ def test_an_explicit_call_above_the_target_goes_down_to_it() -> None:
     assert count_view_tokens(session) <= window * 4 // 10
 
 
-@pytest.mark.spec("blocks.D5", "blocks.D6")
 @ENGINE
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=6), st.integers(3_000, 40_000), st.integers(20, 200))
 def test_whatever_the_loops_scope_and_plan_agree(turns: list[int], window: int, lines: int) -> None:
@@ -219,7 +207,6 @@ def test_whatever_the_loops_scope_and_plan_agree(turns: list[int], window: int, 
         assert hidden[-1].last == sum(map(len, loops[: len(loops) - 1 - many])) - 1
 
 
-@pytest.mark.spec("blocks.D6")
 @pytest.mark.parametrize("scope", [FixedCount(3), TokenBudget()])
 def test_a_chain_without_a_loop_in_view_has_nothing_in_scope(scope: CompactionScope) -> None:
     session = make_session([make_loop(5, start=n * 10) for n in range(5)], blocks(COUNTER, compaction_scope=2))
@@ -231,7 +218,6 @@ def test_a_chain_without_a_loop_in_view_has_nothing_in_scope(scope: CompactionSc
     assert resolve_scope(make_session([]), ["run-1"], scope, WINDOW) == 0
 
 
-@pytest.mark.spec("blocks.D8", "blocks.Y10")
 def test_a_run_that_goes_on_after_another_is_a_loop_of_its_own() -> None:
     session = make_session([make_loop(12), make_loop(3, start=100)])
     session.append(*make_loop(12, start=200), run="run-1")

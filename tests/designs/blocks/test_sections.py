@@ -52,7 +52,6 @@ def get_ranges(block: CompactionBlock) -> list[tuple[int, int] | None]:
 # -- sections ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("blocks.D3", "blocks.C16", "blocks.C18")
 @pytest.mark.parametrize("turns", EVERY_LENGTH)
 def test_compact_assembles_the_three_methods_for_every_loop_length(turns: int) -> None:
     record = LoopRecord("r", assign_turns(make_loop(turns, lines=60), "r"))
@@ -70,7 +69,6 @@ def test_compact_assembles_the_three_methods_for_every_loop_length(turns: int) -
     assert get_ranges(older) == [None, (0, turns - 1), None]
 
 
-@pytest.mark.spec("blocks.D3", "blocks.C21")
 @pytest.mark.parametrize("turns", EVERY_LENGTH)
 def test_the_record_of_a_session_has_the_sections_of_its_turns(turns: int) -> None:
     session = make_session([make_loop(turns, lines=90)])
@@ -86,7 +84,6 @@ def test_the_record_of_a_session_has_the_sections_of_its_turns(turns: int) -> No
     assert find_violations([record]) == []
 
 
-@pytest.mark.spec("blocks.C23")
 def test_turns_in_no_section_are_a_violation() -> None:
     record = LoopRecord("r", assign_turns(make_loop(12), "r"))
     made = OWN.compact(record, CompactionConfig(), True)
@@ -134,7 +131,6 @@ def check_silent_lines(text: str, numbers: Sequence[int]) -> None:
         assert f" -> {outcome}" in line, line
 
 
-@pytest.mark.spec("blocks.C13", "blocks.C18")
 def test_a_turn_without_text_says_tool_target_and_outcome() -> None:
     record = LoopRecord("r", assign_turns(make_silent_loop(40), "r"))
     for latest, numbers in ((True, range(2, 30)), (False, range(40))):
@@ -143,7 +139,6 @@ def test_a_turn_without_text_says_tool_target_and_outcome() -> None:
         check_silent_lines("\n".join(map(get_text, made.messages)), numbers)
 
 
-@pytest.mark.spec("blocks.C13", "blocks.C20")
 def test_a_view_of_silent_turns_has_such_lines_at_every_stage() -> None:
     history = make_silent_loop(40)
     session = make_session([history], blocks(COUNTER, max_summary_tokens=10_000))
@@ -159,7 +154,6 @@ def test_a_view_of_silent_turns_has_such_lines_at_every_stage() -> None:
     assert "Read(src/part0.py" in get_view_text(short)
 
 
-@pytest.mark.spec("blocks.C13")
 def test_parallel_calls_and_calls_without_result_are_told_one_by_one() -> None:
     calls = (ToolCall("a", "Read", '{"path": "a.py"}'), ToolCall("b", "Read", '{"path": "b.py"}'))
     first = make_silent_turn(calls[0], FILLER)[1]
@@ -174,7 +168,6 @@ def test_parallel_calls_and_calls_without_result_are_told_one_by_one() -> None:
     assert told[1].startswith("[Summary] Read(b.py) -> failed")
 
 
-@pytest.mark.spec("blocks.C13")
 def test_a_line_of_calls_is_bounded_and_holds_no_secret() -> None:
     secret = "sk-ant-api03-" + "Ab1" * 31 + "-AA"
     call = ToolCall("c", "bash", f'{{"command": "curl -H {secret} {"x" * 9_000}"}}')
@@ -186,7 +179,6 @@ def test_a_line_of_calls_is_bounded_and_holds_no_secret() -> None:
     assert len(line) < 300
 
 
-@pytest.mark.spec("blocks.C18", "blocks.C19")
 @pytest.mark.parametrize("tokens", [600, 450, 350])
 def test_a_short_budget_takes_from_the_target_and_leaves_the_outcome(tokens: int) -> None:
     path = "services/payments/internal/adapters/ledger/part{}.py"
@@ -205,7 +197,6 @@ def test_a_short_budget_takes_from_the_target_and_leaves_the_outcome(tokens: int
 # -- a configuration without a window ----------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("blocks.C4", "blocks.D17")
 def test_a_compaction_config_alone_is_a_configuration() -> None:
     history = make_loop(60, lines=400)
     config = CompactionConfig(tool_output_max_lines=6)
@@ -224,7 +215,6 @@ def test_a_compaction_config_alone_is_a_configuration() -> None:
         compact_messages(history, 9)  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("blocks.C4", "blocks.D17")
 @pytest.mark.parametrize("recent", [3, 14])
 def test_it_counts_the_kept_turns_of_a_list_as_turns(recent: int) -> None:
     history = [m for n in range(500) for m in make_loop(1, start=n, lines=20)]
@@ -237,7 +227,6 @@ def test_it_counts_the_kept_turns_of_a_list_as_turns(recent: int) -> None:
 # -- scope -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("blocks.C20", "blocks.C23", "blocks.D6")
 @pytest.mark.parametrize("window", [2_000, 3_000, 10_000, 100_000])
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_loops_out_of_scope_get_no_block(window: int, count: int) -> None:

@@ -72,14 +72,12 @@ def get_summary_lines(section: CompactedSection) -> list[str]:
     return [get_text(m) for m in section.messages if get_text(m).startswith("[Summary] ")]
 
 
-@pytest.mark.spec("blocks.C16")
 def test_keep_first_is_bounded_by_the_turns_there_are() -> None:
     assert OWN.keep_first(*make_record(20), build_config()) == TurnRange(0, 1)
     assert OWN.keep_first(*make_record(1), build_config()) == TurnRange(0, 0)
     assert OWN.keep_first(LoopRecord("r", ()), TurnMap(()), build_config()) is None
 
 
-@pytest.mark.spec("blocks.Y5")
 def test_no_first_turns_means_none() -> None:
     """The original subtracts without going below zero, so keep_first_turns = 0 still keeps turn 0."""
     assert OWN.keep_first(*make_record(20), build_config(0)) is None
@@ -91,7 +89,6 @@ def test_no_first_turns_means_none() -> None:
     assert made.keep_first is None
 
 
-@pytest.mark.spec("blocks.C17")
 def test_keep_recent_cuts_outputs_and_changes_nothing_else() -> None:
     kept = OWN.keep_recent(*make_record(20), build_config(2, 5))
     assert kept is not None
@@ -106,7 +103,6 @@ def test_keep_recent_cuts_outputs_and_changes_nothing_else() -> None:
             assert new == old
 
 
-@pytest.mark.spec("blocks.C18")
 def test_the_published_example_twenty_turns() -> None:
     made = OWN.compact(make_record(20)[0], build_config(2, 5), True)
     assert made.keep_first == TurnRange(0, 1)
@@ -122,7 +118,6 @@ def test_the_published_example_twenty_turns() -> None:
     assert OWN.keep_compacted(*make_record(7), build_config(2, 5), True) is None
 
 
-@pytest.mark.spec("blocks.C18")
 def test_the_session_does_what_the_strategy_says() -> None:
     session = make_session([make_loop(20, lines=200)], blocks(COUNTER, keep_recent_turns=5))
     session.compact(to=count_view_tokens(session) * 3 // 4)
@@ -146,7 +141,6 @@ def make_wordy_turns(turns: int) -> list[Message]:
     ]
 
 
-@pytest.mark.spec("blocks.C19", "blocks.Y6")
 @pytest.mark.parametrize("room", [2_000, 700, 300, 100])
 def test_every_turn_is_represented_within_the_total(room: int) -> None:
     """The original stops at the first line that does not fit: of the newest turns nothing is left."""
@@ -162,7 +156,6 @@ def test_every_turn_is_represented_within_the_total(room: int) -> None:
     assert "At turn 3" in get_text(told[-1]) or "steps" in get_text(told[-1])
 
 
-@pytest.mark.spec("blocks.C19")
 def test_the_total_holds_for_a_session_too() -> None:
     session = make_session([[make_user_message("go"), *make_wordy_turns(60)]], blocks(COUNTER, max_summary_tokens=400))
     session.compact(to=count_view_tokens(session) // 2)
@@ -177,7 +170,6 @@ def test_the_total_holds_for_a_session_too() -> None:
     assert get_newest_block(session).id != again.id
 
 
-@pytest.mark.spec("blocks.Y6")
 def test_user_messages_of_the_middle_stay() -> None:
     """The original makes lines of answers only, so what the user said in between is lost."""
     wish = make_user_message("Never rename public functions.")
@@ -188,7 +180,6 @@ def test_user_messages_of_the_middle_stay() -> None:
     assert "Never rename public functions." in get_view_text(session)
 
 
-@pytest.mark.spec("blocks.Y6")
 def test_what_the_user_says_during_a_step_stays_when_the_step_becomes_a_line() -> None:
     """The original's lines stand for the answer alone: whatever came in beside its results is gone."""
     wish = make_user_message("Hold on, leave the tests alone.")
@@ -211,7 +202,6 @@ def test_what_the_user_says_during_a_step_stays_when_the_step_becomes_a_line() -
     assert wish in session.view.get_messages()
 
 
-@pytest.mark.spec("blocks.Y6")
 def test_a_summary_of_a_whole_range_has_lines_for_user_and_steps() -> None:
     """The original drops what does not fit: here the last resort still names users' messages and the newest step."""
     asked = [make_user_message(f"Look at matter {n}. {FILLER * 6}") for n in range(20)]
@@ -227,7 +217,6 @@ def test_a_summary_of_a_whole_range_has_lines_for_user_and_steps() -> None:
     assert count_view_tokens(session) <= 2_500
 
 
-@pytest.mark.spec("blocks.Y4")
 @pytest.mark.parametrize("turns", [1, 2, 5, 10, 11, 12, 13, 25])
 def test_no_turn_stands_in_two_sections_and_none_in_no_section(turns: int) -> None:
     """The original overlaps where turns <= first + recent - 1: 10 turns load 24 messages in place of 20."""
@@ -245,7 +234,6 @@ def test_no_turn_stands_in_two_sections_and_none_in_no_section(turns: int) -> No
     assert loaded == answers
 
 
-@pytest.mark.spec("blocks.C20")
 def test_the_current_loop_is_laid_anew_and_earlier_ones_only_once() -> None:
     session = make_session([make_loop(12), make_loop(14, start=20)])
     outcome = compact_session_loops(session, "run-2", None, build_config(), max_context_tokens=9_000)
@@ -270,7 +258,6 @@ def get_unsummarized(session: Session) -> list[Message]:
     return [m for m in session.view.get_messages() if "<tenfold-summary" not in get_text(m)]
 
 
-@pytest.mark.spec("blocks.C21", "blocks.Y1")
 def test_what_is_loaded_is_what_is_measured_and_sent() -> None:
     """The original compacts one list and builds requests from two others, so a compaction may never reach the model."""
     session = make_session([make_loop(6), make_loop(20, start=20)])
@@ -292,7 +279,6 @@ def test_what_is_loaded_is_what_is_measured_and_sent() -> None:
         build_context_from_session(session, "run-9")
 
 
-@pytest.mark.spec("blocks.C21")
 def test_runs_beyond_the_scope_are_hidden_and_reachable() -> None:
     runs = [make_loop(5, start=n * 10, ask=f"Never touch port {4_000 + n}.") for n in range(7)]
     session = make_session(runs, blocks(COUNTER, compaction_scope=2))
@@ -306,7 +292,6 @@ def test_runs_beyond_the_scope_are_hidden_and_reachable() -> None:
     assert hidden[: len(runs[0])] == runs[0]
 
 
-@pytest.mark.spec("blocks.C22")
 def test_a_fixed_scope_is_capped_by_the_chain() -> None:
     session = make_session([make_loop(2, start=n) for n in range(4)])
     names = [r.loop_id for r in get_loop_records(session)]
@@ -316,7 +301,6 @@ def test_a_fixed_scope_is_capped_by_the_chain() -> None:
     assert resolve_scope(session, ["gone", *names[2:]], FixedCount(3), 10**6) == 1, "unknown ids are not counted"
 
 
-@pytest.mark.spec("blocks.C22", "blocks.Y9")
 def test_a_token_budget_counts_what_is_loaded_and_the_current_loop() -> None:
     """The original counts raw sizes and leaves the current loop out, so a large loop ends the walk for good."""
     session = make_session([make_loop(2), make_loop(30, start=10, lines=100), make_loop(12, start=50)])
@@ -337,7 +321,6 @@ def test_a_token_budget_counts_what_is_loaded_and_the_current_loop() -> None:
         resolve_scope(session, names, TokenBudget(), 0)
 
 
-@pytest.mark.spec("blocks.Y9")
 def test_the_preset_uses_the_same_scope() -> None:
     """The original's walk and its loading disagree; here the plan hides exactly what the scope leaves out."""
     runs = [make_loop(60, start=n * 100) for n in range(4)]
@@ -350,7 +333,6 @@ def test_the_preset_uses_the_same_scope() -> None:
     assert hidden[0].last == len(runs[0]) - 1
 
 
-@pytest.mark.spec("blocks.Y2")
 def test_a_second_compaction_in_a_loop_still_has_the_originals() -> None:
     """The original overwrites the record with the compacted context, so the second compaction loses them."""
     history = make_loop(20)
@@ -367,7 +349,6 @@ def test_a_second_compaction_in_a_loop_still_has_the_originals() -> None:
     assert session.view.get_messages() == [*history, *more]
 
 
-@pytest.mark.spec("blocks.Y3")
 def test_a_loop_compacted_while_current_keeps_its_ends_when_it_grows_old() -> None:
     """The original loads only the middle of such a loop: its first and its last turns vanish, a short one wholly."""
     session = make_session([make_loop(20)])
@@ -386,7 +367,6 @@ def test_a_loop_compacted_while_current_keeps_its_ends_when_it_grows_old() -> No
     assert len(get_summary_lines(second.compaction_block.keep_compacted)) == 3, "a short loop does not vanish"
 
 
-@pytest.mark.spec("blocks.C23")
 @ENGINE
 @given(st.lists(st.integers(0, 16), min_size=1, max_size=5), st.integers(20, 80), st.integers(0, 12))
 def test_the_invariants_hold_after_any_compaction(turns: list[int], percent: int, more: int) -> None:
@@ -401,7 +381,6 @@ def test_the_invariants_hold_after_any_compaction(turns: list[int], percent: int
         session.append(*make_loop(more, start=200), run="run-more")
 
 
-@pytest.mark.spec("blocks.C23")
 def test_broken_invariants_are_named() -> None:
     one, _ = make_record(4)
     recent = CompactedSection(TurnRange(2, 5), ())
@@ -416,7 +395,6 @@ def test_broken_invariants_are_named() -> None:
     assert find_violations([older, one, good]) == ["r: no block, though an earlier and a later loop have one"]
 
 
-@pytest.mark.spec("blocks.C23")
 def test_a_loop_too_short_to_change_has_a_block_where_a_later_one_has() -> None:
     session = make_session([make_loop(0), make_loop(20, start=10)])
     assert session.compact(to=count_view_tokens(session) * 3 // 4).status == "compacted"
@@ -429,7 +407,6 @@ def test_a_loop_too_short_to_change_has_a_block_where_a_later_one_has() -> None:
     assert [r.compaction_block for r in get_loop_records(session)] == [None, None]
 
 
-@pytest.mark.spec("blocks.C23", "blocks.Y10")
 def test_a_chain_follows_parents_leaves_siblings_out_and_refuses_circles() -> None:
     """The original's manual compaction makes a loop its own parent, and its walk has no guard against that."""
     a, b = LoopRecord("a", ()), LoopRecord("b", (), "a")
@@ -443,7 +420,6 @@ def test_a_chain_follows_parents_leaves_siblings_out_and_refuses_circles() -> No
     assert [r.loop_id for r in walk_chain(get_loop_records(session), "run-2")] == ["run-1", "run-2"]
 
 
-@pytest.mark.spec("blocks.C21", "blocks.C3")
 def test_without_run_ids_an_exchange_is_a_loop() -> None:
     session = make_session([])
     session.append(make_system_message(), *make_loop(3), *make_loop(2, start=10))
@@ -453,7 +429,6 @@ def test_without_run_ids_an_exchange_is_a_loop() -> None:
     assert len(get_loop_records(session)) == 2, "what the user says during a step opens no loop"
 
 
-@pytest.mark.spec("blocks.Y1", "blocks.Y2")
 @ENGINE
 @given(log=conversations.long_logs(), percent=st.integers(5, 80))
 def test_measured_is_shown_and_originals_stay_whatever_the_history(log: Log, percent: int) -> None:

@@ -148,7 +148,6 @@ def make_long_session(policy: Policy, model: ScriptedModel | None = None) -> Ses
     return make_session([make_loop(30)], policy, answerer=Answerer(model=model))
 
 
-@pytest.mark.spec("blocks.C15")
 def test_the_printed_strategy_and_policy_work(printed: ModuleType) -> None:
     assert printed.policy.stages[0].name == "strategy"
     model = ScriptedModel([TOLD])
@@ -166,7 +165,6 @@ def test_the_printed_strategy_and_policy_work(printed: ModuleType) -> None:
     assert made.keep_compacted.range == TurnRange(1, 26)
 
 
-@pytest.mark.spec("blocks.C15")
 def test_the_printed_settings_plug_it_in(printed: ModuleType, tmp_path: Path) -> None:
     place = tmp_path / "tenfold.toml"
     place.write_text(SETTINGS, encoding="utf-8")
@@ -180,7 +178,6 @@ def test_the_printed_settings_plug_it_in(printed: ModuleType, tmp_path: Path) ->
     assert TOLD in get_view_text(session)
 
 
-@pytest.mark.spec("blocks.C15")
 def test_an_installed_package_publishes_one_by_name(printed: ModuleType, tmp_path: Path) -> None:
     info = tmp_path / "digests-1.0.dist-info"
     info.mkdir()
@@ -199,7 +196,6 @@ def test_an_installed_package_publishes_one_by_name(printed: ModuleType, tmp_pat
     assert stage.user_strategy.config.max_summary_tokens == 900
 
 
-@pytest.mark.spec("blocks.C15", "blocks.Y13")
 @pytest.mark.parametrize(
     ("strategy", "wanted", "calls"),
     [(Plain(COUNTER), "Told plainly.", 0), (ByGenerator(COUNTER), TOLD, 1), (ByCoroutine(COUNTER), TOLD, 2)],
@@ -226,7 +222,6 @@ def test_plain_generator_and_coroutine_are_alike(strategy: DefaultBlockCompactio
     assert wanted in asyncio.run(compact_again())
 
 
-@pytest.mark.spec("blocks.Y13")
 def test_what_a_strategy_raises_is_reported_and_lines_are_written() -> None:
     """The original's methods give an Option: an error can only become a None, which nobody hears of."""
     session = make_long_session(with_strategy(Raises(COUNTER), COUNTER))
@@ -238,7 +233,6 @@ def test_what_a_strategy_raises_is_reported_and_lines_are_written() -> None:
     assert "[Summary] I look at part 5." in get_view_text(session)
 
 
-@pytest.mark.spec("blocks.Y13")
 def test_a_model_that_fails_leaves_lines() -> None:
     """The original has no way to go on when a summary cannot be had."""
     broken = ScriptedModel([ScriptedReply(error="the provider is down")], repeat=True)
@@ -250,7 +244,6 @@ def test_a_model_that_fails_leaves_lines() -> None:
         assert "[Summary] I look at part" in get_view_text(session)
 
 
-@pytest.mark.spec("blocks.Y13")
 def test_the_outcome_says_why_the_model_of_a_strategy_failed(printed: ModuleType) -> None:
     broken = ScriptedModel([ScriptedReply(error="the key is wrong")], repeat=True)
     for model, why in ((broken, "the key is wrong"), (None, "no model")):
@@ -260,7 +253,6 @@ def test_the_outcome_says_why_the_model_of_a_strategy_failed(printed: ModuleType
         assert re.search(f"it gave None; the model that it asked failed: .*{why}", " ".join(outcome.notes))
 
 
-@pytest.mark.spec("blocks.Y13")
 def test_an_overflow_is_recovered_from() -> None:
     """The original gives up when the provider refuses the request as too long."""
     session = make_session([make_loop(30)])
@@ -271,7 +263,6 @@ def test_an_overflow_is_recovered_from() -> None:
     assert count_view_tokens(session) < window // 2
 
 
-@pytest.mark.spec("blocks.C19", "blocks.Y13")
 def test_with_a_model_the_middle_is_one_text_and_an_update_of_it_later() -> None:
     """The original has one-liners only, whatever model there is."""
     model = ScriptedModel([TOLD, MORE])
@@ -286,7 +277,6 @@ def test_with_a_model_the_middle_is_one_text_and_an_update_of_it_later() -> None
     assert MORE in get_view_text(session)
 
 
-@pytest.mark.spec("blocks.C20", "blocks.Y10")
 def test_the_configured_strategy_and_counter_are_used_by_hand_too() -> None:
     """The original's manual compaction takes the default strategy and no counter, whatever is configured."""
     session = make_session([make_loop(30)])
@@ -298,7 +288,6 @@ def test_the_configured_strategy_and_counter_are_used_by_hand_too() -> None:
     assert "Told plainly." in get_view_text(other)
 
 
-@pytest.mark.spec("blocks.C20", "blocks.Y10")
 def test_without_a_configuration_the_one_of_the_session_is_used() -> None:
     """The preset's numbers were used, whatever the session's policy was."""
     session = make_session([make_loop(30)], blocks(COUNTER, keep_first_turns=5, keep_recent_turns=3))
@@ -343,7 +332,6 @@ class Invents(Plain, frozen=True):
         return CompactedSection(made.range, (make_line(text),)) if made else None
 
 
-@pytest.mark.spec("blocks.C15")
 def test_what_a_strategy_invents_is_taken_out() -> None:
     session = make_long_session(with_strategy(Invents(COUNTER), COUNTER))
     outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
@@ -352,7 +340,6 @@ def test_what_a_strategy_invents_is_taken_out() -> None:
     assert any("never_was" in note for note in outcome.notes)
 
 
-@pytest.mark.spec("blocks.C15", "blocks.C23")
 @ENGINE
 @given(log=conversations.long_logs(), percent=st.integers(10, 80), which=st.sampled_from((Plain, ByGenerator, Raises)))
 def test_a_strategy_runs_under_the_laws(log: Log, percent: int, which: type[DefaultBlockCompaction]) -> None:
@@ -391,7 +378,6 @@ class FirstBeyondTheEnd(Plain, frozen=True):
         return TurnRange(0, 99)
 
 
-@pytest.mark.spec("blocks.Y13")
 @pytest.mark.parametrize(
     ("strategy", "why"),
     [
@@ -427,7 +413,6 @@ class ToldAsHuman(Plain, frozen=True):
         return CompactedSection(made.range, (record.messages[0].message, text)) if made else None
 
 
-@pytest.mark.spec("blocks.C15")
 def test_the_text_of_a_strategy_is_shown_whatever_its_origin() -> None:
     session = make_long_session(with_strategy(ToldAsHuman(COUNTER), COUNTER))
     outcome = session.compact(to=count_view_tokens(session) * 6 // 10)

@@ -59,7 +59,6 @@ BLOCK = CompactionBlock(
 )
 
 
-@pytest.mark.spec("blocks.C1")
 def test_a_loop_has_its_block_beside_untouched_messages() -> None:
     history = make_loop(20)
     session = make_session([history])
@@ -77,7 +76,6 @@ def test_a_loop_has_its_block_beside_untouched_messages() -> None:
     assert (TurnRange(3, 3).start_turn, TurnRange(3, 3).end_turn) == (3, 3), "both ends are included"
 
 
-@pytest.mark.spec("blocks.C2")
 def test_json_has_the_published_names_and_leaves_out_what_is_absent() -> None:
     data = to_json(BLOCK)
     for key in (b'"startTurn":2', b'"endTurn":14', b'"createdAt":"2026', b'"keep_first"', b'"keep_compacted"'):
@@ -90,7 +88,6 @@ def test_json_has_the_published_names_and_leaves_out_what_is_absent() -> None:
     assert from_json(TurnMessage, to_json(TurnMessage(make_user_message("go")))).turn_id is None
 
 
-@pytest.mark.spec("blocks.C2")
 @pytest.mark.parametrize(
     "broken", ['{"startTurn": 0}', '{"start_turn": 0, "end_turn": 1}', '{"startTurn": 2, "endTurn": 1}', "[]", "{"]
 )
@@ -105,7 +102,6 @@ def make_tagged_messages(*turns: tuple[str, int] | None) -> list[TurnMessage]:
     return [TurnMessage(make_reply(str(n)), TurnId(*t) if t is not None else None) for n, t in enumerate(turns)]
 
 
-@pytest.mark.spec("blocks.C3")
 def test_a_turn_map_groups_neighbours_of_one_turn() -> None:
     messages = make_tagged_messages(("a", 0), ("a", 0), None, ("a", 0), ("a", 7), ("a", 7))
     made = TurnMap.from_messages(messages)
@@ -118,14 +114,12 @@ def test_a_turn_map_groups_neighbours_of_one_turn() -> None:
     assert made.turn_msg_range(-1) is None
 
 
-@pytest.mark.spec("blocks.Y12")
 def test_neighbouring_loops_with_equal_indices_are_two_groups() -> None:
     """The original ignores the loop: turn 0 of the second loop merges with turn 0 of the first."""
     made = TurnMap.from_messages(make_tagged_messages(("a", 0), ("b", 0), ("b", 1)))
     assert made.groups == ((0, 1), (1, 2), (2, 3))
 
 
-@pytest.mark.spec("blocks.Y12")
 def test_positions_and_turn_indices_are_the_same_numbers() -> None:
     """The original calls ranges turn indices and treats them as positions: a leading message shifts them all."""
     messages = assign_turns(
@@ -146,7 +140,6 @@ def test_positions_and_turn_indices_are_the_same_numbers() -> None:
     assert made.turn_count() == 4
 
 
-@pytest.mark.spec("blocks.Y12")
 @pytest.mark.parametrize("window", [0, -1, 8_000.5])
 def test_a_window_that_holds_nothing_is_an_error_and_no_nan(window: int) -> None:
     """The original divides by it: headroom is NaN or infinite, and compaction never or always fires."""
@@ -157,7 +150,6 @@ def test_a_window_that_holds_nothing_is_an_error_and_no_nan(window: int) -> None
         session.compact(window=window)
 
 
-@pytest.mark.spec("blocks.C4")
 def test_the_published_defaults() -> None:
     config, context = CompactionConfig(), ContextConfig()
     assert (config.compact_at_pct, config.compact_budget_threshold_pct) == (0.90, 0.05)
@@ -170,7 +162,6 @@ def test_the_published_defaults() -> None:
     assert context.token_counter is None
 
 
-@pytest.mark.spec("blocks.C4")
 def test_the_configuration_is_the_preset() -> None:
     assert build_policy(ContextConfig(), COUNTER) == blocks(COUNTER)
     config = CompactionConfig(keep_first_turns=1, compaction_scope=TokenBudget(), focus_message="the port")
@@ -181,7 +172,6 @@ def test_the_configuration_is_the_preset() -> None:
     assert made == wanted
 
 
-@pytest.mark.spec("blocks.C4")
 @pytest.mark.parametrize("value", ["x", 2.5, True, None, -1])
 def test_a_size_that_is_no_number_is_refused_with_a_sentence(value: object) -> None:
     """Text raised a bare TypeError, and a fraction was taken."""
@@ -198,7 +188,6 @@ def test_a_size_that_is_no_number_is_refused_with_a_sentence(value: object) -> N
         CompactionConfig(compaction_scope=FixedCount(value))  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("blocks.C4", "blocks.D9")
 def test_a_scope_or_strategy_of_another_type_is_refused() -> None:
     for scope in (2, "token_budget", None, TokenBudget, FixedCount):
         with pytest.raises(UsageError, match=r"give FixedCount\(n\), for instance FixedCount\(3\), or TokenBudget\(\)"):
@@ -211,7 +200,6 @@ def test_a_scope_or_strategy_of_another_type_is_refused() -> None:
         CompactionConfig(in_memory_strategy="halves")  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("blocks.C4")
 @pytest.mark.parametrize(("model", "default"), [("", 100_000), ("some-model", 100_000), ("gpt-4o", 128_000)])
 def test_the_window_of_a_configuration_is_that_of_its_sessions(model: str, default: int) -> None:
     session = make_session([make_loop(20)], build_policy(ContextConfig(max_context_tokens=8_000), COUNTER), model=model)
@@ -228,7 +216,6 @@ def test_the_window_of_a_configuration_is_that_of_its_sessions(model: str, defau
     assert make_session([], build_policy(ContextConfig(), COUNTER), model=model).build_call().window == default
 
 
-@pytest.mark.spec("blocks.C4")
 @pytest.mark.parametrize("policy", [build_policy(ContextConfig(), COUNTER), blocks(COUNTER)])
 def test_an_unknown_model_has_the_default_window(policy: Policy) -> None:
     """Nothing was compacted for it."""
@@ -249,7 +236,6 @@ def test_an_unknown_model_has_the_default_window(policy: Policy) -> None:
     assert plain.outcome is not None
 
 
-@pytest.mark.spec("blocks.C4")
 def test_an_agent_goes_by_the_window_of_the_configuration() -> None:
     model = FunctionModel(lambda *_: ModelResponse([TextPart("Done.")]), model_name="gpt-4o")
     policy = build_policy(ContextConfig(max_context_tokens=8_000), COUNTER)
@@ -264,19 +250,16 @@ def test_an_agent_goes_by_the_window_of_the_configuration() -> None:
     assert "the trigger of 4,801" in plain.outcome.reason
 
 
-@pytest.mark.spec("blocks.C4")
 def test_without_a_context_config_compaction_is_off() -> None:
     assert not should_compact(10_000_000, None)
     assert should_compact(10_000_000, ContextConfig())
 
 
-@pytest.mark.spec("blocks.C6")
 @pytest.mark.parametrize(("tokens", "fires"), [(80_000, False), (80_999, False), (81_000, True), (82_000, True)])
 def test_it_fires_when_headroom_is_short(tokens: int, fires: bool) -> None:  # noqa: FBT001 - a table
     assert should_compact(tokens, ContextConfig()) is fires
 
 
-@pytest.mark.spec("blocks.C5")
 def test_the_published_counts() -> None:
     counter = TokenCounter()
     assert (counter.estimate_text("hello"), counter.estimate_text("")) == (2, 0)
@@ -290,7 +273,6 @@ def test_the_published_counts() -> None:
     assert counter.estimate_message(Message("user", (OpaquePart("x", b"12345678"),), "human")) == 2 + 4 + 4
 
 
-@pytest.mark.spec("blocks.C5")
 @pytest.mark.parametrize(("raw", "tokens"), [(3, 85), (300_000, 400), (60_000_000, 16_000)])
 def test_an_image_is_bounded_on_both_sides(raw: int, tokens: int) -> None:
     data = base64.b64encode(b"x" * raw).decode()
@@ -304,7 +286,6 @@ class Words(TokenCounter):
         return len(text.split())
 
 
-@pytest.mark.spec("blocks.C5")
 def test_one_overridden_method_counts_everywhere() -> None:
     session = make_session([make_loop(20)], blocks(Words()))
     assert session.take_reading(window=100_000).estimate == count_view_tokens(session)
@@ -313,7 +294,6 @@ def test_one_overridden_method_counts_everywhere() -> None:
     assert count_view_tokens(session) < count_view_tokens(make_session([make_loop(20)]))
 
 
-@pytest.mark.spec("blocks.C24")
 def test_a_tracker_is_a_report_and_an_estimate_of_what_follows() -> None:
     tracker, counter = ContextTracker(), TokenCounter()
     messages = [make_user_message("hello"), make_reply("hello"), make_user_message("hello")]
@@ -327,7 +307,6 @@ def test_a_tracker_is_a_report_and_an_estimate_of_what_follows() -> None:
     assert tracker.estimate(messages) == 18
 
 
-@pytest.mark.spec("blocks.Y11", "blocks.C24")
 def test_what_the_provider_reported_decides_the_trigger() -> None:
     """The original exports its tracker and never uses it: the loop goes by the heuristic alone."""
     session = make_session([make_loop(3)], model="some-model")
@@ -341,7 +320,6 @@ def test_what_the_provider_reported_decides_the_trigger() -> None:
     assert session.preview(window=20_000)[0].need in ("soft", "hard")
 
 
-@pytest.mark.spec("blocks.C4")
 def test_a_negative_size_is_an_error_that_names_it() -> None:
     with pytest.raises(UsageError, match="keep_recent_turns is -1"):
         blocks(COUNTER, keep_recent_turns=-1)

@@ -98,7 +98,6 @@ def make_batch(text: str, depth: int = 0, *, start: int | None = None, count: in
     return Batch(text, depth, 0, 0, start, None if start is None else start + 1_000_000, count, (), cycle)
 
 
-@pytest.mark.spec("clip.13")
 @settings(deadline=None)
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
 def test_times_are_iso_in_milliseconds_with_z(millis: int) -> None:
@@ -108,7 +107,6 @@ def test_times_are_iso_in_milliseconds_with_z(millis: int) -> None:
     assert parse_time(expected) == millis * 1_000
 
 
-@pytest.mark.spec("clip.13")
 def test_each_batch_is_archived_under_its_label_with_its_header() -> None:
     shelf = Shelf()
     session = make_session(build_policy(chunk_size=6), archive=shelf, name="talk-7")
@@ -129,7 +127,6 @@ def test_each_batch_is_archived_under_its_label_with_its_header() -> None:
     assert any(b.sources for b in block.batches)
 
 
-@pytest.mark.spec("clip.13")
 @pytest.mark.parametrize("make", [Shelf, SlowShelf])
 def test_an_archive_may_be_plain_or_of_coroutines_also_under_a_running_loop(make: type[Shelf | SlowShelf]) -> None:
     shelf = make()
@@ -147,7 +144,6 @@ def test_an_archive_may_be_plain_or_of_coroutines_also_under_a_running_loop(make
     )
 
 
-@pytest.mark.spec("clip.14")
 def test_headers_are_parsed_on_import_only_and_a_malformed_one_is_an_error() -> None:
     made = make_batch("first line\nsecond line", 2, start=1_700_000_000_123_000, count=7)
     back = parse_stored_batch(format_batch(made))
@@ -163,7 +159,6 @@ def test_headers_are_parsed_on_import_only_and_a_malformed_one_is_an_error() -> 
             parse_stored_batch(wrong)
 
 
-@pytest.mark.spec("clip.15", "clip.X4")
 def test_batches_are_listed_in_the_order_of_the_log_and_only_those_of_the_session() -> None:
     """Would catch a listing by label prefix: conversation `test` then also finds the batches of `test-123`."""
     made = design.create_compactor(CompactionConfig(keep_recent=2), model=Echo())
@@ -177,7 +172,6 @@ def test_batches_are_listed_in_the_order_of_the_log_and_only_those_of_the_sessio
     assert get_memory(made.get_session("test")).read(f"{get_newest_block(made.get_session('test-123')).id}/0") is None
 
 
-@pytest.mark.spec("clip.16")
 def test_a_level_is_full_with_three_neighbours_of_equal_depth() -> None:
     assert find_full_level([make_batch(str(n)) for n in range(2)]) is None
     assert find_full_level([make_batch(str(n)) for n in range(3)]) == (0, 3)
@@ -186,7 +180,6 @@ def test_a_level_is_full_with_three_neighbours_of_equal_depth() -> None:
     assert find_full_level([]) is None
 
 
-@pytest.mark.spec("clip.16")
 def test_a_merge_is_a_parent_over_its_sources_which_stay() -> None:
     session = make_session(build_policy(chunk_size=5))
     while not any(b.sources for b in (get_newest_block(session).batches if session.view.state.live_blocks else ())):
@@ -204,7 +197,6 @@ def test_a_merge_is_a_parent_over_its_sources_which_stay() -> None:
     assert [get_text(line.message) for line in lines] == [format_batch(b) for b in found]
 
 
-@pytest.mark.spec("clip.18")
 def test_the_archive_reads_as_published() -> None:
     six = [make_batch(f"text {n}", start=1_700_000_000_000_000 + n * 10**9, count=3, cycle=2) for n in range(1, 7)]
     assert render_archive(six, first=2, last=2) == (
@@ -228,7 +220,6 @@ def test_the_archive_reads_as_published() -> None:
     assert parse_archive(render_archive(six, first=0, last=0)) == (), "where there was room for the count alone"
 
 
-@pytest.mark.spec("clip.18")
 @settings(deadline=None)
 @given(
     st.lists(st.text("ab \n", min_size=1, max_size=300), min_size=1, max_size=12),
@@ -246,7 +237,6 @@ def test_the_archive_keeps_to_its_room_by_showing_fewer(texts: list[str], first:
         assert text.startswith("[Context Summary — ")
 
 
-@pytest.mark.spec("clip.18")
 def test_the_view_shows_the_earliest_and_the_latest_with_their_true_numbers() -> None:
     session = make_session(build_policy(chunk_size=8), name="long")
     run_rounds(session, 6, window=32_000, size=40)
@@ -265,7 +255,6 @@ def test_the_view_shows_the_earliest_and_the_latest_with_their_true_numbers() ->
     assert len(facts) <= len(archive) / 3, "the facts take at most a quarter, behind the archive"
 
 
-@pytest.mark.spec("clip.18")
 def test_a_models_text_cannot_pass_for_a_line_of_the_archive() -> None:
     class Liar(Echo):
         def answer(self, ask):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
@@ -281,7 +270,6 @@ def test_a_models_text_cannot_pass_for_a_line_of_the_archive() -> None:
     assert len(parse_archive(text)) == len(get_archive(session))
 
 
-@pytest.mark.spec("clip.X2")
 def test_the_omitted_middle_can_be_read() -> None:
     """Would catch merging that deletes its sources, and an omission line that promises a search that finds nothing."""
     session = make_session(build_policy(chunk_size=6))
@@ -309,7 +297,6 @@ def _read_all(session) -> list[ArchiveRecord]:  # type: ignore[no-untyped-def]  
     return out
 
 
-@pytest.mark.spec("clip.X2")
 def test_the_earliest_stay_and_depth_grows_with_the_logarithm() -> None:
     """Would catch merging that takes the earliest batches in, and a depth that rises by one with every merge."""
     session = make_session(build_policy(chunk_size=4))
@@ -326,7 +313,6 @@ def test_the_earliest_stay_and_depth_grows_with_the_logarithm() -> None:
     assert len(get_archive(session)) <= 4 + 2 * (deepest + 1)
 
 
-@pytest.mark.spec("clip.X2", "clip.16")
 def test_every_level_expands_down_to_the_originals() -> None:
     """Would catch raw messages that are deleted once they are summarised."""
     session = make_session(build_policy(chunk_size=4))
@@ -370,7 +356,6 @@ class Refuses(Shelf):
         return self.instead  # type: ignore[return-value]
 
 
-@pytest.mark.spec("clip.X3")
 @pytest.mark.parametrize("instead", [False, None, "pending approval", PermissionError("read-only block")])
 def test_a_write_that_was_not_applied_fails_the_compaction_before_anything_is_appended(instead: object) -> None:
     """Would catch an archive result that nobody looks at: messages gone, and no summary anywhere."""
@@ -391,7 +376,6 @@ def test_a_write_that_was_not_applied_fails_the_compaction_before_anything_is_ap
     assert sum(b.count for b in told) == sum(b.count for b in get_archive(session)), "what was stray is counted nowhere"
 
 
-@pytest.mark.spec("clip.X3")
 @pytest.mark.parametrize("text", ["", "   \n"])
 def test_an_empty_summary_is_never_archived(text: str) -> None:
     """Would catch an empty model text that is archived in place of the messages."""
@@ -408,7 +392,6 @@ def test_an_empty_summary_is_never_archived(text: str) -> None:
     assert "empty" in outcome.reason
 
 
-@pytest.mark.spec("clip.X3", "clip.17")
 def test_batches_and_block_are_one_append_so_undo_and_reopening_agree() -> None:
     """Would catch archive, deletion and insertion as separate writes, with a crash between them."""
     store = SqliteStore(":memory:")
@@ -427,7 +410,6 @@ def test_batches_and_block_are_one_append_so_undo_and_reopening_agree() -> None:
     assert store.verify("default") == []
 
 
-@pytest.mark.spec("clip.X4")
 def test_batches_that_end_in_the_same_millisecond_stand_side_by_side() -> None:
     """Would catch a store that upserts by label: the second chunk overwrites the first."""
     shelf = Shelf()
@@ -460,7 +442,6 @@ def test_summary_batches_of_the_design_render_as_those_of_the_log() -> None:
     assert "[Batch 1 — depth 1, 2023-11-14T22:13:20.000Z to unknown]\nhello" in design.render_clip_archive([one])
 
 
-@pytest.mark.spec("clip.13")
 @pytest.mark.parametrize("leave", ["undo", "edit"])
 def test_batches_that_another_head_stands_on_stay_in_the_archive(leave: str) -> None:
     """Both heads share the compacted path. What one of them leaves is deleted once no head stands on it."""

@@ -60,7 +60,6 @@ class Late(Echo):
         return super().answer(ask)
 
 
-@pytest.mark.spec("clip.X1", "clip.10")
 def test_batches_do_not_repeat_each_other() -> None:
     """Would catch a chunk summary that absorbs the one before it, and an archive fed back as the prior summary."""
     model = Quotes()
@@ -82,7 +81,6 @@ def test_batches_do_not_repeat_each_other() -> None:
     assert all("do not repeat" in ask.prompt for ask in batches[1:])
 
 
-@pytest.mark.spec("clip.20")
 def test_after_a_time_out_what_is_left_is_told_in_chunks_half_as_large() -> None:
     model = Late(most=6)
     session = make_session(build_policy(keep_recent=0), model=model)
@@ -94,7 +92,6 @@ def test_after_a_time_out_what_is_left_is_told_in_chunks_half_as_large() -> None
     assert sum("half as large" in note for note in outcome.notes) == 2
 
 
-@pytest.mark.spec("clip.20")
 def test_retries_come_to_an_end_and_other_errors_fail_at_once() -> None:
     late = Late(most=0)
     session = make_session(model=late)
@@ -109,7 +106,6 @@ def test_retries_come_to_an_end_and_other_errors_fail_at_once() -> None:
     assert broken.calls == 1
 
 
-@pytest.mark.spec("clip.20", "clip.X8")
 def test_a_late_merge_is_made_of_fewer_sources_and_one_that_fails_is_put_off() -> None:
     """Would catch re-summarising that knows neither time-outs nor retries."""
 
@@ -139,7 +135,6 @@ def test_a_late_merge_is_made_of_fewer_sources_and_one_that_fails_is_put_off() -
     assert any("another time" in note for note in get_newest_block(session).notes)
 
 
-@pytest.mark.spec("clip.20", "clip.X8")
 def test_the_breaker_opens_after_failures_and_half_opens_when_the_view_has_grown() -> None:
     """Would catch a breaker that, once tripped, is off until the process is started again."""
     session = make_session(model=(model := Broken()))
@@ -162,7 +157,6 @@ def test_the_breaker_opens_after_failures_and_half_opens_when_the_view_has_grown
     assert reopened.view.state.attempts == (), "success resets"
 
 
-@pytest.mark.spec("clip.20")
 def test_a_compactor_stops_asking_after_three_failures_until_the_conversation_has_grown() -> None:
     made = design.create_compactor(CompactionConfig(keep_recent=1), model=(model := Broken()), window=20_000)
     given = [{"role": "user", "content": f"Question {n}. " + "so on " * 100} for n in range(12)]
@@ -179,7 +173,6 @@ def test_a_compactor_stops_asking_after_three_failures_until_the_conversation_ha
     assert model.calls == 4, "it half-opens"
 
 
-@pytest.mark.spec("clip.21", "clip.X7")
 def test_the_hard_check_keeps_system_archive_and_request_and_leaves_no_orphans() -> None:
     """Would catch a guard that drops the archive first, takes a result for the latest user message, or moves it."""
     session = make_session(model=(model := Echo()))
@@ -208,7 +201,6 @@ def test_the_hard_check_keeps_system_archive_and_request_and_leaves_no_orphans()
     assert originals == [str(m["content"]) for m in history[1 : len(originals) + 1]]
 
 
-@pytest.mark.spec("clip.X6")
 def test_recent_messages_are_bounded_in_tokens_too() -> None:
     """Would catch a tail of five huge messages, with which every turn is a no-op over the budget."""
     session = make_session()
@@ -219,7 +211,6 @@ def test_recent_messages_are_bounded_in_tokens_too() -> None:
     assert session.take_reading(window=WINDOW).tokens < WINDOW // 2
 
 
-@pytest.mark.spec("clip.22")
 def test_scores_follow_the_published_weights() -> None:
     score = design.score_message
     plain = make_user("hello there")
@@ -237,7 +228,6 @@ def test_scores_follow_the_published_weights() -> None:
     )
 
 
-@pytest.mark.spec("clip.X5", "clip.22")
 def test_keywords_are_whole_words() -> None:
     """Would catch `fix` in "prefix" and `bug` in "debug"."""
     base = design.score_message(make_user("the quick one"), 0, 1)
@@ -245,7 +235,6 @@ def test_keywords_are_whole_words() -> None:
     assert design.score_message(make_user("a fix, a bug."), 0, 1) == pytest.approx(base + 3.0)
 
 
-@pytest.mark.spec("clip.X5", "clip.22")
 def test_importance_keeps_verbatim_and_never_changes_the_order() -> None:
     """Would catch a sort by score before chunking: nothing is kept by it, calls part from results, start > end."""
     weights = ImportanceScoringConfig(decay=1.0)
@@ -270,7 +259,6 @@ def test_importance_keeps_verbatim_and_never_changes_the_order() -> None:
     assert decision not in plain.view.get_messages()
 
 
-@pytest.mark.spec("clip.22", "clip.6")
 def test_what_stayed_for_its_importance_is_told_once_it_no_longer_stays() -> None:
     model = Quotes()
     session = make_session(build_policy(scoring=ImportanceScoringConfig(decay=0.5, keywords=("agreed",))), model=model)
@@ -283,7 +271,6 @@ def test_what_stayed_for_its_importance_is_told_once_it_no_longer_stays() -> Non
     assert len(told) == 1
 
 
-@pytest.mark.spec("clip.X8", "clip.18")
 def test_the_header_counts_everything_and_cycles_are_cycles() -> None:
     """Would catch a count of the last pass only, and cycles that are really the depth."""
     session = make_session(build_policy(chunk_size=12))
@@ -300,7 +287,6 @@ def test_the_header_counts_everything_and_cycles_are_cycles() -> None:
     assert max(b.depth for b in get_archive(session)) + 1 < 7
 
 
-@pytest.mark.spec("clip.X8", "clip.12")
 def test_tool_arguments_are_told_and_a_word_in_an_output_is_no_failure() -> None:
     """Would catch `[Tool calls]` in place of arguments, and `error` anywhere that marks a result as failed."""
     model = Quotes()
@@ -318,7 +304,6 @@ def test_tool_arguments_are_told_and_a_word_in_an_output_is_no_failure() -> None
     assert not any(f.kind == "error" for f in get_newest_block(session).facts)
 
 
-@pytest.mark.spec("clip.X9")
 def test_what_is_published_is_what_is_done() -> None:
     """Would catch documents that say interpolation while requests are structured, and two forms of one line."""
     session = make_session(build_policy(chunk_size=4))
@@ -332,7 +317,6 @@ def test_what_is_published_is_what_is_done() -> None:
     assert [design.format_batch_content(b) for b in batches] == [format_batch(b) for b in get_archive(session)]
 
 
-@pytest.mark.spec("clip.X6", "clip.7")
 def test_an_open_step_counts_as_recent_and_stays_whole() -> None:
     """Would catch a count of messages that splits the step that is still being worked on."""
     session = make_session(build_policy(keep_recent=3))

@@ -44,7 +44,6 @@ PUBLISHED = (
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("clip.1", "clip.D5")
 def test_a_star_imports_what_the_document_exports() -> None:
     names: dict[str, Any] = {}
     exec("from tenfold.designs.clip import *", names)  # noqa: S102 - a star may be written at the top of a module only
@@ -52,7 +51,6 @@ def test_a_star_imports_what_the_document_exports() -> None:
     assert all(getattr(design, name) is names[name] for name in design.__all__)
 
 
-@pytest.mark.spec("clip.1", "clip.13")
 def test_a_conversation_is_named_as_the_document_names_it() -> None:
     made = design.create_compactor(CompactionConfig(chunk_size=4), model=Echo())
     done = made.compress(history=make_items(0, 10), conversationId="talk")
@@ -64,7 +62,6 @@ def test_a_conversation_is_named_as_the_document_names_it() -> None:
     assert all(record.label.startswith("compaction-batch-talk-") for record in records)
 
 
-@pytest.mark.spec("clip.1", "clip.19")
 @pytest.mark.parametrize("name", [None, "", 5, b"talk"])
 def test_what_names_no_conversation_is_a_failure_that_says_what_does(name: Any) -> None:  # noqa: ANN401 - of any type
     """Would catch batches under a label without a name, and an error of the store in its own words."""
@@ -76,7 +73,6 @@ def test_what_names_no_conversation_is_a_failure_that_says_what_does(name: Any) 
     assert repr(name) in done.reason
 
 
-@pytest.mark.spec("clip.18", "clip.X9")
 @pytest.mark.parametrize("given", [{"query": "topic0003x"}, '{"query": "topic0003x"}', b'{"query": "topic0003x"}'])
 def test_memory_read_takes_its_query_as_a_host_hands_it_over(given: Any) -> None:  # noqa: ANN401 - of several types
     made = design.create_compactor(CompactionConfig(chunk_size=4))
@@ -88,7 +84,6 @@ def test_memory_read_takes_its_query_as_a_host_hands_it_over(given: Any) -> None
     assert "needs the argument 'query'" in tool.handle()
 
 
-@pytest.mark.spec("clip.13", "clip.18")
 def test_memory_read_reads_a_batch_by_its_label() -> None:
     made = design.create_compactor(CompactionConfig(chunk_size=4))
     made.compress(make_items(0, 12), "talk")
@@ -98,7 +93,6 @@ def test_memory_read_reads_a_batch_by_its_label() -> None:
         assert tool.handle({"query": record.label}).startswith(f"{record.id} {record.label}\n")
 
 
-@pytest.mark.spec("clip.18", "clip.X2")
 def test_memory_read_answers_a_question() -> None:
     """Would catch a search that finds nothing since no summary holds the words that make a question."""
 
@@ -143,7 +137,6 @@ def with_times(items: Sequence[dict[str, Any]], key: str) -> list[dict[str, Any]
     return [{**item, key: write(START + timedelta(minutes=n))} for n, item in enumerate(items)]
 
 
-@pytest.mark.spec("clip.10", "clip.13")
 @pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "gemini"])
 @pytest.mark.parametrize("key", SPELLINGS)
 def test_batches_have_the_times_that_the_messages_carry(key: str, wire: str) -> None:
@@ -156,7 +149,6 @@ def test_batches_have_the_times_that_the_messages_carry(key: str, wire: str) -> 
     assert list(done.history[-4:]) == items[-4:]
 
 
-@pytest.mark.spec("clip.10")
 def test_times_that_are_given_come_before_those_of_the_messages() -> None:
     made = design.create_compactor(CompactionConfig(chunk_size=20, keep_recent=4), model=Echo())
     items = with_times(make_items(0, 10), "created_at")
@@ -166,7 +158,6 @@ def test_times_that_are_given_come_before_those_of_the_messages() -> None:
     assert (batch.start_time, batch.end_time) == ("unknown", "2026-03-02T12:14:00.000Z")
 
 
-@pytest.mark.spec("clip.10")
 def test_what_is_no_time_is_none() -> None:
     made = design.create_compactor(CompactionConfig(chunk_size=20, keep_recent=4), model=Echo())
     items = [{**item, "timestamp": "yesterday", "created": True} for item in make_items(0, 10)]
@@ -175,7 +166,6 @@ def test_what_is_no_time_is_none() -> None:
     assert (batch.start_time, batch.end_time) == ("unknown", "unknown")
 
 
-@pytest.mark.spec("clip.10", "clip.18")
 @pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "openai-responses"])
 def test_a_list_that_is_compacted_alone_has_the_times_of_its_messages(wire: str) -> None:
     items = with_times(make_items(0, 20, wire=wire), "timestamp")
@@ -186,7 +176,6 @@ def test_a_list_that_is_compacted_alone_has_the_times_of_its_messages(wire: str)
     assert "unknown" not in text
 
 
-@pytest.mark.spec("clip.10")
 @pytest.mark.parametrize("key", ["created_at", "createdAt", "timestamp", "created", "ts"])
 def test_a_file_with_a_list_has_the_times_of_its_messages(key: str) -> None:
     data = msgspec.json.encode(with_times(make_items(0, 3), key))
@@ -215,7 +204,6 @@ def count_texts(batches: Sequence[Batch]) -> list[int]:
     return COUNTER.count([batch.text for batch in batches])
 
 
-@pytest.mark.spec("clip.1", "clip.11")
 @pytest.mark.parametrize("most", [40, 100, 400])
 @pytest.mark.parametrize("model", [None, 1, 60])
 def test_no_batch_takes_more_than_the_setting_says(most: int, model: int | None) -> None:
@@ -232,7 +220,6 @@ def test_no_batch_takes_more_than_the_setting_says(most: int, model: int | None)
     assert asked is None or max(asked.allowed) <= most
 
 
-@pytest.mark.spec("clip.6")
 @pytest.mark.parametrize("says", [None, Says(60)])
 def test_a_long_summary_of_another_policy_becomes_a_batch_within_the_setting(says: Says | None) -> None:
     """Would catch one summary that no setting bounds, in whose favour the archive leaves out its batches."""
@@ -253,7 +240,6 @@ def test_a_long_summary_of_another_policy_becomes_a_batch_within_the_setting(say
     assert max(sizes) <= 120
 
 
-@pytest.mark.spec("clip.18")
 @pytest.mark.parametrize("sentences", [0, 2, 60])
 @pytest.mark.parametrize("most", [200, 1_024])
 def test_the_facts_take_at_most_a_quarter_of_the_archive(most: int, sentences: int) -> None:

@@ -62,7 +62,6 @@ def find_archives(history: Any) -> list[str]:  # noqa: ANN401 - items of any wir
     return [text for item in history if "[Context Summary" in (text := read_text(item))]
 
 
-@pytest.mark.spec("clip.6", "clip.17")
 @pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "gemini", "openai-responses"])
 def test_one_archive_stands_after_five_rounds_each_with_a_new_compactor(wire: str) -> None:
     """Would catch an earlier archive that a new process takes for a system prompt, so that they pile up."""
@@ -81,7 +80,6 @@ def test_one_archive_stands_after_five_rounds_each_with_a_new_compactor(wire: st
     assert "earlier summaries omitted" in next(iter(find_archives(history)))
 
 
-@pytest.mark.spec("clip.6")
 @pytest.mark.parametrize("role", ["system", "user"])
 def test_an_archive_of_the_originals_own_form_is_set_aside_and_folded(role: str) -> None:
     model = Echo()
@@ -97,7 +95,6 @@ def test_an_archive_of_the_originals_own_form_is_set_aside_and_folded(role: str)
     assert len(find_archives(again.history)) == 1
 
 
-@pytest.mark.spec("clip.6", "clip.17")
 def test_a_session_folds_an_archive_that_its_store_does_not_know() -> None:
     """Would catch an archive of another store that stays at the head for ever, beside one of its own."""
     session = make_session(name="earlier")
@@ -116,7 +113,6 @@ def test_a_session_folds_an_archive_that_its_store_does_not_know() -> None:
         assert not other.find_violations("openai-chat")
 
 
-@pytest.mark.spec("clip.18", "clip.17")
 def test_the_archive_message_itself_starts_as_published() -> None:
     """Would catch a delimiter of our own before the text by which the design knows its archive."""
     session = make_session()
@@ -133,7 +129,6 @@ def test_the_archive_message_itself_starts_as_published() -> None:
     assert read_text(done.history[0]).startswith("[Context Summary — ")
 
 
-@pytest.mark.spec("clip.18", "clip.X3")
 @pytest.mark.parametrize(
     "text",
     [
@@ -156,7 +151,6 @@ def test_whatever_a_summary_begins_with_it_is_ours_only_if_it_is_confirmed(text:
     assert find_text_origin(f"{written}\n\nPlease go on.") == "human"
 
 
-@pytest.mark.spec("clip.18")
 @pytest.mark.parametrize("to", [40, 150, 400, 900, 1_500])
 def test_however_little_room_there_is_the_archive_has_its_first_line(to: int) -> None:
     session = make_session(build_policy(keep_recent=0))
@@ -173,7 +167,6 @@ def make_rule(text: str) -> list[Message]:
     return [make_user(text), make_answer("Understood.")]
 
 
-@pytest.mark.spec("clip.D2", "clip.18")
 def test_no_model_is_called_but_to_summarize() -> None:
     model = Echo()
     made = design.create_compactor(CompactionConfig(chunk_size=4), model=model)
@@ -190,7 +183,6 @@ def test_no_model_is_called_but_to_summarize() -> None:
     assert model.calls == calls
 
 
-@pytest.mark.spec("clip.D3")
 def test_nothing_but_its_own_package_constructs_a_compactor() -> None:
     """Published: only the agent loop or the program that is composed does; here that is the user's code."""
     folder = ROOT / "src" / "tenfold"
@@ -202,7 +194,6 @@ def test_nothing_but_its_own_package_constructs_a_compactor() -> None:
     assert users == {"designs/clip/compactor.py"}
 
 
-@pytest.mark.spec("clip.D5")
 def test_all_that_the_document_exposes_is_exported() -> None:
     exposed = "Compactor createCompactor SummaryBatch CompactionResult CompactionConfig interpolatePrompt"
     for name in (*exposed.split(), "DEFAULT_SUMMARIZATION_PROMPT", *design.__all__):

@@ -102,7 +102,6 @@ def run_killed_pass(log: Path, memory: FileMemory | TableMemory, count: int) -> 
     made.compress(make_items(0, count), "conv")
 
 
-@pytest.mark.spec("clip.X3", "clip.19")
 @pytest.mark.parametrize("kind", [FileMemory, TableMemory])
 @pytest.mark.parametrize("has_blocks", [False, True])
 def test_a_pass_whose_process_is_killed_leaves_no_batch_after_the_next(

@@ -150,7 +150,6 @@ LONG = (
 
 
 @pytest.mark.parametrize("name", LONG)
-@pytest.mark.spec("clip.10", "clip.16", "clip.X2")
 def test_ten_passes_over_a_growing_recorded_session(name: str) -> None:
     """Would catch an archive that forgets, deletes or repeats on real conversations, pass after pass."""
     sessions.require_sessions()
@@ -187,7 +186,6 @@ def test_ten_passes_over_a_growing_recorded_session(name: str) -> None:
     ]
 
 
-@pytest.mark.spec("clip.19", "clip.17")
 def test_nothing_is_done_where_nothing_was_said_since() -> None:
     """Would catch an archive that is folded into itself."""
     model = Echo()
@@ -202,7 +200,6 @@ def test_nothing_is_done_where_nothing_was_said_since() -> None:
     assert (model.calls, session.view.get_messages()) == (calls, view)
 
 
-@pytest.mark.spec("clip.13", "clip.10")
 def test_times_that_the_log_does_not_hold_are_said_to_be_unknown() -> None:
     session = make_session(build_policy(chunk_size=4))
     log, parent = [], None
@@ -220,7 +217,6 @@ def test_times_that_the_log_does_not_hold_are_said_to_be_unknown() -> None:
     assert f"[Batch 1 — depth 0, unknown to {format_time(first.end)}]" in get_archive_text(session)
 
 
-@pytest.mark.spec("clip.X3")
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_purge_reaches_the_batches(kind: str, tmp_path: object) -> None:
     """Would catch a secret that lives on in an archived summary after its message was purged."""
@@ -250,7 +246,6 @@ def _get_batches(session: Session, at: int):  # type: ignore[no-untyped-def]  # 
     return block.batches if isinstance(block, Block) else ()
 
 
-@pytest.mark.spec("clip.6", "clip.17")
 def test_a_list_without_a_log_may_be_compacted_again_and_again() -> None:
     """Would catch archives that pile up at the head, or one that is told as if it were a message."""
     items = [{"role": m.role, "content": get_text(m)} for m in make_talk(0, 12)]
@@ -267,7 +262,6 @@ def test_a_list_without_a_log_may_be_compacted_again_and_again() -> None:
         items = [*done.messages, *({"role": m.role, "content": get_text(m)} for m in more)]
 
 
-@pytest.mark.spec("clip.10")
 def test_sync_async_and_reopened_runs_give_the_same_archive() -> None:
     sync = make_session(build_policy(chunk_size=4), model=Told())
     asynchronous = AsyncSession(make_session(build_policy(chunk_size=4), model=Told()))
@@ -306,7 +300,6 @@ def test_redo_writes_the_batches_of_the_newest_block_again_and_undo_gives_the_fi
     assert (get_archive(session), get_archive_text(session)) == (before, text)
 
 
-@pytest.mark.spec("clip.X2", "clip.13")
 def test_the_models_own_tools_reach_every_batch() -> None:
     session = make_session(build_policy(chunk_size=4))
     run_rounds(session, 6)
@@ -320,7 +313,6 @@ def test_the_models_own_tools_reach_every_batch() -> None:
         assert "no batch" not in tools.handle("recall_expand", {"block": line.entry})
 
 
-@pytest.mark.spec("clip.2", "clip.22")
 def test_the_settings_are_the_keys_of_the_presets_table(tmp_path: Path) -> None:
     place = tmp_path / "tenfold.toml"
     table = "chunk_size = 5\nclip_first = 0\ncompaction_timeout = 5000\n[tenfold.presets.clip.scoring]\ndecay = 0.9\n"

@@ -47,7 +47,6 @@ from tests.laws.conversations import Echo
 GIVEN = [{"role": "user", "content": f"Question {n}. " + "so on " * 200} for n in range(30)]
 
 
-@pytest.mark.spec("clip.2")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -75,7 +74,6 @@ def test_a_size_that_means_nothing_is_an_error_that_names_it(name: str, value: o
         CompactionConfig(**{field: value}).build_policy()  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("clip.11")
 def test_a_prompt_that_shows_the_model_no_messages_is_an_error() -> None:
     with pytest.raises(UsageError, match=r"\{messages\}"):
         clip(COUNTER, prompt="You are {persona}. Known: {existing_summary}")
@@ -92,7 +90,6 @@ class Breaks(SqliteStore):
         super().append(*given, **named)
 
 
-@pytest.mark.spec("clip.19")
 def test_compress_never_raises_whatever_a_store_raises_or_a_host_brings() -> None:
     """Never throws: any error, also one of a user's own store, is `failed` with the list that was given."""
     store = Breaks(":memory:")
@@ -107,7 +104,6 @@ def test_compress_never_raises_whatever_a_store_raises_or_a_host_brings() -> Non
         assert made.compress(wrong, "other").failed  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("clip.8", "clip.3")
 def test_a_raw_list_that_was_compressed_before_comes_back_as_the_view() -> None:
     made = design.create_compactor(model=Echo())
     first = made.compress(GIVEN, "conv")
@@ -119,7 +115,6 @@ def test_a_raw_list_that_was_compressed_before_comes_back_as_the_view() -> None:
     assert made.compress(first.history, "conv").history is first.history
 
 
-@pytest.mark.spec("clip.6", "clip.X6")
 @pytest.mark.parametrize("count", [6, 7, 8, 10, 14])
 @pytest.mark.parametrize("window", [8_000, 32_000, 200_000])
 def test_the_last_five_stay_in_a_short_conversation_too(count: int, window: int) -> None:
@@ -131,7 +126,6 @@ def test_the_last_five_stay_in_a_short_conversation_too(count: int, window: int)
     assert done.tokens_estimate_after < done.tokens_estimate_before
 
 
-@pytest.mark.spec("clip.6", "clip.8", "clip.5")
 def test_where_little_was_said_before_the_last_five_these_are_not_given_up() -> None:
     """Would catch a tail that shrinks within the target, only so that an archive of two greetings saves something."""
     greetings = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello, how can I help?"}]
@@ -147,14 +141,12 @@ def test_where_little_was_said_before_the_last_five_these_are_not_given_up() -> 
     assert (done.failed, list(done.history[1:])) == (False, more[-5:])
 
 
-@pytest.mark.spec("clip.14")
 @pytest.mark.parametrize("time", ["2020", "yesterday", "2020-13-44T00:00:00.000Z", ""])
 def test_a_batch_with_a_time_that_is_none_is_bad_input(time: str) -> None:
     with pytest.raises(BadInput, match="no batch header"):
         design.format_batch_label("conv", SummaryBatch("x", 0, time, "unknown", 1))
 
 
-@pytest.mark.spec("clip.20")
 def test_the_settings_of_a_compactor_are_checked_when_it_is_made() -> None:
     with pytest.raises(UsageError, match="chunk_size is 0"):
         design.create_compactor(CompactionConfig(chunk_size=0))
@@ -170,7 +162,6 @@ class Awaited:
         return Telling("late").answer(ask)
 
 
-@pytest.mark.spec("clip.5")
 def test_compact_context_compacts_when_it_is_called_and_says_why_not() -> None:
     """Would catch a tool that does nothing below the trigger and answers with four zeros."""
     session = make_session()
@@ -198,7 +189,6 @@ def test_compact_context_compacts_when_it_is_called_and_says_why_not() -> None:
     assert said == {"success": False, "output": "StoreError: the disk is full"}
 
 
-@pytest.mark.spec("clip.5")
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name != "clip"])
 def test_compact_context_tells_what_another_policy_compacted(policy: str) -> None:
     """Would catch four counters of which two are 0, as if nothing had been compacted."""
@@ -212,7 +202,6 @@ def test_compact_context_tells_what_another_policy_compacted(policy: str) -> Non
     assert done["reason"] == f"compacted by the policy {policy}, which makes no batches"
 
 
-@pytest.mark.spec("clip.18", "clip.19")
 @pytest.mark.parametrize("arguments", [{}, {"query": " "}, {"query": 7}, None, [], "words", {"query": '"half'}])
 def test_memory_read_answers_with_a_text_whatever_it_is_asked(arguments: Any) -> None:  # noqa: ANN401 - the point
     session = make_session()
@@ -228,7 +217,6 @@ def test_memory_read_answers_with_a_text_whatever_it_is_asked(arguments: Any) ->
     assert "no batch header" in MemoryReadTool(cabinet).handle({"query": "x"})
 
 
-@pytest.mark.spec("clip.1", "clip.D1")
 def test_create_compactor_takes_the_options_of_the_document() -> None:
     cabinet, store, model = Cabinet(), SqliteStore(":memory:"), Echo()
     config = {"chunkSize": 4, "keepRecent": 2, "clipFirst": 1, "clipLast": 1, "maxSummaryTokens": 300, "prompt": None}
@@ -262,7 +250,6 @@ def test_create_compactor_takes_the_options_of_the_document() -> None:
             design.createCompactor(options)  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("clip.1")
 def test_idle_conversations_are_released_and_found_again() -> None:
     """Would catch a server whose every conversation stays in memory."""
     made = design.create_compactor(CompactionConfig(keep_recent=1), model=Echo())
@@ -277,7 +264,6 @@ def test_idle_conversations_are_released_and_found_again() -> None:
     assert made.compress(make_items(0, 8), "conv-0").messages_compressed == 8
 
 
-@pytest.mark.spec("clip.18")
 def test_an_archive_text_and_its_labels_name_the_same_times() -> None:
     session = make_session(build_policy(chunk_size=4))
     run_rounds(session, 2)
@@ -288,7 +274,6 @@ def test_an_archive_text_and_its_labels_name_the_same_times() -> None:
     assert text.count("[Batch ") == 4
 
 
-@pytest.mark.spec("clip.4")
 def test_the_hard_limit_leaves_room_for_what_our_count_may_miss_since_the_last_report() -> None:
     """Would catch a request that our count puts just under the window and the provider over it."""
     session = make_session()

@@ -88,7 +88,6 @@ def list_times(count: int) -> list[datetime]:
 # -- times and labels --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("clip.10", "clip.13", "clip.X4")
 def test_batches_of_one_pass_have_distinct_labels_and_the_times_of_their_messages() -> None:
     """Would catch the time of the pass in place of the messages' own, which all batches then share."""
     cabinet = Cabinet()
@@ -110,7 +109,6 @@ def test_batches_of_one_pass_have_distinct_labels_and_the_times_of_their_message
     )
 
 
-@pytest.mark.spec("clip.13", "clip.X4")
 @pytest.mark.parametrize("known", [True, False])
 def test_labels_are_distinct_where_times_are_equal_or_unknown(known: bool) -> None:  # noqa: FBT001 - a parameter
     """Would catch a store that keeps by label and loses a batch, and a time that is made up to tell them apart."""
@@ -128,7 +126,6 @@ def test_labels_are_distinct_where_times_are_equal_or_unknown(known: bool) -> No
     assert {b.end_time for b in made.list_batches("conv")} == {end}
 
 
-@pytest.mark.spec("clip.10", "clip.19")
 def test_times_that_cannot_be_meant_are_a_failure_with_a_reason() -> None:
     made = design.create_compactor(model=Echo())
     items = make_items(0, 10)
@@ -147,7 +144,6 @@ def test_times_that_cannot_be_meant_are_a_failure_with_a_reason() -> None:
 # -- merging -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("clip.16")
 @pytest.mark.parametrize(("first", "last"), [(2, 2), (0, 0), (1, 3), (0, 2)])
 def test_never_more_batches_stand_than_the_window_and_its_buffer(first: int, last: int) -> None:
     """Would catch seven and eight batches that stand unmerged since no three of them have the same depth."""
@@ -169,7 +165,6 @@ def test_never_more_batches_stand_than_the_window_and_its_buffer(first: int, las
     assert max(b.depth for b in earlier) <= 5
 
 
-@pytest.mark.spec("clip.16", "clip.X2")
 def test_the_parent_of_the_middle_is_written_from_its_sources_and_not_from_itself() -> None:
     """Would catch a summary of a summary of a summary: each merge then loses more of the oldest details."""
     session = make_session(build_policy(chunk_size=6))
@@ -191,7 +186,6 @@ def test_the_parent_of_the_middle_is_written_from_its_sources_and_not_from_itsel
 # -- an archive that is listed -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("clip.15", "clip.D4")
 @pytest.mark.parametrize("with_times", [True, False])
 @pytest.mark.parametrize("shows_archive", [True, False])
 def test_a_new_compactor_begins_with_the_batches_of_the_archive(with_times: bool, shows_archive: bool) -> None:  # noqa: FBT001 - parameters
@@ -222,7 +216,6 @@ def test_a_new_compactor_begins_with_the_batches_of_the_archive(with_times: bool
     assert session.expand(record.id) == [], "its messages lie in another log"
 
 
-@pytest.mark.spec("clip.15", "clip.X4")
 def test_an_archive_of_another_conversation_is_none_of_this_one() -> None:
     cabinet = Cabinet()
     design.create_compactor(model=Echo(), archive=cabinet).compress(make_items(0, 12), "test-123")
@@ -233,7 +226,6 @@ def test_an_archive_of_another_conversation_is_none_of_this_one() -> None:
     assert [b.message_count for b in made.list_batches("test")] == [19]
 
 
-@pytest.mark.spec("clip.15")
 def test_the_log_lists_its_own_batches_and_none_that_were_undone() -> None:
     session = make_session(build_policy(chunk_size=4))
     run_rounds(session, 3)
@@ -271,7 +263,6 @@ def test_headers_alone_say_which_batches_tell_each_message_once(sizes: list[int]
     assert select_stored_batches(deleted) == [*parent, *leaves[split:]]
 
 
-@pytest.mark.spec("clip.13", "clip.X4", "clip.D4")
 def test_labels_are_distinct_in_an_archive_that_several_processes_wrote() -> None:
     """Would catch serial numbers that begin again in a new process, or that leave out the merged batches."""
     cabinet = Cabinet()
@@ -297,7 +288,6 @@ def count_told(made: Compactor, archive: Cabinet) -> tuple[int, int, int]:
     )
 
 
-@pytest.mark.spec("clip.15", "clip.D4")
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_undo_and_redo_leave_each_message_told_once_in_log_and_archive(asynchronous: bool) -> None:  # noqa: FBT001 - a parameter
     """Would catch an archive that keeps what was undone, and lists that hold a batch and its newer text."""
@@ -325,7 +315,6 @@ def test_undo_and_redo_leave_each_message_told_once_in_log_and_archive(asynchron
     assert count_told(made, cabinet) == (23, 23, 23)
 
 
-@pytest.mark.spec("clip.15", "clip.D4")
 @pytest.mark.parametrize("changed", [3, 21])
 def test_a_message_that_a_host_changes_is_told_once_in_the_archive(changed: int) -> None:
     """Would catch batches of a branch that was left, which a new compactor lists beside those of the new one."""
@@ -339,7 +328,6 @@ def test_a_message_that_a_host_changes_is_told_once_in_the_archive(changed: int)
     assert count_told(made, cabinet) == (27, 27, 27)
 
 
-@pytest.mark.spec("clip.15")
 def test_the_archive_follows_to_another_branch_and_back() -> None:
     cabinet = Cabinet()
     session = make_session(build_policy(chunk_size=4), archive=cabinet)
@@ -356,7 +344,6 @@ def test_the_archive_follows_to_another_branch_and_back() -> None:
     assert cabinet.kept == {}
 
 
-@pytest.mark.spec("clip.D4")
 def test_a_redo_after_reopening_keeps_the_batches_of_the_earlier_log() -> None:
     cabinet, store = Cabinet(), SqliteStore(":memory:")
     design.create_compactor(model=Echo(), archive=cabinet).compress(make_items(0, 12), "conv")
@@ -374,7 +361,6 @@ def test_a_redo_after_reopening_keeps_the_batches_of_the_earlier_log() -> None:
 # -- failed passes -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("clip.X3", "clip.19")
 def test_a_pass_that_the_archive_refuses_leaves_no_batch_there(caplog: pytest.LogCaptureFixture) -> None:
     """Would catch batches of a pass that failed, which the next pass tells again, and a log that blames the model."""
     cabinet = Cabinet()
@@ -391,7 +377,6 @@ def test_a_pass_that_the_archive_refuses_leaves_no_batch_there(caplog: pytest.Lo
     assert len(cabinet.kept) == len(made.list_batches("conv"))
 
 
-@pytest.mark.spec("clip.X3", "clip.19")
 def test_what_a_failed_pass_could_not_delete_is_not_told_twice() -> None:
     """Would catch a memory that goes down within a pass: what it holds of it is taken for an earlier log's."""
 
@@ -430,7 +415,6 @@ class Closes(SqliteStore):
         super().append(namespace, session, entries, **named)
 
 
-@pytest.mark.spec("clip.X3", "clip.19")
 def test_a_block_that_is_not_appended_leaves_no_batch_in_the_archive() -> None:
     cabinet = Cabinet()
     made = design.create_compactor(model=Echo(), archive=cabinet, store=Closes(":memory:"))
@@ -440,7 +424,6 @@ def test_a_block_that_is_not_appended_leaves_no_batch_in_the_archive() -> None:
     assert cabinet.kept == {}
 
 
-@pytest.mark.spec("clip.X3")
 def test_a_batch_that_cannot_be_deleted_again_is_reported() -> None:
     class Sticky(Cabinet):
         def delete(self, id: str) -> None:

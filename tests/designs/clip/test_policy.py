@@ -59,7 +59,6 @@ def make_compactor(model: object = None, **config: object) -> Compactor:
     return design.create_compactor(made, model=model or Echo())  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("clip.1")
 def test_records_have_the_fields_of_the_design_in_its_own_spelling() -> None:
     result_fields = ["history", "batchesCreated", "messagesCompressed", "tokensEstimateBefore", "tokensEstimateAfter"]
     done = CompactionResult([], 1, 2, 3, 4, failed=True, reason="x")
@@ -71,7 +70,6 @@ def test_records_have_the_fields_of_the_design_in_its_own_spelling() -> None:
     assert {"timeout", "maxRetries", "backoffBaseMs", "maxChunkTokens", "maxConsecutiveFailures"} <= config
 
 
-@pytest.mark.spec("clip.2")
 def test_defaults_are_the_published_ones_and_zeros_are_allowed() -> None:
     config = CompactionConfig()
     sizes = (config.chunk_size, config.keep_recent, config.max_summary_tokens, config.clip_first, config.clip_last)
@@ -89,7 +87,6 @@ def test_defaults_are_the_published_ones_and_zeros_are_allowed() -> None:
     assert len(kept) == 1, "only the current request stays where nothing is kept"
 
 
-@pytest.mark.spec("clip.3")
 def test_tokens_are_a_quarter_of_the_characters_rounded_up_and_results_count_content_only() -> None:
     assert [design.estimate_tokens(t) for t in ("", "a", "abcd", "abcde")] == [0, 1, 1, 2]
     given = make_history(5)
@@ -98,7 +95,6 @@ def test_tokens_are_a_quarter_of_the_characters_rounded_up_and_results_count_con
     assert done.tokens_estimate_after == sum(-(-len(m["content"]) // 4) for m in done.history)
 
 
-@pytest.mark.spec("clip.4")
 def test_it_fires_above_the_budget_less_the_overhead() -> None:
     assert not design.should_compress(160_000, window=200_000)
     assert design.should_compress(160_001, window=200_000)
@@ -107,7 +103,6 @@ def test_it_fires_above_the_budget_less_the_overhead() -> None:
     assert design.should_compress(0, window=10_000, overhead=9_000), "nothing is left for the conversation"
 
 
-@pytest.mark.spec("clip.4")
 def test_the_soft_check_is_made_once_for_each_user_message() -> None:
     session = make_session()
     pairs = make_history(4, words=400)
@@ -125,7 +120,6 @@ def test_the_soft_check_is_made_once_for_each_user_message() -> None:
     assert session.outcome.status == "compacted"
 
 
-@pytest.mark.spec("clip.5")
 def test_the_tool_compacts_the_session_and_answers_with_the_counters() -> None:
     assert CompactContextTool().parameters["properties"] == {}
     assert CompactContextTool().handle() == '{"success":false,"output":"Compaction not configured"}'
@@ -144,7 +138,6 @@ def test_the_tool_compacts_the_session_and_answers_with_the_counters() -> None:
     assert counters["tokensEstimateAfter"] < counters["tokensEstimateBefore"]
 
 
-@pytest.mark.spec("clip.6", "clip.8")
 def test_the_last_five_stay_and_the_rest_is_compressed() -> None:
     given = make_history(5)
     made = make_compactor()
@@ -171,7 +164,6 @@ def test_what_was_changed_in_place_long_ago_is_read_before_it_is_compressed() ->
     assert said == [item["content"] for item in given]
 
 
-@pytest.mark.spec("clip.6", "clip.10")
 def test_an_earlier_archive_is_set_aside_and_given_as_context_only() -> None:
     model = Keeps()
     session = make_session(model=model)
@@ -185,7 +177,6 @@ def test_an_earlier_archive_is_set_aside_and_given_as_context_only() -> None:
         assert "do not repeat" in before
 
 
-@pytest.mark.spec("clip.7")
 def test_the_split_never_parts_a_call_from_its_results() -> None:
     session = make_session(build_policy(keep_recent=2))
     session.append(*make_talk(0, 12))
@@ -200,7 +191,6 @@ def test_the_split_never_parts_a_call_from_its_results() -> None:
     assert not session.find_violations("openai-chat")
 
 
-@pytest.mark.spec("clip.9")
 def test_chunks_are_groups_of_a_size_or_within_a_token_budget() -> None:
     ten = [make_user("x" * 40) for _ in range(10)]
     assert [len(c) for c in design.chunk_messages(ten, 3)] == [3, 3, 3, 1]
@@ -214,7 +204,6 @@ def test_chunks_are_groups_of_a_size_or_within_a_token_budget() -> None:
     assert 0 < counts[-1] <= 6
 
 
-@pytest.mark.spec("clip.9")
 def test_a_chunk_is_whole_units_whatever_its_size() -> None:
     session = make_session(build_policy(chunk_size=3, keep_recent=0))
     for n in range(4):
@@ -231,7 +220,6 @@ def test_a_chunk_is_whole_units_whatever_its_size() -> None:
     assert [b.count for b in get_newest_block(session).batches if b.count > 3 and not b.sources] == [5, 5, 5, 5]
 
 
-@pytest.mark.spec("clip.10")
 def test_there_is_one_batch_of_depth_zero_for_each_chunk_with_times_and_count() -> None:
     session = make_session(build_policy(chunk_size=4))
     run_rounds(session, 1)
@@ -245,7 +233,6 @@ def test_there_is_one_batch_of_depth_zero_for_each_chunk_with_times_and_count() 
         assert (batch.start, batch.end) == (path.get_entry(batch.first).time, path.get_entry(batch.last).time)
 
 
-@pytest.mark.spec("clip.11")
 def test_a_template_of_ones_own_is_filled_everywhere_and_checked() -> None:
     fill = design.interpolate_prompt
     assert fill("{persona}: {messages} {messages}", persona="P", messages="m") == "P: m m"
@@ -259,7 +246,6 @@ def test_a_template_of_ones_own_is_filled_everywhere_and_checked() -> None:
         assert f"{{{place}}}" in design.DEFAULT_SUMMARIZATION_PROMPT
 
 
-@pytest.mark.spec("clip.11")
 def test_the_preset_asks_with_the_users_own_prompt() -> None:
     model = Keeps()
     own = "You are {persona}.\nKnown: {existing_summary}\nNew: {messages}\nGo."
@@ -273,7 +259,6 @@ def test_the_preset_asks_with_the_users_own_prompt() -> None:
     assert second.count("[Context Summary") == 1
 
 
-@pytest.mark.spec("clip.12")
 def test_the_default_is_a_structured_request_made_by_one_builder() -> None:
     messages = [
         make_user("hello there"),
@@ -302,7 +287,6 @@ def test_the_default_is_a_structured_request_made_by_one_builder() -> None:
     assert used.prompt.partition("<conversation>")[2] == built.prompt.partition("<conversation>")[2]
 
 
-@pytest.mark.spec("clip.17", "clip.6")
 def test_the_archive_is_one_system_message_at_the_head_and_the_messages_stay_in_the_log() -> None:
     session = make_session()
     system = Message("system", (Text("You are kind."),), "harness")
@@ -321,7 +305,6 @@ def test_the_archive_is_one_system_message_at_the_head_and_the_messages_stay_in_
     assert len(originals) >= 12
 
 
-@pytest.mark.spec("clip.17")
 @pytest.mark.parametrize("wire", ["anthropic", "gemini", "openai-chat", "openai-responses"])
 def test_a_host_of_any_wire_sends_the_archive_where_the_provider_takes_system_text(wire: str) -> None:
     session = make_session()
@@ -347,7 +330,6 @@ def test_a_host_of_any_wire_sends_the_archive_where_the_provider_takes_system_te
     assert msgspec.json.encode(again).decode().count("[Context Summary — ") == 1
 
 
-@pytest.mark.spec("clip.19")
 def test_a_failing_model_leaves_history_and_view_as_they_were() -> None:
     given = make_history(8)
     made = make_compactor(Broken())
@@ -366,7 +348,6 @@ def test_a_failing_model_leaves_history_and_view_as_they_were() -> None:
     assert session.view.state.live_blocks == ()
 
 
-@pytest.mark.spec("clip.19")
 def test_later_chunks_that_fail_leave_nothing_of_the_earlier_ones() -> None:
     session = make_session(build_policy(chunk_size=4), model=ScriptedModel(["The first stretch went well."]))
     session.append(*make_talk(0, 12))

@@ -59,7 +59,6 @@ class Waiting(Structured):
         return super().answer(ask)
 
 
-@pytest.mark.spec("tail.A4", "tail.A39")
 def test_the_check_follows_a_run_that_ended_well_and_comes_before_settled() -> None:
     agent = make_agent(make_exchanges(6))
     events = record_events(agent)
@@ -74,7 +73,6 @@ def test_the_check_follows_a_run_that_ended_well_and_comes_before_settled() -> N
     assert get_kinds(events) == ["save_point", "agent_end", "settled"]
 
 
-@pytest.mark.spec("tail.A4")
 def test_a_run_that_failed_is_not_checked() -> None:
     def fail(_messages: object, _info: object) -> ModelResponse:
         raise ModelHTTPError(500, "m", "the run")
@@ -90,7 +88,6 @@ def test_a_run_that_failed_is_not_checked() -> None:
     assert agent.phase == "idle"
 
 
-@pytest.mark.spec("tail.A5")
 def test_a_request_in_a_run_waits_for_its_end_and_its_instructions_win() -> None:
     """The check of a tool that the model calls in the run: the design's `ctx.compact()`."""
     done: list[CompactionResult] = []
@@ -119,7 +116,6 @@ def test_a_request_in_a_run_waits_for_its_end_and_its_instructions_win() -> None
     assert not any("something else" in a.prompt for a in model.asked)
 
 
-@pytest.mark.spec("tail.A5")
 def test_a_request_is_cleared_when_its_run_starts_even_if_nothing_happens() -> None:
     agent = make_agent(make_exchanges(1))
     done: list[CompactionResult] = []
@@ -136,7 +132,6 @@ def test_a_request_is_cleared_when_its_run_starts_even_if_nothing_happens() -> N
     assert done == []
 
 
-@pytest.mark.spec("tail.A6", "tail.A7")
 def test_compacting_needs_an_idle_agent_and_says_which_phase_it_is_in() -> None:
     found: list[str] = []
 
@@ -168,7 +163,6 @@ def test_compacting_needs_an_idle_agent_and_says_which_phase_it_is_in() -> None:
     assert agent.run_compaction_sync() is False, "it is idle again"
 
 
-@pytest.mark.spec("tail.A6", "tail.A39", "tail.A7")
 def test_a_manual_run_says_whether_it_compacted_and_emits_no_auto_events() -> None:
     agent = make_agent(make_exchanges(9))
     events = record_events(agent)
@@ -190,7 +184,6 @@ def test_a_manual_run_says_whether_it_compacted_and_emits_no_auto_events() -> No
     assert get_kinds(events)[-1] == "save_point", "not settled: a message waits"
 
 
-@pytest.mark.spec("tail.A36")
 def test_the_first_cancel_stops_the_handlers_and_nothing_is_written() -> None:
     agent = make_agent(make_exchanges(9))
     asked: list[str] = []
@@ -215,7 +208,6 @@ def test_the_first_cancel_stops_the_handlers_and_nothing_is_written() -> None:
     assert agent.outcome.tokens_before == agent.context_tokens, "counted like every Outcome"
 
 
-@pytest.mark.spec("tail.A36", "tail.W12")
 def test_the_last_result_wins_one_that_raises_is_reported_and_all_hear_the_effective_instructions() -> None:
     """The original gave the hooks the caller's instructions instead of those that ctx.compact() asked for."""
     agent = make_agent(make_exchanges(9))
@@ -251,7 +243,6 @@ def test_the_last_result_wins_one_that_raises_is_reported_and_all_hear_the_effec
     assert model.asked == [], "a supplied result needs no call"
 
 
-@pytest.mark.spec("tail.A37", "tail.A38", "tail.W14")
 def test_a_supplied_result_is_stored_as_it_is_and_marked() -> None:
     """The original looked its new entry up by equal text, so two equal summaries confused the event."""
     agent = make_agent(make_exchanges(9))
@@ -289,7 +280,6 @@ def test_a_supplied_result_is_stored_as_it_is_and_marked() -> None:
 
 
 @pytest.mark.parametrize(("text", "why"), [("", "it is empty"), ("far too long " * 9_000, "tokens in place of")])
-@pytest.mark.spec("tail.A37")
 def test_a_supplied_result_that_cannot_stand_fails_with_the_arithmetic(text: str, why: str) -> None:
     agent = make_agent(make_exchanges(9))
 
@@ -306,7 +296,6 @@ def test_a_supplied_result_that_cannot_stand_fails_with_the_arithmetic(text: str
     assert agent.session.view.get_messages() == before
 
 
-@pytest.mark.spec("tail.A38")
 def test_session_compact_has_the_new_entry_and_never_fires_without_one() -> None:
     agent = make_agent(make_exchanges(6), model=Structured(failing=("first", "update", "prefix")))
     events = record_events(agent)
@@ -318,7 +307,6 @@ def test_session_compact_has_the_new_entry_and_never_fires_without_one() -> None
     assert get_kinds(events)[-1] == "settled", "the run that was good stays good"
 
 
-@pytest.mark.spec("tail.A38", "tail.A2")
 def test_the_entry_of_the_event_is_read_from_the_block() -> None:
     agent = make_agent(make_exchanges(9))
     events = record_events(agent)
@@ -339,7 +327,6 @@ def test_the_entry_of_the_event_is_read_from_the_block() -> None:
 
 
 @pytest.mark.parametrize("window", [15_000, 32_000])
-@pytest.mark.spec("tail.A36", "tail.A23")
 def test_handlers_are_asked_of_what_will_be_done_in_the_window_at_hand(window: int) -> None:
     """The published sizes are clamped there: a plan without the window had another cut, or was none at all."""
     agent = make_agent(make_exchanges(window // 2_000), window=window, settings=CompactionSettings())
@@ -360,7 +347,6 @@ def test_handlers_are_asked_of_what_will_be_done_in_the_window_at_hand(window: i
     assert get_blocks(other.session) == []
 
 
-@pytest.mark.spec("tail.A37", "tail.A30")
 def test_a_supplied_result_that_begins_nowhere_is_a_failed_outcome_and_no_exception() -> None:
     agent = make_agent(make_exchanges(6))
     bad = SessionBeforeCompactResult(compaction=CompactionResult("short", "no-such-id", 1))
@@ -374,7 +360,6 @@ def test_a_supplied_result_that_begins_nowhere_is_a_failed_outcome_and_no_except
     assert get_kinds(events)[-1] == "settled"
 
 
-@pytest.mark.spec("tail.A2", "tail.A30")
 def test_settings_that_cannot_be_read_leave_the_last_good_ones_in_force() -> None:
     session = make_session(make_exchanges(6))
     reports: list[str] = []
@@ -387,12 +372,10 @@ def test_settings_that_cannot_be_read_leave_the_last_good_ones_in_force() -> Non
     assert any("IndexError" in told for told in reports)
 
 
-@pytest.mark.spec("tail.A6")
 def test_no_instructions_may_be_said_as_none() -> None:
     assert make_agent(make_exchanges(9)).run_compaction_sync(None)
 
 
-@pytest.mark.spec("tail.A41")
 def test_a_threshold_run_never_retries_but_waiting_messages_go_on() -> None:
     agent = make_agent(make_exchanges(6))
     agent.queue.append("And now the next.")
@@ -409,7 +392,6 @@ def test_a_threshold_run_never_retries_but_waiting_messages_go_on() -> None:
 
 
 @pytest.mark.parametrize("auto", [False, True])
-@pytest.mark.spec("tail.A42")
 def test_an_abort_appends_no_compaction(auto: bool) -> None:  # noqa: FBT001 - a row of a table
     model = Waiting()
     agent = make_agent(make_exchanges(6), model=model)
@@ -431,7 +413,6 @@ def test_an_abort_appends_no_compaction(auto: bool) -> None:  # noqa: FBT001 - a
     assert agent.run_compaction_sync(), "the next one is free to run"
 
 
-@pytest.mark.spec("tail.A36", "tail.A38")
 def test_the_session_s_own_hooks_and_listeners_are_told_as_well() -> None:
     agent = make_agent(make_exchanges(9))
     told: list[str] = []

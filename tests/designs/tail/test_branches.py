@@ -57,7 +57,6 @@ def get_branches(session: Session) -> list[BranchSummary]:
     return [e for e in get_entries(session) if isinstance(e, BranchSummary)]
 
 
-@pytest.mark.spec("tail.A43")
 def test_what_is_left_begins_after_the_deepest_common_ancestor() -> None:
     session, ids = make_session_with_ids()
     found = collect_entries_for_branch_summary(session, ids[-1], ids[5])
@@ -77,7 +76,6 @@ def _get_messages(left: tuple[tuple[int, Entry], ...]) -> list[Message]:
     return get_messages([e for _, e in left])
 
 
-@pytest.mark.spec("tail.A43", "tail.A44")
 def test_a_branch_is_collected_across_compactions_and_their_summaries_are_told() -> None:
     session = make_session(make_exchanges(1, each=1))
     root = session.view.path.get_entry(0).id
@@ -91,7 +89,6 @@ def test_a_branch_is_collected_across_compactions_and_their_summaries_are_told()
     assert told[-1] == "last words"
 
 
-@pytest.mark.spec("tail.A44")
 def test_the_newest_that_fit_are_told_without_tool_outputs_but_every_file_counts() -> None:
     session = make_session(
         [
@@ -113,7 +110,6 @@ def test_the_newest_that_fit_are_told_without_tool_outputs_but_every_file_counts
     assert few.file_ops.modified_files == ("far/away.py", "src/part0.py", "src/part1.py"), "also of what did not fit"
 
 
-@pytest.mark.spec("tail.A44", "tail.A45")
 def test_a_branch_is_given_as_entries_or_messages_too() -> None:
     """It raised a bare TypeError."""
     messages = [make_user("u"), make_call("r", "far/away.py", "edit"), make_result("r"), make_answer("done")]
@@ -144,7 +140,6 @@ def test_a_branch_is_given_as_entries_or_messages_too() -> None:
         prepare_branch_entries(None)  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("tail.A44", "tail.W11")
 def test_a_summary_that_does_not_fit_is_taken_while_there_is_room_and_its_files_go_on() -> None:
     """The original dropped the files of a branch summary when the branch it stood on was left in turn."""
     session, ids = make_session_with_ids()
@@ -166,7 +161,6 @@ def test_a_summary_that_does_not_fit_is_taken_while_there_is_room_and_its_files_
     assert "src/part2.py" in text, "and into the compaction's own files"
 
 
-@pytest.mark.spec("tail.A45", "tail.A25", "tail.A27")
 def test_a_branch_is_summarised_under_its_own_sections_within_its_bounds() -> None:
     session, ids = make_session_with_ids()
     left = collect_entries_for_branch_summary(session, session.leaf, ids[5]).entries
@@ -185,7 +179,6 @@ def test_a_branch_is_summarised_under_its_own_sections_within_its_bounds() -> No
     assert BranchOptions(window=8_000).budget == 4_000, "the reserve is clamped to the window"
 
 
-@pytest.mark.spec("tail.A45")
 def test_instructions_may_stand_in_place_of_the_prompt() -> None:
     session, ids = make_session_with_ids()
     left = collect_entries_for_branch_summary(session, session.leaf, ids[5]).entries
@@ -200,7 +193,6 @@ def test_instructions_may_stand_in_place_of_the_prompt() -> None:
         generate_branch_summary(left, session.policy, answerer, replace_instructions=True)
 
 
-@pytest.mark.spec("tail.A45")
 def test_a_branch_summary_that_fails_is_a_result_and_no_exception() -> None:
     session, ids = make_session_with_ids()
     left = collect_entries_for_branch_summary(session, session.leaf, ids[5]).entries
@@ -213,7 +205,6 @@ def test_a_branch_summary_that_fails_is_a_result_and_no_exception() -> None:
 
 
 @pytest.mark.parametrize("what", ["user", "custom"])
-@pytest.mark.spec("tail.A46")
 def test_going_to_what_was_said_goes_before_it_and_gives_the_text_back(what: str) -> None:
     session = make_session(
         [
@@ -236,7 +227,6 @@ def test_going_to_what_was_said_goes_before_it_and_gives_the_text_back(what: str
     assert (answer.leaf, answer.text) == (ids[-1], ""), "an answer is gone to itself"
 
 
-@pytest.mark.spec("tail.A46", "tail.W13")
 def test_the_summary_hangs_at_the_new_point_and_names_what_was_left() -> None:
     """The original's own diagram hung it on the old branch, and its `fromId` held the new parent."""
     session, ids = make_session_with_ids()
@@ -254,7 +244,6 @@ def test_the_summary_hangs_at_the_new_point_and_names_what_was_left() -> None:
     assert session.view.get_messages()[-2] == shown
 
 
-@pytest.mark.spec("tail.A46")
 def test_at_the_root_the_summary_has_no_parent() -> None:
     session, ids = make_session_with_ids()
     moved = navigate(session, ids[0], BranchOptions(has_summary=True))
@@ -265,7 +254,6 @@ def test_at_the_root_the_summary_has_no_parent() -> None:
     assert session.address.store.verify(session.address.namespace) == []
 
 
-@pytest.mark.spec("tail.A46")
 def test_the_same_target_is_no_move_and_an_unknown_one_is_an_error() -> None:
     session, ids = make_session_with_ids()
     told: list[Event] = []
@@ -281,7 +269,6 @@ def test_the_same_target_is_no_move_and_an_unknown_one_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("how", ["cancelled", "failed", "superseded"])
-@pytest.mark.spec("tail.A46", "tail.A42")
 def test_where_it_does_not_come_about_the_session_is_as_it_was(how: str) -> None:
     session, ids = make_session_with_ids()
 
@@ -308,7 +295,6 @@ def test_where_it_does_not_come_about_the_session_is_as_it_was(how: str) -> None
     assert len(get_entries(session)) == len(ids) + (how == "superseded")
 
 
-@pytest.mark.spec("tail.A46", "tail.A45")
 def test_handlers_may_give_the_summary_or_change_what_it_dwells_on() -> None:
     agent = make_agent(make_exchanges(3, each=1))
     ids = [e.id for e in get_entries(agent.session)]

@@ -51,7 +51,6 @@ def prepare_or_fail(path: list[Entry], keep: int = 1_000) -> CompactionPreparati
     return found
 
 
-@pytest.mark.spec("tail.A13", "tail.W4")
 def test_nothing_to_do_is_none_and_calls_no_model() -> None:
     """The original summarised an empty conversation where all of it fitted, and stored the invented summary."""
     assert prepare_compaction([]) is None
@@ -73,7 +72,6 @@ def test_nothing_to_do_is_none_and_calls_no_model() -> None:
     assert len(asked) == known
 
 
-@pytest.mark.spec("tail.A14", "tail.A15", "tail.W1")
 def test_a_second_compaction_begins_at_the_first_entry_that_the_first_one_kept() -> None:
     """The original began after the compaction entry: what the first one kept was neither kept nor summarised."""
     session = make_session(make_exchanges(6))
@@ -92,7 +90,6 @@ def test_a_second_compaction_begins_at_the_first_entry_that_the_first_one_kept()
     assert second.replacements[0].last > first.replacements[0].last
 
 
-@pytest.mark.spec("tail.A16", "tail.W3")
 def test_a_cut_never_parts_a_call_from_its_result() -> None:
     """The original took a message between a call and its result for a valid cut: the result lost its call."""
     path = make_path(
@@ -115,7 +112,6 @@ def test_a_cut_never_parts_a_call_from_its_result() -> None:
 
 @settings(max_examples=60 if IS_THOROUGH else 25, deadline=None)
 @given(long_logs(), st.integers(50, 3_000))
-@pytest.mark.spec("tail.A16", "tail.A20")
 def test_any_history_is_cut_between_whole_steps_and_no_message_is_lost(log: Log, keep: int) -> None:
     found = prepare_compaction(list(log), keep=keep)
     if found is None:
@@ -133,7 +129,6 @@ def test_any_history_is_cut_between_whole_steps_and_no_message_is_lost(log: Log,
     assert [m for m in told if m.role != "system"] == [s.message for s in before]
 
 
-@pytest.mark.spec("tail.A17")
 def test_the_tail_is_cut_at_the_message_that_reaches_the_size_or_at_the_next_valid_one() -> None:
     path = make_path(
         [
@@ -162,7 +157,6 @@ def test_the_tail_is_cut_at_the_message_that_reaches_the_size_or_at_the_next_val
     assert prepare_or_fail(inside, keep=500).retained_from_id == "id-0004", "the result reaches it: the tail is smaller"
 
 
-@pytest.mark.spec("tail.W2")
 def test_a_big_last_result_is_cut_at_the_call_that_owns_it() -> None:
     """The original found no valid cut after the result, took the oldest one, and so compacted nothing."""
     path = make_path(
@@ -184,7 +178,6 @@ def test_a_big_last_result_is_cut_at_the_call_that_owns_it() -> None:
     assert get_text(shown[-1]) == make_words(4_000)
 
 
-@pytest.mark.spec("tail.A18", "tail.W6")
 def test_what_stands_silently_before_the_cut_stays_with_the_tail_and_what_is_visible_is_weighed() -> None:
     """The original weighed injected messages as nothing and pulled them into the tail uncounted."""
     said_ = make_path(
@@ -202,7 +195,6 @@ def test_what_stands_silently_before_the_cut_stays_with_the_tail_and_what_is_vis
     assert prepare_or_fail(heavy, keep=800).retained_from_id == heavy[-2].id, "it is weighed like any other message"
 
 
-@pytest.mark.spec("tail.A19", "tail.A28")
 def test_a_cut_inside_an_exchange_splits_it() -> None:
     path = make_path([*make_exchanges(2), make_user("now the long one"), *make_steps(6)])
     found = prepare_or_fail(path)
@@ -221,7 +213,6 @@ def test_a_cut_inside_an_exchange_splits_it() -> None:
     [make_shell_message("$ make\nok"), make_harness_message("a note"), None],
     ids=["bash", "custom", "branch"],
 )
-@pytest.mark.spec("tail.A19", "tail.W5")
 def test_a_cut_at_what_opens_an_exchange_is_no_split(opening: Message | None) -> None:
     """The original flagged such a cut as split, with an empty prefix."""
     path = make_path([*make_exchanges(2), opening or make_harness_message("left"), make_answer(make_words(998))])
@@ -236,7 +227,6 @@ def test_a_cut_at_what_opens_an_exchange_is_no_split(opening: Message | None) ->
     assert later.is_split_turn, "one message on, the exchange it opens is split"
 
 
-@pytest.mark.spec("tail.A20", "tail.A23")
 def test_a_preparation_has_the_design_s_fields() -> None:
     path = make_path([*make_exchanges(3), make_user("and now"), *make_steps(5)])
     found = prepare_or_fail(path, keep=900)
@@ -249,7 +239,6 @@ def test_a_preparation_has_the_design_s_fields() -> None:
     assert found.file_ops["modified"][0] == "src/part0.py"
 
 
-@pytest.mark.spec("tail.A21")
 def test_tokens_before_is_the_size_of_the_rebuilt_context() -> None:
     """The originals counted all entries, or those after the compaction only; the model sees neither."""
     session = make_session(make_exchanges(6))
@@ -261,7 +250,6 @@ def test_tokens_before_is_the_size_of_the_rebuilt_context() -> None:
     assert second.tokens_before == session.take_reading().tokens < whole + 3_000
 
 
-@pytest.mark.spec("tail.A22", "tail.W11")
 def test_file_lists_grow_over_compactions_and_know_deletes_renames_and_shell_edits() -> None:
     """The originals tracked neither deletes nor renames nor what a shell command did, and dropped a hook's details."""
 
@@ -288,7 +276,6 @@ def test_file_lists_grow_over_compactions_and_know_deletes_renames_and_shell_edi
     assert not set(files["read"]) & set(files["modified"]), "what was changed is not listed as read"
 
 
-@pytest.mark.spec("tail.A22", "tail.A37")
 def test_what_a_hook_says_of_files_goes_on_beside_what_the_calls_tell() -> None:
     session = make_session(make_exchanges(6))
     path = session.view.path
@@ -306,7 +293,6 @@ def test_what_a_hook_says_of_files_goes_on_beside_what_the_calls_tell() -> None:
     assert "its/own/file.py" in get_compaction_entry(session, block.id).details.modified_files
 
 
-@pytest.mark.spec("tail.A17", "tail.W10")
 def test_the_tail_shrinks_to_the_target_so_that_the_result_is_really_smaller() -> None:
     """The original never looked whether the result had become smaller: a big tail made a loop of compactions."""
     session = make_session(
@@ -331,7 +317,6 @@ def _make_native() -> NativeBytes:
     return NativeBytes("pi", b"{}")
 
 
-@pytest.mark.spec("tail.A16", "tail.A18")
 def test_labels_and_custom_data_are_never_a_cut_and_weigh_nothing() -> None:
     plain = make_path([*make_exchanges(2), make_user("x"), make_answer(make_words(600))])
     label: Entry = CustomEntry("label-1", plain[-1].id, "", None, "label", _make_native())

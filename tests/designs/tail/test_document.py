@@ -70,7 +70,6 @@ CANCEL = SessionBeforeCompactResult(cancel=True)
 # -- one agent ---------------------------------------------------------------
 
 
-@pytest.mark.spec("tail.A6", "tail.A4")
 def test_the_face_and_its_agent_are_one_and_compact_once() -> None:
     """A harness beside the agent compacted a second time."""
     face = make_agent(make_exchanges(6))
@@ -83,7 +82,6 @@ def test_the_face_and_its_agent_are_one_and_compact_once() -> None:
     assert face.outcome is face.agent.outcome
 
 
-@pytest.mark.spec("tail.A6")
 def test_run_compaction_is_awaited_and_nothing_blocks_a_running_loop() -> None:
     face = make_agent(make_exchanges(9), model=(model := Structured()))
     ticks: list[int] = []
@@ -109,7 +107,6 @@ def test_run_compaction_is_awaited_and_nothing_blocks_a_running_loop() -> None:
 
 
 @pytest.mark.parametrize("preset", ["tail", "tenfold"])
-@pytest.mark.spec("tail.A3", "tail.A4")
 def test_should_compact_tells_what_the_check_at_the_end_of_a_run_will_do(preset: str) -> None:
     """It went by the published sizes also under another policy, and left out what is kept free for an answer."""
     answers = set()
@@ -132,7 +129,6 @@ def test_should_compact_tells_what_the_check_at_the_end_of_a_run_will_do(preset:
 
 
 @pytest.mark.parametrize("form", ["async two", "async one", "plain two", "plain one"])
-@pytest.mark.spec("tail.A36")
 def test_a_handler_of_every_form_cancels(form: str) -> None:
     """The documented form was accepted and ignored, and the compaction went through."""
     face = make_agent(make_exchanges(9))
@@ -170,7 +166,6 @@ def test_a_handler_of_every_form_cancels(form: str) -> None:
     assert face.session.compact(build_manual_call(face.session)).status == "cancelled", "a host's own call too"
 
 
-@pytest.mark.spec("tail.A36")
 def test_a_coroutine_runs_on_the_loop_of_the_caller() -> None:
     session = make_session(make_exchanges(9))
     hooks = TailHooks()
@@ -191,7 +186,6 @@ def test_a_coroutine_runs_on_the_loop_of_the_caller() -> None:
     assert loops == [loop, loop]
 
 
-@pytest.mark.spec("tail.A36", "tail.A38")
 def test_a_handler_writes_the_summary_with_a_model_of_its_own() -> None:
     face = make_agent(make_exchanges(9))
     mine = Structured("in my own words")
@@ -212,7 +206,6 @@ def test_a_handler_writes_the_summary_with_a_model_of_its_own() -> None:
     assert others.asked == []
 
 
-@pytest.mark.spec("tail.A36")
 def test_an_unknown_event_and_a_wrong_signature_are_refused_at_registration() -> None:
     hooks = TailHooks()
     with pytest.raises(UsageError, match="did you mean 'session_before_compact'"):
@@ -234,7 +227,6 @@ def test_an_unknown_event_and_a_wrong_signature_are_refused_at_registration() ->
         hooks.on("session_compact")("no function")  # type: ignore[type-var]
 
 
-@pytest.mark.spec("tail.A36")
 def test_a_handler_that_gives_something_else_is_reported() -> None:
     face = make_agent(make_exchanges(9))
     reports: list[str] = []
@@ -258,7 +250,6 @@ def _with_reporter(answerer: Answerer, reports: list[str]) -> Answerer:
 # -- settings ---------------------------------------------------------------
 
 
-@pytest.mark.spec("tail.A2")
 def test_a_session_on_a_settings_file_goes_on_following_it_under_the_face(tmp_path: Path) -> None:
     """The harness put its own settings in place of the file's."""
     file = tmp_path / "tenfold.toml"
@@ -279,7 +270,6 @@ def test_a_session_on_a_settings_file_goes_on_following_it_under_the_face(tmp_pa
     assert not explicit.settings.enabled, "what the file says of the rest still holds"
 
 
-@pytest.mark.spec("tail.A1", "tail.W13")
 def test_the_tokens_to_keep_have_two_names_everywhere() -> None:
     assert CompactionSettings(retain_recent_tokens=500) == CompactionSettings(keep_recent_tokens=500)
     assert tail(COUNTER, retain_recent_tokens=500).budgets == tail(COUNTER, keep_recent_tokens=500).budgets
@@ -292,7 +282,6 @@ def test_the_tokens_to_keep_have_two_names_everywhere() -> None:
 # -- files ---------------------------------------------------------------
 
 
-@pytest.mark.spec("tail.A29", "tail.A22")
 def test_a_file_touched_before_the_cut_and_again_in_the_tail_is_listed() -> None:
     """Facts know where a file was touched last, so it disappeared from footer, file_ops and details."""
     session = make_session(
@@ -336,7 +325,6 @@ def test_a_file_touched_before_the_cut_and_again_in_the_tail_is_listed() -> None
 # -- models ---------------------------------------------------------------
 
 
-@pytest.mark.spec("tail.A24", "tail.A45")
 def test_the_model_that_is_given_writes() -> None:
     """Without named models code wrote, and the given one was never asked."""
     model = Structured("from the given model")
@@ -356,7 +344,6 @@ def test_the_model_that_is_given_writes() -> None:
         generate_branch_summary(left, tail(COUNTER), "nowhere:model")
 
 
-@pytest.mark.spec("tail.A24")
 def test_a_model_is_a_name_or_answers_asks_and_anything_else_is_refused_at_once() -> None:
     """It was refused by an `AttributeError` when the summary was to be written."""
     with pytest.raises(UsageError, match="answers Asks, and not a TestModel"):
@@ -369,7 +356,6 @@ def test_a_model_is_a_name_or_answers_asks_and_anything_else_is_refused_at_once(
 # -- counting ---------------------------------------------------------------
 
 
-@pytest.mark.spec("tail.A11")
 def test_the_context_is_estimated_from_messages_as_documented() -> None:
     """A list of messages gave 0."""
     messages = [make_user("u" * 40), make_answer("a" * 40)]
@@ -394,7 +380,6 @@ def test_the_context_is_estimated_from_messages_as_documented() -> None:
             estimate_context_tokens(wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("tail.A13", "tail.A14", "tail.A17")
 @pytest.mark.parametrize(
     "function",
     [Compaction().prepare, find_prev_compaction_index, find_cut_point, find_last_usage, build_session_context],
@@ -408,7 +393,6 @@ def test_what_takes_entries_refuses_messages_with_a_sentence(function: Callable[
             function(wrong)
 
 
-@pytest.mark.spec("tail.A21", "tail.A12")
 def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> None:
     session = make_reported_session()
     face = make_agent(session=session, window=200_000)
@@ -434,7 +418,6 @@ def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> No
     assert face.outcome.reading_before.estimate < shown / 2, "the counter's own figure, which is not shown"
 
 
-@pytest.mark.spec("tail.A32", "tail.A38")
 def test_a_stated_size_is_that_of_the_entry_in_event_and_result() -> None:
     """The event told the session's own figure, and the entry in the log the stated one."""
     face = make_agent(make_exchanges(6), window=200_000)
@@ -455,7 +438,6 @@ def test_a_stated_size_is_that_of_the_entry_in_event_and_result() -> None:
     assert [each.tokens_before for each in results] == [88]
 
 
-@pytest.mark.spec("tail.A38")
 @pytest.mark.parametrize("tokens", ["x", "77", 7.5, None, True, -1])
 def test_a_stated_size_that_is_no_count_is_refused(tokens: object) -> None:
     """It became the session's own estimate, and nobody was told."""
@@ -467,7 +449,6 @@ def test_a_stated_size_that_is_no_count_is_refused(tokens: object) -> None:
     assert len(manager.get_branch()) == length
 
 
-@pytest.mark.spec("tail.A21", "tail.A12")
 def test_a_plan_and_a_refusal_are_told_in_what_the_provider_counts() -> None:
     """They had the counter's own figures, beside a bar with the provider's."""
     session = make_reported_session()
@@ -493,7 +474,6 @@ def test_a_plan_and_a_refusal_are_told_in_what_the_provider_counts() -> None:
     assert explicit.tokens_before == reading.estimate, "like the target"
 
 
-@pytest.mark.spec("tail.A21", "tail.A12")
 def test_what_was_shown_of_a_compaction_does_not_change_with_later_reports() -> None:
     """The lines and entries of old Blocks were estimated anew with each report."""
     session = make_reported_session()
@@ -511,7 +491,6 @@ def test_what_was_shown_of_a_compaction_does_not_change_with_later_reports() -> 
     assert session.get_provider_tokens(old)[0] == round(reading.floor + reading.slope * block.tokens_before)
 
 
-@pytest.mark.spec("tail.A21", "tail.A12")
 def test_what_is_tried_against_the_reports_is_told_in_what_the_provider_counts() -> None:
     """The reason had our own count, "162,626 tokens ... down to 8,000", and the sizes beside it the provider's."""
     session = make_reported_session(300_000)
@@ -530,7 +509,6 @@ def _listen(starts: list[CompactionStart]) -> Extension:
 # -- the session ---------------------------------------------------------------
 
 
-@pytest.mark.spec("tail.A32", "tail.A33")
 def test_the_session_has_the_methods_of_the_document() -> None:
     session = make_session(make_exchanges(6))
     manager = SessionManager(session)
@@ -554,7 +532,6 @@ def test_the_session_has_the_methods_of_the_document() -> None:
     assert find_prev_compaction_index(branch[:-1]) == -1
 
 
-@pytest.mark.spec("tail.A17", "tail.A19")
 def test_the_cut_point_is_found_in_a_range_of_entries() -> None:
     path = make_path([*make_exchanges(2), make_user("long"), *make_steps(6, start=50)])
     found = find_cut_point(path, 0, len(path), 900)

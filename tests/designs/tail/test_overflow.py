@@ -51,7 +51,6 @@ OVERFLOWS = (
 
 
 @pytest.mark.parametrize("text", OVERFLOWS)
-@pytest.mark.spec("tail.A40")
 def test_provider_messages_that_mean_an_overflow(text: str) -> None:
     assert is_context_overflow(text)
 
@@ -59,7 +58,6 @@ def test_provider_messages_that_mean_an_overflow(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["429 too many tokens per minute", "Rate limit reached, too many tokens", "bad key", ""]
 )
-@pytest.mark.spec("tail.A40")
 def test_a_rate_limit_is_no_overflow(text: str) -> None:
     assert not is_context_overflow(text)
 
@@ -71,7 +69,6 @@ def make_refused_agent(times: int) -> TailAgent:
     return TailAgent(Agent(model, session=session, window=200_000), settings=SMALL)
 
 
-@pytest.mark.spec("tail.A40", "tail.A39")
 def test_an_overflow_is_compacted_once_and_the_request_is_sent_again() -> None:
     agent = make_refused_agent(1)
     events = record_events(agent)
@@ -89,7 +86,6 @@ def test_an_overflow_is_compacted_once_and_the_request_is_sent_again() -> None:
     assert len(get_blocks(agent.session)) == 1
 
 
-@pytest.mark.spec("tail.A40")
 def test_a_second_overflow_ends_the_run_with_an_error_and_the_next_run_may_try_again() -> None:
     agent = make_refused_agent(2)
     events = record_events(agent)
@@ -105,7 +101,6 @@ def test_a_second_overflow_ends_the_run_with_an_error_and_the_next_run_may_try_a
     assert again.invoke_sync("Once more.") == "Fine.", "a new message of the user resets it"
 
 
-@pytest.mark.spec("tail.A40", "tail.A36")
 def test_an_overflow_whose_summary_a_handler_gave_is_tried_once_as_well() -> None:
     agent = make_refused_agent(2)
 
@@ -118,7 +113,6 @@ def test_an_overflow_whose_summary_a_handler_gave_is_tried_once_as_well() -> Non
     assert len(get_blocks(agent.session)) == 1
 
 
-@pytest.mark.spec("tail.A40", "tail.A41")
 def test_an_answer_over_the_window_is_an_overflow_if_this_model_gave_it() -> None:
     over = Usage(WINDOW + 1, 5, cache_read=WINDOW, model="m")
     for usage, is_over in ((over, True), (replace(over, model="another"), False)):

@@ -69,7 +69,6 @@ def assert_paired_calls(session: Session) -> None:
     assert results <= {c.id for m in shown for c in get_tool_calls(m)}
 
 
-@pytest.mark.spec("tail.W1", "tail.W3", "tail.W10")
 def test_every_recorded_session_is_cut_between_steps_again_and_again(session: ParsedSession) -> None:
     """The original lost what the first compaction kept, orphaned results, and looped over a tail too big to shrink."""
     log = recorded.get_path(session)
@@ -95,7 +94,6 @@ def test_every_recorded_session_is_cut_between_steps_again_and_again(session: Pa
     assert said <= covered | shown, "every message is in view or behind a Block"
 
 
-@pytest.mark.spec("tail.A17", "tail.A20", "tail.A23")
 def test_the_recorded_pi_session_is_prepared_at_any_point() -> None:
     log = read_pi_session()
     made = Compaction(settings=CompactionSettings(keep_recent_tokens=8_000))
@@ -114,7 +112,6 @@ def test_the_recorded_pi_session_is_prepared_at_any_point() -> None:
         assert found.messages_to_summarize or found.turn_prefix_messages
 
 
-@pytest.mark.spec("tail.A4", "tail.A12", "tail.A21")
 def test_the_recorded_pi_session_runs_on_with_its_own_usage() -> None:
     """Its reports come from before each compaction: none of them is counted after it."""
     log = read_pi_session()
@@ -143,7 +140,6 @@ def test_the_recorded_pi_session_runs_on_with_its_own_usage() -> None:
     assert get_text(oldest[0].message) == get_text(next(m for e in log if (m := get_message(e)) is not None))
 
 
-@pytest.mark.spec("tail.A35", "tail.A33")
 def test_the_recorded_compactions_of_pi_are_kept_as_bytes_and_hide_nothing_here() -> None:
     log = read_pi_session()
     theirs = [e for e in log if isinstance(e, CustomEntry) and e.kind == "compaction"]
@@ -153,7 +149,6 @@ def test_the_recorded_compactions_of_pi_are_kept_as_bytes_and_hide_nothing_here(
     assert open_log(log).view.get_messages()[0] == first
 
 
-@pytest.mark.spec("tail.A43", "tail.A44", "tail.A46")
 def test_a_branch_of_the_recorded_pi_session_is_left_and_told_of() -> None:
     session = open_log(read_pi_session())
     view = session.view
@@ -174,7 +169,6 @@ def test_a_branch_of_the_recorded_pi_session_is_left_and_told_of() -> None:
     assert session.address.store.verify(session.address.namespace) == []
 
 
-@pytest.mark.spec("tail.A29", "tail.A22", "tail.W11")
 def test_no_modified_file_of_a_recorded_session_is_lost(session: ParsedSession) -> None:
     log = recorded.get_path(session)
     opened = conversations.open_session(log, tail(COUNTER), Answerer())
@@ -217,7 +211,6 @@ def _list_edited(path: Log) -> set[str]:
 
 @settings(max_examples=50 if IS_THOROUGH else 25, deadline=None)
 @given(long_logs(), st.integers(2_000, 9_000), st.integers(200, 4_000), st.booleans())
-@pytest.mark.spec("tail.W2", "tail.W3", "tail.W4")
 def test_generated_sessions_are_whole_after_it_and_no_empty_work_is_asked_for(
     log: Log,
     window: int,
@@ -253,7 +246,6 @@ def _import_session(name: str) -> Session:
     return Session(SessionAddress(store, session_id), POLICY, answerer=Answerer(model=Structured()))
 
 
-@pytest.mark.spec("tail.A35", "tail.A33")
 def test_the_recorded_compaction_of_pi_is_restored_as_what_pi_sent() -> None:
     """Nothing was hidden, and the earlier summary was lost to the next compaction."""
     session = _import_session("pi/before-compaction.jsonl")

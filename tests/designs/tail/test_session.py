@@ -55,7 +55,6 @@ from tests.designs.tail.making import (
 from tests.formats import made
 
 
-@pytest.mark.spec("tail.A32", "tail.A31")
 def test_a_result_is_appended_at_the_leaf_and_nothing_else_changes() -> None:
     session = make_session(make_exchanges(6))
     known, leaf = get_entries(session), session.leaf
@@ -76,7 +75,6 @@ def test_a_result_is_appended_at_the_leaf_and_nothing_else_changes() -> None:
     assert [get_text(m) for m in shown][-len(tail) :] == [get_text(m) for m in get_messages(tail)]
 
 
-@pytest.mark.spec("tail.A32", "tail.W3")
 def test_a_tail_cannot_begin_inside_a_step() -> None:
     """The original appended any id: a tail that begins with a result was refused by the provider from then on."""
     session = make_session([*make_exchanges(4), make_call("z"), make_result("z", make_words(900)), make_answer("ok")])
@@ -90,7 +88,6 @@ def test_a_tail_cannot_begin_inside_a_step() -> None:
     assert get_blocks(session) == []
 
 
-@pytest.mark.spec("tail.A33", "tail.A20")
 def test_the_context_is_the_latest_summary_and_what_it_kept_and_what_followed() -> None:
     session = make_session(make_exchanges(6))
     session.compact(build_manual_call(session))
@@ -109,7 +106,6 @@ def test_the_context_is_the_latest_summary_and_what_it_kept_and_what_followed() 
     assert sum(m.origin == "tenfold" for m in then) == 1
 
 
-@pytest.mark.spec("tail.A33")
 def test_any_leaf_gives_a_context() -> None:
     path: list[Entry] = [*make_path(make_exchanges(1))]
     path.insert(1, Setting("set-1", path[0].id, "", None, "model", "p/one"))
@@ -125,7 +121,6 @@ def test_any_leaf_gives_a_context() -> None:
     assert build_session_context([]).messages == ()
 
 
-@pytest.mark.spec("tail.A34")
 def test_the_summary_is_found_again_in_a_list_that_the_host_sends_back() -> None:
     session = make_session(make_exchanges(6))
     session.compact(build_manual_call(session))
@@ -146,7 +141,6 @@ def _make_message(role: str, text: str) -> dict[str, object]:
     return {"type": "message", "message": {"role": role, "content": [{"type": "text", "text": text}]}}
 
 
-@pytest.mark.spec("tail.A35")
 def test_old_session_files_are_read_as_they_are(tmp_path: Path) -> None:
     file = tmp_path / "old.jsonl"
     compaction = {"type": "compaction", "summary": "s", "firstKeptEntryIndex": 2, "tokensBefore": 9}
@@ -166,7 +160,6 @@ def test_old_session_files_are_read_as_they_are(tmp_path: Path) -> None:
     assert build_session_context(found.entries).messages[0].origin == "human", "what it hid is in view: ours to compact"
 
 
-@pytest.mark.spec("tail.A35", "tail.A33")
 def test_a_compaction_of_claude_code_is_restored_as_what_it_sent(tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"
     file.write_bytes(made.CLAUDE)
@@ -212,7 +205,6 @@ def _import_lines(folder: Path, lines: list[dict[str, object]], store: SqliteSto
     return Session(SessionAddress(store, session_id), build_preset(), answerer=Answerer(model=Structured()))
 
 
-@pytest.mark.spec("tail.A35", "tail.A22")
 @pytest.mark.parametrize("details", [None, {"readFiles": ["README.md"], "modifiedFiles": ["Makefile"]}])
 def test_a_restored_compaction_has_the_files_of_what_it_covers(tmp_path: Path, details: object) -> None:
     """pi's entry names no files in version 1: they were lost, and with them those of every later summary."""
@@ -232,7 +224,6 @@ def test_a_restored_compaction_has_the_files_of_what_it_covers(tmp_path: Path, d
     assert set(named.read_files) <= set(later.read_files) | set(later.modified_files)
 
 
-@pytest.mark.spec("tail.A35", "tail.A33")
 def test_a_file_that_grew_has_its_newest_compaction_restored_and_an_undone_one_stays_undone(tmp_path: Path) -> None:
     """Number and Blocks were counted together: one line after the first kept one went to the tail for each Block."""
     store = SqliteStore(":memory:")
@@ -254,7 +245,6 @@ def test_a_file_that_grew_has_its_newest_compaction_restored_and_an_undone_one_s
     assert manager.restore_compaction() is None, "undone"
 
 
-@pytest.mark.spec("tail.A35", "tail.A13")
 def test_what_followed_the_recorded_compaction_can_be_prepared_at_once(tmp_path: Path) -> None:
     """The Block stands at the end of the log, so that all was taken to be compacted."""
     made = Compaction(settings=CompactionSettings(keep_recent_tokens=1_000))
@@ -267,7 +257,6 @@ def test_what_followed_the_recorded_compaction_can_be_prepared_at_once(tmp_path:
         assert found is None or found.previous_summary == "So far."
 
 
-@pytest.mark.spec("tail.A35", "tail.A4")
 def test_a_check_acts_at_once_on_what_the_tool_kept_and_what_followed(tmp_path: Path) -> None:
     """The guard against repetition took the restored Block for a compaction of ours, after which nothing had come."""
     lines = [*_make_pi_lines(8), _make_compaction(13), *_make_pi_lines(30, start=8)]
@@ -282,7 +271,6 @@ def test_a_check_acts_at_once_on_what_the_tool_kept_and_what_followed(tmp_path: 
     assert session.compact(session.build_call(window=window)).status == "nothing"
 
 
-@pytest.mark.spec("tail.A35")
 @pytest.mark.parametrize(
     ("odd", "status"),
     [
@@ -321,7 +309,6 @@ def test_whatever_a_file_says_of_its_compaction_the_log_stays_sound(
     assert "<tenfold-summary>" not in entry.summary
 
 
-@pytest.mark.spec("tail.A35")
 def test_a_malformed_line_is_reported_with_its_number_and_skipped_only_if_asked(tmp_path: Path) -> None:
     """The original skipped it in silence, and took a file without header for an empty session."""
     file = tmp_path / "bad.jsonl"
@@ -338,7 +325,6 @@ def test_a_malformed_line_is_reported_with_its_number_and_skipped_only_if_asked(
     assert found.problems
 
 
-@pytest.mark.spec("tail.W13", "tail.A32")
 def test_one_id_has_one_meaning_whatever_it_is_called() -> None:
     """The original had three names for it, and stored the new parent under the name of where one came from."""
     session = make_session(make_exchanges(6))
@@ -377,7 +363,6 @@ def _make_told_session() -> Session:
     return make_session([*history, make_answer("I set the port to 8081 for now."), *make_exchanges(6, start=1)])
 
 
-@pytest.mark.spec("tail.A32", "tail.A31")
 def test_what_was_written_for_a_session_is_appended_as_it_is() -> None:
     """Lines of our own facts section were rewritten: "# Facts (...)" to "Facts", headings to "..., as summarized:"."""
     session = _make_told_session()
@@ -393,7 +378,6 @@ def test_what_was_written_for_a_session_is_appended_as_it_is() -> None:
     assert get_summary(session).count("# Facts (") == 1
 
 
-@pytest.mark.spec("tail.A32", "tail.W8")
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -418,7 +402,6 @@ def test_a_section_with_a_line_that_the_session_does_not_have_is_no_section_of_o
     assert ", as summarized:" in text
 
 
-@pytest.mark.spec("tail.A32")
 def test_a_second_compaction_with_another_cut_is_another_one() -> None:
     """It was refused: "the newest Block did just this", since all of them were asked for as "manual to 1"."""
     session = make_session(make_exchanges(6))
@@ -433,7 +416,6 @@ def test_a_second_compaction_with_another_cut_is_another_one() -> None:
     assert (again.status, again.reason) == ("nothing", "the newest Block did just this and no message followed it")
 
 
-@pytest.mark.spec("tail.A32", "tail.A31")
 def test_details_are_a_mapping_of_the_document_or_none() -> None:
     """Both were an AttributeError."""
     for details, read in ((None, ()), ({"read_files": ["a.md"], "modified_files": []}, ("a.md",)), ({}, ())):
@@ -461,7 +443,6 @@ def test_details_are_a_mapping_of_the_document_or_none() -> None:
             )
 
 
-@pytest.mark.spec("tail.A1", "tail.A23")
 def test_the_published_values_are_dataclasses_and_the_prompts_have_the_published_names() -> None:
     result = CompactionResult("text", "e1", 9)
     assert dataclasses.replace(result, summary="other").summary == "other"

@@ -42,7 +42,6 @@ from tests.designs.tail.making import (
 )
 
 
-@pytest.mark.spec("tail.A1", "tail.W13")
 def test_the_settings_have_the_published_defaults_once() -> None:
     """The original's page and its code named different defaults, and three names for one id."""
     settings = CompactionSettings()
@@ -57,7 +56,6 @@ def test_the_settings_have_the_published_defaults_once() -> None:
         tail(COUNTER, keep_recent_tokens="x")  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("tail.A2")
 def test_settings_are_read_at_every_check() -> None:
     now = [CompactionSettings(enabled=False, reserve_tokens=2_000, keep_recent_tokens=3_000)]
     agent = make_agent(make_exchanges(9), settings=lambda: now[0])
@@ -68,7 +66,6 @@ def test_settings_are_read_at_every_check() -> None:
     assert agent.session.policy.auto
 
 
-@pytest.mark.spec("tail.A3")
 def test_the_check_is_strict_and_a_disabled_one_never_fires() -> None:
     settings = CompactionSettings(reserve_tokens=10_000)
     assert [should_compact(n, 100_000, settings) for n in (95_000, 90_001, 90_000, 89_000)] == [
@@ -81,7 +78,6 @@ def test_the_check_is_strict_and_a_disabled_one_never_fires() -> None:
 
 
 @pytest.mark.parametrize("window", [4_000, 8_192, 32_000, 200_000])
-@pytest.mark.spec("tail.A3", "tail.W9")
 def test_sizes_are_clamped_so_that_a_small_window_is_not_always_full(window: int) -> None:
     """The originals subtracted 16,384 from any window: one of 8k was always over, one of 0 always compacted."""
     assert not should_compact(1_000_000, 0), "an unknown window never triggers"
@@ -92,7 +88,6 @@ def test_sizes_are_clamped_so_that_a_small_window_is_not_always_full(window: int
     assert limits.soft >= window // 2
 
 
-@pytest.mark.spec("tail.A8", "tail.A9")
 def test_a_message_counts_its_characters_by_four_rounded_up() -> None:
     assert estimate_tokens(make_user("")) == 0
     assert [estimate_tokens(make_user("x" * n)) for n in (1, 4, 5, 8)] == [1, 1, 2, 2]
@@ -109,7 +104,6 @@ def test_a_message_counts_its_characters_by_four_rounded_up() -> None:
     assert estimate_tokens(broken) == (4 + len('{ "p" ') + 3) // 4, "as it is written where it is none"
 
 
-@pytest.mark.spec("tail.A10", "tail.W7")
 def test_reported_tokens_hold_the_cached_ones() -> None:
     """An original counted input and output alone: with prompt caching its threshold was never reached."""
     assert calculate_context_tokens({"input": 1_000, "output": 500, "cacheRead": 200, "cacheWrite": 100}) == 1_800
@@ -124,7 +118,6 @@ def test_reported_tokens_hold_the_cached_ones() -> None:
     ).status != "nothing" or get_blocks(session)
 
 
-@pytest.mark.spec("tail.A10", "tail.W7", "tail.A41")
 def test_usage_of_zero_or_of_an_answer_that_was_aborted_is_not_relied_on() -> None:
     """An original took a usage of zero at face value."""
     path = make_path(
@@ -143,7 +136,6 @@ def test_usage_of_zero_or_of_an_answer_that_was_aborted_is_not_relied_on() -> No
     assert session.take_reading(window=WINDOW).tokens < 1_000
 
 
-@pytest.mark.spec("tail.A11")
 def test_the_context_is_the_last_usage_and_an_estimate_of_what_followed() -> None:
     path = make_path([make_user("u" * 40), make_answer("a" * 40), make_user("v" * 40), make_answer("b" * 44)])
     bare = estimate_context_tokens(path)
@@ -153,7 +145,6 @@ def test_the_context_is_the_last_usage_and_an_estimate_of_what_followed() -> Non
     assert (got.tokens, got.usage_tokens, got.trailing_tokens, got.last_usage_index) == (771, 750, 21, 1)
 
 
-@pytest.mark.spec("tail.A12", "tail.A41")
 def test_after_a_compaction_old_usage_is_never_counted() -> None:
     session = make_session(make_exchanges(6))
     session.use_model("m")
@@ -175,7 +166,6 @@ def is_harness_due(tokens: int) -> bool:
     return should_compact(tokens, WINDOW, CompactionSettings(reserve_tokens=2_000))
 
 
-@pytest.mark.spec("tail.A4", "tail.W10")
 def test_the_soft_check_is_made_at_the_end_of_a_run_and_the_hard_one_before_every_call() -> None:
     """The original looked only between turns: one long tool loop could fill the window to the last token."""
     assert build_preset().checks == ("end_of_run",)
@@ -195,7 +185,6 @@ def test_the_soft_check_is_made_at_the_end_of_a_run_and_the_hard_one_before_ever
     assert over.take_reading(window=WINDOW).tokens < WINDOW - 2_000
 
 
-@pytest.mark.spec("tail.A4", "tail.A41")
 def test_the_next_words_of_the_user_show_that_a_run_has_ended() -> None:
     """A host that only makes calls says nowhere that a run ended: its context would fill to the hard limit."""
     said_ = [*make_exchanges(5), make_user(make_words(1_300)), make_answer("Yes."), make_user("And now?")]
@@ -206,7 +195,6 @@ def test_the_next_words_of_the_user_show_that_a_run_has_ended() -> None:
     assert len(get_blocks(session)) == 1
 
 
-@pytest.mark.spec("tail.W10")
 def test_a_tail_too_big_to_help_is_tried_twice_and_then_left_alone() -> None:
     """The original compacted again on every turn where the tail alone was over the threshold."""
     session = make_session([make_user("u"), make_answer("a"), make_user(make_words(13_500))])
@@ -218,7 +206,6 @@ def test_a_tail_too_big_to_help_is_tried_twice_and_then_left_alone() -> None:
 
 
 @pytest.mark.parametrize("window", [8_192, 32_000, 200_000])
-@pytest.mark.spec("tail.W9", "tail.A17", "tail.A27")
 def test_one_compaction_with_the_published_sizes_leaves_room_in_any_window(window: int) -> None:
     """The original's fixed sizes left a small window as full as it was."""
     session = make_session(

@@ -54,7 +54,6 @@ def write_summary(
     return model.asked, result.summary
 
 
-@pytest.mark.spec("tail.A24")
 def test_a_first_summary_is_one_call_and_a_second_one_updates_it() -> None:
     model = Structured("alpha")
     session = make_session(make_exchanges(6), model=model)
@@ -73,7 +72,6 @@ def test_a_first_summary_is_one_call_and_a_second_one_updates_it() -> None:
     assert "never continue it" in first.system
 
 
-@pytest.mark.spec("tail.A24", "tail.A28")
 def test_custom_instructions_are_an_additional_focus_of_the_history_call_only() -> None:
     asks, _ = write_summary(
         [*make_exchanges(2), make_user("long"), *make_steps(6)], wish="the parser", always="names of tests"
@@ -87,7 +85,6 @@ def test_custom_instructions_are_an_additional_focus_of_the_history_call_only() 
     assert "names of tests" not in by["prefix"]
 
 
-@pytest.mark.spec("tail.A25")
 def test_the_prompts_ask_for_the_published_sections_and_a_missing_one_is_repaired() -> None:
     asks, summary = write_summary([*make_exchanges(2), make_user("long"), *make_steps(6)])
     for ask in asks:
@@ -109,7 +106,6 @@ def test_the_prompts_ask_for_the_published_sections_and_a_missing_one_is_repaire
     )
 
 
-@pytest.mark.spec("tail.A26", "tail.W8")
 def test_the_request_is_bounded_whoever_wrote_the_long_text() -> None:
     """The original cut tool results to 2,000 characters and nothing else: one long user message made it unbounded."""
     model = Structured()
@@ -136,7 +132,6 @@ def test_the_request_is_bounded_whoever_wrote_the_long_text() -> None:
     assert "[Tool result]: " in shown
 
 
-@pytest.mark.spec("tail.A26")
 def test_a_conversation_is_written_down_under_the_published_labels() -> None:
     parts = (Text("I look. "), ToolCall("1", "read", '{"path": "a.py", "lines": [1, 2]}'), Thinking("hm"), Text("Now."))
     messages = [
@@ -158,13 +153,11 @@ def test_a_conversation_is_written_down_under_the_published_labels() -> None:
     assert rest.endswith("[Assistant]: " + "y" * 9_000), "what is empty gets no label, what was said is never cut"
 
 
-@pytest.mark.spec("tail.A27")
 def test_reasoning_is_asked_for_in_the_history_call_alone() -> None:
     asks, _ = write_summary([*make_exchanges(2), make_user("long"), *make_steps(6)])
     assert {a.purpose: a.effort for a in asks} == {"first": "high", "prefix": ""}
 
 
-@pytest.mark.spec("tail.A27")
 def test_each_call_has_the_published_bound_of_its_answer() -> None:
     asks, _ = write_summary([*make_exchanges(2), make_user("long"), *make_steps(6)])
     most = {a.purpose: a.max_tokens for a in asks}
@@ -175,7 +168,6 @@ def test_each_call_has_the_published_bound_of_its_answer() -> None:
     assert ReserveBudgets().get_summary_budget(8_192, 0) == 1_024, "at most half of what reserve and tail leave"
 
 
-@pytest.mark.spec("tail.A28", "tail.A19")
 def test_a_split_exchange_is_two_calls_side_by_side() -> None:
     asks, summary = write_summary([*make_exchanges(2), make_user("now the long one"), *make_steps(6)])
     assert sorted(a.purpose for a in asks) == ["first", "prefix"]
@@ -193,7 +185,6 @@ def test_a_split_exchange_is_two_calls_side_by_side() -> None:
     assert "$ make everything" not in by["first"], "nothing is told twice"
 
 
-@pytest.mark.spec("tail.A28")
 def test_an_exchange_without_history_is_one_call_and_an_earlier_summary_then_stands() -> None:
     asks, summary = write_summary([make_user("the only one"), *make_steps(8)])
     assert [a.purpose for a in asks] == ["prefix"]
@@ -208,7 +199,6 @@ def test_an_exchange_without_history_is_one_call_and_an_earlier_summary_then_sta
     assert "alpha (update)" in get_summary(session), "what the first one kept is worked into the history"
 
 
-@pytest.mark.spec("tail.A29", "tail.W11")
 def test_the_lists_of_files_stand_under_the_summary_as_published() -> None:
     assert render_footer(FileLists()).text == ""
     both = render_footer(FileLists(("a.py", "b.py"), ("c.py",))).text
@@ -222,7 +212,6 @@ def test_the_lists_of_files_stand_under_the_summary_as_published() -> None:
     assert without_footer("text" + both) == "text"
 
 
-@pytest.mark.spec("tail.A29")
 def test_the_lists_stand_once_though_the_model_writes_its_own() -> None:
     """Its invented paths were removed, and the empty lists stayed: whoever looked for the first found no file."""
     invented = "<read-files>\nsrc/part1.py\nsrc/none.py\n</read-files>\n\n<modified-files>\n</modified-files>"
@@ -232,7 +221,6 @@ def test_the_lists_stand_once_though_the_model_writes_its_own() -> None:
     assert without_footer(f"text\n\n{invented}\n\nmore") == "text\n\nmore"
 
 
-@pytest.mark.spec("tail.A29")
 def test_the_lists_of_files_never_crowd_out_the_summary() -> None:
     many = FileLists(tuple(f"src/module/part{n:04}.py" for n in range(2_000)))
     text = render_footer(many, budget=400, count=COUNTER.count).text
@@ -244,7 +232,6 @@ def test_the_lists_of_files_never_crowd_out_the_summary() -> None:
 
 
 @pytest.mark.parametrize("purpose", ["first", "prefix"])
-@pytest.mark.spec("tail.A30", "tail.W12")
 def test_a_failed_call_appends_nothing_and_says_why(purpose: str) -> None:
     """The originals let the failure of a summary out of a good turn as an exception."""
     model = Structured(failing=(purpose,))
@@ -272,7 +259,6 @@ def test_a_failed_call_appends_nothing_and_says_why(purpose: str) -> None:
     ],
     ids=["empty", "cut off", "refusal", "error"],
 )
-@pytest.mark.spec("tail.W8", "tail.A30")
 def test_an_answer_that_is_no_summary_is_never_stored(reply: ScriptedReply) -> None:
     """The original stored an empty answer, and took one cut off at the limit for whole."""
     model = ScriptedModel([reply], repeat=True)
@@ -288,7 +274,6 @@ def test_an_answer_that_is_no_summary_is_never_stored(reply: ScriptedReply) -> N
         assert get_blocks(session) == []
 
 
-@pytest.mark.spec("tail.A31")
 def test_a_result_has_the_design_s_fields() -> None:
     made = Compaction(
         Structured(), settings=CompactionSettings(keep_recent_tokens=800), summary=SummarySettings(models=("m",))
@@ -305,7 +290,6 @@ def test_a_result_has_the_design_s_fields() -> None:
     assert made.compact(found) == result, "nothing was appended, so it can be asked again"
 
 
-@pytest.mark.spec("tail.A34")
 def test_the_summary_is_a_user_message_with_a_fixed_sentence_and_tags() -> None:
     session = make_session(make_exchanges(6))
     session.compact(build_manual_call(session))
@@ -316,7 +300,6 @@ def test_the_summary_is_a_user_message_with_a_fixed_sentence_and_tags() -> None:
     assert text.index("<summary>") < text.index("## Goal") < text.index(CLOSING)
 
 
-@pytest.mark.spec("tail.W11", "tail.A22")
 def test_what_was_undone_is_no_changed_file() -> None:
     facts = [
         Fact("file_modified", "a.py", "a.py", 3),
@@ -330,7 +313,6 @@ def test_what_was_undone_is_no_changed_file() -> None:
     assert list_files(facts, until=5).read == ()
 
 
-@pytest.mark.spec("tail.A24", "tail.W1")
 def test_ten_compactions_in_a_row_stay_bounded_and_lose_no_rule() -> None:
     """Each summary is an update of the one before: neither it nor the facts under it grow with the session."""
     session = make_session([make_user("Never use tabs in this project.")])
@@ -348,7 +330,6 @@ def test_ten_compactions_in_a_row_stay_bounded_and_lose_no_rule() -> None:
     assert get_text(oldest[0].message) == "Never use tabs in this project."
 
 
-@pytest.mark.spec("tail.A30")
 def test_without_a_model_the_summary_is_made_by_code() -> None:
     written = [*make_exchanges(4), make_user("long"), *make_steps(9, start=90)]
     session: Session = make_session(written, build_preset(model=False), answerer=Answerer())

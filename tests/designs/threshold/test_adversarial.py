@@ -108,7 +108,6 @@ def count_calls_after_futility(ran: Ran) -> int:
     return sum(1 for step in ran.called if step >= futile)
 
 
-@pytest.mark.spec("threshold.27", "threshold.W3", "threshold.D4")
 @pytest.mark.parametrize("name", SETUPS)
 def test_no_avoidable_overflow_no_loop_and_no_call_after_futility(name: str) -> None:
     """With 8,900 hidden tokens of 8,000 the summariser was called 97 times in 100 turns.
@@ -135,7 +134,6 @@ BURSTS = {
 }  # fmt: skip
 
 
-@pytest.mark.spec("threshold.27", "threshold.W3", "threshold.D3")
 @pytest.mark.parametrize("name", BURSTS)
 def test_a_burst_overflows_at_most_once_and_a_lasting_one_is_said_once(name: str) -> None:
     """The first comes unseen. With 90 % for 10 steps in 20, each of them overflowed, and with 90 % at one of 5."""
@@ -148,7 +146,6 @@ def test_a_burst_overflows_at_most_once_and_a_lasting_one_is_said_once(name: str
     assert sum(1 for each in ran.attempts if each.status == "unsatisfiable") <= 1, "it is said once"
 
 
-@pytest.mark.spec("threshold.D3", "threshold.27")
 def test_a_single_burst_costs_few_compactions() -> None:
     """Half of the window was hidden once: until it is forgotten, the view is held to what fits beside it."""
     plain = run(replace(SMALL, turns=80))
@@ -163,7 +160,6 @@ def build_long_summary(characters: int) -> str:
     return "\n".join(f"## {heading}\n{words}." for heading in HEADINGS)
 
 
-@pytest.mark.spec("threshold.27", "threshold.19")
 @pytest.mark.parametrize("name", ["hidden 70%", "hidden 70% with tools"])
 def test_a_model_whose_texts_are_too_long_is_asked_no_more_often(name: str) -> None:
     """Each of its three answers counts: it would be called 45 times in 60 turns otherwise."""
@@ -174,7 +170,6 @@ def test_a_model_whose_texts_are_too_long_is_asked_no_more_often(name: str) -> N
     assert ran.overflows == ()
 
 
-@pytest.mark.spec("threshold.27", "threshold.W3")
 def test_code_writes_what_is_due_before_three_messages_and_six_answers_and_a_person_is_not_held_back() -> None:
     setup = SETUPS["hidden 60% with large results"]
     host = Host(setup)
@@ -198,7 +193,6 @@ RESTARTED = (
 )  # fmt: skip
 
 
-@pytest.mark.spec("threshold.22", "threshold.27", "threshold.D6")
 @pytest.mark.parametrize("name", RESTARTED)
 def test_a_restart_with_the_state_alone_changes_nothing(name: str) -> None:
     """With 90 % hidden 10 requests in 100 turns were too large, with 110 % the summariser was called 16 times."""

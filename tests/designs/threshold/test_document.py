@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from msgspec.structs import replace
 
 from tenfold.core.meter.counters import BytePairCounter
@@ -12,7 +11,6 @@ from tenfold.core.meter.estimators import RECENT_REPORTS
 from tests.designs.threshold.simulator import SIMULATIONS, Host, build_small_setup, run
 
 
-@pytest.mark.spec("threshold.D1")
 def test_a_conversation_of_180k_becomes_less_than_2k_beside_its_system_prompt() -> None:
     (row,) = [each for each in SIMULATIONS if each.name == "200k_ToolHeavy"]
     ran = run(row.setup)
@@ -23,7 +21,6 @@ def test_a_conversation_of_180k_becomes_less_than_2k_beside_its_system_prompt() 
     assert made.reading_after.tokens - row.setup.system / 4 * 2 < 2_000
 
 
-@pytest.mark.spec("threshold.D2")
 def test_a_quarter_of_the_characters_is_too_little_for_structured_content() -> None:
     """1.5 to 2.2 times with OpenAI's vocabulary, and a quarter more with Claude's: less than the published 2 to 3."""
     rows = [
@@ -37,7 +34,6 @@ def test_a_quarter_of_the_characters_is_too_little_for_structured_content() -> N
     assert BytePairCounter("o200k").count([prose])[0] / (len(prose) // 4) < 1.1
 
 
-@pytest.mark.spec("threshold.D3", "threshold.6")
 def test_one_unusual_report_does_not_distort_those_after_it() -> None:
     reports: list[float] = [1.2] * 6 + [9.0] + [1.2] * RECENT_REPORTS
     setup = replace(build_small_setup(len(reports), user=600, ratio=1.0), window=100_000)

@@ -75,7 +75,6 @@ def dump_messages(request: dict[str, Any]) -> str:
 # -- hooks -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("threshold.1", "threshold.16")
 def test_both_hooks_return_nothing_and_the_first_brings_the_request_down_in_place() -> None:
     plugin = make_guard().plugin_config()
     request = {"model": "any", "messages": make_talk(10)}
@@ -87,7 +86,6 @@ def test_both_hooks_return_nothing_and_the_first_brings_the_request_down_in_plac
     assert plugin.after_model(AGENT, {"usage": {"prompt_tokens": 700}}) is None  # type: ignore[func-returns-value]
 
 
-@pytest.mark.spec("threshold.1")
 @pytest.mark.parametrize("request_", [None, {}, {"messages": []}, {"model": "m"}])
 def test_no_request_no_contents_and_an_unknown_agent_are_left_alone(request_: dict[str, Any] | None) -> None:
     plugin = make_guard().plugin_config()
@@ -107,7 +105,6 @@ class Refusing(SqliteStore):
         raise OSError("no space left on device")
 
 
-@pytest.mark.spec("threshold.1")
 def test_an_error_never_lets_the_bloated_conversation_through(caplog: pytest.LogCaptureFixture) -> None:
     """The original logs the error and sends the request as it is."""
     plugin = make_guard(store=Refusing(":memory:")).plugin_config()
@@ -119,7 +116,6 @@ def test_an_error_never_lets_the_bloated_conversation_through(caplog: pytest.Log
     assert OPENING in dump_messages(request)
 
 
-@pytest.mark.spec("threshold.2")
 def test_options_choose_the_strategy_and_fall_back_to_the_published_numbers() -> None:
     plain, count = ContextGuard(), CharacterCounter()
     plain.add("a", None, counter=count)
@@ -136,7 +132,6 @@ def test_options_choose_the_strategy_and_fall_back_to_the_published_numbers() ->
     assert found["a"].name == "sliding_window", "one strategy for each agent"
 
 
-@pytest.mark.spec("threshold.2", "threshold.26")
 def test_each_agent_summarises_with_its_own_model_and_keeps_its_own_conversation() -> None:
     first, second = ScriptedModel([SUMMARY]), ScriptedModel([SUMMARY])
     two = make_guard(model=first).add("other", second, with_max_tokens(8_000), counter=CharacterCounter())
@@ -146,7 +141,6 @@ def test_each_agent_summarises_with_its_own_model_and_keeps_its_own_conversation
     assert two.strategies["agent"].compact(AGENT, {"messages": make_talk(1)})["messages"] == make_talk(1)
 
 
-@pytest.mark.spec("threshold.3")
 @pytest.mark.parametrize(
     ("report", "real"),
     [
@@ -168,7 +162,6 @@ def test_only_the_prompt_tokens_of_a_whole_report_are_kept(report: dict[str, Any
     assert get_state(made.strategies["agent"].get_session(AGENT)).real_tokens == real
 
 
-@pytest.mark.spec("threshold.21", "threshold.18", "threshold.22")
 def test_each_request_leaves_its_estimate_and_a_compaction_takes_the_report_back() -> None:
     made = make_guard()
     plugin, session = made.plugin_config(), made.strategies["agent"].get_session(AGENT)
@@ -192,7 +185,6 @@ def test_each_request_leaves_its_estimate_and_a_compaction_takes_the_report_back
     assert state.summary.startswith("## Current State")
 
 
-@pytest.mark.spec("threshold.22")
 def test_the_published_keys_come_back_from_json_with_floats() -> None:
     made = make_guard()
     made.plugin_config().before_model(AGENT, {"messages": make_talk(10)})
@@ -217,7 +209,6 @@ def test_the_published_keys_come_back_from_json_with_floats() -> None:
 # -- counting ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("threshold.4")
 def test_the_rule_of_thumb_rounds_down_for_each_field() -> None:
     assert estimate_tokens([make_user_message("x" * 400)]) == 100
     assert estimate_tokens([make_user_message("abc"), make_user_message("abcde")]) == 1
@@ -227,7 +218,6 @@ def test_the_rule_of_thumb_rounds_down_for_each_field() -> None:
     assert estimate_tokens([Message("user", (), "human")]) == 0
 
 
-@pytest.mark.spec("threshold.5")
 def test_the_whole_request_is_counted() -> None:
     contents = [{"role": "user", "content": "x" * 400}]
     assert estimate_request({"system": "y" * 200, "messages": contents}) == 150
@@ -237,7 +227,6 @@ def test_the_whole_request_is_counted() -> None:
     assert estimate_tokens([blob]) == 2 + 300
 
 
-@pytest.mark.spec("threshold.6", "threshold.7")
 @pytest.mark.parametrize(
     ("now", "real", "last", "expected"),
     [
@@ -256,7 +245,6 @@ def test_the_published_formula_gives_its_examples(now: int, real: int, last: int
     assert calibrate(now, real=real, last=last) == expected
 
 
-@pytest.mark.spec("threshold.7")
 def test_the_factor_is_the_published_one_and_can_be_set() -> None:
     for name in ("threshold", "sliding"):
         made = POLICIES[name](CharacterCounter())
@@ -270,7 +258,6 @@ def test_the_factor_is_the_published_one_and_can_be_set() -> None:
         assert (outcome.status == "compacted") == compacts
 
 
-@pytest.mark.spec("threshold.9", "threshold.10", "threshold.13")
 @pytest.mark.parametrize(
     ("window", "buffer", "tokens", "words"),
     [
@@ -300,7 +287,6 @@ class Half(Struct, frozen=True):
         return 0
 
 
-@pytest.mark.spec("threshold.26", "threshold.9")
 def test_the_window_is_the_option_then_the_registry_then_the_published_one() -> None:
     built = BuiltinRegistry()
     assert (built.context_window("claude-3-5-haiku"), built.default_max_tokens("claude-3-5-haiku")) == (200_000, 8_192)
@@ -314,7 +300,6 @@ def test_the_window_is_the_option_then_the_registry_then_the_published_one() -> 
         assert len(request["messages"]) == kept
 
 
-@pytest.mark.spec("threshold.14")
 def test_todos_are_maps_or_objects_and_blank_ones_are_dropped() -> None:
     class Todo(Struct):
         content: str
@@ -336,7 +321,6 @@ def test_todos_are_maps_or_objects_and_blank_ones_are_dropped() -> None:
 # -- defects that must not come back -----------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("threshold.W7")
 def test_chinese_images_and_base64_are_counted_by_rule() -> None:
     """The original counts bytes / 4: three bytes of a Chinese character as 0.75 tokens, a picture as its base64."""
     count = CharacterCounter()
@@ -352,7 +336,6 @@ def test_chinese_images_and_base64_are_counted_by_rule() -> None:
     assert estimate_tokens([Message("assistant", (ToolCall("c", "f", "[1, 2"),), "model")]) == 1
 
 
-@pytest.mark.spec("threshold.W6")
 def test_tools_taken_away_bring_the_count_down() -> None:
     """The original takes the larger of the last report and today's count, and compacts a request that shrank."""
     made = make_guard()
@@ -368,7 +351,6 @@ def test_tools_taken_away_bring_the_count_down() -> None:
     assert [o.status for o in (without, session.outcome) if o is not None] == ["nothing", "compacted"]
 
 
-@pytest.mark.spec("threshold.W6", "threshold.20")
 def test_a_rewind_drops_the_report_and_the_summary_that_lies_after_it() -> None:
     """The original addresses by count: after a rewind its watermark hides messages that no summary covers."""
     made = make_guard()
@@ -397,7 +379,6 @@ class Meeting:
         return Answer(text=SUMMARY)
 
 
-@pytest.mark.spec("threshold.W9")
 def test_two_conversations_of_one_agent_are_summarised_at_once() -> None:
     """The original holds one mutex of the strategy during the call: the second would wait for ever."""
     made = make_guard(model=Meeting())
@@ -414,7 +395,6 @@ def test_two_conversations_of_one_agent_are_summarised_at_once() -> None:
     assert all("Going on very well" in dump_messages(r) for r in requests), "neither fell back to a mechanical summary"
 
 
-@pytest.mark.spec("threshold.16", "threshold.17", "threshold.22")
 def test_a_request_that_is_alone_and_too_long_becomes_a_summary_and_a_continuation(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -436,7 +416,6 @@ def test_a_request_that_is_alone_and_too_long_becomes_a_summary_and_a_continuati
     assert caplog.records == []
 
 
-@pytest.mark.spec("threshold.22")
 def test_the_state_is_read_where_a_compaction_only_shortened() -> None:
     made = make_guard()
     strategy = made.strategies["agent"]
@@ -449,7 +428,6 @@ def test_the_state_is_read_where_a_compaction_only_shortened() -> None:
     assert (get_state(session).summary, get_state(session).contents_at_compaction) == ("", 0)
 
 
-@pytest.mark.spec("threshold.20", "threshold.11")
 def test_a_host_that_resends_everything_is_given_the_summary_again_without_a_call() -> None:
     """Without it compaction has no effect: the raw list is as long as before at the next call."""
     model = ScriptedModel([SUMMARY])

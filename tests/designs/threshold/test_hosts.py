@@ -36,7 +36,6 @@ def make_summariser() -> ScriptedModel:
 OWN_KEY = "__context_guard_log_agent"
 
 
-@pytest.mark.spec("threshold.22", "threshold.20", "threshold.D6")
 @pytest.mark.parametrize("log", ["ours", "none", "damaged"])
 def test_after_a_restart_the_stored_summary_stands_for_what_it_covers(
     log: str, caplog: pytest.LogCaptureFixture
@@ -62,7 +61,6 @@ def test_after_a_restart_the_stored_summary_stands_for_what_it_covers(
     assert kept["__context_guard_contents_at_compaction_agent"] == len(contents) - 2
 
 
-@pytest.mark.spec("threshold.22", "threshold.6", "threshold.D6")
 def test_after_a_restart_the_stored_report_corrects_the_next_estimate() -> None:
     state: dict[str, Any] = {}
     contents = make_talk(3)
@@ -103,7 +101,6 @@ DOCUMENTED: list[dict[str, Any]] = [
 """The two messages as the document shows them."""
 
 
-@pytest.mark.spec("threshold.16", "threshold.20", "threshold.D6")
 @pytest.mark.parametrize("form", ["ours", "the original's", "the document's"])
 def test_a_summary_from_before_a_restart_is_not_what_the_user_says(form: str) -> None:
     """A host that keeps the compacted list, and no state: whose words the summary holds cannot be told any more."""
@@ -121,7 +118,6 @@ def test_a_summary_from_before_a_restart_is_not_what_the_user_says(form: str) ->
     assert "## Rules" not in dump_messages(request)
 
 
-@pytest.mark.spec("threshold.22")
 def test_a_state_of_another_list_is_left_alone() -> None:
     state = {"__context_guard_summary_agent": "Old.", "__context_guard_contents_at_compaction_agent": 40}
     request = {"messages": make_talk(1)}
@@ -129,7 +125,6 @@ def test_a_state_of_another_list_is_left_alone() -> None:
     assert request["messages"] == make_talk(1)
 
 
-@pytest.mark.spec("threshold.22", "threshold.18", "threshold.D6")
 def test_the_report_after_a_compaction_survives_a_restart() -> None:
     """Its answer is the first message that the summary does not cover."""
     state: dict[str, Any] = {}
@@ -142,7 +137,6 @@ def test_the_report_after_a_compaction_survives_a_restart() -> None:
     assert state["__context_guard_real_tokens_agent"] == 3_000
 
 
-@pytest.mark.spec("threshold.22", "threshold.D6")
 def test_a_new_process_that_reads_no_request_leaves_the_stored_summary() -> None:
     """A report may come first, or a request that cannot be read."""
     state: dict[str, Any] = {}
@@ -158,7 +152,6 @@ def test_a_new_process_that_reads_no_request_leaves_the_stored_summary() -> None
         assert state["__context_guard_summary_agent"] == summary, name
 
 
-@pytest.mark.spec("threshold.22", "threshold.D6")
 def test_a_long_stored_summary_without_a_line_break_keeps_its_beginning() -> None:
     """It may come from an agent with a larger window."""
     said = " ".join(f"Part {n} of the work is done." for n in range(900))
@@ -188,7 +181,6 @@ ODD_STATES: dict[str, Any] = {
 }
 
 
-@pytest.mark.spec("threshold.1", "threshold.22", "threshold.D7")
 @pytest.mark.parametrize("name", ODD_STATES)
 def test_a_state_that_cannot_be_read_does_not_let_the_conversation_through(name: str) -> None:
     plugin, contents = make_guard().plugin_config(), make_talk(10)
@@ -218,7 +210,6 @@ class Broken(SqliteStore):
         return super().__getattribute__(name)
 
 
-@pytest.mark.spec("threshold.1", "threshold.W3", "threshold.D7")
 @pytest.mark.parametrize("first", [0, 1, 2, 3, 5, 8])
 @pytest.mark.parametrize("error", [OSError("no space"), KeyError("row"), RuntimeError("closed"), ValueError("odd")])
 def test_no_hook_raises_whatever_a_store_does(error: Exception, first: int, caplog: pytest.LogCaptureFixture) -> None:
@@ -247,7 +238,6 @@ class ClosedRegistry:
         raise ConnectionError(f"no answer about {model!r}")
 
 
-@pytest.mark.spec("threshold.1", "threshold.26")
 def test_a_registry_that_raises_does_not_let_the_conversation_through(caplog: pytest.LogCaptureFixture) -> None:
     """The published window of an unknown model is taken, as where the registry says that it knows none."""
     model = Named("some-summariser")
@@ -259,7 +249,6 @@ def test_a_registry_that_raises_does_not_let_the_conversation_through(caplog: py
     assert "ConnectionError: no answer about 'some-model'" in caplog.text
 
 
-@pytest.mark.spec("threshold.1")
 def test_a_request_that_cannot_be_read_is_sent_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     request = {"messages": [{"role": "nobody", "content": object()}]}
     before = list(request["messages"])
@@ -278,7 +267,6 @@ class Faulty:
         raise RuntimeError(f"no {name}")
 
 
-@pytest.mark.spec("threshold.1", "threshold.D7")
 def test_no_hook_raises_whatever_a_frameworks_objects_do(caplog: pytest.LogCaptureFixture) -> None:
     plugin, request = make_guard().plugin_config(), {"messages": make_talk(10)}
     with caplog.at_level(logging.WARNING):
@@ -360,7 +348,6 @@ def make_request(contents: list[types.Content]) -> LlmRequest:
     return LlmRequest(model="gemini-2.5-flash", contents=contents, config=config)
 
 
-@pytest.mark.spec("threshold.1", "threshold.16", "threshold.D7")
 def test_the_callbacks_take_adks_own_objects_by_its_keywords() -> None:
     model = make_summariser()
     plugin = make_guard(model=model).plugin_config()
@@ -384,7 +371,6 @@ def test_the_callbacks_take_adks_own_objects_by_its_keywords() -> None:
         ]
 
 
-@pytest.mark.spec("threshold.3")
 def test_a_partial_response_of_adk_is_no_report() -> None:
     made, context = make_guard(), CallbackContext()
     plugin = made.plugin_config()
@@ -396,7 +382,6 @@ def test_a_partial_response_of_adk_is_no_report() -> None:
     assert context.state.values["__context_guard_real_tokens_agent"] == 700
 
 
-@pytest.mark.spec("threshold.2", "threshold.1")
 def test_conversations_of_a_framework_are_kept_apart_by_their_session() -> None:
     made = make_guard()
     for name in ("one", "two"):
@@ -438,7 +423,6 @@ def run_beside(work: Callable[[ContextGuard], Any]) -> list[bool]:
     return model.waited
 
 
-@pytest.mark.spec("threshold.1", "threshold.W9", "threshold.D7")
 def test_the_coroutines_do_not_hold_the_loop_while_a_model_writes() -> None:
     requests = [{"messages": make_talk(10)} for _ in range(3)]
 
@@ -452,7 +436,6 @@ def test_the_coroutines_do_not_hold_the_loop_while_a_model_writes() -> None:
     assert all(waited), "the loop went on"
 
 
-@pytest.mark.spec("threshold.1")
 def test_the_coroutines_do_not_raise_either() -> None:
     made = new(store=Broken(RuntimeError("closed"))).add(
         "agent", make_summariser(), with_max_tokens(8_000), counter=CharacterCounter()
@@ -487,7 +470,6 @@ class Sizes(Struct, frozen=True):
         return 0
 
 
-@pytest.mark.spec("threshold.12", "threshold.26", "threshold.D5")
 @pytest.mark.parametrize(("name", "given", "limit"), [("small", "", 3_200), ("", "small", 3_200), ("", "", 25_600)])
 def test_the_summarisers_window_is_that_of_its_name_in_the_registry(name: str, given: str, limit: int) -> None:
     """Without a name it is the window of the conversation."""
@@ -499,7 +481,6 @@ def test_the_summarisers_window_is_that_of_its_name_in_the_registry(name: str, g
     assert limit * 0.8 <= sent <= limit + 1_500
 
 
-@pytest.mark.spec("threshold.12", "threshold.26", "threshold.D5")
 def test_a_summariser_that_no_registry_knows_has_the_window_of_the_option() -> None:
     """128,000 stands for an unknown model of a conversation; four fifths of it would overflow a small summarizer."""
     llm = Named("my-own-model")

@@ -88,7 +88,6 @@ def get_newest_summary(session: Session) -> str:
 # -- what stands in view -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("threshold.16", "threshold.17", "threshold.13")
 def test_everything_becomes_a_summary_and_a_continuation_of_the_users_role() -> None:
     made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST), *make_read_step(90, "lib/billing.py")])
     outcome = made.compact(window=8_000)
@@ -104,7 +103,6 @@ def test_everything_becomes_a_summary_and_a_continuation_of_the_users_role() -> 
     assert note.endswith("without asking the user to repeat anything.]")
 
 
-@pytest.mark.spec("threshold.17")
 def test_without_a_users_word_the_continuation_has_no_request_clause() -> None:
     made, _ = make_scripted_session([make_reply(make_text(900, n)) for n in range(20)])
     assert made.compact(window=8_000).status == "compacted"
@@ -113,7 +111,6 @@ def test_without_a_users_word_the_continuation_has_no_request_clause() -> None:
     assert note.endswith("without asking the user to repeat anything.]")
 
 
-@pytest.mark.spec("threshold.16", "threshold.17")
 def test_system_prompt_open_step_pins_and_a_picture_stay_as_they_are() -> None:
     picture = Message("user", (Text("What is wrong here?"), Image(media_type="image/png", data="QUJD")), "human")
     open_call = make_call("open", "look", '{"at": 1}')
@@ -130,7 +127,6 @@ def test_system_prompt_open_step_pins_and_a_picture_stay_as_they_are() -> None:
         assert check_messages(found, wire) == [], wire
 
 
-@pytest.mark.spec("threshold.W4", "threshold.17")
 def test_the_request_stays_verbatim_at_every_later_step_and_through_the_next_compactions() -> None:
     """In the original the continuation lives for one request; at the next step the request is in the summary alone."""
     made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST)], SUMMARY, repeat=True)
@@ -149,7 +145,6 @@ def test_the_request_stays_verbatim_at_every_later_step_and_through_the_next_com
     assert "Now finish `lib/billing.py`" in get_newest_summary(made), "the earlier request is told as one"
 
 
-@pytest.mark.spec("threshold.17")
 def test_a_thank_you_is_not_the_request_that_is_continued() -> None:
     made, _ = make_scripted_session([make_user_message(REQUEST), *make_work(12)[1:]], SUMMARY, repeat=True)
     for number, thanks in enumerate(("ok thanks, go on", "merci, continue")):
@@ -160,7 +155,6 @@ def test_a_thank_you_is_not_the_request_that_is_continued() -> None:
         assert f"## Current request (user)\n{REQUEST}" in get_newest_summary(made) or REQUEST in get_text(note)
 
 
-@pytest.mark.spec("threshold.17")
 @pytest.mark.parametrize(
     ("recall", "way"), [("none", " left out ..."), ("tool", "recall_read"), ("cli", "tenfold expand")]
 )
@@ -177,7 +171,6 @@ def test_a_request_beyond_a_quarter_of_the_target_is_quoted_by_head_and_tail(rec
     assert way in note
 
 
-@pytest.mark.spec("threshold.20", "threshold.W6")
 def test_the_watermark_is_an_entry_and_undo_and_branches_need_no_count() -> None:
     made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST)])
     before = made.view.get_messages()
@@ -190,7 +183,6 @@ def test_the_watermark_is_an_entry_and_undo_and_branches_need_no_count() -> None
     assert made.view.get_messages() == before
 
 
-@pytest.mark.spec("threshold.W8", "threshold.11")
 def test_what_is_replaced_is_searched_and_expanded_and_the_earlier_summary_is_sent_once() -> None:
     """In the original exact strings are gone for good, and the earlier summary is sent as block and as first entry."""
     exact = "the port is 48231 and the key begins with q9-Zx"
@@ -209,7 +201,6 @@ def test_what_is_replaced_is_searched_and_expanded_and_the_earlier_summary_is_se
     assert ask.purpose == "update"
 
 
-@pytest.mark.spec("threshold.16", "threshold.20")
 def test_a_list_without_a_session_goes_on_from_its_own_compacted_form() -> None:
     contents: list[dict[str, Any]] = [{"role": "user", "content": make_text(900, n)} for n in range(60)]
     contents.append({"role": "user", "content": REQUEST})
@@ -232,7 +223,6 @@ def test_a_list_without_a_session_goes_on_from_its_own_compacted_form() -> None:
 # -- how the text is asked for -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("threshold.13")
 @pytest.mark.parametrize(("window", "tokens", "words"), [(200_000, 10_000, 7_500), (8_000, 800, 600)])
 def test_the_briefing_asks_for_four_sections_within_the_published_sizes(window: int, tokens: int, words: int) -> None:
     made, model = make_scripted_session([make_user_message(make_text(4_000, n)) for n in range(window // 1_900)])
@@ -247,7 +237,6 @@ def test_the_briefing_asks_for_four_sections_within_the_published_sizes(window: 
     ]
 
 
-@pytest.mark.spec("threshold.14", "threshold.W1")
 def test_the_transcript_has_a_line_for_each_message_and_an_excerpt_of_what_tools_returned() -> None:
     """The original sends only that a tool returned a result: what it returned is lost, and counted all the same."""
     long = "\n".join(f"line {n} {make_text(60, n)}" for n in range(900))
@@ -268,7 +257,6 @@ def test_the_transcript_has_a_line_for_each_message_and_an_excerpt_of_what_tools
     assert "assistant: It is dark.\n[End of the conversation]" in prompt
 
 
-@pytest.mark.spec("threshold.14")
 def test_the_to_do_list_of_the_log_is_sent_with_the_order_to_keep_it() -> None:
     arguments = '{"todos": [{"content": "write the tests", "status": "in_progress"}, {"content": "ship it"}]}'
     made, model = make_scripted_session(
@@ -281,7 +269,6 @@ def test_the_to_do_list_of_the_log_is_sent_with_the_order_to_keep_it() -> None:
     assert "write the tests" in get_newest_summary(made), "whatever the model does with it"
 
 
-@pytest.mark.spec("threshold.12", "threshold.W1")
 def test_what_the_summary_model_has_no_room_for_is_left_out_oldest_first_and_said() -> None:
     """The original measures by bytes that it never sends, and drops dialogue to make room for them."""
     talk = [
@@ -310,7 +297,6 @@ CHATS: dict[str, tuple[Counter, float]] = {
 }
 
 
-@pytest.mark.spec("threshold.12", "threshold.7", "threshold.D5")
 @pytest.mark.parametrize("name", CHATS)
 def test_only_what_is_beyond_four_fifths_of_the_summary_models_window_is_left_out(name: str) -> None:
     """A correction that is known is taken, and a count with a real vocabulary is not doubled."""
@@ -328,7 +314,6 @@ def test_only_what_is_beyond_four_fifths_of_the_summary_models_window_is_left_ou
     assert min(size * factor, 160_000) * 0.93 <= sent <= 160_000 + 2_000
 
 
-@pytest.mark.spec("threshold.12")
 def test_the_window_of_a_summary_model_nobody_knows_is_that_of_the_conversation() -> None:
     talk = [m for n in range(60) for m in (make_user_message(make_text(1_600, n)), make_reply(make_text(1_600, n)))]
     made, model = make_scripted_session(talk)
@@ -336,7 +321,6 @@ def test_the_window_of_a_summary_model_nobody_knows_is_that_of_the_conversation(
     assert 64_000 * 0.8 * 0.9 <= COUNTER.count([model.asks[0].prompt])[0] * 2 <= 64_000 * 0.8 + 2_000
 
 
-@pytest.mark.spec("threshold.12", "threshold.13")
 @pytest.mark.parametrize("name", ["claude-3-5-haiku", "claude-3-haiku", "gpt-4", "gpt-4o"])
 def test_a_summary_model_is_asked_for_no_more_than_it_can_write(name: str) -> None:
     """Half the buffer of a large window is 10,000 tokens, and a provider refuses what is above its model's limit."""
@@ -355,7 +339,6 @@ def test_a_summary_model_is_asked_for_no_more_than_it_can_write(name: str) -> No
     assert ask.max_tokens == 10_000 or row.max_output < 12_500
 
 
-@pytest.mark.spec("threshold.12", "threshold.14")
 def test_the_earlier_summary_is_part_of_what_must_fit() -> None:
     made, model = make_scripted_session(
         [*make_work(40, words=60), make_user_message(REQUEST)],
@@ -370,7 +353,6 @@ def test_the_earlier_summary_is_part_of_what_must_fit() -> None:
     assert COUNTER.count([model.asks[1].prompt])[0] * 2 <= 6_000 + 1_500
 
 
-@pytest.mark.spec("threshold.12")
 def test_the_bound_is_four_fifths_of_the_summary_models_window_and_two_messages_always_stay() -> None:
     policy = SummarySettings(models=("claude-3-5-haiku",))
     assert policy.get_input_limit("claude-3-5-haiku", 0) == 160_000
@@ -389,7 +371,6 @@ def test_the_bound_is_four_fifths_of_the_summary_models_window_and_two_messages_
     assert "user: First words." in shorter.text
 
 
-@pytest.mark.spec("threshold.19", "threshold.W5")
 def test_a_text_that_is_too_long_is_asked_for_again_over_the_same_source_with_half_the_words() -> None:
     """The original summarises the summary again, and accepts by another measure than it decides by."""
     long = make_brief(make_text(6_000, 1))
@@ -409,7 +390,6 @@ def test_a_text_that_is_too_long_is_asked_for_again_over_the_same_source_with_ha
     assert "Short enough." in get_newest_summary(made)
 
 
-@pytest.mark.spec("threshold.19")
 @pytest.mark.parametrize("attempts", [1, 2, 3])
 def test_no_more_attempts_are_made_than_said_and_the_last_text_is_cut(attempts: int) -> None:
     lines = "\n".join(["- one more fact of the long list"] * 400)
@@ -425,7 +405,6 @@ def test_no_more_attempts_are_made_than_said_and_the_last_text_is_cut(attempts: 
     assert outcome.tokens_after * 2 < 6_400
 
 
-@pytest.mark.spec("threshold.19", "threshold.13")
 def test_sections_of_one_paragraph_each_are_cut_between_sentences() -> None:
     told = "As agreed, the work goes on. " * 400
     made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST)], make_brief(told), repeat=True)
@@ -437,7 +416,6 @@ def test_sections_of_one_paragraph_each_are_cut_between_sentences() -> None:
     assert len(told_lines) > 40, "the room is used"
 
 
-@pytest.mark.spec("threshold.13", "threshold.16")
 def test_an_invented_path_is_asked_about_once_and_then_taken_out_by_code() -> None:
     bad = make_brief("The work went well.\nIt also rewrote src/ghost/invented.py from scratch.")
     made, model = make_scripted_session([*make_work(12), make_user_message(REQUEST)], bad, repeat=True)
@@ -449,7 +427,6 @@ def test_an_invented_path_is_asked_about_once_and_then_taken_out_by_code() -> No
     assert "invented.py" not in get_newest_summary(made)
 
 
-@pytest.mark.spec("threshold.19")
 @pytest.mark.parametrize("second", [ScriptedReply(error="503 the provider is down"), ScriptedReply("")])
 def test_where_the_second_answer_is_of_no_use_the_first_is_mended(second: ScriptedReply) -> None:
     bad = make_brief("The work went well.\nIt also rewrote src/ghost/invented.py from scratch.")
@@ -464,7 +441,6 @@ def test_where_the_second_answer_is_of_no_use_the_first_is_mended(second: Script
 # -- without a model ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("threshold.15", "threshold.1")
 @pytest.mark.parametrize(
     "reply",
     [
@@ -489,7 +465,6 @@ def test_a_summary_is_always_produced(reply: ScriptedReply) -> None:
     assert all(len(line) <= 220 for line in narrative.split("\n"))
 
 
-@pytest.mark.spec("threshold.15")
 def test_the_mechanical_text_has_the_published_form() -> None:
     items = [
         (0, make_user_message("a" * 200)),
@@ -509,7 +484,6 @@ def test_the_mechanical_text_has_the_published_form() -> None:
     assert write_fallback("", items[2:3], budget=10_000, count=COUNTER.count) == lines[2]
 
 
-@pytest.mark.spec("threshold.15", "threshold.D8")
 @pytest.mark.parametrize("budget", [9_000, 4_000, 2_000, 1_000, 500])
 def test_every_message_has_its_line_as_long_as_there_is_room_for_one(budget: int) -> None:
     """The older lines get shorter before any is left out. The published form drops none, whatever it takes."""
@@ -536,7 +510,6 @@ SPEAKERS: dict[str, Callable[[str], Message]] = {
 }
 
 
-@pytest.mark.spec("threshold.15", "threshold.W7")
 @settings(max_examples=200 if IS_THOROUGH else 80, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(SPEAKERS)), st.integers(1, 400)), max_size=120),
@@ -569,7 +542,6 @@ def test_words_of_people_keep_sixty_characters_before_a_tool_has_a_line_and_what
         assert tuple(map(int, note.groups())) == (len(left_out), len(said), left_out[0], left_out[-1])
 
 
-@pytest.mark.spec("threshold.W7", "threshold.15")
 def test_the_mechanical_text_is_bounded_over_generations_and_cuts_no_character() -> None:
     """The original carries the whole summary before it, so it grows each time, and cuts within characters."""
     before = ""
@@ -586,7 +558,6 @@ def test_the_mechanical_text_is_bounded_over_generations_and_cuts_no_character()
 # -- any history -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("threshold.16", "threshold.W4")
 @settings(
     max_examples=60 if IS_THOROUGH else 25,
     deadline=None,
@@ -626,7 +597,6 @@ def find_last_request(messages: Sequence[Message]) -> str:
     return "\n".join(parts)
 
 
-@pytest.mark.spec("threshold.16", "threshold.20", "threshold.W3")
 def test_recorded_sessions_compact_twice_keep_their_request_and_stay_valid(session: ParsedSession) -> None:
     require_sessions()
     log = get_path(session)
@@ -647,7 +617,6 @@ def test_recorded_sessions_compact_twice_keep_their_request_and_stay_valid(sessi
         made.append(*conversations.extract_messages(more))
 
 
-@pytest.mark.spec("threshold.20")
 def test_a_guard_over_a_store_goes_on_where_another_stopped() -> None:
     store = SqliteStore(":memory:")
     contents = [{"role": "user", "content": make_text(1_500, n)} for n in range(20)]
@@ -661,7 +630,6 @@ def test_a_guard_over_a_store_goes_on_where_another_stopped() -> None:
     assert len(requests[1]["messages"]) == 2
 
 
-@pytest.mark.spec("threshold.W3", "threshold.27")
 def test_a_floor_over_the_window_is_one_event_and_an_overflow_still_compacts() -> None:
     """The original summarises at each step as soon as system prompt and tools alone are over the threshold."""
     told: list[Event] = []
@@ -682,7 +650,6 @@ def test_a_floor_over_the_window_is_one_event_and_an_overflow_still_compacts() -
     assert outcome.status == "compacted", "a provider that refused is another matter"
 
 
-@pytest.mark.spec("threshold.W3", "threshold.1", "threshold.D9")
 def test_a_floor_between_threshold_and_window_is_compacted_to_the_least_without_a_model() -> None:
     """The bloated conversation is never sent as it is, also where no summary brings it under the threshold."""
     model = ScriptedModel([SUMMARY], repeat=True)
@@ -699,7 +666,6 @@ def test_a_floor_between_threshold_and_window_is_compacted_to_the_least_without_
     assert not any(each.status == "unsatisfiable" for each in attempts)
 
 
-@pytest.mark.spec("threshold.16", "threshold.13")
 def test_a_summary_can_be_written_again_and_the_continuation_stays() -> None:
     made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST)], SUMMARY, make_brief("Written again."))
     made.compact(window=8_000)

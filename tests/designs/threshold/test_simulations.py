@@ -21,14 +21,12 @@ def get_name(made: Simulation) -> str:
     return made.name
 
 
-@pytest.mark.spec("threshold.D10")
 def test_every_row_of_the_published_table_is_run_with_a_summary_of_the_published_size() -> None:
     assert len(SUMMARY) == 120
     assert len({row.name.partition(":")[0] for row in (*SIMULATIONS, *FUTILE)}) == 27
 
 
 @pytest.mark.costly(2)
-@pytest.mark.spec("threshold.9", "threshold.18", "threshold.D10")
 @pytest.mark.parametrize("row", SIMULATIONS, ids=get_name)
 def test_a_row_stays_within_its_window(row: Simulation) -> None:
     ran = run(row.setup)
@@ -37,7 +35,6 @@ def test_a_row_stays_within_its_window(row: Simulation) -> None:
     assert ran.calls == row.calls, "the calls of the summariser, not the steps after the first of them"
 
 
-@pytest.mark.spec("threshold.27", "threshold.W5", "threshold.19")
 @pytest.mark.parametrize("row", [r for r in SIMULATIONS if r.calls], ids=get_name)
 def test_a_compaction_gets_smaller_and_is_not_followed_by_another_at_once(row: Simulation) -> None:
     """The original decides by calibrated tokens and accepts by the raw heuristic, so that what fits fires again."""
@@ -49,7 +46,6 @@ def test_a_compaction_gets_smaller_and_is_not_followed_by_another_at_once(row: S
     assert ran.attempts == ()
 
 
-@pytest.mark.spec("threshold.W3", "threshold.27")
 @pytest.mark.parametrize("row", FUTILE, ids=get_name)
 def test_a_floor_over_the_threshold_calls_no_model(row: Simulation) -> None:
     """The original summarises at every step: 4 of 5, and 10 of 10, each of them three times where it is worse."""
@@ -58,7 +54,6 @@ def test_a_floor_over_the_threshold_calls_no_model(row: Simulation) -> None:
     assert ran.overflows == ()
 
 
-@pytest.mark.spec("threshold.W3")
 def test_what_does_not_fit_the_window_is_said_once() -> None:
     ran = run(FUTILE[0].setup)
     (attempt,) = ran.attempts
@@ -66,7 +61,6 @@ def test_what_does_not_fit_the_window_is_said_once() -> None:
     assert "nothing can bring the view under 8,000 tokens" in attempt.reason
 
 
-@pytest.mark.spec("threshold.1", "threshold.W3", "threshold.D9")
 def test_a_floor_between_threshold_and_window_is_compacted_to_the_least() -> None:
     ran = run(replace(FUTILE[1].setup, turns=40))
     assert ran.calls == 0
@@ -74,7 +68,6 @@ def test_a_floor_between_threshold_and_window_is_compacted_to_the_least() -> Non
     assert not any(o.status == "unsatisfiable" for o in ran.outcomes)
 
 
-@pytest.mark.spec("threshold.8", "threshold.7")
 def test_without_usage_a_ratio_above_the_factor_overflows_and_a_larger_factor_does_not() -> None:
     """The published limit of the method: the factor is all there is. 2.5 is the one to take where no usage comes."""
     worse = build_small_setup(15, user=800, system=300, ratio=3.0, usage=False, tools=build_tools(1_500))
@@ -84,7 +77,6 @@ def test_without_usage_a_ratio_above_the_factor_overflows_and_a_larger_factor_do
 
 
 @pytest.mark.costly(2)
-@pytest.mark.spec("threshold.23", "threshold.W5")
 @pytest.mark.parametrize("row", SIMULATIONS, ids=get_name)
 def test_the_sliding_window_stays_within_it_as_well(row: Simulation) -> None:
     ran = run(row.setup, with_sliding_window(20))

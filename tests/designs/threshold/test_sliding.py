@@ -71,7 +71,6 @@ def describe_view(made: Session) -> list[str]:
     return out
 
 
-@pytest.mark.spec("threshold.23")
 @pytest.mark.parametrize(("max_turns", "kept"), [(20, 6), (30, 9), (10, 3), (5, 3), (0, 6)])
 def test_one_entry_more_than_the_window_leaves_three_tenths_of_it(max_turns: int, kept: int) -> None:
     most = max_turns or 20
@@ -87,7 +86,6 @@ def test_one_entry_more_than_the_window_leaves_three_tenths_of_it(max_turns: int
     assert extract_request(made.view.get_messages()[-1]).startswith(f"Entry {most if most % 2 == 0 else most - 1}: ")
 
 
-@pytest.mark.spec("threshold.23", "threshold.W2")
 def test_no_entry_is_ever_neither_summarised_nor_in_view() -> None:
     """In the original the watermark is the length of the log: of 25 entries 19 to 24 are hidden at the next call."""
     model = ScriptedModel([SUMMARY], repeat=True)
@@ -109,7 +107,6 @@ def test_no_entry_is_ever_neither_summarised_nor_in_view() -> None:
         assert covered.last < made.view.length - 1
 
 
-@pytest.mark.spec("threshold.23", "threshold.W6")
 def test_entries_are_counted_from_the_newest_summary_on_every_branch() -> None:
     """The original subtracts a number of entries: after a rewind that is negative, and nothing is compacted again."""
     made, _ = make_scripted_session(make_talk(21))
@@ -126,7 +123,6 @@ def test_entries_are_counted_from_the_newest_summary_on_every_branch() -> None:
     assert count_entries_since(other.view, limit=100) == 11
 
 
-@pytest.mark.spec("threshold.23")
 def test_the_count_needs_no_growth_in_tokens_and_is_quiet_below_it() -> None:
     made, model = make_scripted_session(make_talk(21))
     assert made.compact(window=WIDE).status == "compacted"
@@ -140,7 +136,6 @@ def test_the_count_needs_no_growth_in_tokens_and_is_quiet_below_it() -> None:
     assert describe_view(made).count("C") == 1, "and the earlier continuation goes with what it followed"
 
 
-@pytest.mark.spec("threshold.23")
 def test_as_long_as_it_is_too_large_fewer_entries_are_kept() -> None:
     sizes = {6: 400, 3: 2_000, 0: 9_000}
     for kept, size in sizes.items():
@@ -155,7 +150,6 @@ def test_as_long_as_it_is_too_large_fewer_entries_are_kept() -> None:
     assert len(describe_view(made)) == 3 + 2, "the fewest are tried before none"
 
 
-@pytest.mark.spec("threshold.23", "threshold.1")
 @pytest.mark.parametrize("reply", [ScriptedReply(error="the provider is down"), ScriptedReply("")])
 def test_a_failed_call_is_no_error_of_the_host(reply: ScriptedReply) -> None:
     """The original returns the error, and the request passes through as long as it was."""
@@ -165,7 +159,6 @@ def test_a_failed_call_is_no_error_of_the_host(reply: ScriptedReply) -> None:
     assert "user: Entry 0: " in get_text(made.view.get_messages()[0])
 
 
-@pytest.mark.spec("threshold.23", "threshold.24")
 def test_the_continuation_follows_what_stays_and_a_step_stays_whole() -> None:
     steps = [m for n in range(3) for m in make_read_step(n, f"src/part{n}.py", words=3)]
     made, _ = make_scripted_session([*make_talk(18), make_user_message("Look at the parts."), *steps])
@@ -189,7 +182,6 @@ def parse_kinds(letters: str) -> list[EntryKind]:
     return [KINDS[letter] for letter in letters]
 
 
-@pytest.mark.spec("threshold.24")
 @pytest.mark.parametrize(
     ("entries", "index", "expected"),
     [
@@ -214,7 +206,6 @@ def test_a_split_is_where_no_result_loses_its_call(entries: str, index: int, exp
     assert find_entry_split(parse_kinds(entries), index) == expected
 
 
-@pytest.mark.spec("threshold.24")
 @given(st.lists(st.sampled_from(["t", "cr", "crr", "crrr"]), min_size=1, max_size=12), st.integers(-2, 40))
 def test_no_split_of_any_conversation_parts_a_pair(parts: list[str], index: int) -> None:
     entries = parse_kinds("".join(parts))
@@ -225,7 +216,6 @@ def test_no_split_of_any_conversation_parts_a_pair(parts: list[str], index: int)
         assert 0 < at <= len(entries)
 
 
-@pytest.mark.spec("threshold.25", "threshold.24")
 def test_the_tail_by_a_budget_begins_at_a_safe_place() -> None:
     messages = [
         make_user_message("x" * 400),
@@ -260,7 +250,6 @@ def judge_compaction(made: Session, window: int) -> None:
     assert made.compact(Call(window=window)).status == "nothing"
 
 
-@pytest.mark.spec("threshold.23", "threshold.24")
 @settings(
     max_examples=60 if IS_THOROUGH else 25,
     deadline=None,
@@ -277,7 +266,6 @@ def test_any_history_compacts_by_the_rules(log: Log, more: Log, window: int) -> 
 
 
 @pytest.mark.costly(3)
-@pytest.mark.spec("threshold.23", "threshold.24", "threshold.W2")
 def test_recorded_sessions_slide(session: ParsedSession) -> None:
     require_sessions()
     log = get_path(session)

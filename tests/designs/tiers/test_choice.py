@@ -63,7 +63,6 @@ async def refuse(_: Action) -> bool:
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("tiers.D1", "tiers.B1")
 def test_the_documents_table_is_read_as_it_stands(settings: Path) -> None:
     made = load_settings(settings, environ={}).build_policy(COUNTER)
     same = tiers(COUNTER)
@@ -71,7 +70,6 @@ def test_the_documents_table_is_read_as_it_stands(settings: Path) -> None:
     assert made.summary.models == (AUTO,)
 
 
-@pytest.mark.spec("tiers.D1")
 def test_each_of_its_keys_counts(settings: Path) -> None:
     settings.write_text('[compaction]\nmodel = "openai:gpt-5-nano"\nauto = false\nprotected_messages = 4\n')
     made = load_settings(settings, environ={}).build_policy(COUNTER)
@@ -82,7 +80,6 @@ def test_each_of_its_keys_counts(settings: Path) -> None:
     assert load_settings(settings, environ={}).build_policy(COUNTER).summary.models == (AUTO,), "all have defaults"
 
 
-@pytest.mark.spec("tiers.D1")
 def test_what_tenfolds_own_tables_and_variables_say_wins(settings: Path) -> None:
     own = '[tenfold]\nmodel = "openai:own"\n[tenfold.presets.tiers]\nprotected_messages = 3\nsummary_role = "system"\n'
     settings.write_text(own + TABLE)
@@ -95,7 +92,6 @@ def test_what_tenfolds_own_tables_and_variables_say_wins(settings: Path) -> None
     assert load_settings(settings, environ={"TENFOLD_POLICY": "tail"}).build_policy(COUNTER).name == "tail"
 
 
-@pytest.mark.spec("tiers.D1")
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -113,13 +109,11 @@ def test_what_it_cannot_mean_is_refused(settings: Path, text: str, told: str) ->
         load_settings(settings, environ={}).build_policy(COUNTER)
 
 
-@pytest.mark.spec("tiers.D1")
 def test_an_instance_of_tiers_goes_with_it(settings: Path) -> None:
     settings.write_text('[tenfold]\npolicy = "mine"\n[tenfold.presets.mine]\npolicy = "tiers"\n' + TABLE)
     assert load_settings(settings, environ={}).build_policy(COUNTER).summary.models == (AUTO,)
 
 
-@pytest.mark.spec("tiers.D1", "tiers.X6")
 def test_it_is_followed_live(settings: Path) -> None:
     reports: list[str] = []
     live = LivePolicy(COUNTER, settings, environ={}, report=reports.append)
@@ -131,7 +125,6 @@ def test_it_is_followed_live(settings: Path) -> None:
     assert len(reports) == 1
 
 
-@pytest.mark.spec("tiers.D1", "tiers.B1")
 def test_the_table_as_a_value() -> None:
     assert CompactionSettings().build_config() == CompactionConfig()
     assert CompactionSettings("openai:m", auto=False, protected_messages=4).build_config() == CompactionConfig(
@@ -142,7 +135,6 @@ def test_the_table_as_a_value() -> None:
 # -- the choice --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("tiers.D2", "tiers.B13")
 @pytest.mark.parametrize(
     ("session_model", "written_by"),
     [("claude-sonnet-4-5", "anthropic:claude-haiku-"), ("gpt-5", "openai:gpt-4o-mini"), ("", "own"), ("mine", "own")],
@@ -161,7 +153,6 @@ def test_a_session_of_the_library_chooses_by_its_model(settings: Path, session_m
     assert session.policy.summary.models == ("openai:gpt-4o-mini", "openai:gpt-5")
 
 
-@pytest.mark.spec("tiers.D1", "tiers.D2")
 def test_a_fallback_stands_behind_the_chosen_models(tmp_path: Path, settings: Path) -> None:
     settings.write_text('[tenfold]\nfallbacks = ["anthropic:mine"]\n' + TABLE)
     expected = ["openai:gpt-4o-mini", "openai:gpt-5", "anthropic:mine"]
@@ -175,7 +166,6 @@ def test_a_fallback_stands_behind_the_chosen_models(tmp_path: Path, settings: Pa
     assert list(agent.session.policy.summary.models) == expected
 
 
-@pytest.mark.spec("tiers.D2", "tiers.B12")
 def test_the_functions_choose_by_the_sessions_model(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = make_chat_list(40)
     with Loopback(GOOD) as loopback:
@@ -192,7 +182,6 @@ def test_the_functions_choose_by_the_sessions_model(monkeypatch: pytest.MonkeyPa
         assert (alone.tier_reached, loopback.requests[-1].body["model"]) == ("Summarized", "mine")
 
 
-@pytest.mark.spec("tiers.D2", "tiers.B13")
 def test_the_chat_chooses_by_its_agents_model_and_again_when_that_changes(tmp_path: Path, settings: Path) -> None:
     assert settings.is_file()
     agent = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, "openai:gpt-5"), refuse)
@@ -204,7 +193,6 @@ def test_the_chat_chooses_by_its_agents_model_and_again_when_that_changes(tmp_pa
     assert own == "anthropic:claude-opus-4-5"
 
 
-@pytest.mark.spec("tiers.D2", "tiers.D4")
 def test_a_model_that_is_edited_into_the_settings_without_its_provider_is_told(tmp_path: Path, settings: Path) -> None:
     """The agent's own model wrote in its place, and nobody heard of it."""
     options = AgentOptions(tmp_path, "openai:gpt-5", window=24_000)
@@ -216,7 +204,6 @@ def test_a_model_that_is_edited_into_the_settings_without_its_provider_is_told(t
     assert "'no-such-model' names no provider" in f"{outcome.reason} {outcome.notes}"
 
 
-@pytest.mark.spec("tiers.D2")
 @pytest.mark.parametrize(
     ("name", "session_model", "resolved"),
     [
@@ -245,7 +232,6 @@ def test_a_name_without_its_provider_is_that_of_a_model_everywhere(
         assert agent.session.policy.summary.models[0].startswith(resolved)
 
 
-@pytest.mark.spec("tiers.D1", "tiers.B18")
 @pytest.mark.parametrize("session_model", ["", "gpt-5"])
 def test_a_session_without_a_model_to_ask_runs_tiers_1_and_2(settings: Path, session_model: str) -> None:
     policy = load_settings(settings, environ={}).build_policy(COUNTER)
@@ -261,7 +247,6 @@ def test_a_session_without_a_model_to_ask_runs_tiers_1_and_2(settings: Path, ses
     assert (outcome.status, len(outcome.notes)) == ("nothing", 1), "a talk has nothing that tiers 1 and 2 could shorten"
 
 
-@pytest.mark.spec("tiers.D1", "tiers.B18")
 def test_the_demonstration_has_no_model_and_tiers_1_and_2_run(tmp_path: Path, settings: Path) -> None:
     assert settings.is_file()
     options = AgentOptions(tmp_path, DEMONSTRATION, window=90_000)
@@ -273,7 +258,6 @@ def test_the_demonstration_has_no_model_and_tiers_1_and_2_run(tmp_path: Path, se
     assert "name a model with --model" in outcome.notes[0]
 
 
-@pytest.mark.spec("tiers.D1", "tiers.B18")
 def test_a_named_model_without_a_key_leaves_tiers_1_and_2(
     tmp_path: Path, settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,7 +277,6 @@ def test_a_named_model_without_a_key_leaves_tiers_1_and_2(
     assert "ANTHROPIC_API_KEY" in one.reason
 
 
-@pytest.mark.spec("tiers.D2", "tiers.B13")
 def test_a_local_model_writes_its_own_summaries(tmp_path: Path, settings: Path) -> None:
     """A conversation with a server of one's own does not go to a provider because its client has the same name."""
     assert settings.is_file()
@@ -307,7 +290,6 @@ def test_a_local_model_writes_its_own_summaries(tmp_path: Path, settings: Path) 
     assert agent.session.policy.summary.models == ("openai:gpt-4o-mini", "openai:gpt-5")
 
 
-@pytest.mark.spec("tiers.D2")
 def test_openrouter_routes_the_sessions_model_by_price() -> None:
     first, last = choose_models("openrouter:anthropic/claude-sonnet-4.5")
     assert first.model == "openrouter:anthropic/claude-sonnet-4.5:floor"
@@ -319,7 +301,6 @@ def test_openrouter_routes_the_sessions_model_by_price() -> None:
     assert "tiny/model" not in list_choices("openrouter:a/b", offer)[0].model
 
 
-@pytest.mark.spec("tiers.D2")
 def test_the_routing_is_what_openrouter_is_sent() -> None:
     with Loopback(GOOD) as loopback:
         names = [choice.model for choice in choose_models("openrouter:anthropic/claude-sonnet-4.5")]
@@ -333,7 +314,6 @@ def test_the_routing_is_what_openrouter_is_sent() -> None:
 # -- without a model ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("tiers.D5", "tiers.B12")
 def test_without_a_model_nothing_is_summarized() -> None:
     """It was called "Summarized" where code had written the text."""
     done = asyncio.run(compact_with_summarization(make_chat_list(40), None, SMALL, counter=COUNTER))

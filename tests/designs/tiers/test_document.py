@@ -35,7 +35,6 @@ def open_tiers(history: list[Message], model: object) -> Session:
     return open_session(history, policy, answerer=Answerer(model=model))  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("tiers.D7")
 def test_an_agent_compacts_its_messages_with_a_summary() -> None:
     model = Telling(GOOD)
     agent = Agent(build_demonstration(), session=open_tiers(make_talk(60), model), window=24_000)
@@ -46,14 +45,12 @@ def test_an_agent_compacts_its_messages_with_a_summary() -> None:
     assert {r.kind for r in get_blocks(agent.session)[0].replacements} == {"summary"}
 
 
-@pytest.mark.spec("tiers.D8")
 def test_the_tool_says_when_to_call_it_and_what_it_returns() -> None:
     text = CompactTool.description
     for words in ("something new", "work is finished", "lose track", "The result says what was kept"):
         assert words in text
 
 
-@pytest.mark.spec("tiers.D9")
 def test_the_request_goes_on_in_the_same_call_and_nobody_is_asked() -> None:
     messages = make_chat_list(40)
     session = open_tiers([], Telling(GOOD))
@@ -66,7 +63,6 @@ def test_the_request_goes_on_in_the_same_call_and_nobody_is_asked() -> None:
     assert CLOSING in str(added[0]["content"])
 
 
-@pytest.mark.spec("tiers.D10")
 def test_files_commands_and_decisions_are_kept_whatever_the_summary_says() -> None:
     history = [make_user_message("Move the billing code.")]
     for number in range(6):
@@ -96,7 +92,6 @@ class Slow:
         return Answer(text=GOOD)
 
 
-@pytest.mark.spec("tiers.D11")
 @pytest.mark.parametrize("way", ["session", "list"])
 def test_the_event_loop_is_free_while_the_summary_is_written(way: str) -> None:
     slow = Slow()

@@ -76,7 +76,6 @@ def compact_history(reply: ScriptedReply, history: list[Message] | None = None) 
     return session, session.compact(to=count_total(history) // 12)
 
 
-@pytest.mark.spec("tiers.B18", "tiers.D3")
 @pytest.mark.parametrize("why", INVALID)
 def test_an_answer_that_is_no_summary_keeps_what_the_first_tiers_did(why: str) -> None:
     session, outcome = compact_history(INVALID[why])
@@ -104,7 +103,6 @@ guidance, the next steps. Describe the work and what it is about: each path that
 matters, and what solved a problem or that it is still open."""
 
 
-@pytest.mark.spec("tiers.D3", "tiers.B10")
 @pytest.mark.parametrize("why", [why for why in INVALID if why.startswith(("its template", "what it was told"))])
 def test_an_echoed_template_says_nothing_even_where_the_conversation_has_its_words(why: str) -> None:
     history = [(make_user_message if n % 2 == 0 else make_reply)(f"{n}: {TALK} {FILLER * 3}") for n in range(60)]
@@ -113,7 +111,6 @@ def test_an_echoed_template_says_nothing_even_where_the_conversation_has_its_wor
     assert "of text, a summary has 20 or more" in outcome.reason
 
 
-@pytest.mark.spec("tiers.D3")
 def test_a_summary_in_another_language_or_in_a_few_words_is_one() -> None:
     history = make_mixed_history()
     terse = put_under_headings(
@@ -130,7 +127,6 @@ def test_a_summary_in_another_language_or_in_a_few_words_is_one() -> None:
 _NAMES = [heading.removeprefix("## ") for heading in SEVEN]
 
 
-@pytest.mark.spec("tiers.D3", "tiers.B10")
 @pytest.mark.parametrize("form", ["{number}. {upper}: {text}", "**{name}:** {text}", "{name}: {text}"])
 def test_sections_on_one_line_with_their_headings_are_sections(form: str) -> None:
     """The document's prompt itself names them so, "1. TASK STATE: ...", and models answer in kind."""
@@ -167,7 +163,6 @@ SUMMED_UP = {
 }
 
 
-@pytest.mark.spec("tiers.D3")
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize("summed_up", SUMMED_UP)
 def test_a_true_summary_in_other_words_is_one_in_any_language(said: str, summed_up: str) -> None:
@@ -177,7 +172,6 @@ def test_a_true_summary_in_other_words_is_one_in_any_language(said: str, summed_
     assert (outcome.rung, outcome.notes) == ("model", ())
 
 
-@pytest.mark.spec("tiers.D3")
 def test_a_few_words_are_a_summary_of_little_and_random_ones_are_not_one_of_much() -> None:
     greeting = [make_user_message("Hello"), make_reply("Hello! How can I help you?")]
     assert find_shortfalls_of("The user said hello.", greeting) == []
@@ -193,7 +187,6 @@ def find_shortfalls_of(text: str, history: list[Message]) -> list[str]:
     return list(find_shortfalls(text, (), source=source, allotment=1_000, count=COUNTER.count))
 
 
-@pytest.mark.spec("tiers.B10", "tiers.D3")
 def test_an_answer_that_the_repair_makes_good_is_used() -> None:
     history = make_mixed_history()
     for first in INVALID.values():

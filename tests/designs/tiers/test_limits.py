@@ -40,7 +40,6 @@ EXACT = replace(tiers(COUNTER), estimator=Estimator("anchored", 1.0))
 """The preset with a counter that is taken at its word."""
 
 
-@pytest.mark.spec("tiers.B1")
 def test_the_published_configuration() -> None:
     config = CompactionConfig()
     assert (config.context_window, config.trigger_threshold, config.target_threshold) == (200_000, 0.80, 0.60)
@@ -49,14 +48,12 @@ def test_the_published_configuration() -> None:
     assert (config.summarization_model, config.auto, config.summary_role) == (None, True, "system")
 
 
-@pytest.mark.spec("tiers.B1")
 def test_the_preset_and_the_configuration_have_the_same_defaults() -> None:
     made = tiers(BytePairCounter("cl100k"))
     assert CompactionConfig().build_policy(BytePairCounter("cl100k")) == made
     assert get_preset("tiers")(BytePairCounter("cl100k")) == made
 
 
-@pytest.mark.spec("tiers.B1", "tiers.X6")
 def test_the_settings_section_is_read(tmp_path: Path) -> None:
     """The original designed a section, `auto = false` and a model of its own, and built none of them."""
     file = tmp_path / "tenfold.toml"
@@ -75,7 +72,6 @@ def test_the_settings_section_is_read(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.spec("tiers.B1")
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -100,14 +96,12 @@ def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, object
         get_preset("tiers")(COUNTER, **wrong)
 
 
-@pytest.mark.spec("tiers.B2")
 @pytest.mark.parametrize(("window", "trigger", "target"), [(200_000, 147_200, 110_400), (128_000, 89_600, 67_200)])
 def test_trigger_and_target_are_shares_of_what_the_reserve_leaves(window: int, trigger: int, target: int) -> None:
     config = CompactionConfig(context_window=window)
     assert (config.available_tokens, config.trigger_tokens, config.target_tokens) == (window - 16_000, trigger, target)
 
 
-@pytest.mark.spec("tiers.X5")
 @settings(deadline=None)
 @given(st.integers(1, 40_000))
 def test_small_windows_have_room_too(window: int) -> None:
@@ -118,7 +112,6 @@ def test_small_windows_have_room_too(window: int) -> None:
     assert 1 <= config.target_tokens <= max(1, config.trigger_tokens * 4 // 5)
 
 
-@pytest.mark.spec("tiers.X5")
 def test_a_small_conversation_in_a_small_window_is_left_alone() -> None:
     """The original compacted, with a model call, after every tool step there."""
     session = open_session(make_work(2), tiers(COUNTER))
@@ -127,7 +120,6 @@ def test_a_small_conversation_in_a_small_window_is_left_alone() -> None:
     assert not session.view.state.live_blocks
 
 
-@pytest.mark.spec("tiers.B3")
 def test_the_check_fires_at_the_trigger_and_not_below_it() -> None:
     config = CompactionConfig(context_window=20_000)
     trigger = config.trigger_tokens
@@ -138,7 +130,6 @@ def test_the_check_fires_at_the_trigger_and_not_below_it() -> None:
         assert check.message_count == 1
 
 
-@pytest.mark.spec("tiers.B3", "tiers.X6")
 def test_system_prompt_and_tools_count() -> None:
     """The original counted messages only, so a large prompt overflowed before the trigger was seen."""
     config = CompactionConfig(context_window=20_000)
@@ -163,7 +154,6 @@ def make_tool_talk(steps: int, size: int) -> list[dict[str, object]]:
     return out
 
 
-@pytest.mark.spec("tiers.B3")
 def test_the_soft_check_is_made_after_tools_and_not_before_other_calls() -> None:
     messages = make_tool_talk(10, 430)  # about 14,400 tokens: above the trigger of 12,800, below the limit of 16,000
     window = 32_000
@@ -182,7 +172,6 @@ def test_the_soft_check_is_made_after_tools_and_not_before_other_calls() -> None
     assert len(str(sent)) < len(str(messages)) * 2 // 3
 
 
-@pytest.mark.spec("tiers.X6", "tiers.B3")
 def test_a_talk_without_tools_is_compacted_before_it_overflows() -> None:
     """The original checked only after tool calls: a talk without them never compacted."""
     talk = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{n} {FILLER}" * 40} for n in range(41)]
@@ -193,7 +182,6 @@ def test_a_talk_without_tools_is_compacted_before_it_overflows() -> None:
     assert len(str(sent)) < len(str(talk)) * 2 // 3
 
 
-@pytest.mark.spec("tiers.X6")
 def test_a_request_that_the_provider_refused_as_too_long_is_recovered_from() -> None:
     """The original had no recovery: below its own trigger it did nothing, and the request was refused again."""
     session = open_session(make_work(12), EXACT)
@@ -205,7 +193,6 @@ def test_a_request_that_the_provider_refused_as_too_long_is_recovered_from() -> 
     assert session.compact(refused).status == "nothing", "and nothing is done twice"
 
 
-@pytest.mark.spec("tiers.X6", "tiers.B1")
 def test_auto_off_leaves_it_to_demands() -> None:
     """The original ignored `auto = false`."""
     session = open_session([], replace(EXACT, auto=False))
@@ -214,7 +201,6 @@ def test_auto_off_leaves_it_to_demands() -> None:
     assert session.compact(to=4_000).status == "compacted"
 
 
-@pytest.mark.spec("tiers.B3", "tiers.B5", "tiers.X6")
 def test_the_warning_and_the_status_are_told() -> None:
     """The original never emitted the warning it had designed."""
     told: list[object] = []
@@ -239,7 +225,6 @@ def test_the_warning_and_the_status_are_told() -> None:
     assert status.before > status.after
 
 
-@pytest.mark.spec("tiers.B4")
 def test_what_is_counted() -> None:
     counter = BytePairCounter("cl100k")
     messages: list[dict[str, object]] = [
@@ -268,12 +253,10 @@ def test_what_is_counted() -> None:
     assert found.message_count == 4
 
 
-@pytest.mark.spec("tiers.B4")
 def test_the_fast_estimate_is_a_quarter_of_the_bytes() -> None:
     assert [estimate_tokens(text) for text in ("", "abc", "abcd", "é" * 4, "x" * 4_003)] == [0, 0, 1, 2, 1_000]
 
 
-@pytest.mark.spec("tiers.B5")
 def test_the_status_bar_shows_the_context_in_use() -> None:
     assert format_status_line(TokenUsage(45_900, 100_000)) == "[ctx: 45%]"
     assert format_status_line(TokenUsage(0, 100_000)) == "[ctx: 0%]"
@@ -286,7 +269,6 @@ def test_the_status_bar_shows_the_context_in_use() -> None:
     assert TokenUsage.from_session(session) == TokenUsage(usage.used, 0)
 
 
-@pytest.mark.spec("tiers.D6", "tiers.B5", "tiers.B3")
 @pytest.mark.parametrize("window", [8_000, 32_000, 200_000])
 def test_the_bar_shows_70_and_80_percent_where_the_warning_and_the_compaction_come(window: int) -> None:
     """The bar was of the window and the thresholds of what the reserve leaves: it showed 73 % at the trigger."""
@@ -316,12 +298,10 @@ def fill_session(session: Session, tokens: int) -> None:
         session.append(make_reply("x" * 4 * (missing // left - 4)))
 
 
-@pytest.mark.spec("tiers.B5")
 def test_a_compaction_is_one_line_with_the_sizes_before_and_after() -> None:
     assert CompactionStatus(150_000, 105_000).line == "— context compacted (150k → 105k tokens) —"
 
 
-@pytest.mark.spec("tiers.B20", "tiers.B19")
 def test_nothing_is_injected_into_a_request_that_needs_no_compaction() -> None:
     """A hint like `[ctx 64k/128k]`, or a focus repeated every few calls, would break the cached prefix."""
     session = open_session([], EXACT)
@@ -332,7 +312,6 @@ def test_nothing_is_injected_into_a_request_that_needs_no_compaction() -> None:
         )
 
 
-@pytest.mark.spec("tiers.B19")
 def test_nothing_is_written_outside_the_session() -> None:
     """No memory across sessions and no files: only this session's log grew, by the Block."""
     session = open_session(

@@ -39,7 +39,6 @@ def compact_log(log: Log, percent: int, model: Echo | Broken, using: Policy) -> 
     return session
 
 
-@pytest.mark.spec("tiers.X1", "tiers.X3")
 @settings(deadline=None, max_examples=60 if IS_THOROUGH else 25)
 @given(
     log=long_logs(),
@@ -70,7 +69,6 @@ def test_any_history_stays_well_formed_and_smaller(
     assert View.from_path(view.path).get_messages() == view.get_messages()
 
 
-@pytest.mark.spec("tiers.X4", "tiers.X10")
 @settings(deadline=None, max_examples=40 if IS_THOROUGH else 20)
 @given(log=long_logs(), percent=st.integers(5, 90), well=st.booleans())
 def test_nothing_is_lost_whatever_the_tiers_did(log: Log, percent: int, *, well: bool) -> None:
@@ -94,7 +92,6 @@ def open_recorded(recorded: ParsedSession, using: Policy, model: Echo | None = N
     return open_session(tuple(recorded.entries), using, Answerer(model=model))
 
 
-@pytest.mark.spec("tiers.B6", "tiers.B7", "tiers.X9")
 @pytest.mark.parametrize("recorded", build_params())
 def test_real_sessions_come_down_tier_by_tier(recorded: ParsedSession | None) -> None:
     """Masking comes before summarising: while truncating and blanking are enough, no model is asked."""

@@ -49,7 +49,6 @@ def count_total(messages: list[Message]) -> int:
     return sum(measure_messages(messages, COUNTER))
 
 
-@pytest.mark.spec("tiers.B6")
 def test_500_lines_become_25_a_marker_with_450_and_25() -> None:
     history = make_bash_steps(1, NUMBERED + "\n" + NUMBERED)
     session = open_session(make_bash_steps(3), tiers(COUNTER))
@@ -65,7 +64,6 @@ def test_500_lines_become_25_a_marker_with_450_and_25() -> None:
     assert "[... 950 lines dropped ...]" in get_outputs(longer)[0]
 
 
-@pytest.mark.spec("tiers.B6")
 @pytest.mark.parametrize(("keep", "side"), [(250, 25), (100, 10), (1_000, 100), (10, 5)])
 def test_the_lines_of_a_side_are_a_tenth_of_the_kept_tokens_and_at_least_five(keep: int, side: int) -> None:
     short = "\n".join(f"{n}" for n in range(4_000))
@@ -77,7 +75,6 @@ def test_the_lines_of_a_side_are_a_tenth_of_the_kept_tokens_and_at_least_five(ke
     assert (len(head.split("\n")), len(tail.split("\n"))) == (side, side)
 
 
-@pytest.mark.spec("tiers.B6")
 def test_protected_outputs_and_errors_are_truncated_too_with_call_and_error_flag_kept() -> None:
     history = [
         make_user_message("go"),
@@ -94,7 +91,6 @@ def test_protected_outputs_and_errors_are_truncated_too_with_call_and_error_flag
     assert session.view.get_messages()[1] == history[1]
 
 
-@pytest.mark.spec("tiers.B6")
 @settings(deadline=None)
 @given(over=st.integers(20, 600), size=st.integers(10, 2_000))
 def test_only_outputs_above_the_limit_are_truncated(over: int, size: int) -> None:
@@ -110,7 +106,6 @@ def test_only_outputs_above_the_limit_are_truncated(over: int, size: int) -> Non
         assert kinds in (["truncate-outputs"], ["summary"], [])
 
 
-@pytest.mark.spec("tiers.X2")
 @pytest.mark.parametrize("lines", [1, 2, 10, 11, 12, 30, 50, 51])
 def test_an_output_of_few_long_lines_is_bounded_by_tokens(lines: int) -> None:
     """The original took 10 tokens for a line: minified JSON stayed whole yet counted as modified."""
@@ -124,7 +119,6 @@ def test_an_output_of_few_long_lines_is_bounded_by_tokens(lines: int) -> None:
     assert "dropped ...]" in shown
 
 
-@pytest.mark.spec("tiers.X2")
 def test_an_output_whose_ends_are_dense_is_bounded_too() -> None:
     """A bound by characters, which the original did not have either, would let four times as many tokens through."""
     text = "\u4e00" * 5_000 + "plain " * 20_000 + "\u4e00" * 5_000
@@ -133,7 +127,6 @@ def test_an_output_whose_ends_are_dense_is_bounded_too() -> None:
     assert COUNTER.count(get_outputs(session))[0] <= 1_000 + 40
 
 
-@pytest.mark.spec("tiers.X2", "tiers.X3")
 @settings(deadline=None)
 @given(
     text=st.text(alphabet=st.sampled_from("ab \n\u4e00{}\U0001f600"), max_size=6_000),
@@ -154,7 +147,6 @@ def _measure(messages: list[Message], counter: Counter) -> tuple[list[Message], 
     return messages, measure_messages(messages, counter)
 
 
-@pytest.mark.spec("tiers.X2")
 @settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from("ab \n\u4e00"), max_size=300), st.integers(1, 12), st.integers(0, 80))
 def test_the_ends_of_a_text_are_its_ends(text: str, lines: int, characters: int) -> None:
@@ -170,7 +162,6 @@ def test_the_ends_of_a_text_are_its_ends(text: str, lines: int, characters: int)
         assert max(head.count("\n"), tail.count("\n")) < max(lines, 1) + 1
 
 
-@pytest.mark.spec("tiers.B6")
 def test_images_beside_a_truncated_text_stay() -> None:
     image = Image("image/png", "aGk=", width=10, height=10)
     result = Message("tool", (ToolResult("c", "look", (Text(NUMBERED), image)),), "tool")
@@ -182,7 +173,6 @@ def test_images_beside_a_truncated_text_stay() -> None:
     assert "450 lines dropped" in get_text(session.view.get_messages()[2])
 
 
-@pytest.mark.spec("tiers.B7")
 def test_old_outputs_become_placeholders_with_lines_and_the_first_100_characters() -> None:
     first = "  " + "x" * 150
     text = first + "\n" + NUMBERED[:6_000]
@@ -197,7 +187,6 @@ def test_old_outputs_become_placeholders_with_lines_and_the_first_100_characters
     assert untouched == [m for m in make_bash_steps(12, text) if m.role != "tool"]
 
 
-@pytest.mark.spec("tiers.B7")
 def test_what_is_replaced_already_is_left_and_counts_the_lines_of_the_original() -> None:
     session = open_session(make_bash_steps(12), tiers(COUNTER))
     session.compact(to=count_total(session.view.get_messages()) // 2)  # tier 1 is enough
@@ -211,7 +200,6 @@ def test_what_is_replaced_already_is_left_and_counts_the_lines_of_the_original()
     assert get_outputs(session)[: len(removed)] == removed
 
 
-@pytest.mark.spec("tiers.B7", "tiers.B18")
 def test_fewer_messages_than_protected_leave_old_outputs_alone() -> None:
     session = open_session(make_bash_steps(4, "y" * 7_000), tiers(COUNTER))
     before = session.view.get_messages()
@@ -220,7 +208,6 @@ def test_fewer_messages_than_protected_leave_old_outputs_alone() -> None:
     assert get_outputs(session) == ["y" * 7_000] * 3
 
 
-@pytest.mark.spec("tiers.X3")
 def test_short_outputs_and_errors_keep_their_text() -> None:
     """The original replaced an `ok` by a longer placeholder, and the text of errors as well."""
     failed = "Traceback (most recent call last):\n" + "  File x.py, line 1\n" * 40 + "ValueError: no such port 8081"
@@ -239,7 +226,6 @@ def test_short_outputs_and_errors_keep_their_text() -> None:
     assert any(t.startswith(REMOVED_PREFIX) for t in shown[10:])
 
 
-@pytest.mark.spec("tiers.B8")
 def test_prune_messages_says_what_it_did() -> None:
     config = CompactionConfig(context_window=40_000, protected_messages=4)
     assert config.target_tokens == 14_400
@@ -259,7 +245,6 @@ def test_prune_messages_says_what_it_did() -> None:
     assert calls == [f"c{n}" for n in range(60)]
 
 
-@pytest.mark.spec("tiers.B8", "tiers.X4")
 def test_pruning_leaves_the_list_it_was_given() -> None:
     """The original changed the stored messages in place."""
     config = CompactionConfig(context_window=40_000)
@@ -281,7 +266,6 @@ def make_chat_list(count: int, text: str) -> list[dict[str, object]]:
     return out
 
 
-@pytest.mark.spec("tiers.B6", "tiers.B8", "tiers.X9")
 def test_a_tier_runs_only_while_the_view_is_above_the_target() -> None:
     """Masking before summarising: a summary is made only where both mechanical tiers were too little."""
     history = [*make_bash_steps(14), *make_work(6), make_user_message("next"), make_reply("ok")]
@@ -298,7 +282,6 @@ def test_a_tier_runs_only_while_the_view_is_above_the_target() -> None:
     assert [stage.name for stage in tiers(COUNTER).stages] == ["truncate-outputs", "remove-outputs", "summarize-older"]
 
 
-@pytest.mark.spec("tiers.X4", "tiers.X10")
 def test_both_tiers_are_overlays() -> None:
     """The original destroyed the outputs in the stored session."""
     history = make_bash_steps(14)
@@ -312,7 +295,6 @@ def test_both_tiers_are_overlays() -> None:
     assert session.view.get_messages() == history
 
 
-@pytest.mark.spec("tiers.X1")
 @pytest.mark.parametrize("protected", range(1, 16))
 def test_the_protected_part_never_opens_with_a_result_whose_call_is_gone(protected: int) -> None:
     """The original cut at a plain count: the provider refused a result whose call had been summarised away."""
@@ -332,7 +314,6 @@ def test_the_protected_part_never_opens_with_a_result_whose_call_is_gone(protect
     assert session.view.get_messages()[-kept:] == history[-kept:]
 
 
-@pytest.mark.spec("tiers.X7")
 def test_twelve_huge_messages_do_not_overflow_after_the_third_tier() -> None:
     """The original protected twelve messages whatever their size, and checked nothing afterwards."""
     history = [make_user_message("go")]

@@ -58,7 +58,6 @@ def find_failure(told: Sequence[Event]) -> SummaryFailure:
     return found
 
 
-@pytest.mark.spec("tiers.D4", "tiers.B18")
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_wrong_key_is_told_at_once_in_an_event_and_the_log(
     caplog: pytest.LogCaptureFixture, *, is_async: bool
@@ -86,7 +85,6 @@ def test_a_wrong_key_is_told_at_once_in_an_event_and_the_log(
     assert SECRET not in caplog.text
 
 
-@pytest.mark.spec("tiers.D4")
 def test_that_the_next_model_had_to_write_is_told_too() -> None:
     """Otherwise a wrong key for the cheap model is paid for with the dear one, and nobody hears of it."""
     told: list[Event] = []
@@ -98,7 +96,6 @@ def test_that_the_next_model_had_to_write_is_told_too() -> None:
     assert "HTTP 401: wrong key" in find_failure(told).reason
 
 
-@pytest.mark.spec("tiers.D4")
 def test_where_nothing_could_be_kept_the_failure_itself_is_the_event(caplog: pytest.LogCaptureFixture) -> None:
     told: list[Event] = []
     designs_own: list[AgentEvent] = []
@@ -115,7 +112,6 @@ def test_where_nothing_could_be_kept_the_failure_itself_is_the_event(caplog: pyt
     assert "HTTP 500" in caplog.text
 
 
-@pytest.mark.spec("tiers.D4")
 def test_a_good_summary_and_one_by_code_tell_of_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     for models, model in ((("m",), ScriptedModel([GOOD])), ((), None)):
         told: list[Event] = []
@@ -125,7 +121,6 @@ def test_a_good_summary_and_one_by_code_tell_of_no_failure(caplog: pytest.LogCap
     assert caplog.records == []
 
 
-@pytest.mark.spec("tiers.D4", "tiers.B12")
 def test_a_plain_list_has_a_log_as_well(caplog: pytest.LogCaptureFixture) -> None:
     model = ScriptedModel([ScriptedReply(error="HTTP 401: wrong key")], repeat=True)
     with caplog.at_level(logging.WARNING, logger="tenfold"):
@@ -136,7 +131,6 @@ def test_a_plain_list_has_a_log_as_well(caplog: pytest.LogCaptureFixture) -> Non
     assert "HTTP 401: wrong key" in caplog.text
 
 
-@pytest.mark.spec("tiers.D4", "tiers.B15")
 def test_the_tool_tells_the_model_why_there_is_no_summary() -> None:
     history = [*make_mixed_history(), make_call("k", "compact")]
     answerer = Answerer(model=ScriptedModel([ScriptedReply(error="HTTP 401: wrong key")], repeat=True))
@@ -146,7 +140,6 @@ def test_the_tool_tells_the_model_why_there_is_no_summary() -> None:
     assert "HTTP 401: wrong key" in result
 
 
-@pytest.mark.spec("tiers.D4", "tiers.B17")
 def test_the_chat_shows_a_line() -> None:
     history = make_mixed_history()
 
@@ -167,7 +160,6 @@ def test_the_chat_shows_a_line() -> None:
         drive_chat(lambda: Chat(open_agent), play_scenario)
 
 
-@pytest.mark.spec("tiers.D4")
 def test_the_line_names_the_reason() -> None:
     line = build_event_line(SummaryFailure("s", "small: the call failed: HTTP 401: wrong\x1b[2J key", 0))
     assert line is not None

@@ -63,7 +63,6 @@ def make_tool_session(tokens: int, model: object, told: list[object] | None = No
     return open_session(make_talk(tokens), build_policy(), answerer=answerer)
 
 
-@pytest.mark.spec("tiers.B15")
 @pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic", "gemini"])
 def test_the_tool_is_called_compact_and_takes_an_optional_focus(wire: str) -> None:
     schema = CompactTool(make_tool_session(100, None)).build_schema(wire)
@@ -78,7 +77,6 @@ def test_the_tool_is_called_compact_and_takes_an_optional_focus(wire: str) -> No
         CompactTool(make_tool_session(100, None)).build_schema("carrier pigeon")
 
 
-@pytest.mark.spec("tiers.B15", "tiers.X6")
 def test_its_result_is_the_summary_and_the_status_is_told() -> None:
     """The original gave a placeholder, later rewritten to two sizes: the model never read what survived."""
     told: list[object] = []
@@ -100,7 +98,6 @@ def test_its_result_is_the_summary_and_the_status_is_told() -> None:
         assert session.find_violations(wire) == ()
 
 
-@pytest.mark.spec("tiers.B15", "tiers.X6", "tiers.X8")
 def test_under_the_target_it_says_that_no_compaction_is_needed() -> None:
     """The original left its placeholder behind there: a silent no-op."""
     model = Telling(GOOD)
@@ -111,7 +108,6 @@ def test_under_the_target_it_says_that_no_compaction_is_needed() -> None:
     assert model.asked == []
 
 
-@pytest.mark.spec("tiers.B15")
 def test_below_the_trigger_and_above_the_target_the_tool_compacts() -> None:
     session = make_tool_session(16_000, Telling(GOOD))
     assert session.compact(window=WINDOW).status == "nothing"
@@ -119,7 +115,6 @@ def test_below_the_trigger_and_above_the_target_the_tool_compacts() -> None:
     assert session.take_reading(window=WINDOW).tokens <= 14_400
 
 
-@pytest.mark.spec("tiers.B16", "tiers.X6")
 def test_below_10000_tokens_the_tool_is_not_eligible() -> None:
     """The original designed the limit and did not build it: a model could compact over and over."""
     model = Telling(GOOD)
@@ -133,7 +128,6 @@ def test_below_10000_tokens_the_tool_is_not_eligible() -> None:
     assert get_blocks(session) == []
 
 
-@pytest.mark.spec("tiers.B15", "tiers.B18")
 def test_a_failure_is_told_as_the_result() -> None:
     session = make_tool_session(18_000, ScriptedModel([ScriptedReply(error="HTTP 500")], repeat=True))
     before = session.view.get_messages()
@@ -143,14 +137,12 @@ def test_a_failure_is_told_as_the_result() -> None:
     assert session.view.get_messages() == before
 
 
-@pytest.mark.spec("tiers.B15")
 def test_wrong_arguments_and_an_unknown_window_are_answered_not_raised() -> None:
     session = make_tool_session(18_000, Telling(GOOD))
     assert "string" in CompactTool(session, window=WINDOW).handle({"focus": 3})
     assert CompactTool(session).handle({}).startswith("Not compacted: ")
 
 
-@pytest.mark.spec("tiers.B15")
 def test_where_tool_outputs_were_enough_the_result_says_so_and_gives_the_facts() -> None:
     history = [make_user_message("Never touch db.py. Fix the build.")]
     for n in range(10):
@@ -164,7 +156,6 @@ def test_where_tool_outputs_were_enough_the_result_says_so_and_gives_the_facts()
     assert "make" in result or "Only tool outputs were shortened." in result
 
 
-@pytest.mark.spec("tiers.B15")
 def test_the_coroutine_side_gives_the_same() -> None:
     session = make_tool_session(18_000, Telling(GOOD))
     tool = CompactTool(session, window=WINDOW)
@@ -173,7 +164,6 @@ def test_the_coroutine_side_gives_the_same() -> None:
     assert (get_summary(session) or "") in result
 
 
-@pytest.mark.spec("tiers.B17")
 def test_the_command_runs_the_full_pipeline_with_what_follows_as_focus() -> None:
     model = Telling(GOOD)
     session = make_tool_session(18_000, model)
