@@ -25,6 +25,18 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def test_every_page_is_in_the_index_once() -> None:
+    """Formats and decisions have an index of their own, which the index of all pages names."""
+    folder = ROOT / "docs"
+    own = [folder / "formats" / "README.md", folder / "decisions" / "README.md"]
+    named = [folder / target for target in re.findall(r"\]\((\w[^)#]*)\)", (folder / "README.md").read_text("utf-8"))]
+    assert len(named) == len(set(named))
+    for index in own:
+        named += {index.parent / target for target in LINK.findall(index.read_text("utf-8"))}
+    pages = {page for page in folder.glob("**/*.md") if page.name != "template.md"} - {folder / "README.md"}
+    assert sorted(pages - set(named)) == []
+
+
 def list_anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as they are made where the pages are read."""
     headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)

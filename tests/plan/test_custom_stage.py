@@ -1,4 +1,4 @@
-"""The custom stage of docs/custom-stage.md, run exactly as it is printed there."""
+"""The custom stages of docs/custom-stage.md, run exactly as they are printed there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.engine.making import (
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "custom-stage.md"
-STAGE, POLICY = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+STAGE, POLICY, KEEPING = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
 
 @pytest.fixture
@@ -83,3 +83,20 @@ def test_it_is_discarded_where_it_saves_nothing(printed: dict[str, object]) -> N
     held = session.view.get_messages()
     assert session.compact(to=10).status == "nothing"
     assert session.view.get_messages() == held
+
+
+def test_the_users_last_messages_stay_word_for_word(printed: dict[str, object]) -> None:
+    exec(compile(KEEPING, str(PAGE), "exec"), printed)  # noqa: S102 - the page is ours, as above
+    made = printed["policy"]
+    assert isinstance(made, Policy)
+    asked = [make_user_message(f"Request {number}: tidy up file {number}. {FILLER}") for number in range(8)]
+    history = [m for n, said in enumerate(asked) for m in (said, *make_read_step(n, f"{n}.py"), make_reply(FILLER * 8))]
+    kept = {}
+    for using in (replace(made, stages=made.stages[1:]), made):
+        session = open_session(history, using)
+        assert session.compact(to=1_500).status == "compacted"
+        shown = session.view.get_messages()
+        assert [session.find_violations(wire) for wire in ("anthropic", "openai-chat", "gemini")] == [()] * 3
+        kept[using.stages[0].name] = [said for said in asked if said in shown]
+    assert kept["keep-last-requests"] == asked[-3:]
+    assert len(kept["drop-musings"]) < 3
