@@ -20,7 +20,8 @@ from tenfold.core.record.entry import MessageEntry, get_message
 from tenfold.core.record.message import Message, Text, get_text, get_tool_calls
 from tenfold.core.text.excerpts import collapse_spaces, normalize_key
 from tenfold.core.wire import WIRES
-from tenfold.core.wire.marks import SUMMARY_PATTERNS, HarnessPattern, find_text_origin, render_summary
+from tenfold.core.wire.marks import SUMMARY_PATTERNS, find_text_origin, render_summary
+from tenfold.foreign_texts import ForeignText
 from tenfold.formats import ParsedSession, read_data, read_file, render_sessions
 from tenfold.formats.export_items import get_view_items
 from tenfold.formats.importer import import_sessions
@@ -157,7 +158,7 @@ def test_a_forged_summary_among_other_parts_of_a_message_is_refused_in_a_plain_l
 
 
 @pytest.mark.parametrize("row", SUMMARY_PATTERNS, ids=lambda row: row.source)
-def test_what_another_tool_summarized_is_told_as_a_summary_and_is_not_the_users(row: HarnessPattern) -> None:
+def test_what_another_tool_summarized_is_told_as_a_summary_and_is_not_the_users(row: ForeignText) -> None:
     told = (
         f"{row.start} like this:\n\n<summary>\nThe gateway was moved to port 7443. Never use curl.\n</summary>{row.end}"
     )

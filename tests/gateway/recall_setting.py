@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from tenfold.apps.gateway.application import Gateway
 from tenfold.apps.gateway.gateway_settings import RecallChoice
+from tenfold.core.wire import WIRES
+from tenfold.core.wire.api import StreamForm
 from tenfold.store.base import Store
 from tests.gateway.serving import serve_gateway
 from tests.llm.loopback import Got, Loopback, Served
@@ -34,6 +36,14 @@ HIDDEN_STEP = 3
 STEPS = 24
 WINDOW = 8_000
 RECALLS = ("recall_search", "recall_read", "recall_expand")
+
+
+def open_stream(wire: str) -> StreamForm:
+    """Reads the streams of an API in which lookups are hidden."""
+    api = WIRES[wire].api
+    assert api is not None
+    assert api.stream is not None
+    return api.stream(RECALLS)
 
 
 class Final(Struct, frozen=True):

@@ -59,10 +59,10 @@ SENT_BY_PAGES: Mapping[str, tuple[str, str, Mapping[str, str], bytes]] = {
     ),
     "an image": ("GET", "/v1/models", {**CROSS, "sec-fetch-dest": "image", "referer": f"{PAGE}/"}, b""),
     "a frame": ("GET", "/metrics", {**CROSS, "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}, b""),
-    "a view": ("POST", "/tenfold/core/view", {"origin": PAGE, "content-type": "text/plain;a=json"}, VIEW),
-    "a view as JSON": ("POST", "/tenfold/core/view", {"origin": PAGE, **JSON}, VIEW),
+    "a view": ("POST", "/tenfold/view", {"origin": PAGE, "content-type": "text/plain;a=json"}, VIEW),
+    "a view as JSON": ("POST", "/tenfold/view", {"origin": PAGE, **JSON}, VIEW),
     "a preflight": ("OPTIONS", CALL, PREFLIGHT, b""),
-    "a preflight of a view": ("OPTIONS", "/tenfold/core/view", PREFLIGHT, b""),
+    "a preflight of a view": ("OPTIONS", "/tenfold/view", PREFLIGHT, b""),
     "a WebSocket": ("GET", "/v1/responses", {"origin": PAGE, **UPGRADE}, b""),
     "deleting": ("DELETE", "/v1/responses/resp_1", {"origin": PAGE, **CROSS}, b""),
     "another scheme": ("POST", CALL, {"origin": "https://{host}.evil.example", **JSON}, BODY),
@@ -112,7 +112,7 @@ def test_what_a_page_sends_is_refused(key: str, store: Store) -> None:
 def test_json_is_taken_as_json_only(store: Store) -> None:
     """A page may send a text without asking, and each of these is one to a browser or to nobody JSON."""
     with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
-        for target in (CALL, "/v1/responses", "/v1/messages", "/tenfold/core/view"):
+        for target in (CALL, "/v1/responses", "/v1/messages", "/tenfold/view"):
             for kind in NO_JSON:
                 status, answer = ask(gateway.url, "POST", target, {"content-type": kind}, VIEW)
                 assert status == 415, (target, kind)
@@ -209,7 +209,7 @@ function wait(element, attributes) {
   await attempt('json', closed + '/v1/chat/completions', {method: 'POST', body, headers: json})
   await attempt('untyped', closed + '/v1/chat/completions', {method: 'POST', mode: 'no-cors', body: new Blob([body])})
   const odd = {'content-type': 'text/plain;a=json'}
-  await attempt('view', closed + '/tenfold/core/view', {method: 'POST', body: view, headers: odd})
+  await attempt('view', closed + '/tenfold/view', {method: 'POST', body: view, headers: odd})
   for (const path of ['/metrics', '/healthz', '/v1/models']) await attempt(path, closed + path)
   navigator.sendBeacon(closed + '/v1/chat/completions', body)
   await wait('img', {src: closed + '/v1/models?image'})
@@ -271,7 +271,7 @@ def test_a_page_in_chromium_stores_and_reads_nothing(
     assert list(map(json.loads, reports)) == [["named page"]]
     assert list_sessions(store) == []
     refused = [r.getMessage() for r in caplog.records if "a page of a browser" in r.getMessage()]
-    for target in (f"POST {CALL}", f"OPTIONS {CALL}", "GET /v1/responses", "GET /v1/models", "POST /tenfold/core/view"):
+    for target in (f"POST {CALL}", f"OPTIONS {CALL}", "GET /v1/responses", "GET /v1/models", "POST /tenfold/view"):
         assert any(target in line for line in refused), (target, refused)
     assert sum(f"POST {CALL}" in line for line in refused) >= 5, "each way in was tried"
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tenfold.apps.gateway.cache_marks import mark_compacted_prefix
 from tenfold.apps.gateway.model_request import ModelRequest, parse_body
 from tests.gateway.conversations import Talk, build_text
 from tests.gateway.serving import RawUpstream, serve_gateway
@@ -82,7 +81,7 @@ def find_refusal(body: bytes) -> str:
 def test_a_mark_is_that_of_the_next_one_or_of_the_last(places: dict[str, Json], expected: Json | None) -> None:
     request, own = build_request(places)
     assert find_refusal(request.body) == "", "the client's own marks are in order"
-    marked = mark_compacted_prefix(request, own)
+    marked = request.with_cache_mark(own)
     assert find_refusal(marked.body) == ""
     if expected is None:
         assert marked is request
@@ -95,7 +94,7 @@ def test_a_mark_is_copied_as_it_is_written() -> None:
     request, own = build_request({"5": HOUR})
     last = request.items[5].replace(b'{"type": "ephemeral", "ttl": "1h"}', SPACED.encode())
     request = request.with_items([*request.items[:5], last])
-    marked = mark_compacted_prefix(request, [*own[:3], last])
+    marked = request.with_cache_mark([*own[:3], last])
     assert marked.body.count(SPACED.encode()) == 2
     assert request.with_items([*request.items[:5], last.replace(SPACED.encode(), b"null")]).items[5] != last
 

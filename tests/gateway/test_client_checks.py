@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
+from tenfold.apps.clients import client_habits
 from tenfold.apps.gateway.client_marks import find_side_reason
 from tenfold.apps.gateway.model_request import parse_request
 
@@ -51,3 +54,14 @@ def test_claude_code_asks_for_a_summary_also_beside_results(content: object, rea
     request = parse_request("/v1/messages", msgspec.json.encode(body))
     assert request is not None
     assert find_side_reason({}, request) == reason
+
+
+def test_each_habit_of_a_client_is_dated() -> None:
+    tables = [
+        value if isinstance(value, tuple) else (value,) for name, value in vars(client_habits).items() if name.isupper()
+    ]
+    rows = [row for table in tables for row in table if isinstance(row, client_habits.Habit)]
+    assert len(rows) > 10
+    for row in rows:
+        assert row.client, row
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", row.seen), row

@@ -66,7 +66,7 @@ def test_what_is_too_large_goes_as_it_came_with_the_reason(body: bytes, reason: 
     with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=16_000) as gateway:
         answer = post(gateway.url, "chat", body)
         view = httpx.post(
-            f"{gateway.url}/tenfold/core/view",
+            f"{gateway.url}/tenfold/view",
             content=b'{"wire":"openai-chat",' + body[1:],
             headers={"content-type": "application/json"},
             timeout=500,

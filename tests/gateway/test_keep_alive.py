@@ -9,8 +9,7 @@ from itertools import product
 import httpx
 
 from tenfold.apps.gateway.recall_loop import QUIET_SECONDS
-from tenfold.apps.gateway.streamed_answers import STREAM_FORMS
-from tests.gateway.recall_setting import TALKS, Provider, look_up, serve_recall
+from tests.gateway.recall_setting import TALKS, Provider, look_up, open_stream, serve_recall
 from tests.gateway.test_recall_hidden import build_plain
 from tests.llm.loopback import Got, Served
 
@@ -49,7 +48,7 @@ def read_in_steps(wire: str, first: Served) -> tuple[bool, bytes]:
     ):
         for chunk in response.iter_raw():
             read += chunk
-            if chunk == STREAM_FORMS[wire].keep_alive and DONE.text.encode() not in read:
+            if chunk == open_stream(wire).keep_alive and DONE.text.encode() not in read:
                 is_heard.set()
     return is_heard.is_set(), read
 

@@ -76,13 +76,21 @@ def test_a_dry_run_of_a_short_request_says_that_it_passes(tmp_path: Path, capsys
 def test_flags_come_before_variables_and_these_before_the_table(tmp_path: Path) -> None:
     file = tmp_path / "tenfold.toml"
     file.write_text(
-        '[tenfold.gateway]\nupstream = "http://table:1/v1"\nwindow = 1000\nport = 1\nanthropic_upstream = "http://a:1"\n'
+        '[tenfold.gateway]\nupstream = "http://table:1/v1"\nwindow = 1000\nport = 1\n'
+        '[tenfold.gateway.upstreams]\nanthropic = "http://a:1"\nopenai = "http://o:1"\n'
     )
     config = load_settings(file, environ={})
-    environ = {"TENFOLD_UPSTREAM": "http://variable:2/v1", "TENFOLD_GATEWAY_KEY": "k"}
-    settings = load_gateway_settings(config, {"port": 3, "window": None}, environ=environ)
+    environ = {
+        "TENFOLD_UPSTREAM": "http://variable:2/v1",
+        "TENFOLD_OPENAI_UPSTREAM": "http://o:2",
+        "TENFOLD_GATEWAY_KEY": "k",
+    }
+    settings = load_gateway_settings(
+        config, {"port": 3, "window": None, "upstreams": {"gemini": "http://g:3"}}, environ=environ
+    )
     assert (settings.upstream, settings.port, settings.window) == ("http://variable:2/v1", 3, 1000)
-    assert (settings.anthropic_upstream, settings.key) == ("http://a:1", "k")
+    assert settings.upstreams == {"anthropic": "http://a:1", "openai": "http://o:2", "gemini": "http://g:3"}
+    assert settings.key == "k"
 
 
 @pytest.mark.parametrize(
@@ -94,6 +102,9 @@ def test_flags_come_before_variables_and_these_before_the_table(tmp_path: Path) 
         ("host = '0.0.0.0'", "needs a key"),
         ("upstream = 'localhost:8000'", "is no address"),
         ("recall = 'outside'", "recall"),
+        ("upstreams = 'http://x'", "upstreams"),
+        ("[tenfold.gateway.upstreams]\nclaude = 'http://x'", "there is no API 'claude'"),
+        ("[tenfold.gateway.upstreams]\nanthropic = 'localhost'", "is no address"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_a_sentence(tmp_path: Path, table: str, words: str) -> None:
@@ -105,9 +116,9 @@ def test_a_wrong_setting_is_refused_with_a_sentence(tmp_path: Path, table: str, 
 
 def test_upstreams_are_given_for_all_apis_or_for_one() -> None:
     flags = parse_upstreams(["http://all:1/v1?a=b", "anthropic=http://one:2"])
-    assert flags == {"upstream": "http://all:1/v1?a=b", "anthropic_upstream": "http://one:2"}
-    with pytest.raises(UsageError, match="there are openai, anthropic and gemini"):
-        parse_upstreams(["claude=http://x"])
+    assert flags == {"upstream": "http://all:1/v1?a=b", "upstreams": {"anthropic": "http://one:2"}}
+    with pytest.raises(UsageError, match="there are anthropic, gemini, openai"):
+        GatewaySettings(**parse_upstreams(["claude=http://x"]))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +151,7 @@ def test_each_request_is_a_span_without_a_word_of_the_conversation(spans: InMemo
         httpx.post(f"{gateway.url}/v1/chat/completions", content=build_long_request(), timeout=500)
     (span,) = (s for s in spans.get_finished_spans() if s.name == "tenfold.request")
     assert span.attributes is not None
-    assert span.attributes["tenfold.core.wire"] == "openai-chat"
+    assert span.attributes["tenfold.wire"] == "openai-chat"
     assert span.attributes["http.response.status_code"] == 200
     assert "config.toml" not in str(dict(span.attributes))
 

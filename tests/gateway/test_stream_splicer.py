@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tenfold.apps.gateway.event_stream import EventSplitter
-from tenfold.apps.gateway.stream_splicer import StreamSplicer
-from tenfold.apps.gateway.streamed_answers import STREAM_FORMS
-from tests.gateway.recall_setting import RECALLS
+from tenfold.apps.gateway.recall_loop import StreamSplicer
+from tests.gateway.recall_setting import open_stream
 from tests.llm.loopback import SPOKEN, Api, Served
 from tests.llm.streams import stream_events
 
@@ -55,7 +54,7 @@ def read_deltas(data: bytes) -> list[dict[str, Any]]:
 
 def start_splicer(wire: str) -> StreamSplicer:
     """A splicer for the answers of an API."""
-    return StreamSplicer(STREAM_FORMS[wire](RECALLS))
+    return StreamSplicer(open_stream(wire))
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100_000])
@@ -99,7 +98,7 @@ def test_chat_says_several_things_in_one_chunk() -> None:
 def test_chat_servers_that_do_not_number_calls() -> None:
     search = {"id": "a", "function": {"name": "recall_search", "arguments": '{"words": "x"}'}}
     read = {"id": "b", "function": {"name": "recall_read", "arguments": '{"entry": "1"}'}}
-    form = STREAM_FORMS["openai-chat"](RECALLS)
+    form = open_stream("openai-chat")
     splicer = StreamSplicer(form)
     assert pass_through(splicer, encode_chunks({"tool_calls": [search]}, {"tool_calls": [read]}, {}), 30) == b""
     assert [call.name for call in form.form.find_calls(form.build_answer())] == ["recall_search", "recall_read"]
@@ -108,7 +107,7 @@ def test_chat_servers_that_do_not_number_calls() -> None:
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
 def test_reasoning_of_chat_servers_waits_for_what_follows(key: str) -> None:
     search = {"index": 0, "id": "a", "function": {"name": "recall_search", "arguments": "{}"}}
-    form = STREAM_FORMS["openai-chat"](RECALLS)
+    form = open_stream("openai-chat")
     splicer = StreamSplicer(form)
     data = encode_chunks({"role": "assistant"}, {key: "Where "}, {key: "was it?"}, {"tool_calls": [search]}, {})
     assert pass_through(splicer, data, 30) == b""
@@ -121,7 +120,7 @@ def test_reasoning_of_chat_servers_waits_for_what_follows(key: str) -> None:
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", '{"words": '])
 def test_arguments_that_are_cut_off_are_sent_back_as_none(arguments: str) -> None:
     search = {"index": 0, "id": "a", "function": {"name": "recall_search", "arguments": arguments}}
-    form = STREAM_FORMS["openai-chat"](RECALLS)
+    form = open_stream("openai-chat")
     pass_through(StreamSplicer(form), encode_chunks({"tool_calls": [search]}, {}, finish="length"), 30)
     answer = form.build_answer()
     assert not form.form.find_calls(answer)[0].arguments

@@ -67,7 +67,7 @@ def test_a_body_that_is_too_large_is_refused_and_costs_no_memory() -> None:
         assert "running_requests 0.0" in httpx.get(f"{gateway.url}/metrics", timeout=500).text
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tenfold/core/view"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tenfold/view"])
 def test_a_body_that_does_not_come_holds_no_place(path: str) -> None:
     """Else a few connections that say nothing would keep everyone else out."""
     with RawUpstream() as upstream, serve_gateway(upstream.url, timeout=2, max_requests=1) as gateway:

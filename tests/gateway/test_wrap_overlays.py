@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tenfold.apps.clients.wrapped_clients import CLIENTS, find_wrapped_client
 from tenfold.apps.gateway.client_overlays import ClientRun, overlay_client, route_variables
 from tenfold.apps.gateway.gateway_routes import GatewayRoutes
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
-from tenfold.apps.gateway.wrapped_clients import CLIENTS, find_wrapped_client
 from tenfold.config.settings import load_settings
 from tenfold.errors import BadInput, UsageError
 from tenfold.store.location import open_store
@@ -77,7 +77,7 @@ def test_an_address_of_ones_own_becomes_an_upstream_and_keeps_its_version(routes
     (served,) = [each for each in routes._gateways.values() if each.url == gateway]
     assert served.gateway.settings.upstream == "http://localhost:9/api"
     assert (
-        served.gateway.settings.upstreams.build_url("openai-chat", "/v1/chat/completions") == f"{OWN}/chat/completions"
+        served.gateway.settings.addresses.build_url("openai-chat", "/v1/chat/completions") == f"{OWN}/chat/completions"
     )
     assert routes.route_address(routed) == routed, "its own address is left alone"
 
@@ -86,15 +86,15 @@ def test_an_address_without_a_version_is_used_as_it_is(routes: GatewayRoutes) ->
     routed = routes.route_address("http://localhost:9/openai/deployments/one")
     (served,) = routes._gateways.values()
     assert routed == served.url
-    url = served.gateway.settings.upstreams.build_url("openai-chat", "/chat/completions", "api-version=1")
+    url = served.gateway.settings.addresses.build_url("openai-chat", "/chat/completions", "api-version=1")
     assert url == "http://localhost:9/openai/deployments/one/chat/completions?api-version=1"
 
 
 def test_a_provider_s_own_address_keeps_its_cheap_models(routes: GatewayRoutes) -> None:
     routed = routes.route_address("https://api.openai.com/v1")
-    assert routed == f"{routes.route_default('openai')}/v1"
+    assert routed == f"{routes.route_default()}/v1"
     (served,) = routes._gateways.values()
-    assert served.gateway.settings.upstreams.has_own_address("openai-chat")
+    assert served.gateway.settings.addresses.has_own_address("openai-chat")
 
 
 def test_what_is_no_address_is_refused(routes: GatewayRoutes) -> None:
@@ -108,7 +108,7 @@ def test_the_standard_variables_are_set_for_any_program(routes: GatewayRoutes, h
         assert run.environ["OPENAI_API_KEY"] == "k"
         own = routes.route_address(OWN)
         assert run.environ["OPENAI_BASE_URL"] == run.environ["OPENAI_API_BASE"] == own
-        assert run.environ["ANTHROPIC_BASE_URL"] == routes.route_default("anthropic") != own
+        assert run.environ["ANTHROPIC_BASE_URL"] == routes.route_default() != own
 
 
 def test_a_proxy_does_not_stand_between_a_client_and_the_gateway(routes: GatewayRoutes) -> None:
@@ -138,7 +138,7 @@ def test_pi_gets_a_folder_of_links_with_a_copy_of_its_models(routes: GatewayRout
         folder = Path(run.environ["PI_CODING_AGENT_DIR"])
         providers = json.loads((folder / "models.json").read_text("utf-8"))["providers"]
         assert providers["mine"] == {"baseUrl": routes.route_address(OWN), "apiKey": "secret"}
-        assert providers["anthropic"]["baseUrl"] == routes.route_default("anthropic")
+        assert providers["anthropic"]["baseUrl"] == routes.route_default()
         assert (folder / "models.json").stat().st_mode & 0o077 == 0, "keys stand in it"
         write(folder / "sessions" / "one" / "a.jsonl", "{}")
         write(folder / "new.json", "1")
@@ -154,7 +154,7 @@ def test_pi_gets_a_folder_of_links_with_a_copy_of_its_models(routes: GatewayRout
 def test_pi_without_a_configuration_gets_the_providers_addresses(routes: GatewayRoutes, home: Path) -> None:
     for run in overlay("pi", routes, home):
         models = json.loads((Path(run.environ["PI_CODING_AGENT_DIR"]) / "models.json").read_text("utf-8"))
-        assert models["providers"]["openai"]["baseUrl"] == f"{routes.route_default('openai')}/v1"
+        assert models["providers"]["openai"]["baseUrl"] == f"{routes.route_default()}/v1"
     assert not (home / ".pi/agent/models.json").exists()
 
 
@@ -197,7 +197,7 @@ def test_codex_gets_an_option_for_each_address(routes: GatewayRoutes, home: Path
     for run in overlay("codex exec hello", routes, home, CODEX_HOME=str(home / "codex")):
         options = [tomllib.loads(word) for word in run.command[2:-2:2]]
         assert run.command[-2:] == ("exec", "hello")
-        assert {"openai_base_url": f"{routes.route_default('openai')}/v1"} in options
+        assert {"openai_base_url": f"{routes.route_default()}/v1"} in options
         assert {"model_providers": {"mine": {"base_url": routes.route_address(OWN)}}} in options
 
 
@@ -218,7 +218,7 @@ def test_opencode_gets_only_the_addresses_beside_what_its_variable_has(routes: G
         content = json.loads(run.environ["OPENCODE_CONFIG_CONTENT"])
         assert content["theme"] == "dark"
         assert content["provider"]["mine"] == {"options": {"baseURL": routes.route_address(OWN)}}
-        assert content["provider"]["anthropic"]["options"]["baseURL"] == f"{routes.route_default('anthropic')}/v1"
+        assert content["provider"]["anthropic"]["options"]["baseURL"] == f"{routes.route_default()}/v1"
 
 
 def test_continue_gets_a_copy_of_the_file_that_it_was_given(routes: GatewayRoutes, home: Path) -> None:
@@ -231,7 +231,7 @@ def test_continue_gets_a_copy_of_the_file_that_it_was_given(routes: GatewayRoute
         assert run.command[3:] == ("-p", "hi")
         first, second = yaml.safe_load(Path(run.command[2]).read_text("utf-8"))["models"]
         assert first["apiBase"] == routes.route_address(OWN)
-        assert second["apiBase"] == f"{routes.route_default('anthropic')}/v1/"
+        assert second["apiBase"] == f"{routes.route_default()}/v1/"
     assert OWN in config.read_text("utf-8")
     assert not Path(run.command[2]).exists()
 
@@ -295,6 +295,6 @@ def test_an_upstream_that_was_named_gets_everything() -> None:
     store = open_store(":memory:")
     settings = GatewaySettings(upstream="http://localhost:7")
     with GatewayRoutes(settings, store, load_settings(environ={})) as routes:
-        assert routes.route_address(OWN) == f"{routes.route_default('openai')}/v1"
+        assert routes.route_address(OWN) == f"{routes.route_default()}/v1"
         assert len(routes._gateways) == 1
     store.close()

@@ -46,7 +46,7 @@ def gateway(store: Store) -> Gateway:
 @pytest.fixture
 def url(gateway: Gateway) -> Iterator[str]:
     with serve_application(gateway.application) as address:
-        yield f"{address}/tenfold/core/view"
+        yield f"{address}/tenfold/view"
 
 
 def ask(url: str, messages: list[Json], **more: object) -> Json:
@@ -90,11 +90,11 @@ def test_an_undo_by_command_is_heeded_by_the_next_question(tmp_path: Path) -> No
     place = open_store(file)
     with serve_application(Gateway(GatewaySettings(), place).application) as address:
         count = 1
-        while ask(f"{address}/tenfold/core/view", build_steps(count))["messages"] == build_steps(count):
+        while ask(f"{address}/tenfold/view", build_steps(count))["messages"] == build_steps(count):
             count += 1
         assert run(["undo", "last", "--store", str(file)]) == 0
         for steps in (build_steps(count), [*build_steps(count), {"role": "user", "content": "Go on."}]):
-            assert ask(f"{address}/tenfold/core/view", steps)["messages"] == steps
+            assert ask(f"{address}/tenfold/view", steps)["messages"] == steps
     place.close()
 
 
@@ -122,7 +122,7 @@ def test_the_limits_of_all_requests_hold_here_too(store: Store) -> None:
 
     gateway = Gateway(settings, store)
     with serve_application(gateway.application) as address, ThreadPoolExecutor(2) as pool:
-        url = f"{address}/tenfold/core/view"
+        url = f"{address}/tenfold/view"
 
         def wait_for(running: int) -> None:
             while f"running_requests {running}.0" not in httpx.get(f"{address}/metrics", timeout=500).text:

@@ -15,23 +15,39 @@ from tenfold.core.record.message import Document, Image, Message, OpaquePart, Te
 from tenfold.core.view.rules import validate
 from tenfold.core.wire import WIRES, decode_bytes, detect_wire, encode_bytes
 from tenfold.session import Session
+from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream
 
 PAGE = Path(__file__).parents[2] / "docs" / "wire.md"
 SECTION = PAGE.read_text("utf-8").split("\n## Add a wire\n")[1].split("\n## ")[0]
 (REQUEST,) = re.findall(r"```json\n(.*?)```", SECTION, re.DOTALL)
-MODULE, USE = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+MODULE, USE, GATEWAY = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
 
 
 @pytest.fixture(scope="module")
 def printed() -> Iterator[dict[str, Any]]:
     """What the page defines, while its wire is in the table."""
-    names: dict[str, Any] = {}
     try:
-        for code in (MODULE, USE):
-            exec(compile(code, str(PAGE), "exec"), names)  # noqa: S102 - the page is ours, and running it is the point
-        yield names
+        with RawUpstream(answer_like_toy) as upstream:
+            names: dict[str, Any] = {"upstream": upstream.url, "got": upstream.requests}
+            for code in (MODULE, USE, GATEWAY):
+                exec(compile(code, str(PAGE), "exec"), names)  # noqa: S102 - the page is ours, and running it is the point
+            yield names
     finally:
         WIRES.pop("toy", None)
+
+
+def answer_like_toy(request: RawRequest) -> RawAnswer:
+    """The provider of the page: it writes summaries, looks up what is hidden as soon as it can, and then answers."""
+    asked = json.loads(request.body)
+    names = [tool["name"] for tool in asked.get("tools", ())]
+    turn: dict[str, Any] = {"role": "bot", "say": "## Goal\nTo know the weather.\n\n## Done\nThe sky was looked at."}
+    if "recall_search" in names and asked["turns"][-1].get("for") != "r1":
+        turn = {"role": "bot", "say": "", "uses": [{"id": "r1", "tool": "recall_search", "args": {"words": "grey"}}]}
+    elif names:
+        turn = {"role": "bot", "say": "It is dry."}
+    ended = "use" if "uses" in turn else "done"
+    answer = {"turn": turn, "ended": ended, "cost": {"read": len(request.body) // 4, "written": 5}}
+    return RawAnswer((json.dumps(answer).encode(),))
 
 
 def test_what_nobody_touched_comes_back_byte_for_byte(printed: dict[str, Any]) -> None:
@@ -79,6 +95,27 @@ def test_a_request_is_compacted_around_the_call(printed: dict[str, Any]) -> None
     reading = session.take_reading(window=8_000)
     assert reading.source == "reported"
     assert reading.tokens >= 3_100
+
+
+def test_a_request_is_compacted_by_the_gateway(printed: dict[str, Any]) -> None:
+    """Its model writes the summary, and what it looks up of the hidden part stands in the last request."""
+    turns, response = printed["turns"], printed["response"]
+    assert (response.status_code, response.json()["turn"]) == (200, {"role": "bot", "say": "It is dry."})
+    before, after = map(int, response.headers["x-tenfold-tokens"].split("->"))
+    assert before > 8_000 > after
+    assert {request.path for request in printed["got"]} == {b"/talk"}
+    *summaries, first, last = [json.loads(request.body) for request in printed["got"]]
+    assert summaries
+    assert all("tools" not in each and each["limit"] > 500 and each["model"] == "small" for each in summaries)
+    assert first["turns"][0] == turns[0]
+    assert len(first["turns"]) < len(turns)
+    assert first["turns"][-1] == turns[-1]
+    assert any("<tenfold-summary" in turn["say"] for turn in first["turns"])
+    assert validate(first["turns"], "toy") == []
+    assert (first["persona"], first["limit"], first["model"]) == ("You know the weather.", 500, "small")
+    assert [tool["name"] for tool in first["tools"]] == ["look", "recall_search", "recall_read", "recall_expand"]
+    assert last["turns"][:-2] == first["turns"]
+    assert "grey, dry" in last["turns"][-1]["say"]
 
 
 @pytest.mark.usefixtures("printed")

@@ -13,14 +13,13 @@ from tenfold.core.wire import WIRES, extract_summary_text, find_summary_mark, fi
 from tenfold.core.wire.marks import (
     HARNESS_PATTERNS,
     TOOL_OUTPUT_PATTERNS,
-    HarnessPattern,
     SummaryMark,
-    ToolOutputPattern,
     find_origin,
     hash_summary,
     is_like_task,
     strip_harness_text,
 )
+from tenfold.foreign_texts import ForeignText
 from tests.wire.strategies import quick
 
 
@@ -101,7 +100,7 @@ def test_every_wire_asks_for_confirmation_and_never_about_tool_output(wire: str)
 
 
 @pytest.mark.parametrize("row", HARNESS_PATTERNS, ids=lambda row: row.start[:20])
-def test_injected_text_is_the_harness_only_when_it_is_the_whole_text(row: HarnessPattern) -> None:
+def test_injected_text_is_the_harness_only_when_it_is_the_whole_text(row: ForeignText) -> None:
     start, end = row.start, row.end
     whole = start if start == end else f"\n{start} something {end}\n"
     assert find_text_origin(whole) == "harness"
@@ -111,7 +110,7 @@ def test_injected_text_is_the_harness_only_when_it_is_the_whole_text(row: Harnes
 
 
 @pytest.mark.parametrize("row", [row for row in TOOL_OUTPUT_PATTERNS if not row.form], ids=lambda row: row.source)
-def test_output_in_a_users_place_is_the_tools_unless_it_is_the_task(row: ToolOutputPattern) -> None:
+def test_output_in_a_users_place_is_the_tools_unless_it_is_the_task(row: ForeignText) -> None:
     assert find_text_origin(f"{row.start}(Current directory: /w{row.end}\n") == "tool"
     longer = find_text_origin(f"{row.start}(Current directory: /w{row.end} and now do this")
     assert longer == ("human" if row.end else "tool")

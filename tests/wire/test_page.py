@@ -12,6 +12,7 @@ from tenfold.core.view.rules import RULE_NAMES
 from tenfold.core.wire import WIRES, AdjustmentKind
 from tenfold.core.wire.marks import HARNESS_PATTERNS, SUMMARY_PATTERNS, TOOL_OUTPUT_PATTERNS
 from tenfold.core.wire.pydantic_ai import PROFILE
+from tenfold.foreign_texts import HARNESS_TEXTS, OUTPUT_TEXTS, SUMMARY_TEXTS
 
 PROFILES = {wire.name: wire.profile for wire in WIRES.values()} | {"pydantic-ai": PROFILE}
 RULES_OF_PROFILES = (
@@ -43,6 +44,12 @@ def test_the_injected_texts_are_those_of_the_table() -> None:
 def test_the_printed_texts_are_those_of_the_table() -> None:
     told = [[cell.replace("\u23ce", "\n") for cell in row] for row in read_rows("Output in a user's place")[1:]]
     assert told == [[r.start, r.end, r.exception, r.source.replace("`", "")] for r in TOOL_OUTPUT_PATTERNS]
+
+
+def test_each_text_of_another_program_names_it_and_a_day() -> None:
+    for row in (*HARNESS_TEXTS, *SUMMARY_TEXTS, *OUTPUT_TEXTS):
+        assert row.client, row
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", row.seen), row
 
 
 def test_the_profiles_are_those_of_the_table() -> None:

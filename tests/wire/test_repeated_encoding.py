@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_tool_result
 from tenfold.core.wire import WIRES
-from tenfold.core.wire.encoding import ListEncoding
-from tenfold.core.wire.repeated_encoding import RepeatedEncoding
+from tenfold.core.wire.encoding import ListEncoding, RepeatedEncoding
 from tenfold.core.wire.segments import can_divide
 from tests.thorough import IS_THOROUGH
 from tests.wire.strategies import LISTS

@@ -17,10 +17,10 @@ from tenfold.core.text.surrogates import replace_surrogates
 from tenfold.core.view.units import MessageKey, Unit, build_original_key, get_step_messages, scan_entries
 from tenfold.core.wire import WIRES, DecodedHistory, EncodedList, SummaryConfirmer, Wire
 from tenfold.core.wire.base import DecodedPrefix
+from tenfold.core.wire.encoding import RepeatedEncoding
 from tenfold.core.wire.fingerprint import fingerprint_message
 from tenfold.core.wire.given_values import list_own_messages
 from tenfold.core.wire.marks import is_system_prompt
-from tenfold.core.wire.repeated_encoding import RepeatedEncoding
 from tenfold.errors import UsageError
 from tenfold.session.log_cursor import LogCursor
 from tenfold.session.requests import (

@@ -1,6 +1,6 @@
 """What clients say about their requests: which session one belongs to, and which ones are no part of a conversation.
 
-Each row was seen on the wire: see docs/gateway.md, "What clients send".
+What single clients write is a table of its own: `tenfold.apps.clients.client_habits`.
 """
 
 from __future__ import annotations
@@ -8,45 +8,31 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tenfold.apps.clients.client_habits import (
+    CHECKS,
+    SESSION_HEADERS,
+    SUMMARY_SYSTEMS,
+    SUMMARY_TEXTS,
+    TITLES,
+    TURN_METADATA,
+    USER_SESSIONS,
+)
 from tenfold.apps.gateway.model_request import ModelRequest
-from tenfold.core.wire import splice
+from tenfold.core.record.message import Text
+from tenfold.core.wire import get_wire, splice
 
 SESSION_HEADER = "x-tenfold-session"
-_SESSION_HEADERS = (
-    SESSION_HEADER,  # any program that knows its own conversations
-    "session-id",  # codex
-    "x-session-id",  # opencode, Kilo
-    "session_id",  # pi
-    "x-session-affinity",  # opencode, pi
-    "x-litellm-session-id",  # openhands
-)
+"""Any program that knows its own conversations may name them by it."""
 _NOBODY = (b"null", b'""')
-_USER_SESSION = re.compile(r'"session_id"\s*:\s*"([^"]+)"|(session_(?!id")[\w-]+)')
-"""The session in `metadata.user_id` of Anthropic's clients."""
-_SUMMARY_SYSTEM = re.compile(
-    rb"You are a context summarization (?:assistant|agent)"  # pi, opencode
-    rb"|<state_snapshot>"  # qwen, gemini
-)
-"""What the system prompt of a client's own summary holds."""
-_SUMMARY_TEXT = re.compile(
-    r"You are about to run out of context\. Create a handoff summary"  # kimi
-    r"|You are performing a CONTEXT CHECKPOINT COMPACTION"  # codex
-    r"|(?:CRITICAL: Respond with TEXT ONLY\. Do NOT call any tools\..{0,1000}?\n)?"  # Claude Code since 2.1
-    r"Your task is to create a detailed summary of (?:the|this) conversation",  # Claude Code, and what copied it
-    re.DOTALL,
-)
-"""How the last text of such a request begins. It may stand beside results in one message."""
-_CHECK = re.compile(rb"You are a (?:sophisticated AI )?diagnostic agent")
-"""What the system prompt of gemini and qwen holds where they ask whether their model goes round in circles."""
-_TITLE = re.compile(rb"title generator|generate a (?:short|brief|concise) title", re.IGNORECASE)
 _SYSTEM_ROLE = re.compile(rb'"role"\s*:\s*"(?:system|developer)"')
 
 
 def find_client_session(headers: Mapping[str, str], request: ModelRequest) -> str:
     """Returns the client's own id of the session that a request belongs to. "" if it sends none."""
-    found = next((headers[name] for name in _SESSION_HEADERS if headers.get(name)), "")
-    session = _USER_SESSION.search(_read_user_id(request)) if not found else None
-    return (session[1] or session[2]) if session else found
+    names = (SESSION_HEADER, *(row.sign for row in SESSION_HEADERS))
+    found = next((headers[name] for name in names if headers.get(name)), "")
+    user_id = _read_user_id(request) if not found else ""
+    return found or next((match[1] for row in USER_SESSIONS if (match := row.sign.search(user_id))), "")
 
 
 def find_cache_key(request: ModelRequest) -> str:
@@ -72,30 +58,24 @@ def _read_user_id(request: ModelRequest) -> str:
 
 def find_side_reason(headers: Mapping[str, str], request: ModelRequest) -> str:
     """Says why a request is part of no conversation: it asks for a summary or a title. "" if it is part of one."""
-    turn = splice.parse_object(headers.get("x-codex-turn-metadata", "").encode()) or {}
-    if "compaction" in turn:
+    header, member = TURN_METADATA.sign
+    if member in (splice.parse_object(headers.get(header, "").encode()) or {}):
         return "the client compacts"
-    opening, last = b"".join(request.items[:1]), b"".join(request.items[-1:])
-    system = request.get_raw(*_SYSTEM_FIELDS) + (opening if _SYSTEM_ROLE.search(opening) else b"")
-    if _SUMMARY_SYSTEM.search(system) or _SUMMARY_TEXT.match(_read_last_text(last)):
+    opening, fields = b"".join(request.items[:1]), request.profile.request.overhead_fields
+    beside = request.get_raw(*(name for name in fields if name != "tools"))
+    system = beside + (opening if _SYSTEM_ROLE.search(opening) else b"")
+    last = _read_last_text(request)
+    if any(row.sign.search(system) for row in SUMMARY_SYSTEMS) or any(row.sign.match(last) for row in SUMMARY_TEXTS):
         return "the client compacts"
-    if _CHECK.search(system):
+    if any(row.sign.search(system) for row in CHECKS):
         return "a check of the client"
     has_tools = bytes(request.fields.get("tools", b"[]")) not in (b"[]", b"null")
-    return "a title" if not has_tools and _TITLE.search(system) else ""
+    return "a title" if not has_tools and any(row.sign.search(system) for row in TITLES) else ""
 
 
-def _read_last_text(item: bytes) -> str:
-    """Returns the text at the end of a message in any of the forms, "" if it ends with something else."""
-    fields = splice.parse_object(item) or {}
-    if splice.get_text(fields, "role") not in ("user", ""):
-        return ""
-    text = splice.find_text(fields, "content")
-    if text is not None:
-        return text
-    blocks = splice.parse_array(fields.get("content") or fields.get("parts"))
-    return splice.get_text(splice.parse_object(blocks[-1]) or {}, "text") if blocks else ""
-
-
-_SYSTEM_FIELDS = ("system", "instructions", "systemInstruction", "system_instruction")
-"""Where the APIs have their system prompt, if it is not in the list."""
+def _read_last_text(request: ModelRequest) -> str:
+    """Returns the text at the end of a list, "" if it ends with something else than a user's text."""
+    messages = get_wire(request.wire).decode(request.items[-1:])
+    last = messages[-1] if messages else None
+    part = last.parts[-1] if last is not None and last.role == "user" and last.parts else None
+    return part.text if isinstance(part, Text) else ""

@@ -6,10 +6,11 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,18 +18,16 @@ from typing import Any, Protocol
 import yaml
 from msgspec import Struct
 
-from tenfold.apps.gateway.gateway_settings import KEY_VARIABLE
-from tenfold.apps.gateway.lent_folders import ensure_folders
-from tenfold.apps.gateway.wrapped_clients import (
+from tenfold.apps.clients.wrapped_clients import (
     OTHER_VARIABLES,
     STANDARD_VARIABLES,
-    Api,
     DefaultAddress,
     WrappedClient,
     find_wrapped_client,
     list_addresses,
     list_members,
 )
+from tenfold.apps.gateway.gateway_settings import KEY_VARIABLE
 from tenfold.errors import BadInput
 
 _COMMENT = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
@@ -43,8 +42,8 @@ Place = tuple[str | int, ...]
 class AddressRoutes(Protocol):
     """Gives a client other addresses. `GatewayRoutes` is one."""
 
-    def route_default(self, api: Api) -> str:
-        """The address for an API at its provider's."""
+    def route_default(self) -> str:
+        """The address in place of the providers' own."""
         ...
 
     def route_address(self, url: str) -> str:
@@ -130,7 +129,7 @@ def route_variables(environ: Mapping[str, str], routes: AddressRoutes) -> dict[s
     for variable in STANDARD_VARIABLES:
         names = (variable.name, *variable.others)
         first = next((environ[name] for name in names if environ.get(name)), "")
-        default = routes.route_address(first) if first else routes.route_default(variable.api) + variable.suffix
+        default = routes.route_address(first) if first else routes.route_default() + variable.suffix
         out[variable.name] = default
         out |= {name: routes.route_address(environ[name]) for name in names if environ.get(name)}
     out |= {name: routes.route_address(environ[name]) for name in OTHER_VARIABLES if environ.get(name)}
@@ -244,7 +243,7 @@ def _find_defaults(
     """Returns the places at which a default address is missing."""
     parent, _, leaf = default.place.rpartition(".")
     url = _read_login(client, source)
-    address = routes.route_address(url) if url else routes.route_default(default.api) + default.suffix
+    address = routes.route_address(url) if url else routes.route_default() + default.suffix
     if default.when is None:
         return {(*parent.split("."), leaf) if parent else (leaf,): address}
     name, value = default.when
@@ -332,3 +331,72 @@ def _restore_files(place: Path, own: Path, without: str) -> None:
             if target.is_file():
                 target.unlink()
             shutil.move(entry, target)
+
+
+# -- folders that a client may write to, and that are gone again if it has not -----------------------------------------
+
+
+@contextmanager
+def ensure_folders(folders: Sequence[Path]) -> Iterator[None]:
+    """Makes folders that do not exist, and removes those it made that are empty at the end, with the folders above.
+
+    What was there before stays. So does a folder that another process has from this function at the same time, since
+    its client may still write there, and one on a disk where that cannot be told.
+    """
+    made: list[Path] = []
+    held: list[tuple[Path, int]] = []
+    try:
+        for folder in folders:
+            made += _make_folder(folder)
+            held.append((folder, _hold_folder(folder)))
+        yield
+    finally:
+        shared = {folder for folder, handle in held if not _is_held_alone(handle)}
+        for folder in reversed(made):
+            if folder not in shared:
+                with suppress(OSError):  # something is in it
+                    folder.rmdir()
+        for _, handle in held:
+            if handle >= 0:
+                os.close(handle)
+
+
+def _make_folder(folder: Path) -> list[Path]:
+    """Makes a folder and those above it. Returns the ones that were missing, the topmost first."""
+    missing = [path for path in (*reversed(folder.parents), folder) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+if sys.platform == "win32":
+
+    def _hold_folder(folder: Path) -> int:  # noqa: ARG001 - a folder cannot be locked there
+        return -1
+
+    def _is_held_alone(handle: int) -> bool:  # noqa: ARG001 - the same
+        return True
+
+else:
+    import fcntl
+
+    def _hold_folder(folder: Path) -> int:
+        """Locks a folder together with others who do. Makes it again where one of them has just removed it."""
+        while True:
+            try:
+                handle = os.open(folder, os.O_RDONLY)
+            except FileNotFoundError:
+                folder.mkdir(parents=True, exist_ok=True)
+                continue
+            with suppress(OSError):  # some network disks have no locks
+                fcntl.flock(handle, fcntl.LOCK_SH)
+            if folder.exists() and os.path.samestat(os.fstat(handle), folder.stat()):
+                return handle
+            os.close(handle)
+
+    def _is_held_alone(handle: int) -> bool:
+        """Returns whether nobody else holds the folder, and then keeps others waiting until the handle is closed."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

@@ -26,7 +26,7 @@ def describe_dry_run(settings: GatewaySettings, config: Config, body: bytes) -> 
     """
     request = _recognize_request(body)
     settings = replace(settings, summary_model="none", shadow=False)
-    call = UpstreamCall(request.wire, settings.upstreams.get_base(request.wire), {}, request.model)
+    call = UpstreamCall(request.wire, settings.addresses.get_base(request.wire), {}, request.model)
     prepared = asyncio.run(_prepare(settings, config, request, call))
     lines = [f"{request.wire}, model {request.model or 'unknown'}, {len(request.items)} messages, {len(body):,} bytes"]
     if prepared.tokens_before:

@@ -14,7 +14,7 @@ from tenfold.apps.gateway.application import Gateway
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.request_log import Totals
 from tenfold.apps.gateway.server import GatewayThread
-from tenfold.apps.gateway.upstreams import Upstreams
+from tenfold.apps.gateway.upstreams import Upstreams, list_apis
 from tenfold.config.settings import Config
 from tenfold.store.base import Store
 
@@ -26,7 +26,7 @@ class GatewayRoutes:
 
     with GatewayRoutes(GatewaySettings(), store, config) as routes:
         routes.route_address("http://localhost:8000/v1")  # "http://127.0.0.1:40123/v1"
-        routes.route_default("anthropic")                 # the gateway of the providers' own addresses
+        routes.route_default()                            # the gateway of the providers' own addresses
     """
 
     def __init__(self, settings: GatewaySettings, store: Store, config: Config) -> None:
@@ -42,9 +42,8 @@ class GatewayRoutes:
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, at: TracebackType | None) -> None:
         self._stack.close()
 
-    def route_default(self, api: str) -> str:
-        """Returns the gateway's address for an API (openai, anthropic or gemini) at the provider, without a version."""
-        del api  # one gateway knows all three by the path
+    def route_default(self) -> str:
+        """Returns the address of the gateway in front of the providers' own, which knows their APIs by the path."""
         return self._open(self._settings.upstream)
 
     def route_address(self, url: str) -> str:
@@ -59,7 +58,7 @@ class GatewayRoutes:
         version = _VERSION.search(parts.path)
         at = version.start() if version is not None else len(parts.path)
         base, rest = f"{parts.scheme}://{parts.netloc}{parts.path[:at].rstrip('/')}", parts.path[at:]
-        is_own = any(base == default.removesuffix("/v1") for default in _OWN_ADDRESSES)
+        is_own = any(base == api.address.removesuffix("/v1") for api in list_apis().values())
         gateway = self._open(self._settings.upstream if is_own or self._settings.upstream else base)
         return gateway + rest + (f"?{parts.query}" if parts.query else "")
 
@@ -82,6 +81,3 @@ class GatewayRoutes:
             gateway = Gateway(replace(self._settings, upstream=upstream), self._store, self._config)
             self._gateways[upstream] = self._stack.enter_context(GatewayThread(gateway))
         return self._gateways[upstream].url
-
-
-_OWN_ADDRESSES = (Upstreams().openai, Upstreams().anthropic, Upstreams().gemini)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from tenfold.apps.gateway.upstreams import Upstreams
+from tenfold.apps.gateway.upstreams import Upstreams, list_apis
 from tenfold.apps.listening import LOOPBACK_HOSTS
 from tenfold.config.settings import Config, suggest_nearest
 from tenfold.errors import UsageError
@@ -30,24 +30,23 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/*?#@\s]+")
 class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of a gateway.
 
-    `upstream` is where every request goes; without it, each API goes to its own. `window` takes the place of the
-    model's context window, in tokens. `policy` names the policy ("": the configured one). `summary_model` writes the
-    summaries, at the upstream and with the client's credentials: "auto" is a cheap model of the provider, else the
-    request's own, and "none" is no model at all. With `recall` "inside" the model can look up what is hidden. With
-    `shadow` every request is forwarded as it came, and what would have been done is recorded. `key`, if any, must come
-    with each request. Pages of a browser get in, and may read the answers, from the origins in `allow_origin` alone.
-    `namespace` is the tenant of the store. `max_body` is in bytes, `timeout` in seconds without a
-    byte from the upstream, or of a request's body from the client. More than `max_requests` at a time are refused with
-    503, more than `max_tenant_requests` with the same credentials with 429. `max_sessions` are kept in memory.
-    `credential_headers` names headers that tell users apart besides those that `tenants.py` knows by their names.
+    `upstream` is where every request goes; without it, each API goes to its provider, or to the address that
+    `upstreams` has under its name. `window` takes the place of the model's context window, in tokens. `policy`
+    names the policy ("": the configured one). `summary_model` writes the summaries, at the upstream and with the
+    client's credentials: "auto" is a cheap model of the provider, else the request's own, and "none" is no model at
+    all. With `recall` "inside" the model can look up what is hidden. With `shadow` every request is forwarded as it
+    came, and what would have been done is recorded. `key`, if any, must come with each request. Pages of a browser
+    get in, and may read the answers, from the origins in `allow_origin` alone. `namespace` is the tenant of the
+    store. `max_body` is in bytes, `timeout` in seconds without a byte from the upstream, or of a request's body
+    from the client. More than `max_requests` at a time are refused with 503, more than `max_tenant_requests` with
+    the same credentials with 429. `max_sessions` are kept in memory. `credential_headers` names headers that tell
+    users apart besides those that `tenants.py` knows by their names.
     """
 
     host: str = "127.0.0.1"
     port: int = 8787
     upstream: str = ""
-    openai_upstream: str = Upstreams().openai
-    anthropic_upstream: str = Upstreams().anthropic
-    gemini_upstream: str = Upstreams().gemini
+    upstreams: dict[str, str] = {}
     policy: str = ""
     window: int | None = None
     summary_model: str = "auto"
@@ -78,12 +77,12 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise UsageError(f"the setting {name} of the gateway is {value}: it has to be above 0")
-        _ = self.upstreams
+        _ = self.addresses
 
     @property
-    def upstreams(self) -> Upstreams:
+    def addresses(self) -> Upstreams:
         """Where requests go. Raises `UsageError` for an address that is none."""
-        return Upstreams(self.openai_upstream, self.anthropic_upstream, self.gemini_upstream, self.upstream)
+        return Upstreams(self.upstream, self.upstreams)
 
 
 def load_gateway_settings(
@@ -91,8 +90,8 @@ def load_gateway_settings(
 ) -> GatewaySettings:
     """Builds the settings from flags (those that are not None), the environment and the settings file, in that order.
 
-    The variables are the names of the upstreams, as in `TENFOLD_OPENAI_UPSTREAM`, and `TENFOLD_GATEWAY_KEY`. Raises
-    `UsageError` for a setting that is unknown or wrong.
+    The variables are `TENFOLD_UPSTREAM`, one for each API as in `TENFOLD_OPENAI_UPSTREAM`, and `TENFOLD_GATEWAY_KEY`.
+    Raises `UsageError` for a setting that is unknown or wrong.
     """
     names = GatewaySettings.__struct_fields__
     for name in config.gateway:
@@ -100,15 +99,14 @@ def load_gateway_settings(
             raise UsageError(
                 f"[tenfold.gateway] in {config.where} has no setting {name!r}{suggest_nearest(name, names)}"
             )
-    variables = {
-        name: environ[f"TENFOLD_{name.upper()}"]
-        for name in names
-        if name.endswith("upstream") and environ.get(f"TENFOLD_{name.upper()}")
-    }
-    if environ.get(KEY_VARIABLE):
-        variables["key"] = environ[KEY_VARIABLE]
+    variables = {"upstream": environ.get("TENFOLD_UPSTREAM"), "key": environ.get(KEY_VARIABLE)}
+    variables = {name: value for name, value in variables.items() if value}
+    named = {api: url for api in list_apis() if (url := environ.get(f"TENFOLD_{api.upper()}_UPSTREAM"))}
     given = {name: value for name, value in flags.items() if value is not None}
     values = {"namespace": config.common.namespace, **config.gateway, **variables, **given}
+    told = config.gateway.get("upstreams", {})
+    if isinstance(told, Mapping):  # else the error below says what is wrong
+        values["upstreams"] = {**told, **named, **given.get("upstreams", {})}
     try:
         return msgspec.convert(values, GatewaySettings)
     except msgspec.ValidationError as exc:

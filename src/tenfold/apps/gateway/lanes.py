@@ -19,10 +19,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from tenfold.apps.gateway.cache_marks import fingerprint_item
 from tenfold.apps.gateway.client_marks import find_cache_key, find_client_session, find_end_user
 from tenfold.apps.gateway.later_work import LaterWork
-from tenfold.apps.gateway.model_request import ModelRequest
+from tenfold.apps.gateway.model_request import ModelRequest, fingerprint_item
 from tenfold.apps.gateway.sent_views import SentView
 from tenfold.core.record.message import Message, get_text
 from tenfold.core.wire import get_wire

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -12,7 +11,6 @@ import httpx
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.apps.gateway.cache_marks import mark_compacted_prefix
 from tenfold.apps.gateway.client_marks import find_side_reason
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.heavy_requests import HeavyRequests, is_heavy
@@ -42,6 +40,8 @@ from tenfold.core.record.ask import Outcome
 from tenfold.core.record.message import Message
 from tenfold.core.text.memoize import MAX_NAME_LENGTH
 from tenfold.core.view.fold import View
+from tenfold.core.wire import get_wire
+from tenfold.core.wire.registry import has_tool_definitions
 from tenfold.errors import NotFoundError
 from tenfold.models.choose import AUTO
 from tenfold.models.prices import find_rates
@@ -50,10 +50,6 @@ from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import SessionInfo, Store
 
-_ANSWER = re.compile(
-    rb'"role"\s*:\s*"(?:assistant|model)"'
-    rb'|"type"\s*:\s*"(?:function_call|custom_tool_call|local_shell_call|reasoning|compaction)"'
-)
 FORWARD_SHARE = 0.5
 """A request that certainly takes less than this share of the window is sent on before its session is looked at."""
 OVERFLOW_SHARE = 0.5
@@ -155,8 +151,7 @@ class LiveSessions:
     async def _unfold(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
         """Returns a request with everything that it only refers to. None if that is not known."""
         whole = self.chains.expand(tenant, request) if request.has_server_state() else request
-        if whole is not None and request.wire == "openai-responses":
-            whole = self.chains.expand_references(tenant, whole)
+        whole = self.chains.expand_references(tenant, whole) if whole is not None else None
         if whole is not request:
             return whole
         if has_compaction_token(request):
@@ -195,8 +190,7 @@ class LiveSessions:
 
     def keep_response(self, prepared: PreparedRequest, response: Mapping[str, Any]) -> None:
         """Remembers a response that the client may refer to later."""
-        if prepared.original.wire == "openai-responses":
-            self.chains.keep(prepared.tenant, prepared.original, response)
+        self.chains.keep(prepared.tenant, prepared.original, response)
 
     async def _find_forwarded(
         self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None
@@ -309,7 +303,7 @@ class LiveSessions:
         hidden = int(lane.count_hidden() * reading.slope)
         has_recall = False
         if sent is not request:
-            sent = mark_compacted_prefix(sent, request.items)
+            sent = sent.with_cache_mark(request.items)
             has_recall = can_recall
             if has_recall:
                 sent = sent.with_tools(self.open_recall(lane).build_schemas(request.wire))
@@ -406,4 +400,6 @@ def _find_place(
 
 def _has_answer(request: ModelRequest) -> bool:
     """Whether a list has an answer of the model in it, so that it is more than the opening of a conversation."""
-    return any(_ANSWER.search(item) for item in request.items)
+    wire = get_wire(request.wire)
+    messages = (message for item in request.items for message in wire.decode([item]))
+    return any(message.role == "assistant" and not has_tool_definitions(message) for message in messages)

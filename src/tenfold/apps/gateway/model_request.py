@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -12,24 +11,16 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from tenfold.core.wire import get_wire, splice
+from tenfold.core.wire import WIRES, get_wire, splice
+from tenfold.core.wire.api import Api
+from tenfold.core.wire.fingerprint import fingerprint_message
 from tenfold.core.wire.profiles import Profile
 from tenfold.core.wire.sdk_values import to_json_bytes
-
-_ENDPOINTS = (
-    (re.compile(r"/chat/completions$"), "openai-chat"),
-    (re.compile(r"/responses$"), "openai-responses"),
-    (re.compile(r"/messages$"), "anthropic"),
-    (re.compile(r"/models/([^/]+):(?:streamG|g)enerateContent$"), "gemini"),
-)
-"""The end of the path of each API's call to a model, and the wire that it speaks."""
-SERVER_STATE_FIELDS = ("previous_response_id", "conversation")
-"""Fields that refer to messages which the provider holds. The list then has only what is new."""
 
 
 def find_wire(path: str) -> str:
     """Returns the wire of a call to a model by its path, whatever its prefix. "" for any other path."""
-    return next((wire for pattern, wire in _ENDPOINTS if pattern.search(path)), "")
+    return next((name for name, wire in WIRES.items() if wire.api is not None and wire.api.path.search(path)), "")
 
 
 class ModelRequest(Struct, frozen=True):
@@ -52,6 +43,11 @@ class ModelRequest(Struct, frozen=True):
         return get_wire(self.wire).profile
 
     @property
+    def api(self) -> Api | None:
+        """The HTTP side of the API, None if only its messages are known."""
+        return get_wire(self.wire).api
+
+    @property
     def list_field(self) -> str:
         """The field that holds the messages."""
         return self.profile.request.list_field
@@ -63,10 +59,7 @@ class ModelRequest(Struct, frozen=True):
     def read_output_limit(self) -> int:
         """Returns the limit that the request puts on the answer, in tokens. 0 if it has none."""
         request = self.profile.request
-        names = (*request.output_fields, *request.settings_fields)
-        return request.read_output_limit(
-            {name: splice.parse_value(self.fields[name]) for name in names if name in self.fields}
-        )
+        return request.read_output_limit(self._parse_fields(*request.output_fields, *request.settings_fields))
 
     def digest_fields(self) -> bytes:
         """Returns a digest of the model and of all fields but the list, in their order."""
@@ -78,11 +71,13 @@ class ModelRequest(Struct, frozen=True):
 
     def has_server_state(self) -> bool:
         """Whether the provider holds a part of the conversation."""
-        return any(bytes(self.fields.get(name, b"null")) not in (b"null", b'""') for name in SERVER_STATE_FIELDS)
+        return any(self._has_value(name) for name in self.profile.request.partial_fields)
 
-    def has_conversation(self) -> bool:
-        """Whether it goes on a conversation object of the provider."""
-        return bytes(self.fields.get("conversation", b"null")) != b"null"
+    def find_answer_field(self) -> str:
+        """Returns the field that names an answer which the provider holds, if nothing else is held. "" otherwise."""
+        stored = self.api.stored if self.api is not None else None
+        held = [name for name in self.profile.request.partial_fields if self._has_value(name)]
+        return stored.answer_field if stored is not None and held == [stored.answer_field] else ""
 
     def build_mapping(self) -> dict[str, Any]:
         """Returns the request as `Session.before_model` takes it: its messages as bytes, its tools as one text."""
@@ -116,40 +111,58 @@ class ModelRequest(Struct, frozen=True):
         return replace(self, fields=kept, body=splice.join_fields(kept))
 
     def can_take_tools(self, names: Collection[str]) -> bool:
-        """Whether tools of these names can be added: there are others, none has such a name, and one answer is wanted.
+        """Whether tools of these names can be added, and calls of them be answered here.
 
-        Gemini takes no functions beside tools of its own.
+        There have to be others, none may have such a name, and one answer has to be wanted. Where functions stand
+        together in one tool, there has to be one.
         """
+        api, request = self.api, self.profile.request
+        if api is None or (self.is_stream and api.stream is None):
+            return False
         own, text = splice.parse_array(self.fields.get("tools")), self.get_raw("tools")
         if not own or any(splice.quote(name) in text for name in names):
             return False
-        settings = splice.parse_object(self.fields.get("generationConfig", b"")) or {}
-        counts = (self.fields.get("n", b"1"), settings.get("candidateCount", b"1"))
-        if any(bytes(count) not in (b"1", b"null") for count in counts):
+        if not request.is_for_one_answer(self._parse_fields(*request.count_fields, *request.settings_fields)):
             return False
-        return self.wire != "gemini" or any(_has_functions(raw) for raw in own)
+        return not api.tool_lists or any(_find_list_field(raw, api) for raw in own)
 
     def with_tools(self, schemas: Sequence[Mapping[str, object]]) -> ModelRequest:
-        """Returns the request with more tools after its own. Gemini's stand together in one list of functions."""
+        """Returns the request with more tools after its own: in one list of functions where they stand together."""
         added = list(map(msgspec.json.encode, schemas))
-        own = splice.parse_array(self.fields.get("tools")) or []
-        at = next((n for n, raw in enumerate(own) if self.wire == "gemini" and _has_functions(raw)), None)
-        if at is None:
+        own, api = splice.parse_array(self.fields.get("tools")) or [], self.api
+        at = next((n for n, raw in enumerate(own) if api is not None and _find_list_field(raw, api)), None)
+        if at is None or api is None:
             return self.with_fields(tools=splice.build_array([*map(bytes, own), *added]))
-        fields = splice.parse_object(own[at]) or {}
-        key = next(key for key in _FUNCTION_FIELDS if key in fields)
+        fields, key = splice.parse_object(own[at]) or {}, _find_list_field(own[at], api)
         functions = splice.build_array([*map(bytes, splice.parse_array(fields[key]) or []), *added])
         own[at] = Raw(splice.join_fields({**fields, key: Raw(functions)}))
         return self.with_fields(tools=splice.build_array(map(bytes, own)))
 
+    def with_cache_mark(self, own_items: Collection[bytes]) -> ModelRequest:
+        """Returns the request with a cache mark at the end of what was compacted, where the API has such marks.
 
-_FUNCTION_FIELDS = ("functionDeclarations", "function_declarations")
-"""Where Gemini has the functions of a tool."""
+        `own_items` are the client's messages.
+        """
+        mark = self.api.mark_prefix if self.api is not None else None
+        items = mark(self.items, own_items, self.fields) if mark is not None else None
+        return self if items is None else self.with_items(items)
+
+    def _has_value(self, name: str) -> bool:
+        return bytes(self.fields.get(name, b"null")) not in (b"null", b'""')
+
+    def _parse_fields(self, *names: str) -> dict[str, Any]:
+        return {name: splice.parse_value(self.fields[name]) for name in names if name in self.fields}
 
 
-def _has_functions(tool: Raw) -> bool:
-    """Whether a tool of Gemini's is a list of functions."""
-    return any(name in (splice.parse_object(tool) or {}) for name in _FUNCTION_FIELDS)
+def _find_list_field(tool: Raw, api: Api) -> str:
+    """Returns the field in which a tool has a list of functions, "" if it has none."""
+    fields = (splice.parse_object(tool) if api.tool_lists else None) or {}
+    return next((name for name in api.tool_lists if name in fields), "")
+
+
+def fingerprint_item(wire: str, item: bytes) -> list[bytes]:
+    """Returns what a native message says, apart from cache marks and the like, to be compared."""
+    return [fingerprint_message(message) for message in get_wire(wire).decode([item])]
 
 
 def count_marks(body: bytes) -> int:
@@ -162,14 +175,13 @@ def parse_request(path: str, body: bytes, most_values: int | None = None) -> Mod
 
     The values are counted if the caller has not done so: a body of 2 MB takes a millisecond.
     """
-    endpoint = next(((found, wire) for p, wire in _ENDPOINTS if (found := p.search(path))), None)
-    if endpoint is None:
-        return None
-    found, wire = endpoint
-    request = parse_body(wire, body, most_values)
-    if request is None or wire != "gemini":
+    wire = find_wire(path)
+    request = parse_body(wire, body, most_values) if wire else None
+    if request is None or request.api is None or not request.api.model_path:
         return request
-    return replace(request, model=unquote(found[1]), is_stream=":stream" in path)
+    found = request.api.path.search(path)
+    assert found is not None
+    return replace(request, model=unquote(found["model"]), is_stream=bool(found["stream"]))
 
 
 def parse_body(wire: str, body: bytes, most_values: int | None = None) -> ModelRequest | None:

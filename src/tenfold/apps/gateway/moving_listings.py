@@ -1,9 +1,9 @@
-"""Keeps what aider adds to its history anew at each turn out of the session: listings of files, examples, rules.
+"""Keeps what a client adds to its history anew at each turn out of the session: listings of files, examples, rules.
 
-Aider has no tools. It sends the files of the chat as a message of the user with an answer behind it, and moves both
-behind the history at each turn. It repeats the end of its system prompt behind the last message, or in it. With most
-models it begins with examples, the same in every chat. All of that is no part of what was said, so it is set aside, and
-put back in what is sent.
+Aider does so, which has no tools. It sends the files of the chat as a message of the user with an answer behind it, and
+moves both behind the history at each turn. It repeats the end of its system prompt behind the last message, or in it.
+With most models it begins with examples, the same in every chat. All of that is no part of what was said, so it is set
+aside, and put back in what is sent. How such messages begin stands in `tenfold.apps.clients.client_habits`.
 """
 
 from __future__ import annotations
@@ -13,28 +13,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from tenfold.apps.clients.client_habits import ENDS_OF_EXAMPLES, LISTING_ANSWERS, LISTINGS, MOVED_LISTS
 from tenfold.apps.gateway.model_request import ModelRequest
 from tenfold.core.wire import splice
 
-_WIRES = ("openai-chat", "anthropic")
-"""The APIs by which aider is led to a gateway."""
-_TEXT = rb'"content"\s*:\s*(?:\[\s*\{[^{}"]{0,9}(?:"type"\s*:\s*"text"\s*,\s*)?"text"\s*:\s*)?"'
-_LISTING = re.compile(
-    _TEXT + rb"(?:(?:I have|These files have been) \*added these files to the chat\*"
-    rb"|These are some files we have been discussing"
-    rb"|I am not sharing (?:any files with you|any files that you can edit yet"
-    rb'|the full contents of any files with you yet)\."'
-    rb"|Don't try and edit any existing code without asking me to add the files"
-    rb"|(?:I am working with you on code in a git repository\.\\n)?"
-    rb"Here are summaries of some files present in my git repo"
-    rb"|Here are some READ ONLY files, provided for your reference"
-    rb'|(?:Image|PDF) file: [^"]{1,300}"\s*\}\s*,\s*\{\s*"type"\s*:\s*"(?:image|document|file))'
-)
-_OK = re.compile(_TEXT + rb"Ok[.,]")
-"""How such a message begins, and the answer behind it, in aider 0.86: `base_prompts.py`, and those of its modes."""
 MAX_AGREED = 400
-"""Bytes that such an answer takes at most. The longest one that aider writes has 115 letters."""
-_END_OF_EXAMPLES = re.compile(_TEXT + rb"I switched to a new code base\. Please don't consider the above files")
+"""Bytes that the answer behind a listing takes at most. The longest one that aider writes has 115 letters."""
 MAX_EXAMPLES = 24
 """How many messages are looked at for the end of the examples."""
 _USER, _ANSWER, _SYSTEM = (
@@ -75,7 +59,7 @@ class SetAside(Struct, frozen=True):
 
 def set_listings_aside(request: ModelRequest) -> tuple[ModelRequest, SetAside | None]:
     """Returns a request without what moves, and what was taken out. The request itself and None if there is nothing."""
-    if request.wire not in _WIRES or not request.items:
+    if request.list_field != MOVED_LISTS.sign or not request.items:
         return request, None
     items = list(request.items)
     rules, cut, uncut = _find_rules(request), b"", b""
@@ -105,12 +89,12 @@ def _list_blocks(items: list[bytes]) -> Iterator[tuple[int, int]]:
         return
     position = next((n for n, item in enumerate(items) if not _SYSTEM.search(item)), len(items))
     for at in range(position, min(len(items) - 1, MAX_EXAMPLES)):
-        if _END_OF_EXAMPLES.search(items[at][:400]) and _is_agreed(items, at):
+        if ENDS_OF_EXAMPLES.sign.search(items[at][:400]) and _is_agreed(items, at):
             yield position, at + 2
             position = at + 2
             break
     while position < len(items) - 1:
-        if _LISTING.search(items[position][:400]) and _is_agreed(items, position):
+        if LISTINGS.sign.search(items[position][:400]) and _is_agreed(items, position):
             yield position, position + 2
             position += 1
         position += 1
@@ -119,7 +103,9 @@ def _list_blocks(items: list[bytes]) -> Iterator[tuple[int, int]]:
 def _is_agreed(items: list[bytes], at: int) -> bool:
     """Whether a message of the user has the answer behind it that aider writes for its model."""
     answer = items[at + 1]
-    return len(answer) <= MAX_AGREED and bool(_USER.search(items[at]) and _ANSWER.search(answer) and _OK.search(answer))
+    return len(answer) <= MAX_AGREED and bool(
+        _USER.search(items[at]) and _ANSWER.search(answer) and LISTING_ANSWERS.sign.search(answer)
+    )
 
 
 def _find_rules(request: ModelRequest) -> bytes:
@@ -148,6 +134,7 @@ def _cut_rules(request: ModelRequest) -> tuple[bytes, bytes]:
 
 def _read_prompt(request: ModelRequest) -> bytes:
     """Returns the system prompt up to its end, as it stands in the body."""
-    raw = request.items[0] if request.wire == "openai-chat" else request.get_raw("system")
+    fields = request.profile.request.system_fields
+    raw = request.get_raw(*fields) if request.profile.has_separate_system else request.items[0]
     end = _END_OF_TEXT.search(raw)
     return raw[: end.start()] if end is not None else b""

@@ -1,7 +1,7 @@
-"""Answers Codex when it asks its provider to compact, and puts the view in the place of that answer later.
+"""Answers a client that asks its provider to compact, and puts the view in the place of that answer later.
 
-The input of such a request ends with an item `compaction_trigger`. Codex wants one item `compaction` back, keeps its
-`encrypted_content` as it is, and sends it in every later request in place of what came before.
+Codex does so, by an item at the end of its list. It keeps the content of the answer as it is, and sends it in every
+later request in place of what came before. Here that content is a token, which stands for a view of a session.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from msgspec import Struct
 
 from tenfold.apps.gateway.model_request import ModelRequest
 from tenfold.core.record.message import Message
-from tenfold.core.wire import get_wire, splice
+from tenfold.core.wire import get_wire
+from tenfold.core.wire.api import CompactionAnswer, CompactionForm
 
-_TRIGGER = "compaction_trigger"
 _PREFIX = "tenfold:"
 ViewReader = Callable[[str, str], list[Message]]
 """Reads the messages of the view that a session had at an entry."""
 
 
 class CompactionToken(Struct, frozen=True):
-    """What the content of a compaction item refers to: a session, and the entry at which its view was taken."""
+    """What the content of such an answer refers to: a session, and the entry at which its view was taken."""
 
     session: str
     entry: str
@@ -41,13 +41,10 @@ def build_token(tenant: str, session: str, entry: str) -> CompactionToken:
     return CompactionToken(session, entry, seal)
 
 
-def read_token(tenant: str, item: bytes) -> CompactionToken | None:
-    """Returns the token of a compaction item that this gateway gave to this tenant. None for any other item."""
-    if _PREFIX.encode() not in item:
-        return None
-    fields = splice.parse_object(item) or {}
-    text = splice.get_text(fields, "encrypted_content")
-    if splice.get_text(fields, "type") != "compaction" or not text.startswith(_PREFIX):
+def read_token(tenant: str, form: CompactionForm, item: bytes) -> CompactionToken | None:
+    """Returns the token in an answer to such a demand that this gateway gave to this tenant. None for any other."""
+    text = form.read_content(item) if _PREFIX.encode() in item else ""
+    if not text.startswith(_PREFIX):
         return None
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text.removeprefix(_PREFIX)), type=CompactionToken)
@@ -57,26 +54,26 @@ def read_token(tenant: str, item: bytes) -> CompactionToken | None:
 
 
 def remove_trigger(request: ModelRequest) -> ModelRequest | None:
-    """Returns a request without its trigger, None if it has none."""
-    may_have = request.items and request.wire == "openai-responses" and _TRIGGER.encode() in request.items[-1]
-    last = splice.parse_object(request.items[-1]) if may_have else None
-    if last is None or splice.get_text(last, "type") != _TRIGGER:
-        return None
-    return request.with_items(request.items[:-1])
+    """Returns a request without the demand to compact at its end, None if it has none."""
+    form = request.api.compaction if request.api is not None else None
+    is_demanded = form is not None and request.items and form.is_demand(request.items[-1])
+    return request.with_items(request.items[:-1]) if is_demanded else None
 
 
 def has_compaction_token(request: ModelRequest) -> bool:
-    """Whether a request may have a compaction item of ours."""
-    mark = f'"{_PREFIX}'.encode()
-    return request.wire == "openai-responses" and any(mark in item for item in request.items)
+    """Whether a request may have a token of ours."""
+    mark, api = f'"{_PREFIX}'.encode(), request.api
+    return api is not None and api.compaction is not None and any(mark in item for item in request.items)
 
 
 def expand_tokens(tenant: str, request: ModelRequest, read_view: ViewReader) -> ModelRequest:
-    """Returns a request with the view in place of the newest compaction item of ours, and of all before it.
+    """Returns a request with the view in place of the newest token of ours, and of all before it.
 
-    The system prompts at the beginning stay. A request without such an item is returned as it is.
+    The system prompts at the beginning stay. A request without a token is returned as it is.
     """
-    tokens = ((at, read_token(tenant, item)) for at, item in enumerate(request.items))
+    form = request.api.compaction if request.api is not None else None
+    items = request.items if form is not None else ()
+    tokens = ((at, read_token(tenant, form, item)) for at, item in enumerate(items) if form is not None)
     at, token = next(((at, token) for at, token in reversed(list(tokens)) if token is not None), (0, None))
     if token is None:
         return request
@@ -91,40 +88,12 @@ def expand_tokens(tenant: str, request: ModelRequest, read_view: ViewReader) -> 
 
 
 def build_answer(request: ModelRequest, token: CompactionToken, tokens: tuple[int, int]) -> bytes:
-    """Builds the response to a trigger: one compaction item, as JSON or as a stream, as the request wants it.
+    """Builds the response to a request that `remove_trigger` accepts: as JSON or as a stream, as it wants it.
 
     `tokens` are those that writing the summary took, in and out.
     """
+    form = request.api.compaction if request.api is not None else None
+    assert form is not None
     suffix = token.entry.replace("-", "")
-    item = {"id": f"cmp_{suffix}", "type": "compaction", "encrypted_content": token.encode()}
-    usage = {
-        "input_tokens": tokens[0],
-        "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": tokens[1],
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": sum(tokens),
-    }
-    response = {
-        "id": f"resp_{suffix}",
-        "object": "response",
-        "created_at": 0,
-        "status": "completed",
-        "model": request.model,
-        "output": [item],
-        "usage": usage,
-    }
-    if not request.is_stream:
-        return msgspec.json.encode(response)
-    opening = {**response, "status": "in_progress", "output": [], "usage": None}
-    events: tuple[tuple[str, dict[str, object]], ...] = (
-        ("response.created", {"response": opening}),
-        ("response.output_item.added", {"output_index": 0, "item": item}),
-        ("response.output_item.done", {"output_index": 0, "item": item}),
-        ("response.completed", {"response": response}),
-    )
-    return b"".join(
-        f"event: {kind}\ndata: ".encode()
-        + msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
-        + b"\n\n"
-        for number, (kind, fields) in enumerate(events)
-    )
+    answer = CompactionAnswer(suffix, request.model, token.encode(), *tokens, is_stream=request.is_stream)
+    return form.build_answer(answer)

@@ -14,19 +14,18 @@ from typing import Any
 
 import httpx
 import msgspec
+from msgspec import Struct
 from starlette.types import Send
 
-from tenfold.apps.gateway.event_stream import EventSplitter
+from tenfold.apps.gateway.event_stream import EventSplitter, StreamEvent
 from tenfold.apps.gateway.incoming_request import ENCODING_HEADER
 from tenfold.apps.gateway.live_sessions import PreparedRequest
-from tenfold.apps.gateway.model_answers import ANSWER_FORMS, NOT_RUN, READ_FAULTS, encode_items
 from tenfold.apps.gateway.model_request import ModelRequest
 from tenfold.apps.gateway.request_log import RequestRecord
-from tenfold.apps.gateway.stream_splicer import StreamSplicer
-from tenfold.apps.gateway.streamed_answers import STREAM_FORMS, StreamForm
 from tenfold.apps.gateway.upstream_bodies import MAX_ERROR, UpstreamBody
 from tenfold.apps.gateway.usage_reader import MAX_ANSWER, UsageReader
 from tenfold.core.wire import splice
+from tenfold.core.wire.api import READ_FAULTS, StreamForm, StreamPiece
 from tenfold.models.overflow import is_overflow
 from tenfold.recall.tools import RecallTools
 
@@ -34,6 +33,11 @@ MAX_ROUNDS = 4
 """How many times in a row the model may look something up before it has to answer."""
 QUIET_SECONDS = 10.0
 """After so long without a byte, a client that reads a stream is told that there is more to come."""
+NOT_RUN = (
+    "This call was not run, because it came together with a lookup of earlier messages. "
+    "Make it again if it is still needed."
+)
+"""The result of a call that the client would have had to run, in a turn that the client never sees."""
 LOG = logging.getLogger("tenfold.gateway")
 Json = dict[str, Any]
 RawHeaders = list[tuple[bytes, bytes]]
@@ -89,12 +93,13 @@ class RecallLoop:
     def __init__(
         self, tools: RecallTools, prepared: PreparedRequest, send_upstream: UpstreamSender, record: RequestRecord
     ) -> None:
-        """`prepared` is the request with the tools. `record` is filled in."""
+        """`prepared` is the request with the tools: see `ModelRequest.can_take_tools`. `record` is filled in."""
         self._tools, self._pending, self._record = tools, prepared.pending, record
         self._original, self._sent = prepared.original, prepared.sent
         self._send_upstream = send_upstream
         self._names = frozenset(tools.describe_tools())
-        self._form = ANSWER_FORMS[self._sent.wire]
+        assert self._sent.api is not None
+        self._form, self._stream = self._sent.api.answers, self._sent.api.stream
         self._round = 1
         self._request = self._sent
         self._lead: list[Json] = []
@@ -204,7 +209,9 @@ class RecallLoop:
     # -- streamed answers ----------------------------------------------------------------------------------------------
 
     async def _run_stream(self, response: httpx.Response, client: ClientAnswer) -> None:
-        form = STREAM_FORMS[self._sent.wire](self._names)
+        if self._stream is None:
+            raise _UnreadAnswer(response)
+        form = self._stream(self._names)
         keeping = asyncio.ensure_future(_keep_waiting(response, client, form.keep_alive))
         try:
             await self._run_rounds(response, client, form)
@@ -251,7 +258,7 @@ class RecallLoop:
         self, response: httpx.Response, client: ClientAnswer, splicer: StreamSplicer
     ) -> UsageReader:
         """Passes what the client may see of one round, and returns what its events told."""
-        splitter, reader = EventSplitter(), UsageReader(is_stream=True)
+        splitter, reader = EventSplitter(), UsageReader(self._sent.wire, is_stream=True)
         try:
             async for chunk in _iterate_plain(response):
                 reader.feed(chunk)
@@ -289,7 +296,7 @@ class RecallLoop:
                     continue
                 results.append(await asyncio.to_thread(self._tools.handle, call.name, call.arguments or {}))
                 self._record.recall_calls += 1
-            turn = encode_items(self._form.build_turn(answer, results))
+            turn = map(msgspec.json.encode, self._form.build_turn(answer, results))
             request = self._request.with_items([*self._request.items, *turn])
             return self._remove_tools(request) if self._round == MAX_ROUNDS else request
         except Exception as exc:
@@ -377,3 +384,133 @@ async def _read_whole(response: httpx.Response, client: ClientAnswer) -> bytes |
             await client.write(response, plain or b"")
         raise body.fault
     return None if plain is None or len(plain) > MAX_ANSWER else plain
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+_DONE = StreamPiece("end", {})
+
+
+class _HeldPiece(Struct, frozen=True):
+    """A piece of an event that may still be passed on, and the round it is from."""
+
+    piece: StreamPiece
+    event: StreamEvent
+    round: int
+
+
+class StreamSplicer:
+    """Takes the events of one round after the other and says which bytes the client gets.
+
+    What the model thinks is held back until it says something, since thinking that led to a lookup belongs to it. From
+    a lookup on, the rest of a round is hidden, unless the client already has a call of the same round, or it is the
+    last round: then the lookup is left out and everything else passes.
+    """
+
+    def __init__(self, form: StreamForm) -> None:
+        """`form` is that of the answers."""
+        self._form = form
+        self._held: list[_HeldPiece] = []
+        self._lead: list[_HeldPiece] = []
+        self._hidden_end: list[_HeldPiece] = []
+        self.faults = 0
+        self._is_last = self._is_passing = self._has_call = False
+        self.is_hiding = self.is_stripped = self.has_error = self.has_passed = False
+
+    def start_round(self, *, is_last: bool) -> None:
+        """Begins with the answer to the next request."""
+        self._form.start_round()
+        self._form.lacks_calls = False
+        self._held, self._hidden_end = [], []
+        self._is_last, self._is_passing, self._has_call = is_last, False, False
+        self.is_hiding = self.is_stripped = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the round has ended and the client has nothing to go on with: there was nothing but lookups."""
+        return self.is_stripped and not self.has_passed and not self.has_error
+
+    def take(self, event: StreamEvent) -> bytes:
+        """Takes an event and returns what is passed on. One that is not written as its API says passes as it is."""
+        try:
+            return self._take_event(event)
+        except READ_FAULTS:
+            self.faults += 1
+            return b"" if self.is_hiding else event.raw
+
+    def _take_event(self, event: StreamEvent) -> bytes:
+        if event.value is None:
+            pieces = [StreamPiece("other", {}) if event.is_comment else _DONE]
+        else:
+            pieces = self._form.read(event.value)
+        return b"".join(self._take_piece(_HeldPiece(piece, event, self._form.round)) for piece in pieces)
+
+    def finish_round(self, rest: bytes) -> bytes:
+        """Ends a round whose stream has ended. `rest` are the bytes of an event that is not complete."""
+        return b"" if self.is_hiding or self.is_empty else self._flush() + rest
+
+    def end_hidden(self) -> bytes:
+        """Ends the client's answer where the next one cannot be had. Empty if the client has nothing to end yet."""
+        if not self.has_passed:
+            return b""
+        self._form.lacks_calls = True
+        return b"".join(self._place(held, is_mended=True) for held in self._hidden_end)
+
+    def build_error(self, body: bytes) -> bytes:
+        """Builds the event that says that the answer failed."""
+        return self._form.build_error(body)
+
+    def _take_piece(self, held: _HeldPiece) -> bytes:
+        kind = held.piece.kind
+        if kind == "error":
+            self.has_error = True
+            return (b"" if self.is_hiding else self._flush()) + self._place(held)
+        if self._form.opened_in and (held.event.is_comment or held.piece.value.get("type") == "ping"):
+            return held.event.raw  # it says that there is more to come, whatever is held back
+        if self.is_hiding:
+            if kind == "end":
+                self._hidden_end.append(held)
+            return b""
+        if kind == "recall":
+            self._take_recall()
+            return b""
+        if kind == "thinking" or (kind in ("opening", "other") and (not self._is_passing or self._held)):
+            self._held.append(held)
+            return b""
+        if kind == "end" and self.is_stripped and not self.has_passed:
+            return b""
+        if kind in ("content", "call"):
+            self.has_passed = True
+            self._has_call = self._has_call or kind == "call"
+        out = self._flush()
+        return out + self._place(held, is_mended=kind == "end" and self.is_stripped and not self._has_call)
+
+    def _take_recall(self) -> None:
+        thought = [held for held in self._held if held.piece.kind == "thinking"]
+        self._held = [held for held in self._held if held.piece.kind != "thinking"]
+        if self._form.form.keeps_thinking:
+            self._lead = self._lead or thought
+        if self._has_call or self._is_last:
+            self.is_stripped = self._form.lacks_calls = True
+        else:
+            self.is_hiding = True
+
+    def _flush(self) -> bytes:
+        """Passes what was held back. An answer begins with thinking if that is where the hidden one began."""
+        held, self._held, self._is_passing = self._held, [], True
+        lead, self._lead = self._lead, []
+        thinks = any(each.piece.kind == "thinking" for each in held)
+        if lead and not thinks and not self._form.opened_in:
+            held = [*held, *lead]
+        return b"".join(map(self._place, held))
+
+    def _place(self, held: _HeldPiece, *, is_mended: bool = False) -> bytes:
+        piece, event = held.piece, held.event
+        self._form.opened_in = self._form.opened_in or self._form.round
+        if event.value is None:
+            return event.raw
+        value = self._form.mend_end(piece.value) if is_mended else piece.value
+        placed = self._form.place(piece.kind, value, held.round)
+        if placed is None:
+            return b""
+        return event.raw if placed is event.value else event.with_value(placed)

@@ -39,7 +39,7 @@ from tenfold.apps.gateway.tenants import digest_credentials, keep_credentials
 from tenfold.apps.gateway.unchanged import HEADER, NO_CALL, encode_header
 from tenfold.apps.gateway.upstream_bodies import MAX_ERROR, UpstreamBody
 from tenfold.apps.gateway.upstream_model import UpstreamCall
-from tenfold.apps.gateway.upstreams import choose_likely_wire
+from tenfold.apps.gateway.upstreams import choose_likely_wire, get_api
 from tenfold.apps.gateway.usage_reader import UsageReader
 from tenfold.apps.listening import send_error
 from tenfold.errors import BadInput
@@ -141,7 +141,7 @@ class Relay:
         if wire and request is None:
             record.bypass = bypass
             record.bypass += f" ({ENCODING_HEADER} {incoming.encodings[:60]})" if incoming.encodings else ""
-        url = self._settings.upstreams.build_url(
+        url = self._settings.addresses.build_url(
             wire or choose_likely_wire(incoming.path, incoming.headers), incoming.path, incoming.query
         )
         prepared, fault = None, False
@@ -206,12 +206,12 @@ class Relay:
             for name, value in incoming.headers.items()
             if name not in _HOP_HEADERS and name not in _OWN_HEADERS
         }
-        limit_field = next((name for name in ("max_completion_tokens", "max_tokens") if name in request.fields), "")
-        if request.wire == "gemini":
-            url = f"{url.partition('/models/')[0]}/models/{{model}}:generateContent"
+        api = get_api(request.wire)
+        limit_field = next((name for name in api.limit_fields if name in request.fields), "")
+        if api.model_path:
             credentials = keep_credentials(incoming.query)
-            url += f"?{credentials}" if credentials else ""
-        own = self._settings.upstreams.has_own_address(request.wire)
+            url = api.path.sub("", url.partition("?")[0]) + api.model_path + (f"?{credentials}" if credentials else "")
+        own = self._settings.addresses.has_own_address(request.wire)
         headers |= {"content-type": "application/json", "accept-encoding": "identity"}
         return UpstreamCall(request.wire, url, headers, request.model, limit_field, own)
 
@@ -286,7 +286,8 @@ class Relay:
         reader = None
         if prepared is not None and record.status == httpx.codes.OK:
             is_stream = "text/event-stream" in response.headers.get("content-type", "")
-            reader = UsageReader(is_stream=is_stream, encodings=response.headers.get(ENCODING_HEADER, ""))
+            encodings = response.headers.get(ENCODING_HEADER, "")
+            reader = UsageReader(prepared.original.wire, is_stream=is_stream, encodings=encodings)
         try:
             await _run_for_client(_copy_body(response, reader, send), receive)
         except httpx.HTTPError:

@@ -56,7 +56,7 @@ class RequestRecord(Struct):
             "http.request.method": self.method,
             "http.response.status_code": self.status,
             "gen_ai.request.model": self.model,
-            "tenfold.core.wire": self.wire,
+            "tenfold.wire": self.wire,
             "tenfold.session": self.session,
             "tenfold.tokens_before": self.tokens_before,
             "tenfold.tokens_after": self.tokens_after,

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Raw, Struct
 
-from tenfold.apps.gateway.cache_marks import fingerprint_item, mark_compacted_prefix
-from tenfold.apps.gateway.model_request import ModelRequest
+from tenfold.apps.gateway.model_request import ModelRequest, fingerprint_item
 from tenfold.session import Session
 
 
@@ -62,7 +61,7 @@ class SentView(Struct, frozen=True):
         if added is None:
             return None
         items = [*self.shown[:end], *request.items[start:count], *added]
-        return mark_compacted_prefix(request.with_items(items, {**request.fields, **self.fields}), request.items)
+        return request.with_items(items, {**request.fields, **self.fields}).with_cache_mark(request.items)
 
     def _is_same(self, request: ModelRequest, at: int) -> bool:
         """Whether an item says the same as before."""

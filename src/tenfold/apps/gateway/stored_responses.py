@@ -1,9 +1,10 @@
-"""Knows what the provider holds behind a `previous_response_id`, so that such conversations can be compacted too.
+"""Knows what the provider holds behind the id of an answer, so that such conversations can be compacted too.
 
-Clients of OpenAI's Responses may send only what is new and name the response before it. A chain is what such a name
-stands for: the items of that request, and the answer. Chains are kept in memory, the most recently used ones up to a
-number of names and of bytes. One that is not known, as after a restart, stays with the provider: the request is
-forwarded as it came. They may also send their whole list with an `item_reference` in place of each item of an answer.
+Where a provider stores its answers, as OpenAI's Responses does, clients may send only what is new and name the answer
+before it. A chain is what such a name stands for: the items of that request, and the answer. Chains are kept in memory,
+the most recently used ones up to a number of names and of bytes. One that is not known, as after a restart, stays with
+the provider: the request is forwarded as it came. Clients may also send their whole list with a reference in place of
+each item of an answer.
 """
 
 from __future__ import annotations
@@ -17,15 +18,14 @@ from msgspec import Struct
 
 from tenfold.apps.gateway.model_request import ModelRequest
 from tenfold.core.wire import splice
+from tenfold.core.wire.api import StoredAnswers
 
-FIELD = "previous_response_id"
 MAX_CHAINS = 4_096
 """Responses that can be named. Each costs only what is new in it."""
 MAX_CHAIN_BYTES = 256 * 1024 * 1024
 """Bytes of all items that are remembered."""
 _Key = tuple[str, str]
 """A tenant and the id of a response or of an item."""
-_REFERENCE = b'"item_reference"'
 
 
 class _Link(Struct, frozen=True):
@@ -58,20 +58,23 @@ class ResponseChains:
 
     def expand(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
         """Returns a request with all its items in place of the name of a response. None if it is not known."""
-        links = self._use_chain((tenant, splice.get_text(dict(request.fields), FIELD)))
-        if not links or request.has_conversation():
+        field = request.find_answer_field()
+        links = self._use_chain((tenant, splice.get_text(dict(request.fields), field))) if field else []
+        if not links:
             return None
         items = [item for link in reversed(links) for item in link.items]
-        return request.with_fields(**{FIELD: None}).with_items([*items, *request.items])
+        return request.with_fields(**{field: None}).with_items([*items, *request.items])
 
     def expand_references(self, tenant: str, request: ModelRequest) -> ModelRequest | None:
         """Returns a request with the items themselves in place of references to them. None if one is not known."""
-        if _REFERENCE not in request.body:
+        stored = _find_stored(request)
+        mark = f'"{stored.item_type}"'.encode() if stored is not None else b""
+        if stored is None or mark not in request.body:
             return request
         items: list[bytes] = []
         for item in request.items:
-            fields = (splice.parse_object(item) if _REFERENCE in item else None) or {}
-            if splice.get_text(fields, "type") != "item_reference":
+            fields = (splice.parse_object(item) if mark in item else None) or {}
+            if splice.get_text(fields, "type") != stored.item_type:
                 items.append(item)
                 continue
             found = self._items.get((tenant, splice.get_text(fields, "id")))
@@ -83,10 +86,13 @@ class ResponseChains:
 
     def keep(self, tenant: str, request: ModelRequest, response: Mapping[str, Any]) -> None:
         """Remembers the response to a request as the client sent it, if the provider stores it."""
-        id_, output = response.get("id"), response.get("output")
-        if not isinstance(id_, str) or not isinstance(output, list) or splice.is_false(request.fields.get("store")):
+        stored = _find_stored(request)
+        if stored is None or splice.is_false(request.fields.get(stored.store_field)):
             return
-        previous = (tenant, splice.get_text(dict(request.fields), FIELD))
+        id_, output = response.get("id"), response.get(stored.items_field)
+        if not isinstance(id_, str) or not isinstance(output, list):
+            return
+        previous = (tenant, splice.get_text(dict(request.fields), stored.answer_field))
         is_first = not request.has_server_state()
         if not is_first and not self._use_chain(previous):
             return  # what came before is not known
@@ -138,6 +144,10 @@ class ResponseChains:
         for name in link.named:
             if self._items.get((key[0], name), ((), b""))[0] == key:  # else a later response has an item of that name
                 del self._items[key[0], name]
+
+
+def _find_stored(request: ModelRequest) -> StoredAnswers | None:
+    return request.api.stored if request.api is not None else None
 
 
 def _has_id(item: object) -> bool:

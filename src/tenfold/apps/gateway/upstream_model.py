@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.apps.gateway.upstream_bodies import MAX_ERROR, UpstreamBody
+from tenfold.apps.gateway.upstreams import get_api
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.core.meter.counters import CHARACTERS_BOUNDS, find_family, get_family_factor
 from tenfold.core.meter.windows import find_window
@@ -35,26 +36,14 @@ MAX_SUMMARY = 8 * 1024 * 1024
 """Bytes of an answer with a summary that are read, unpacked."""
 OTHER_TOKENS = 64
 """What a request has besides its messages."""
-_PROVIDERS: Mapping[str, str] = {"anthropic": "anthropic", "gemini": "google"}
 _RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_FINISH_REASONS: Mapping[object, str] = {
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "MAX_TOKENS": "length",
-    "content_filter": "refusal",
-    "refusal": "refusal",
-    "SAFETY": "refusal",
-    "tool_calls": "tool",
-    "tool_use": "tool",
-}
 
 
 class UpstreamCall(Struct, frozen=True):
     """How a client reaches its model: the address, its headers with the credentials, the wire and the model.
 
-    `url` has `{model}` in the place of the model where the API names it in the path. `limit_field` is the field in
-    which the client limits the answer, where there are several. `window` is the model's, if it is known. It lives as
+    `url` has `{model}` in the place of the model where the API names it in the path. `limit_field` is the one of the
+    API's in which the client limits the answer, "" if it does not. `window` is the model's, if it is known. It lives as
     long as the session is in memory, and is never written anywhere.
     """
 
@@ -69,7 +58,7 @@ class UpstreamCall(Struct, frozen=True):
     @property
     def qualified_model(self) -> str:
         """The model with its provider, as in `openai:gpt-5`."""
-        return f"{_PROVIDERS.get(self.wire, 'openai')}:{self.model}"
+        return f"{get_api(self.wire).provider}:{self.model}"
 
 
 def choose_summary_models(choice: Sequence[str], call: UpstreamCall) -> tuple[str, ...]:
@@ -185,13 +174,11 @@ def build_summary_request(call: UpstreamCall, ask: SummaryAsk, model: str) -> by
     if encoded.system and wire.profile.add_system is not None:
         body = wire.profile.add_system(body, encoded.system)
     limit = _limit_answer(call, ask, len(msgspec.json.encode(body)))
-    if call.wire == "gemini":
-        return msgspec.json.encode({**body, "generationConfig": {"maxOutputTokens": limit}})
-    fields = {"openai-responses": "max_output_tokens", "anthropic": "max_tokens"}
-    default = "max_completion_tokens" if call.is_own_address else "max_tokens"
-    field = fields.get(call.wire) or call.limit_field or default
-    body = {"model": model, **body, field: limit}
-    return msgspec.json.encode({**body, "store": False} if call.wire == "openai-responses" else body)
+    api = get_api(call.wire)
+    limited = {call.limit_field or api.limit_fields[0 if call.is_own_address else -1]: limit}
+    body |= {api.limit_holder: limited} if api.limit_holder else limited
+    named = {} if api.model_path else {"model": model}
+    return msgspec.json.encode({**named, **body, **api.fixed_fields})
 
 
 def _limit_answer(call: UpstreamCall, ask: SummaryAsk, size: int) -> int:
@@ -203,10 +190,10 @@ def _limit_answer(call: UpstreamCall, ask: SummaryAsk, size: int) -> int:
     return max(ask.max_tokens // 2, min(most, max(certain, min(ask.max_tokens, likely))))
 
 
-def read_summary_answer(wire: str, response: Mapping[str, Any], model: str) -> Answer:
+def read_summary_answer(wire: str, response: dict[str, Any], model: str) -> Answer:
     """Reads the text, the finish reason and the cost from a response of that API."""
-    items, finish = _find_answer(wire, response)
-    messages = get_wire(wire).decode([msgspec.json.encode(item) for item in items])
+    form = get_api(wire).answers
+    messages = get_wire(wire).decode([msgspec.json.encode(item) for item in form.get_messages(response)])
     text = "".join(get_text(message) for message in messages if message.role == "assistant")
     usage = read_usage(response, model=model)
     rates = find_rates(model)
@@ -220,22 +207,7 @@ def read_summary_answer(wire: str, response: Mapping[str, Any], model: str) -> A
         model=model,
         price=price,
     )
-    return Answer(text=text, finish_reason=_FINISH_REASONS.get(finish, "stop"), spent=spent)
-
-
-def _find_answer(wire: str, response: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], object]:
-    """Returns the messages of a response in its API's form, and why it ended."""
-    match wire:
-        case "anthropic":
-            return [{"role": "assistant", "content": response["content"]}], response.get("stop_reason")
-        case "openai-responses":
-            return response["output"], (response.get("incomplete_details") or {}).get("reason")
-        case "gemini":
-            candidate = response["candidates"][0]
-            return [{"role": "model", **candidate["content"]}], candidate.get("finishReason")
-        case _:
-            choice = response["choices"][0]
-            return [choice["message"]], choice.get("finish_reason")
+    return Answer(text=text, finish_reason=form.read_finish(response), spent=spent)
 
 
 def _build_failure(text: str, model: str, *, retryable: bool) -> Answer:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
+from tenfold.core.wire import DEFAULT_WIRE, WIRES, get_wire
+from tenfold.core.wire.api import Api
 from tenfold.errors import BadInput, UsageError
 
 _VERSION = re.compile(r"/(v\d[a-z0-9]*)(?=/|$)")
@@ -15,7 +18,6 @@ _VERSION = re.compile(r"/(v\d[a-z0-9]*)(?=/|$)")
 _ADDRESS = re.compile(r"https?://[^/?#\\\s]+(?:/[^?#\\\s]*)?", re.IGNORECASE)
 _UPWARDS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\;?]|$)")
 """A segment that leads out of the path before it."""
-_ANTHROPIC_HEADERS = ("anthropic-version", "x-api-key")
 
 
 def _is_address(url: str) -> bool:
@@ -27,26 +29,41 @@ def _is_address(url: str) -> bool:
         return False
 
 
-class Upstreams(Struct, frozen=True):
-    """The address of each provider's API. `wire_urls` are those of single wires and come before the others."""
+def list_apis() -> dict[str, Api]:
+    """Returns the API of every wire that has one, by the name that settings call it."""
+    return {wire.api.name: wire.api for wire in WIRES.values() if wire.api is not None}
 
-    openai: str = "https://api.openai.com/v1"
-    anthropic: str = "https://api.anthropic.com"
-    gemini: str = "https://generativelanguage.googleapis.com"
+
+def get_api(wire: str) -> Api:
+    """Returns the API of a wire. Raises `UsageError` if only its messages are known."""
+    api = get_wire(wire).api
+    if api is None:
+        raise UsageError(f"of the wire {wire!r} only the messages are known, and not how its API is called")
+    return api
+
+
+class Upstreams(Struct, frozen=True):
+    """The address of each provider's API: `named`, by the name of the API, or the provider's own.
+
+    `everything`, if given, is the address of all of them.
+    """
+
     everything: str = ""
+    named: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
-        """Raises `UsageError` for an address that is none."""
-        for name in self.__struct_fields__:
-            url = getattr(self, name)
+        """Raises `UsageError` for an address that is none, and for an API that is none."""
+        for url in (self.everything, *self.named.values()):
             if url and not _is_address(url):
                 raise UsageError(f"the upstream {url!r} is no address: write it as https://HOST[:PORT][/PATH]")
+        for name in self.named.keys() - list_apis().keys():
+            names = ", ".join(sorted(list_apis()))
+            raise UsageError(f"there is no API {name!r} whose upstream could be set; there are {names}")
 
     def get_base(self, wire: str) -> str:
         """Returns the address of the API that speaks this wire."""
-        if self.everything:
-            return self.everything
-        return {"anthropic": self.anthropic, "gemini": self.gemini}.get(wire, self.openai)
+        api = get_api(wire)
+        return self.everything or self.named.get(api.name) or api.address
 
     def build_url(self, wire: str, path: str, query: str = "") -> str:
         """Returns the address for a request's path, without what the client has before the version.
@@ -67,38 +84,36 @@ class Upstreams(Struct, frozen=True):
         rest = path[version.start() :] if version is not None else path
         if version is not None and base.endswith(f"/{version[1]}"):
             base = base[: -len(version[1]) - 1]
-        elif version is None and base in _OWN_VERSIONS and path.startswith(_RESOURCES):
-            rest = f"/{_OWN_VERSIONS[base]}{rest}"
+        elif version is None and (api := _find_owner(base)) is not None and path.startswith(api.resources):
+            rest = f"/{api.version}{rest}"
         return f"{base}{rest}" + (f"?{query}" if query else "")
 
     def has_own_address(self, wire: str) -> bool:
         """Whether the provider's own address is used, so that its other models are there as well."""
-        return self.get_base(wire) == Upstreams().get_base(wire)
+        return self.get_base(wire) == get_api(wire).address
 
 
-_OWN_VERSIONS = {Upstreams().anthropic: "v1", Upstreams().gemini: "v1beta"}
-_RESOURCES = ("/messages", "/models")
-"""What stands behind the version in the requests of clients that leave it to the address."""
+def _find_owner(base: str) -> Api | None:
+    """Finds the API whose own address this is, and which has a version behind it."""
+    return next((api for api in list_apis().values() if api.version and api.address == base), None)
 
 
-def parse_upstreams(values: Iterable[str]) -> dict[str, str]:
-    """Returns the settings that the values of --upstream are. Raises `UsageError` for an API that is none."""
-    out: dict[str, str] = {}
+def parse_upstreams(values: Iterable[str]) -> dict[str, Any]:
+    """Returns the settings that the values of --upstream are: URL, or API=URL."""
+    out: dict[str, Any] = {}
     for value in values:
         api, equals, url = value.partition("=")
         if not equals or "://" in api:
             out["upstream"] = value
-        elif api in ("openai", "anthropic", "gemini"):
-            out[f"{api}_upstream"] = url
         else:
-            raise UsageError(f"--upstream {value}: there is no API {api!r}; there are openai, anthropic and gemini")
+            out["upstreams"] = {**out.get("upstreams", {}), api: url}
     return out
 
 
 def choose_likely_wire(path: str, headers: Mapping[str, str]) -> str:
     """Guesses whose API a request is for that calls no model, such as a list of models."""
-    if any(name in headers for name in _ANTHROPIC_HEADERS):
-        return "anthropic"
-    if "x-goog-api-key" in headers or "/v1beta" in path:
-        return "gemini"
-    return "openai-chat"
+    for name, wire in WIRES.items():
+        api = wire.api
+        if api is not None and (any(h in headers for h in api.headers) or any(part in path for part in api.path_parts)):
+            return name
+    return DEFAULT_WIRE

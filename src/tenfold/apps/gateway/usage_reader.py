@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 from tenfold.apps.gateway.event_stream import EventSplitter, parse_event
 from tenfold.apps.gateway.incoming_request import unpack_bytes
-from tenfold.core.wire import splice
+from tenfold.core.wire import get_wire, splice
 
-_USAGE_FIELDS = ("usage", "usageMetadata", "usage_metadata")
-_HINTS = (
-    *(b'"%s"' % name.encode() for name in _USAGE_FIELDS),
-    *(b"[DONE]", b'"message_stop"', b'"finish_reason"', b'"finishReason"', b'"blockReason"', b'"error"'),
-    *(b'"response.completed"', b'"response.incomplete"', b'"response.failed"'),
-)
-"""What an event holds that has to be read. All others only pass."""
-_LAST_TYPES = ("message_stop", "error", "response.completed", "response.incomplete", "response.failed")
+_DONE = b"[DONE]"
+"""What many servers send behind the last event."""
 MAX_ANSWER = 32 * 1024 * 1024
 """Bytes of an event of a stream, or of a whole response, that are kept to be read. Anything larger only passes."""
 _LONG = 256 * 1024
@@ -27,13 +20,18 @@ _LONG = 256 * 1024
 class UsageReader:
     """Feed it the chunks of a response in order, and `finish` it. Of a stream it keeps only the event that is open."""
 
-    def __init__(self, *, is_stream: bool, encodings: str = "") -> None:
-        """`encodings` is the header `content-encoding`. What comes compressed is read at the end."""
+    def __init__(self, wire: str, *, is_stream: bool, encodings: str = "") -> None:
+        """`wire` has an `Api`. `encodings` is the header `content-encoding`. What comes compressed is read last."""
+        api = get_wire(wire).api
+        assert api is not None
+        self._form = api.answers
+        self._holders = tuple(dict.fromkeys(usage.holder for usage in get_wire(wire).profile.usage))
+        self._hints = (_DONE, *self._form.end_hints, *(f'"{name}"'.encode() for name in self._holders))
         self._is_stream, self._encodings = is_stream, encodings
         self._splitter, self._chunks = EventSplitter(MAX_ANSWER), list[bytes]()
         self._report: dict[str, Any] = {}
         self._size = 0
-        self.is_complete = not is_stream
+        self.is_complete = not is_stream or api.stream is None  # else nobody can tell
         self.response: dict[str, Any] = {}
 
     def feed(self, chunk: bytes) -> None:
@@ -63,9 +61,7 @@ class UsageReader:
             self.is_complete = self.is_complete or not is_readable  # nobody can tell
             return self._report
         value = splice.parse_value(body) if body and is_readable else None
-        if isinstance(
-            value, list
-        ):  # Gemini's stream, where it is no stream of events: one short answer after the other
+        if isinstance(value, list):  # Gemini's stream, where it is none of events: one short answer after the other
             for each in value:
                 self._read_usage(each if isinstance(each, dict) else {})
             return self._report
@@ -77,31 +73,18 @@ class UsageReader:
             self._read_event(raw)
 
     def _read_event(self, raw: bytes) -> None:
-        if len(raw) > MAX_ANSWER or not any(hint in raw for hint in _HINTS):
+        if len(raw) > MAX_ANSWER or not any(hint in raw for hint in self._hints):
             return
         event = parse_event(raw)
         if event.value is None:
-            self.is_complete = self.is_complete or event.data.strip() == b"[DONE]"
+            self.is_complete = self.is_complete or event.data.strip() == _DONE
             return
-        self.is_complete = self.is_complete or _is_last(event.value)
+        self.is_complete = self.is_complete or self._form.is_stream_end(event.value)
         self._read_usage(event.value)
-        response = event.value.get("response")
-        if isinstance(response, dict) and event.value.get("type") in ("response.completed", "response.incomplete"):
-            self.response = response
+        self.response = self._form.get_whole_answer(event.value) or self.response
 
-    def _read_usage(self, value: Mapping[str, Any]) -> None:
-        holder = next((value[key] for key in ("response", "message") if isinstance(value.get(key), dict)), value)
-        for key in _USAGE_FIELDS:
-            if isinstance(holder.get(key), dict):  # Anthropic tells the prompt first and the output at the end
+    def _read_usage(self, value: dict[str, Any]) -> None:
+        holder = self._form.get_report_holder(value)
+        for key in self._holders:
+            if isinstance(holder.get(key), dict):  # some tell the prompt first and the output at the end
                 self._report = {key: {**self._report.get(key, {}), **holder[key]}}
-
-
-def _is_last(value: Mapping[str, Any]) -> bool:
-    """Whether an event is one of those that a stream ends with."""
-    if value.get("type") in _LAST_TYPES or value.get("error"):
-        return True
-    choices = [value[key] for key in ("choices", "candidates") if isinstance(value.get(key), list)]
-    ends = [each for listed in choices for each in listed if isinstance(each, dict)]
-    feedback = value.get("promptFeedback")
-    is_blocked = isinstance(feedback, dict) and bool(feedback.get("blockReason"))
-    return is_blocked or any(each.get("finish_reason") or each.get("finishReason") for each in ends)

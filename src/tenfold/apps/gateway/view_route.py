@@ -38,7 +38,7 @@ from tenfold.core.record.ask import Outcome
 from tenfold.core.wire import WIRES, splice
 from tenfold.errors import BadInput, TenfoldError, UsageError
 
-VIEW_PATH = "/tenfold/core/view"
+VIEW_PATH = "/tenfold/view"
 _OWN_FIELDS = ("wire", "session", "window", "usage", "messages")
 
 
@@ -56,7 +56,7 @@ class ViewQuestion(Struct, frozen=True):
 
 
 async def answer_view(request: Request) -> Response:
-    """Answers `POST /tenfold/core/view`. The application's state holds the gateway's `sessions`, `settings` and `log`.
+    """Answers `POST /tenfold/view`. The application's state holds the gateway's `sessions`, `settings` and `log`.
 
         {"wire": "openai-chat", "messages": [...], "session": "ses_1", "model": "gpt-5", "window": 128000}
         {"messages": [...], "changed": {}, "tokens_before": 120345, "tokens_after": 48120}

@@ -18,7 +18,8 @@ from tenfold.core.meter.media_rules import (
     find_recording_rule,
 )
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, ToolResult
-from tenfold.core.wire.media import MediaKind, find_media_kind
+from tenfold.core.wire.media import MediaKind
+from tenfold.core.wire.registry import find_media_kind
 
 OPAQUE_BYTES_PER_TOKEN = 4
 TEXT_BYTES_PER_TOKEN = 4

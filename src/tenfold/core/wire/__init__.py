@@ -22,9 +22,8 @@ from tenfold.core.wire.marks import (
     render_summary,
 )
 from tenfold.core.wire.native_form import FormRule, find_form_faults
-from tenfold.core.wire.openai_responses import can_take_text
 from tenfold.core.wire.profiles import Profile
-from tenfold.core.wire.registry import DEFAULT_WIRE, WIRES, detect_wire, get_wire
+from tenfold.core.wire.registry import DEFAULT_WIRE, WIRES, can_take_text, detect_wire, get_wire
 from tenfold.core.wire.sdk_values import encode_messages, render_value, to_json_bytes
 from tenfold.core.wire.splice import parse_value
 from tenfold.core.wire.system_prompt import take_request_summaries, take_summaries

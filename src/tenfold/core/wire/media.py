@@ -7,30 +7,6 @@ from typing import Literal
 from tenfold.core.record.message import Document, Image
 
 MediaKind = Literal["image", "document", "audio", "video"]
-_MEDIA_KINDS: dict[str, MediaKind] = {
-    "image": "image",  # Anthropic, with a file id
-    "image_url": "image",  # OpenAI Chat
-    "input_image": "image",  # OpenAI Responses, with a file id
-    "computer_screenshot": "image",
-    "image-url": "image",  # pydantic-ai
-    "document": "document",  # Anthropic, with a file id
-    "file": "document",  # OpenAI Chat, with a file id
-    "input_file": "document",  # OpenAI Responses, with a file id
-    "document-url": "document",  # pydantic-ai
-    "input_audio": "audio",  # OpenAI Chat and Responses
-    "audio-url": "audio",  # pydantic-ai
-    "input_video": "video",
-    "video_url": "video",  # compatible servers
-    "video-url": "video",  # pydantic-ai
-}
-"""The native types of parts that are kept opaque, because their content is not in them or is nothing we can show."""
-OPENAI_DETAILS = ("low", "high", "auto", "original")
-"""The values of `detail` in OpenAI's wires, which say how closely the model looks at an image."""
-
-
-def find_media_kind(native_type: str) -> MediaKind | None:
-    """Returns what an opaque part of that native type is, None if it is no image, file or recording."""
-    return _MEDIA_KINDS.get(native_type)
 
 
 def to_image(url: str, detail: str = "") -> Image:

@@ -1,16 +1,20 @@
-"""What the two wires of OpenAI share: contents that are a text or parts, and tool results that are text only."""
+"""What the two wires of OpenAI share: the address, contents, arguments as texts, tool results that are text only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tenfold.core.record.message import Document, Image, Part, Text, ToolResult
+from tenfold.core.wire.api import Json
 from tenfold.core.wire.base import OutgoingMessage
 from tenfold.core.wire.encoding import collect_blocks, wrap_blocks
 from tenfold.core.wire.marks import ERROR_FLAG
-from tenfold.core.wire.media import OPENAI_DETAILS, to_url
-from tenfold.core.wire.splice import build_array, build_object, quote
+from tenfold.core.wire.media import to_url
+from tenfold.core.wire.splice import build_array, build_object, parse_value, quote
 
+OPENAI_ADDRESS = "https://api.openai.com/v1"
+_DETAILS = ("low", "high", "auto", "original")
+"""The values of `detail`, which say how closely the model should look at an image."""
 RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file"})
 """The content parts that only OpenAI Responses has."""
 RenderedPart = Text | bytes
@@ -35,7 +39,7 @@ def render_text_part(text: str, text_type: str) -> bytes:
 
 def render_detail(part: Image) -> dict[str, bytes]:
     """Renders the field that says how closely the model should look at an image, none if the image does not say."""
-    return {"detail": quote(part.detail)} if part.detail in OPENAI_DETAILS else {}
+    return {"detail": quote(part.detail)} if part.detail in _DETAILS else {}
 
 
 def render_file_fields(part: Document) -> dict[str, bytes]:
@@ -78,3 +82,15 @@ def rejoin_message(batch: Sequence[OutgoingMessage]) -> list[bytes]:
         return []
     collected = collect_blocks(batch, "content", lambda _: [])
     return [wrap_blocks(collected, batch[0].message.role, "content", batch[0])]
+
+
+def parse_arguments(text: object) -> Mapping[str, object] | None:
+    """Parses the arguments of a call. None if they are no JSON object; a missing text is an empty one."""
+    value = parse_value(text.encode("utf-8", "replace")) if isinstance(text, str) and text else {}
+    return value if isinstance(value, dict) else None
+
+
+def mend_arguments(holder: Json) -> Json:
+    """Returns a call whose arguments are a JSON object, since some servers refuse others in a history."""
+    is_bad = "arguments" in holder and (not holder["arguments"] or parse_arguments(holder["arguments"]) is None)
+    return {**holder, "arguments": "{}"} if is_bad else holder

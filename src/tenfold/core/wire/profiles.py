@@ -6,12 +6,15 @@ differ, a rule takes the safe side: a superfluous stub costs ten tokens, a refus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from tenfold.core.record.entry import Usage
+from tenfold.core.record.message import Message
+from tenfold.core.wire.media import MediaKind
+from tenfold.core.wire.native_errors import ErrorPattern
 from tenfold.core.wire.native_form import MessageForm, RuleEvidence
 from tenfold.core.wire.sdk_values import get_set_fields, render_value
 
@@ -32,17 +35,17 @@ class RequestFields(Struct, frozen=True, kw_only=True):
     """Which keyword arguments of a provider's call hold what.
 
     `list_field` holds the conversation, `overhead_fields` what is sent beside it, of which `system_fields` the system
-    prompt, `output_fields` the limit of the answer in tokens. `settings_fields` hold mappings in which these may stand
-    as well. A request with one of
-    `own_fields` is certainly of this wire. Messages that could be of several wires are of this one if `model_word` is
-    in the name of the model, and none has one of `foreign_roles`. With one of `partial_fields` set, a request holds
-    only what is new.
+    prompt, `output_fields` the limit of the answer in tokens, `count_fields` the number of answers that are wanted.
+    `settings_fields` hold mappings in which these may stand as well. A request with one of `own_fields` is certainly of
+    this wire. Messages that could be of several wires are of this one if `model_word` is in the name of the model, and
+    none has one of `foreign_roles`. With one of `partial_fields` set, a request holds only what is new.
     """
 
     list_field: str = "messages"
     overhead_fields: tuple[str, ...] = ("tools",)
     system_fields: tuple[str, ...] = ()
     output_fields: tuple[str, ...] = ()
+    count_fields: tuple[str, ...] = ()
     settings_fields: tuple[str, ...] = ()
     own_fields: tuple[str, ...] = ()
     partial_fields: tuple[str, ...] = ()
@@ -58,6 +61,11 @@ class RequestFields(Struct, frozen=True, kw_only=True):
         """Returns the limit that the request puts on the answer, in tokens. 0 if it has none."""
         merged = self._merge_settings(request)
         return next((n for key in self.output_fields if isinstance(n := merged.get(key), int)), 0)
+
+    def is_for_one_answer(self, request: Mapping[str, Any]) -> bool:
+        """Whether a request wants one answer, and not several at once."""
+        merged = self._merge_settings(request)
+        return all(merged.get(key) in (None, 1) for key in self.count_fields)
 
     def _merge_settings(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         settings = (get_set_fields(request.get(key)) for key in self.settings_fields)
@@ -103,6 +111,10 @@ def build_user_content(text: str) -> dict[str, object]:
     return {"role": "user", "content": text}
 
 
+def _can_take_any_text(_message: Message, _call_ids: Collection[str]) -> bool:
+    return True
+
+
 def _recognize_nothing(_: NativeShape) -> bool:
     return False
 
@@ -131,7 +143,11 @@ class Profile(Struct, frozen=True, kw_only=True):
     that the report does not count. `recognize_message` says whether a native message can only be of this wire.
     `add_system` adds system texts to a request, for providers that take the system prompt beside the list. With
     `splits_answers` an answer is several native items, except those of `standalone_kinds`, which are never part of
-    one. `session_formats` are those whose content blocks, signatures and opaque parts are of this wire.
+    one. `session_formats` are those whose content blocks, signatures and opaque parts are of this wire. `media_kinds`
+    maps the types of native parts that are kept opaque, since their content is not in them, to what they are.
+    `can_take_text` says whether a tool result can be replaced by text, given the ids of the calls in its step.
+    `errors` are texts that say that a request was too large, and some that look alike. `other_names` are what people
+    call the wire besides its name.
     """
 
     wire: str
@@ -168,6 +184,10 @@ class Profile(Struct, frozen=True, kw_only=True):
     splits_answers: bool = False
     standalone_kinds: frozenset[str] = frozenset()
     session_formats: frozenset[str] = frozenset()
+    media_kinds: Mapping[str, MediaKind] = {}
+    can_take_text: Callable[[Message, Collection[str]], bool] = _can_take_any_text
+    errors: tuple[ErrorPattern, ...] = ()
+    other_names: tuple[str, ...] = ()
 
     @property
     def has_separate_system(self) -> bool:

@@ -50,6 +50,7 @@ PROFILE = Profile(
         "(`_agent_graph.py`: one ModelRequest with all ToolReturnParts)",
         "midlist_system": "a SystemPromptPart may stand in any request",
     },
+    media_kinds={"image-url": "image", "document-url": "document", "audio-url": "audio", "video-url": "video"},
 )
 
 

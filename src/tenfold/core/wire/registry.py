@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from tenfold.core.record.message import Message, OpaquePart, ToolResult
-from tenfold.core.wire import anthropic, gemini, openai_chat, openai_responses, splice
+from tenfold.core.wire import splice
+from tenfold.core.wire.anthropic.api import WIRE as ANTHROPIC
 from tenfold.core.wire.encoding import Wire
 from tenfold.core.wire.foreign_shapes import explain_shape, find_shape
+from tenfold.core.wire.gemini.api import WIRE as GEMINI
+from tenfold.core.wire.media import MediaKind
+from tenfold.core.wire.openai_chat.api import WIRE as OPENAI_CHAT
+from tenfold.core.wire.openai_responses.api import WIRE as OPENAI_RESPONSES
 from tenfold.core.wire.profiles import NativeShape, Profile
+from tenfold.core.wire.pydantic_ai import PROFILE as PYDANTIC_AI
 from tenfold.core.wire.sdk_values import to_json_bytes
 from tenfold.errors import UnknownFormat, UsageError
 
-WIRES: dict[str, Wire] = {module.NAME: module.WIRE for module in (anthropic, openai_chat, openai_responses, gemini)}
+WIRES: dict[str, Wire] = {wire.name: wire for wire in (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, GEMINI)}
 """Every wire by its name. A wire of your own is added here: see "Add a wire" in docs/wire.md."""
-DEFAULT_WIRE = openai_chat.NAME
+DEFAULT_WIRE = OPENAI_CHAT.name
 """The wire of a list that looks the same in several: plain texts of user and assistant."""
 _CHAT_ROLES = frozenset({"system", "developer", "user", "assistant"})
 """The roles of plain texts. A list of these alone is of the default wire."""
-_OTHER_NAMES = {
-    "chat": openai_chat.NAME,
-    "chat-completions": openai_chat.NAME,
-    "claude": anthropic.NAME,
-    "completions": openai_chat.NAME,
-    "google": gemini.NAME,
-    "messages": anthropic.NAME,
-    "responses": openai_responses.NAME,
-    "vertex": gemini.NAME,
-}
-"""What people call a wire besides its name."""
 WireChooser = Callable[[Sequence[str], Sequence[str]], str]
 """Chooses the wire of a list from the role and the wire ("" if open) of its items, up to the first conclusive one."""
 
@@ -47,7 +42,8 @@ def explain_name(name: object) -> str:
     """Says that no wire has this name, which ones there are, and which were probably meant."""
     word = str(name).lower().replace("_", "-")
     near = [wire for wire in WIRES if word and (wire.startswith(word) or word.startswith(wire))]
-    near = near or get_close_matches(_OTHER_NAMES.get(word, word), WIRES, n=1)
+    called = next((each for each, wire in WIRES.items() if word in wire.profile.other_names), word)
+    near = near or get_close_matches(called, WIRES, n=1)
     meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return f"no wire is called {name!r}; there are {', '.join(WIRES)}{meant}"
 
@@ -94,6 +90,18 @@ def has_tool_definitions(message: Message) -> bool:
         for part in message.parts
         for inner in (part.content if isinstance(part, ToolResult) else (part,))
     )
+
+
+def can_take_text(message: Message, call_ids: Collection[str]) -> bool:
+    """Whether a tool result can be replaced by text. `call_ids` are the ids of the calls in its step."""
+    wire = WIRES.get(message.native.format) if message.native is not None else None
+    return wire is None or wire.profile.can_take_text(message, call_ids)
+
+
+def find_media_kind(native_type: str) -> MediaKind | None:
+    """Returns what an opaque part of that native type is, None if it is no image, file or recording."""
+    profiles = (*(wire.profile for wire in WIRES.values()), PYDANTIC_AI)
+    return next((p.media_kinds[native_type] for p in profiles if native_type in p.media_kinds), None)
 
 
 def read_sign(raw: bytes) -> tuple[str, str]:

@@ -12,7 +12,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-Api = Literal["openai", "anthropic", "gemini"]
 Delivery = Literal["folder", "file variable", "file option", "text variable", "text option", "pairs"]
 """How a client is handed a configuration.
 
@@ -26,15 +25,14 @@ class StandardVariable(Struct, frozen=True):
     """A variable that holds the base URL of an API. `suffix` follows the gateway's address. `others` mean the same."""
 
     name: str
-    api: Api
     suffix: str = ""
     others: tuple[str, ...] = ()
 
 
 STANDARD_VARIABLES = (
-    StandardVariable("OPENAI_BASE_URL", "openai", "/v1", ("OPENAI_API_BASE", "AIDER_OPENAI_API_BASE")),
-    StandardVariable("ANTHROPIC_BASE_URL", "anthropic", "", ("ANTHROPIC_API_BASE",)),
-    StandardVariable("GOOGLE_GEMINI_BASE_URL", "gemini", "", ("GEMINI_API_BASE",)),
+    StandardVariable("OPENAI_BASE_URL", "/v1", ("OPENAI_API_BASE", "AIDER_OPENAI_API_BASE")),
+    StandardVariable("ANTHROPIC_BASE_URL", "", ("ANTHROPIC_API_BASE",)),
+    StandardVariable("GOOGLE_GEMINI_BASE_URL", "", ("GEMINI_API_BASE",)),
 )
 """What SDKs and most clients read. They are set for every program."""
 OTHER_VARIABLES = ("LLM_BASE_URL", "KIMI_CODE_BASE_URL", "OPENROUTER_BASE_URL", "GOOGLE_VERTEX_BASE_URL")
@@ -48,7 +46,6 @@ class DefaultAddress(Struct, frozen=True):
     """
 
     place: str
-    api: Api
     suffix: str = ""
     when: tuple[str, str] | None = None
 
@@ -96,7 +93,7 @@ CLIENTS: Sequence[WrappedClient] = (
         files=("~/.codex/config.toml",),
         folder_variable="CODEX_HOME",
         places=("openai_base_url", "model_providers.*.base_url"),
-        defaults=(DefaultAddress("openai_base_url", "openai", "/v1"),),
+        defaults=(DefaultAddress("openai_base_url", "/v1"),),
         delivery="pairs",
         handle=("-c", "{key}={json}"),
         login=("auth.json", "auth_mode", "chatgpt", "https://chatgpt.com/backend-api/codex"),
@@ -108,9 +105,9 @@ CLIENTS: Sequence[WrappedClient] = (
         folder_variable="PI_CODING_AGENT_DIR",
         places=("providers.*.baseUrl",),
         defaults=(
-            DefaultAddress("providers.openai.baseUrl", "openai", "/v1"),
-            DefaultAddress("providers.anthropic.baseUrl", "anthropic"),
-            DefaultAddress("providers.google.baseUrl", "gemini", "/v1beta"),
+            DefaultAddress("providers.openai.baseUrl", "/v1"),
+            DefaultAddress("providers.anthropic.baseUrl"),
+            DefaultAddress("providers.google.baseUrl", "/v1beta"),
         ),
         delivery="folder",
         handle=("PI_CODING_AGENT_DIR",),
@@ -129,9 +126,9 @@ CLIENTS: Sequence[WrappedClient] = (
         content_variable="OPENCODE_CONFIG_CONTENT",
         places=("provider.*.options.baseURL",),
         defaults=(
-            DefaultAddress("provider.openai.options.baseURL", "openai", "/v1"),
-            DefaultAddress("provider.anthropic.options.baseURL", "anthropic", "/v1"),
-            DefaultAddress("provider.google.options.baseURL", "gemini", "/v1beta"),
+            DefaultAddress("provider.openai.options.baseURL", "/v1"),
+            DefaultAddress("provider.anthropic.options.baseURL", "/v1"),
+            DefaultAddress("provider.google.options.baseURL", "/v1beta"),
         ),
         delivery="text variable",
         handle=("OPENCODE_CONFIG_CONTENT",),
@@ -153,9 +150,9 @@ CLIENTS: Sequence[WrappedClient] = (
         folder_variable="CONTINUE_GLOBAL_DIR",
         places=("models.*.apiBase",),
         defaults=(
-            DefaultAddress("models.*.apiBase", "openai", "/v1/", ("provider", "openai")),
-            DefaultAddress("models.*.apiBase", "anthropic", "/v1/", ("provider", "anthropic")),
-            DefaultAddress("models.*.apiBase", "gemini", "/v1beta/", ("provider", "gemini")),
+            DefaultAddress("models.*.apiBase", "/v1/", ("provider", "openai")),
+            DefaultAddress("models.*.apiBase", "/v1/", ("provider", "anthropic")),
+            DefaultAddress("models.*.apiBase", "/v1beta/", ("provider", "gemini")),
         ),
         delivery="file option",
         handle=("--config",),

@@ -6,7 +6,7 @@ of them without the others. The `NativeBytes.body` of that message holds all the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -28,10 +28,8 @@ from tenfold.core.record.message import (
 )
 from tenfold.core.wire import splice
 from tenfold.core.wire.base import DecodingContext, Ledger, OutgoingMessage
-from tenfold.core.wire.encoding import Wire
 from tenfold.core.wire.media import to_document, to_image, to_url
 from tenfold.core.wire.openai_content import (
-    RESPONSES_PARTS,
     RenderedPart,
     rejoin_message,
     render_content,
@@ -41,118 +39,12 @@ from tenfold.core.wire.openai_content import (
     render_result_parts,
     render_text_part,
 )
-from tenfold.core.wire.openai_responses_form import FORM, ID_PATTERN, RULE_EVIDENCE
-from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
+from tenfold.core.wire.openai_responses.profile import CALL_FIELDS, NAME, OUTPUT_FIELDS, PROFILE
 from tenfold.core.wire.segments import ContentPart, ParsedMessage, decode_parts, split_content
 from tenfold.core.wire.splice import Fields, build_array, build_object, quote
 
-NAME = "openai-responses"
 _ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-_CALL_FIELDS: Mapping[str, str] = {
-    "function_call": "arguments",
-    "custom_tool_call": "input",
-    "computer_call": "action",
-    "local_shell_call": "action",
-    "shell_call": "action",
-    "apply_patch_call": "operation",
-    "program": "code",
-}
-"""The types of call items, and the field that holds the arguments of each."""
-_OUTPUT_FIELDS: Mapping[str, str] = {
-    "function_call_output": "output",
-    "custom_tool_call_output": "output",
-    "computer_call_output": "output",
-    "local_shell_call_output": "output",
-    "shell_call_output": "output",
-    "apply_patch_call_output": "output",
-    "program_output": "result",
-}
-"""The types of output items, and the field that holds the content of each."""
-_IRREPLACEABLE_OUTPUTS = frozenset({"computer_call_output", "program_output"})
-"""Outputs that no text can replace: one is a screenshot, the other is known to the provider."""
 _TEXT_TYPES = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal"})
-
-
-# -- profile -----------------------------------------------------------------------------------------------------------
-
-_COMPACTION_TYPES = frozenset({"compaction", "compaction_summary", "context_compaction"})
-_DEFINITION_TYPES = frozenset({"additional_tools", "tool_search_output", "mcp_list_tools"})
-_ITEM_TYPES = frozenset({
-    *_CALL_FIELDS, *_OUTPUT_FIELDS, *_COMPACTION_TYPES, *_DEFINITION_TYPES, "reasoning", "item_reference",
-})  # fmt: skip
-"""The types of items without a role that no other wire has."""
-
-
-def _recognize_message(shape: NativeShape) -> bool:
-    if not RESPONSES_PARTS.isdisjoint(shape.block_kinds):
-        return True
-    if not shape.role:
-        return shape.kind in _ITEM_TYPES
-    return shape.kind == "message" and "stop_reason" not in shape.fields
-
-
-def _build_tool(name: str, description: str, parameters: Mapping[str, object]) -> dict[str, object]:
-    return {"type": "function", **build_plain_tool(name, description, parameters)}
-
-
-PROFILE = Profile(
-    wire=NAME,
-    opens_with_assistant=True,
-    consecutive_roles=True,
-    midlist_system="accepted",
-    results="anywhere",
-    reasoning_needs_successor=True,
-    empty_text=True,
-    empty_message=True,
-    ids_optional=False,
-    id_pattern=ID_PATTERN,
-    native_compaction="alone",
-    compaction_types=_COMPACTION_TYPES,
-    definition_types=_DEFINITION_TYPES,
-    form=FORM,
-    unique_item_ids=True,
-    takes_text=True,
-    rule_evidence=RULE_EVIDENCE,
-    evidence={
-        "opens_with_assistant": "output items of /responses/compact may stand first",
-        "results": "`No tool output found for function call`: an output must exist, its place is free",
-        "reasoning_needs_successor": "`Item of type 'reasoning' was provided without its required following item` "
-        "(openai/openai-node#1567, vercel/ai#7099, openclaw/openclaw#19582)",
-        "id_pattern": "call_id is at most 64 characters",
-        "native_compaction": "items before the most recent compaction item may be dropped, it carries what is needed; "
-        "/responses/compact gives all user messages followed by one such item "
-        "(developers.openai.com/api/docs/guides/compaction; openai SDK, CompactedResponse)",
-    },
-    request=RequestFields(
-        list_field="input",
-        overhead_fields=("instructions", "tools"),
-        output_fields=("max_output_tokens",),
-        partial_fields=("previous_response_id", "conversation"),
-    ),
-    usage=(UsageFields(prompt=("input_tokens",), output="output_tokens", details="input_tokens_details"),),
-    unfinished={
-        "status": ("failed", "cancelled", "in_progress"),
-        "object": ("response.compaction",),  # the cost of compacting, not of a request with this view
-    },
-    recognize_message=_recognize_message,
-    build_tool=_build_tool,
-    splits_answers=True,
-    standalone_kinds=_COMPACTION_TYPES | {"compaction_trigger", "additional_tools"},
-    session_formats=frozenset({"codex"}),
-)
-
-
-def can_take_text(message: Message, call_ids: Collection[str]) -> bool:
-    """Whether a tool result can be replaced by text. `call_ids` are the ids of the calls in its step.
-
-    The output item must have the type that its call needs. If the list only refers to the call, that type is unknown,
-    so only the most common one can be replaced.
-    """
-    result, native = get_tool_result(message), message.native
-    if result is None or native is None or native.format != NAME:
-        return True
-    kind = splice.parse_string((splice.parse_object(native.body) or {}).get("type")) or ""
-    return kind not in _IRREPLACEABLE_OUTPUTS and (kind == "function_call_output" or result.call_id in call_ids)
 
 
 class _AnswerItems(Struct):
@@ -183,7 +75,8 @@ def _read_call_id(fields: Fields) -> str:
     return splice.find_text(fields, "call_id") or splice.get_text(fields, "id")
 
 
-def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
+def decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
+    """Decodes the native messages of a list: see `ListDecoder`."""
     answer = _AnswerItems()
     for item in natives:
         role, parts = _decode_model_item(item)
@@ -208,19 +101,19 @@ def _decode_model_item(item: ParsedMessage) -> tuple[Role, tuple[Part, ...] | No
     if kind == "message":
         role = item.get_role(_ROLES, "a Responses item")
         return role, decode_parts(fields.get("content"), _decode_answer_block) if role == "assistant" else None
-    if kind in _OUTPUT_FIELDS:
+    if kind in OUTPUT_FIELDS:
         return "tool", None
     if kind == "mcp_approval_response":
         return "user", None
     if kind == "reasoning":
         return "assistant", (_decode_reasoning(fields),)
-    if kind in _CALL_FIELDS and (call := _read_call_id(fields)):
-        value = fields.get(_CALL_FIELDS[kind])
+    if kind in CALL_FIELDS and (call := _read_call_id(fields)):
+        value = fields.get(CALL_FIELDS[kind])
         arguments = splice.parse_string(value)
         if arguments is None:
             arguments = bytes(value).decode("utf-8", "replace") if value is not None else ""
         return "assistant", (ToolCall(call, item.get_text("name") or kind.removesuffix("_call"), arguments),)
-    return "assistant", (OpaquePart(kind, item.raw, NAME if kind in _COMPACTION_TYPES else ""),)
+    return "assistant", (OpaquePart(kind, item.raw, NAME if kind in PROFILE.compaction_types else ""),)
 
 
 def _decode_reasoning(fields: Fields) -> Thinking:
@@ -262,7 +155,7 @@ def _decode_other_item(item: ParsedMessage, role: Role, context: DecodingContext
     kind = item.get_text("type") or "message"
     if role == "tool":
         call_id = _read_call_id(item.fields)
-        content = _decode_output(item.fields.get(_OUTPUT_FIELDS[kind]))
+        content = _decode_output(item.fields.get(OUTPUT_FIELDS[kind]))
         result = ToolResult(call_id, context.find_tool_name(call_id) or "", content)
         return [Message("tool", (result,), "tool", native=item.native)]
     if kind != "message":
@@ -279,7 +172,8 @@ def _decode_output(raw: Raw | None) -> tuple[ContentPart, ...]:
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+def render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    """Renders messages that make one native message: see `BatchRenderer`."""
     first = batch[0]
     result = get_tool_result(first.message)
     if result is not None:
@@ -386,8 +280,4 @@ def _find_call_kind(call_id: str, ledger: Ledger) -> str:
         return ""
     items = (splice.parse_object(raw) or {} for raw in splice.parse_array(b"[" + message.native.body + b"]") or ())
     kinds = (splice.get_text(item, "type") for item in items if _read_call_id(item) == call_id)
-    return next((kind for kind in kinds if kind in _CALL_FIELDS), "")
-
-
-WIRE = Wire(PROFILE, _decode, _render_batch)
-"""The OpenAI Responses wire."""
+    return next((kind for kind in kinds if kind in CALL_FIELDS), "")

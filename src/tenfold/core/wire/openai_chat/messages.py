@@ -26,11 +26,8 @@ from tenfold.core.record.message import (
 )
 from tenfold.core.wire import splice
 from tenfold.core.wire.base import DecodingContext, OutgoingMessage
-from tenfold.core.wire.encoding import Wire
 from tenfold.core.wire.media import to_document, to_image, to_url
-from tenfold.core.wire.openai_chat_form import FORM, ID_PATTERN, RULE_EVIDENCE
 from tenfold.core.wire.openai_content import (
-    RESPONSES_PARTS,
     RenderedPart,
     rejoin_message,
     render_content,
@@ -40,11 +37,9 @@ from tenfold.core.wire.openai_content import (
     render_prompt,
     render_result_parts,
 )
-from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
 from tenfold.core.wire.segments import ContentPart, ParsedMessage, decode_parts, split_content
 from tenfold.core.wire.splice import Fields, build_array, build_object, quote
 
-NAME = "openai-chat"
 _ROLES: Mapping[str, Role] = {
     "system": "system",
     "developer": "system",
@@ -55,65 +50,13 @@ _ROLES: Mapping[str, Role] = {
 }
 _SIBLING_FIELDS = frozenset({"function_call", "audio"})
 """Fields of a message beside `content` that are kept as opaque parts."""
-_OWN_PARTS = frozenset({"image_url", "input_audio", "file", "refusal"})
-"""The content parts that no other wire has."""
-
-
-# -- profile -----------------------------------------------------------------------------------------------------------
-
-
-def _recognize_message(shape: NativeShape) -> bool:
-    is_tool_output = shape.role in ("tool", "function") and shape.kind != "message"
-    is_chat = "tool_calls" in shape.fields or is_tool_output or not _OWN_PARTS.isdisjoint(shape.block_kinds)
-    return is_chat and RESPONSES_PARTS.isdisjoint(shape.block_kinds)
-
-
-def _build_tool(name: str, description: str, parameters: Mapping[str, object]) -> dict[str, object]:
-    return {"type": "function", "function": build_plain_tool(name, description, parameters)}
-
-
-PROFILE = Profile(
-    wire=NAME,
-    opens_with_assistant=True,
-    consecutive_roles=True,
-    midlist_system="accepted",
-    results="adjacent",
-    reasoning_needs_successor=False,
-    empty_text=True,
-    empty_message=True,
-    ids_optional=False,
-    id_pattern=ID_PATTERN,
-    form=FORM,
-    unique_call_ids="answer",
-    rule_evidence=RULE_EVIDENCE,
-    evidence={
-        "opens_with_assistant": "accepted: the API puts no order on roles other than tool",
-        "midlist_system": "accepted anywhere in the list",
-        "results": "`messages with role 'tool' must be a response to a preceding message with 'tool_calls'` "
-        "(simonw/llm#937); unanswered `tool_call_ids` are refused (spacedriveapp/spacebot#136)",
-        "empty_text": "an empty string is accepted as content",
-        "id_pattern": "any text of at most 40 characters; some models take longer ones (see `call_id`)",
-    },
-    request=RequestFields(output_fields=("max_tokens", "max_completion_tokens")),
-    usage=(
-        UsageFields(
-            prompt=("prompt_tokens",),
-            output="completion_tokens",
-            cache_read="cache_read_input_tokens",  # routers to Anthropic's models report these two as well
-            cache_write="cache_creation_input_tokens",
-            details="prompt_tokens_details",
-        ),
-    ),
-    recognize_message=_recognize_message,
-    build_tool=_build_tool,
-    session_formats=frozenset({"openhands-requests", "tau2", "swe-agent"}),
-)
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
+def decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
+    """Decodes the native messages of a list: see `ListDecoder`."""
     for message in natives:
         fields, native = message.fields, message.native
         role = message.get_role(_ROLES, "an OpenAI Chat message")
@@ -174,7 +117,8 @@ def _decode_call(raw: Raw) -> ToolCall | OpaquePart:
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+def render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    """Renders messages that make one native message: see `BatchRenderer`."""
     first = batch[0]
     if first.message.role == "assistant":
         return _render_assistant(first)
@@ -246,7 +190,3 @@ def _render_result(result: ToolResult, outgoing: OutgoingMessage) -> bytes:
     parts = render_result_parts(result, outgoing, _render_part)
     call_id = quote(outgoing.ledger.assign_result_id(result))
     return build_object(role=b'"tool"', tool_call_id=call_id, content=render_content(parts, "text"))
-
-
-WIRE = Wire(PROFILE, _decode, _render_batch)
-"""The OpenAI Chat Completions wire."""

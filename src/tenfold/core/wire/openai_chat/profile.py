@@ -1,11 +1,15 @@
-"""What OpenAI Chat Completions accepts as one message, and what it answers to messages that break a rule."""
+"""What is known of OpenAI Chat Completions, and of the servers that speak it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tenfold.core.wire.native_errors import build_look_alike, build_overflow
 from tenfold.core.wire.native_form import MessageForm, PartForms, RuleEvidence, ValueForm
+from tenfold.core.wire.openai_content import RESPONSES_PARTS
+from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
 
+NAME = "openai-chat"
 ID_PATTERN = r".{1,40}"
 """The ids of calls. Most reports name 40 characters, later ones 64, and one saw 51 accepted: the safe side is 40."""
 
@@ -105,3 +109,75 @@ RULE_EVIDENCE: Mapping[str, RuleEvidence] = {
         "JohnnyZ93/oai-compatible-copilot#271",
     ),
 }
+
+
+_OWN_PARTS = frozenset({"image_url", "input_audio", "file", "refusal"})
+"""The content parts that no other wire has."""
+
+
+def _recognize_message(shape: NativeShape) -> bool:
+    is_tool_output = shape.role in ("tool", "function") and shape.kind != "message"
+    is_chat = "tool_calls" in shape.fields or is_tool_output or not _OWN_PARTS.isdisjoint(shape.block_kinds)
+    return is_chat and RESPONSES_PARTS.isdisjoint(shape.block_kinds)
+
+
+def _build_tool(name: str, description: str, parameters: Mapping[str, object]) -> dict[str, object]:
+    return {"type": "function", "function": build_plain_tool(name, description, parameters)}
+
+
+PROFILE = Profile(
+    wire=NAME,
+    opens_with_assistant=True,
+    consecutive_roles=True,
+    midlist_system="accepted",
+    results="adjacent",
+    reasoning_needs_successor=False,
+    empty_text=True,
+    empty_message=True,
+    ids_optional=False,
+    id_pattern=ID_PATTERN,
+    form=FORM,
+    unique_call_ids="answer",
+    rule_evidence=RULE_EVIDENCE,
+    evidence={
+        "opens_with_assistant": "accepted: the API puts no order on roles other than tool",
+        "midlist_system": "accepted anywhere in the list",
+        "results": "`messages with role 'tool' must be a response to a preceding message with 'tool_calls'` "
+        "(simonw/llm#937); unanswered `tool_call_ids` are refused (spacedriveapp/spacebot#136)",
+        "empty_text": "an empty string is accepted as content",
+        "id_pattern": "any text of at most 40 characters; some models take longer ones (see `call_id`)",
+    },
+    request=RequestFields(output_fields=("max_tokens", "max_completion_tokens"), count_fields=("n",)),
+    usage=(
+        UsageFields(
+            prompt=("prompt_tokens",),
+            output="completion_tokens",
+            cache_read="cache_read_input_tokens",  # routers to Anthropic's models report these two as well
+            cache_write="cache_creation_input_tokens",
+            details="prompt_tokens_details",
+        ),
+    ),
+    errors=(
+        build_look_alike(
+            "Groq, OpenAI", r"tokens per min|\bTPM\b", "continuedev/continue#10218, vanna-ai/vanna-flask#11"
+        ),
+        build_look_alike("OpenAI", r"supports at most <n> completion tokens", "ChatGPTNextWeb/NextChat#3195"),
+        build_overflow("OpenAI", r"context[_ ]length[_ ]exceeded", "dyad-sh/dyad#1672"),
+        build_overflow("OpenAI, others", r"maximum context length(?:(?: is| of|:) <limit>)?", "ddalcu/mlx-serve#66"),
+        build_overflow("OpenAI Chat", r"your messages resulted in <n> tokens", "AsyncFuncAI/deepwiki-open#144"),
+        build_overflow(
+            "OpenAI, Azure", r"input tokens exceed the configured limit of <limit> tokens", "cline/cline#5474"
+        ),
+    ),
+    other_names=("chat", "chat-completions", "completions"),
+    media_kinds={
+        "image_url": "image",
+        "file": "document",  # with a file id
+        "input_audio": "audio",
+        "input_video": "video",
+        "video_url": "video",  # compatible servers
+    },
+    recognize_message=_recognize_message,
+    build_tool=_build_tool,
+    session_formats=frozenset({"openhands-requests", "tau2", "swe-agent"}),
+)

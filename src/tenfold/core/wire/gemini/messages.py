@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, assert_never
+from typing import assert_never
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -31,112 +31,18 @@ from tenfold.core.record.message import (
 )
 from tenfold.core.wire import splice
 from tenfold.core.wire.base import DecodedPrefix, DecodingContext, OutgoingMessage
-from tenfold.core.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
+from tenfold.core.wire.encoding import collect_blocks, fold_system, wrap_blocks
 from tenfold.core.wire.fingerprint import canonicalize_json
-from tenfold.core.wire.gemini_form import FORM, RULE_EVIDENCE, SNAKE_CASE
-from tenfold.core.wire.profiles import MADE_ID_PREFIX, NativeShape, Profile, RequestFields, UsageFields
-from tenfold.core.wire.sdk_values import get_set_fields
+from tenfold.core.wire.gemini.profile import NAME, SNAKE_CASE
+from tenfold.core.wire.profiles import MADE_ID_PREFIX
 from tenfold.core.wire.segments import Chunk, ContentPart, ParsedMessage, is_same_native, split_message
 from tenfold.core.wire.splice import Fields, build_array, build_object, quote
 
-NAME = "gemini"
 _ROLES: Mapping[str, Role] = {"user": "user", "model": "assistant", "function": "user"}
 _RESOLUTION_PREFIX = "media_resolution_"
 _DETAILS = ("low", "medium", "high", "ultra_high")
 _SIGNATURE_FIELDS = frozenset({"thoughtSignature", "thought_signature", "thought"})
 """Fields of a part that do not say what it is."""
-
-
-# -- profile -----------------------------------------------------------------------------------------------------------
-
-
-def _recognize_message(shape: NativeShape) -> bool:
-    return "parts" in shape.fields or shape.role == "model"
-
-
-def _build_user_message(text: str) -> dict[str, object]:
-    return {"role": "user", "parts": [{"text": text}]}
-
-
-def _add_system(request: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-    """Adds system texts after those of a request: in `config` if it has one, as calls of the SDK do."""
-    config = request.get("config")
-    settings = get_set_fields(config)
-    if settings is None:
-        key = "system_instruction" if "system_instruction" in request else "systemInstruction"
-        return {**request, key: _append_instruction(request.get(key), texts)}
-    key = "systemInstruction" if "systemInstruction" in settings else "system_instruction"
-    copy = getattr(config, "model_copy", None)
-    if copy is not None:
-        return {**request, "config": copy(update={key: _append_instruction(getattr(config, key), texts)})}
-    return {**request, "config": {**settings, key: _append_instruction(settings.get(key), texts)}}
-
-
-def _append_instruction(instruction: Any, texts: Sequence[str]) -> Any:  # noqa: ANN401 - a provider's JSON, or its SDK's object
-    """Appends texts to a system instruction, in the form that it has."""
-    if not instruction:
-        return {"parts": [{"text": text} for text in texts]}
-    if isinstance(instruction, str):
-        return "\n\n".join((instruction, *texts))
-    if isinstance(instruction, Mapping):
-        return {**instruction, "parts": [*instruction.get("parts", ()), *({"text": text} for text in texts)]}
-    if isinstance(instruction, list | tuple):
-        return [*instruction, *texts]
-    return [*(getattr(instruction, "parts", None) or [instruction]), *texts]
-
-
-PROFILE = Profile(
-    wire=NAME,
-    opens_with_assistant=False,
-    consecutive_roles=True,
-    midlist_system="folded",
-    results="next_message",
-    reasoning_needs_successor=False,
-    empty_text=True,
-    empty_message=False,
-    ids_optional=True,
-    id_pattern=r".{0,128}",
-    form=FORM,
-    ends_with_user=True,
-    rule_evidence=RULE_EVIDENCE,
-    calls_after_answer=False,
-    evidence={
-        "opens_with_assistant": "a history that starts with a function call is refused "
-        "(google-gemini/gemini-cli#11814)",
-        "midlist_system": "`contents` know only the roles user and model; system text is `systemInstruction`",
-        "results": "`function response turn comes immediately after a function call turn` "
-        "(langchain-ai/langchain#27799) and as many responses as calls (microsoft/vscode#299295)",
-        "calls_after_answer": "`function call turn comes immediately after a user turn or after a function response "
-        "turn` (google-gemini/gemini-cli#11814)",
-        "empty_message": "`contents.parts must not be empty`",
-        "ids_optional": "functionCall.id is optional; recorded sessions carry none",
-    },
-    request=RequestFields(
-        list_field="contents",
-        overhead_fields=("tools", "systemInstruction", "system_instruction"),
-        system_fields=("systemInstruction", "system_instruction"),
-        output_fields=("max_output_tokens", "maxOutputTokens"),
-        settings_fields=("config", "generationConfig", "generation_config"),
-    ),
-    usage=(
-        UsageFields(
-            holder="usageMetadata",
-            prompt=("promptTokenCount", "toolUsePromptTokenCount"),
-            output="candidatesTokenCount",
-            cache_read="cachedContentTokenCount",
-        ),
-        UsageFields(
-            holder="usage_metadata",
-            prompt=("prompt_token_count", "tool_use_prompt_token_count"),
-            output="candidates_token_count",
-            cache_read="cached_content_token_count",
-        ),
-    ),
-    recognize_message=_recognize_message,
-    build_user_message=_build_user_message,
-    add_system=_add_system,
-    session_formats=frozenset({"gemini-cli"}),
-)
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------------
@@ -211,7 +117,8 @@ def _get_object(fields: Fields, key: str) -> Fields | None:
     return splice.parse_object(value) if value is not None else None
 
 
-def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
+def decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
+    """Decodes the native messages of a list: see `ListDecoder`."""
     pairing = _CallPairing(context.prefix)
     for message in natives:
         has_role = bytes(message.fields.get("role", b"null")) != b"null"
@@ -300,7 +207,8 @@ def _decode_response(fields: Fields, pairing: _CallPairing) -> ToolResult:
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+def render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    """Renders messages that make one native message: see `BatchRenderer`."""
     for before, outgoing in pairwise(batch):
         if outgoing.message.role == "assistant" and not is_same_native(before.message, outgoing.message.native, NAME):
             outgoing.note("answers_joined", "a call and the answer before it are sent in one message")
@@ -401,7 +309,3 @@ def _render_result(result: ToolResult, outgoing: OutgoingMessage) -> bytes:
     body = build_object(**{"error" if result.is_error else "output": quote("\n".join(texts))})
     media_field = {"parts": build_array(media)} if media else {}
     return build_object(**id_field, name=name, response=body, **media_field)
-
-
-WIRE = Wire(PROFILE, _decode, _render_batch)
-"""The Gemini `contents` wire."""

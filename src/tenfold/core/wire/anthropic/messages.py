@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 
 from msgspec import Raw
 
@@ -24,104 +24,20 @@ from tenfold.core.record.message import (
     ToolResult,
 )
 from tenfold.core.wire import splice
-from tenfold.core.wire.anthropic_form import FORM, ID_PATTERN, MAX_CACHE_MARKS, RULE_EVIDENCE
+from tenfold.core.wire.anthropic.profile import NAME, PROFILE
 from tenfold.core.wire.base import DecodingContext, OutgoingMessage
-from tenfold.core.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
-from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields
+from tenfold.core.wire.encoding import collect_blocks, fold_system, wrap_blocks
 from tenfold.core.wire.segments import Chunk, ContentPart, ParsedMessage, decode_parts, split_content
 from tenfold.core.wire.splice import Fields, build_array, build_object, quote
 
-NAME = "anthropic"
 _ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
-_OWN_BLOCKS = frozenset({
-    "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "server_tool_use", "compaction",
-    "search_result", "container_upload", "mcp_tool_use", "mcp_tool_result",
-})  # fmt: skip
-"""The content blocks that no other wire has."""
-
-
-# -- profile -----------------------------------------------------------------------------------------------------------
-
-
-def _recognize_message(shape: NativeShape) -> bool:
-    is_chat = "tool_calls" in shape.fields or shape.role in ("tool", "function")
-    return not is_chat and not _OWN_BLOCKS.isdisjoint(shape.block_kinds)
-
-
-def _build_tool(name: str, description: str, parameters: Mapping[str, object]) -> dict[str, object]:
-    return {"name": name, "description": description, "input_schema": parameters}
-
-
-def _add_system(request: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-    system = request.get("system") or []
-    blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
-    return {**request, "system": [*blocks, *({"type": "text", "text": text} for text in texts)]}
-
-
-PROFILE = Profile(
-    wire=NAME,
-    opens_with_assistant=False,
-    consecutive_roles=True,
-    midlist_system="before_assistant",
-    results="next_message",
-    reasoning_needs_successor=True,
-    empty_text=False,
-    empty_message=False,
-    ids_optional=False,
-    id_pattern=ID_PATTERN,
-    native_compaction="in_answer",
-    compaction_types=frozenset({"compaction"}),
-    definition_types=frozenset({"tool_reference", "tool_search_tool_result", "mcp_tool_listing", "tool_addition"}),
-    form=FORM,
-    unique_call_ids="request",
-    thinking_leads=True,
-    ends_with_user=True,
-    max_cache_marks=MAX_CACHE_MARKS,
-    rule_evidence=RULE_EVIDENCE,
-    evidence={
-        "opens_with_assistant": 'long documented as refused (`first message must use the "user" role`); safe side',
-        "consecutive_roles": "API reference: consecutive user or assistant turns are combined into one",
-        "midlist_system": "refused by most models (`role 'system' is not supported on this model`, "
-        "anthropics/claude-code#61412); newer ones want it before an assistant message or last (#73821)",
-        "results": "`tool_use` ids were found without `tool_result` blocks immediately after "
-        "(anthropics/claude-code#8210, OpenHands/OpenHands#7512)",
-        "reasoning_needs_successor": "the last block of an assistant message cannot be `thinking`; edited ones refused",
-        "empty_text": "`text content blocks must be non-empty` (anthropics/claude-code#59812), "
-        "and `must contain non-whitespace text` (TheValkyrja/Anthropic2Vertex#5)",
-        "empty_message": "messages must have non-empty content, except the optional final assistant message",
-        "id_pattern": "tool_use.id must match ^[a-zA-Z0-9_-]+$",
-        "native_compaction": "all content blocks prior to the `compaction` block are dropped by the API; it is to be "
-        "sent back as it came, and with null content it is a failed one and does nothing "
-        "(platform.claude.com/docs/en/build-with-claude/compaction; anthropic SDK, BetaCompactionBlockParam)",
-    },
-    request=RequestFields(
-        overhead_fields=("system", "tools"),
-        system_fields=("system",),
-        output_fields=("max_tokens", "max_completion_tokens"),  # the second in requests to routers
-        own_fields=("system", "anthropic_version"),
-        model_word="claude",
-        foreign_roles=frozenset({"system", "developer", "tool"}),
-    ),
-    usage=(
-        UsageFields(
-            prompt=("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
-            output="output_tokens",
-            cache_read="cache_read_input_tokens",
-            cache_write="cache_creation_input_tokens",
-            absent=("prompt_tokens", "input_tokens_details"),
-        ),
-    ),
-    recognize_message=_recognize_message,
-    build_tool=_build_tool,
-    add_system=_add_system,
-    session_formats=frozenset({"claude-code", "cline"}),
-)
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
+def decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
+    """Decodes the native messages of a list: see `ListDecoder`."""
     for message in natives:
         role = message.get_role(_ROLES, "an Anthropic message")
         decode_block = partial(_decode_block, role, context)
@@ -222,7 +138,8 @@ _READERS: Mapping[tuple[str, str], Callable[[Fields], Part | None]] = {
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+def render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    """Renders messages that make one native message: see `BatchRenderer`."""
     collected = collect_blocks(batch, "content", _render_blocks)
     if not collected.blocks:
         return []
@@ -306,7 +223,3 @@ def _render_document(part: Document, outgoing: OutgoingMessage) -> bytes:
         return _render_text(outgoing.replace_by_placeholder(part))
     title = {"title": quote(part.name)} if part.name else {}
     return build_object(type=b'"document"', source=source, **title)
-
-
-WIRE = Wire(PROFILE, _decode, _render_batch)
-"""The Anthropic Messages wire."""

@@ -1,0 +1,1 @@
+"""Anthropic Messages: its profile, its messages, and in `api` its HTTP side and the whole wire."""

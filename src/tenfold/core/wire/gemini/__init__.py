@@ -1,0 +1,1 @@
+"""Gemini generateContent: its profile, its messages, and in `api` its HTTP side and the whole wire."""
