@@ -135,19 +135,6 @@ def test_auto_chooses_by_the_agents_model(tenfold: Cli, pi: Path, monkeypatch: p
     assert told["spent"]["model"] == "openai:gpt-4o-mini"
 
 
-def test_auto_in_the_settings_chooses_as_well(
-    tenfold: Cli, pi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = tmp_path / "tenfold.toml"
-    settings.write_text('[tenfold]\npolicy = "tiers"\nmodel = "auto"\n')
-    monkeypatch.setenv("TENFOLD_CONFIG", str(settings))
-    with Loopback(script=make_writer("tiers")) as loopback:
-        monkeypatch.setenv("OPENAI_BASE_URL", get_base_url("openai:", loopback))
-        told = tenfold.run_json("compact", pi, "--to", "10%", "--model", "gpt-5")
-        assert {g.body["model"] for g in loopback.requests} == {"gpt-4o-mini"}
-    assert told["rung"] == "model"
-
-
 def test_the_table_of_the_design_tiers_chooses_as_well(
     tenfold: Cli, pi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,19 +246,6 @@ def test_what_cannot_be_shortened_is_summarized_by_code_or_stays(
     assert sum("no model was asked" in note for note in told["notes"]) == 1
     shown = tenfold.run_ok("compact", file, "--to", "30%", "--policy", policy, "--store", ":memory:")
     assert "no model was asked" in shown.out
-
-
-def test_a_configured_name_without_a_provider_is_resolved(
-    tenfold: Cli, pi: Path, documents_table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Loopback(script=make_writer("tiers")) as loopback:
-        monkeypatch.setenv("OPENAI_BASE_URL", get_base_url("openai:", loopback))
-        documents_table.write_text('[compaction]\nmodel = "gpt-4o-mini"\n')
-        told = tenfold.run_json("compact", pi, "--to", "10%")
-        assert {got.body["model"] for got in loopback.requests} == {"gpt-4o-mini"}
-    assert (told["rung"], told["spent"]["model"]) == ("model", "openai:gpt-4o-mini")
-    documents_table.write_text('[compaction]\nmodel = "no-such-model"\n')
-    assert "'no-such-model' names no provider" in tenfold("compact", pi, "--to", "10%").err
 
 
 def test_auto_needs_to_know_the_agents_model(tenfold: Cli, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.designs.clip.test_memory import Cabinet
+from tests.designs.clip.making import Cabinet
 from tests.llm.conftest import keys
 from tests.llm.loopback import Loopback, get_base_url
 

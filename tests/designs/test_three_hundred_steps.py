@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.model_breaker import MODEL_RUNGS
 from tenfold.compaction.engine.policy import Policy
-from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import choose_counter
 from tenfold.core.record.block import Block
@@ -48,12 +47,7 @@ __all__ = ["keys"]
 SMALL, MIDDLE, LARGE = WINDOWS = (8_000, 32_000, 200_000)
 SIZES = {SMALL: 1_200, MIDDLE: 3_000, LARGE: 9_000}
 """Characters of a tool's result, of which three are about a token; some have three times as many."""
-FORMS = OWN, GIVEN, OWN_ASYNC, GIVEN_ASYNC = (
-    "own list",
-    "list given back",
-    "own list, async",
-    "list given back, async",
-)
+OWN, GIVEN, OWN_ASYNC, GIVEN_ASYNC = ("own list", "list given back", "own list, async", "list given back, async")
 PAIRS = {
     "tail": (("chat", OWN), ("responses", GIVEN), ("anthropic", OWN_ASYNC)),
     "tiers": (("responses", GIVEN_ASYNC), ("anthropic", OWN), ("chat", GIVEN)),
@@ -140,13 +134,6 @@ def test_three_hundred_steps(policy: str, window: int, client: str, form: str, t
     assert_nothing_lost(opened, host)
     if (policy, window) not in UNASKED:
         assert_model_came_back(opened, provider)
-
-
-def test_every_policy_is_in_every_window_and_every_client_in_every_form() -> None:
-    assert {run[:2] for run in RUNS} == {(policy, window) for policy in POLICIES for window in WINDOWS}
-    assert {run[2:] for run in RUNS} == {(client, form) for client in HOSTS for form in FORMS}
-    taken = {each for run in TAKEN for each in run}
-    assert taken >= {*WINDOWS, *HOSTS, *FORMS, "tail", "tiers", "blocks", "threshold", "clip"}
 
 
 # -- what the server refuses -------------------------------------------------------------------------------------------

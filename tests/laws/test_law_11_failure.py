@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Call
-from tenfold.core.record.ask import Answer, ConsultAsk, Outcome, SummaryAsk
+from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.core.record.entry import Attempt, Entry
-from tenfold.core.record.message import Message, Text
-from tenfold.session import AsyncSession, Session
+from tenfold.session import Session
 from tenfold.session.drive import Answerer
 from tests.laws import conversations
-from tests.laws.checks import BYTES, get_counted
-from tests.laws.conversations import Broken, Echo, NeverAsk, count_tokens, encode_view, read_entries
+from tests.laws.checks import get_counted
+from tests.laws.conversations import Broken, NeverAsk, count_tokens, encode_view, read_entries
 from tests.laws.strategies import ENGINE, Log
 
 
@@ -124,78 +119,3 @@ def test_every_ending_without_a_block_keeps_the_view_and_leaves_at_most_one_atte
         assert_remembers(left, outcome)
     else:
         assert outcome.status == "nothing"
-
-
-def test_a_cancelled_task_leaves_no_block() -> None:
-    session = conversations.open_session(
-        conversations.build_seeded_log(1), conversations.make_policy(models=("m",)), Answerer(NeverAsk())
-    )
-    before, held = encode_view(session), read_entries(session)
-
-    async def cancel_task() -> None:
-        asked = asyncio.Event()
-
-        async def wait_forever(_: SummaryAsk) -> Answer:
-            asked.set()
-            await asyncio.Event().wait()
-            raise AssertionError
-
-        task = asyncio.create_task(AsyncSession(session, answer=wait_forever).compact(to=compute_target(session, 25)))
-        waiting = asyncio.create_task(asked.wait())
-        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        assert asked.is_set(), "the model was never asked"
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancel_task())
-    assert get_left_entries(session, before, held) == []
-    session.use_answerer(Answerer(Echo()))
-    assert session.compact(to=compute_target(session, 25)).status == "compacted"
-
-
-def test_messages_that_come_while_a_model_writes_stay_and_the_block_still_fits() -> None:
-    """Law 14 through the session: two writers lose no message."""
-    log = conversations.build_seeded_log(2)
-    late = Message("user", (Text("and one more thing"),), "human")
-    session = conversations.open_session(log, conversations.make_policy(models=("m",)))
-
-    class Interrupted(Echo):
-        def answer(self, ask: SummaryAsk) -> Answer:
-            if not self.calls:
-                writer = threading.Thread(target=lambda: Session(session.address, session.policy).append(late))
-                writer.start()
-                writer.join()
-            return super().answer(ask)
-
-    session.use_answerer(Answerer(Interrupted()))
-    outcome = session.compact(to=compute_target(session, 25))
-    assert outcome.status == "compacted"
-    assert session.view.get_messages()[-1] == late
-    held = [BYTES.encode(e) for e in read_entries(session)]
-    assert held[: len(log)] == [BYTES.encode(e) for e in log]
-    assert len(held) == len(log) + 2
-
-
-def test_an_undo_while_a_model_writes_supersedes_the_block() -> None:
-    session = conversations.open_session(
-        conversations.build_seeded_log(3), conversations.make_policy(models=("m",)), Answerer(Echo())
-    )
-    assert session.compact(to=compute_target(session, 60)).status == "compacted"
-    session.append(Message("user", (Text("go on " * 400),), "human"))
-
-    class Undoes(Echo):
-        def answer(self, ask: SummaryAsk) -> Answer:
-            if not self.calls:
-                Session(session.address, session.policy).undo()
-            return super().answer(ask)
-
-    model = Undoes()
-    session.use_answerer(Answerer(model))
-    outcome = session.compact(to=compute_target(session, 35))
-    assert model.calls
-    assert outcome.status == "superseded"
-    opened = Session(session.address, session.policy)
-    assert opened.view.state.live_blocks == ()
-    assert encode_view(session) == encode_view(opened)
-    assert not outcome.block

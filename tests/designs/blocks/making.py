@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from tenfold.compaction.engine.policy import Policy
 from tenfold.core.meter.counters import measure_messages
+from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import Block
 from tenfold.core.record.message import Message, Text, get_text
+from tenfold.designs.blocks import CompactionBlock, ContextConfig, get_loop_records
 from tenfold.designs.blocks.policy import blocks
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
@@ -24,6 +27,8 @@ from tests.engine.making import (
 )
 
 __all__ = ["COUNTER", "FILLER", "make_call", "make_reply", "make_result", "make_system_message", "make_user_message"]
+Given = Any
+"""What the methods of a block strategy are given: record, turns, configuration, whether it is the current loop."""
 
 
 def make_turn(number: int, *, lines: int = 20, text: str = "") -> list[Message]:
@@ -59,6 +64,33 @@ def get_newest_block(session: Session) -> Block:
     made = session.view.path.get_entry(session.view.state.live_blocks[-1])
     assert isinstance(made, Block)
     return made
+
+
+def compact_to(session: Session, tenths: int) -> Outcome:
+    """A compaction to so many tenths of the view, which must come about."""
+    outcome = session.compact(to=count_view_tokens(session) * tenths // 10)
+    assert outcome.status == "compacted", outcome.reason
+    return outcome
+
+
+def get_loop_block(session: Session, loop: int = 0) -> CompactionBlock:
+    """The block of a loop."""
+    made = get_loop_records(session)[loop].compaction_block
+    assert made is not None
+    return made
+
+
+def get_ranges(block: CompactionBlock) -> list[tuple[int, int] | None]:
+    """The turns of the three sections."""
+    compacted, recent = block.keep_compacted, block.keep_recent
+    ranges = (block.keep_first, compacted.range if compacted else None, recent.range if recent else None)
+    return [(r.start_turn, r.end_turn) if r else None for r in ranges]
+
+
+def get_compacted_lines(block: CompactionBlock) -> list[str]:
+    """The lines of the compacted section."""
+    texts = map(get_text, block.keep_compacted.messages) if block.keep_compacted else ()
+    return [text for text in texts if text.startswith("[Summary] ")]
 
 
 def get_texts(messages: Sequence[Message]) -> list[str]:
@@ -99,3 +131,23 @@ class HookRecorder:
     async def record_after(self, *figures: int) -> None:
         await asyncio.sleep(0)
         self.heard.append(("after", *figures))
+
+
+FULL = [make_user_message("go"), *(make_reply(f"note {n}: {FILLER * 20}") for n in range(180))]
+
+
+DEFAULT = ContextConfig(token_counter=COUNTER)
+
+
+class Halves:
+    """Keeps the later half."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:  # noqa: ARG002 - the protocol's
+        return list(messages[len(messages) // 2 :])
+
+
+class Raises:
+    """Has no result."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+        raise RuntimeError(f"no room for {len(messages)} in {config.max_context_tokens}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -12,18 +11,15 @@ from msgspec.structs import replace
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.prompt_files import with_prompts
-from tenfold.core.record.block import MUST_KEEP
 from tenfold.core.view.fold import View
 from tenfold.core.view.rules import check_messages
 from tenfold.designs.blocks import find_violations, get_loop_records
 from tenfold.designs.blocks.policy import blocks
-from tenfold.formats import ParsedSession
 from tenfold.session.drive import Answerer
-from tests.designs.blocks.making import COUNTER, count_view_tokens, get_newest_block
+from tests.designs.blocks.making import COUNTER, count_view_tokens
 from tests.laws import checks, conversations
 from tests.laws.conversations import Broken, Echo
 from tests.laws.nearby import WIRES
-from tests.laws.recorded import get_path
 from tests.laws.strategies import ENGINE, Log
 
 SMALL = partial(
@@ -75,41 +71,3 @@ def test_two_compactions_of_any_history_keep_every_law(log: Log, more: Log, perc
     checks.assert_opens_from_snapshots(View, path)
     checks.assert_blocks_undoable(View, path)
     assert find_violations(get_loop_records(session)) == []
-
-
-@pytest.mark.costly(6)
-@pytest.mark.parametrize("percent", [60, 25, 10])
-def test_recorded_sessions_reach_their_target_with_nothing_lost(session: ParsedSession, percent: int) -> None:
-    """The originals lose first and last turns of earlier loops, load others twice, and drop what does not fit."""
-    log = get_path(session)
-    opened = conversations.open_session(log, blocks(COUNTER))
-    before = count_view_tokens(opened)
-    outcome = opened.compact(to=max(1, before * percent // 100))
-    if outcome.status != "compacted":
-        assert outcome.status == "nothing"
-        return
-    assert outcome.tokens_after == count_view_tokens(opened) < before
-    assert outcome.tokens_after <= outcome.target or outcome.target_missed
-    for wire in WIRES:
-        assert opened.find_violations(wire) == (), wire
-    assert find_violations(get_loop_records(opened)) == []
-    assert [m.message for r in get_loop_records(opened) for m in r.messages] == conversations.extract_messages(log)
-    lost = sum(total - kept for kind, (kept, total) in outcome.facts.items() if kind in MUST_KEEP)
-    assert lost <= get_newest_block(opened).unshown_facts, "every must-keep fact is in view or counted"
-
-
-@pytest.mark.costly(3)
-def test_recorded_sessions_compacted_again_and_again(session: ParsedSession) -> None:
-    log = get_path(session)
-    if len(log) < 40:
-        return
-    opened = conversations.open_session(log[: len(log) // 3], blocks(COUNTER, keep_recent_turns=4))
-    for part in (log[len(log) // 3 : 2 * len(log) // 3], log[2 * len(log) // 3 :], ()):
-        opened.compact(to=max(300, count_view_tokens(opened) // 4))
-        assert find_violations(get_loop_records(opened)) == []
-        for wire in WIRES:
-            assert opened.find_violations(wire) == (), wire
-        opened.append(*conversations.extract_messages(tuple(part)))
-    path = tuple(opened.view.path.get_entries(0, opened.view.length - 1))
-    checks.assert_positions_tiled(View, path)
-    checks.assert_originals_reachable(View, path)

@@ -1,8 +1,9 @@
-"""The in-memory strategy of `blocks`: the three levels over a list that belongs to no session."""
+"""Lists that belong to no session: the three levels of `blocks`, a strategy and a counter of one's own."""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 
 import pytest
@@ -10,24 +11,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.compaction.plan.draft import Goal, start_draft
-from tenfold.compaction.plan.stages.levels import DropBetweenStage
-from tenfold.compaction.plan.stages.step_lines import build_step_line, build_user_line
+import tenfold
+from tenfold.compaction.plan.stages.step_lines import build_user_line
 from tenfold.compaction.plan.stubs import describe_step
-from tenfold.core.meter.counters import measure_messages
 from tenfold.core.record.block import Block
-from tenfold.core.record.message import Message, Text, ToolCall, get_text
+from tenfold.core.record.message import Message, Text, get_text, get_tool_result
 from tenfold.core.text.excerpts import Keep, excerpt
 from tenfold.core.view.rules import check_messages
 from tenfold.core.wire.marks import extract_summary_text
-from tenfold.designs.blocks import CompactionConfig, ContextConfig, compact_in_memory, compact_messages
+from tenfold.designs.blocks import (
+    CompactionConfig,
+    CompactionStrategy,
+    ContextConfig,
+    TokenCounter,
+    build_policy,
+    compact_in_memory,
+    compact_messages,
+    should_compact,
+)
 from tenfold.designs.blocks.policy import blocks
 from tenfold.session import Session
 from tenfold.session.stateless import compact
 from tests.designs.blocks.making import (
     COUNTER,
+    DEFAULT,
     FILLER,
+    FULL,
+    Halves,
+    Raises,
+    count_tokens,
     count_view_tokens,
+    get_newest_block,
     get_texts,
     make_loop,
     make_session,
@@ -35,7 +49,6 @@ from tests.designs.blocks.making import (
     make_user_message,
 )
 from tests.designs.blocks.making import make_reply as answer
-from tests.engine.making import build_view, make_measures
 from tests.laws import conversations
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import ENGINE, Log
@@ -111,22 +124,6 @@ def test_the_lines_for_lists_are_those_of_the_context_config() -> None:
     assert all("[... 110 lines removed ...]" in get_text(m) for m in results)
 
 
-@pytest.mark.parametrize(
-    ("message", "line"),
-    [
-        (answer("I fixed it."), "[Summary] I fixed it."),
-        (Message("assistant", (Text("a"), Text("b")), "model"), "[Summary] a b"),
-        (
-            Message("assistant", (ToolCall("1", "x"), ToolCall("2", "y")), "model"),
-            "[Summary] x({}) -> no result; y({}) -> no result",
-        ),
-        (Message("assistant", (), "model"), "[Summary] [Assistant response]"),
-    ],
-)
-def test_level_two_has_a_line_for_each_answer(message: Message, line: str) -> None:
-    assert build_step_line([message]).line == line
-
-
 def test_level_two_leaves_users_and_the_recent_messages_as_they_are() -> None:
     history = [
         make_user_message("Never push to main."),
@@ -167,16 +164,6 @@ def test_level_three_falls_back_to_the_newest_that_fit() -> None:
     assert count_view_tokens(session) <= 1_000
 
 
-def test_the_marker_of_level_three_is_paid_for() -> None:
-    history = [make_user_message("go"), *(answer(f"note {n}") for n in range(400))]
-    draft = start_draft(
-        build_view(history), make_measures().token_cache.measure, lambda messages: measure_messages(messages, COUNTER)
-    )
-    for stop in range(60, 90):
-        made = DropBetweenStage().apply(draft, Goal(stop, stop, 0, 0, 0, 0))
-        assert stop - 10 < made.tokens <= stop
-
-
 def test_a_plain_list_goes_through_the_levels_and_a_session_through_the_overlay() -> None:
     rows = [
         {"role": m.role, "content": get_text(m)}
@@ -189,44 +176,6 @@ def test_a_plain_list_goes_through_the_levels_and_a_session_through_the_overlay(
     session.compact(to=3_000)
     assert not any("[Context compacted: " in text for text in get_texts(session.view.get_messages()))
     assert compact_in_memory(make_loop(2), build_config(10**6)) == make_loop(2)
-
-
-class Halves:
-    """An in-memory strategy of one's own."""
-
-    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:  # noqa: ARG002 - the protocol's
-        return list(messages[len(messages) // 2 :])
-
-
-def test_the_configured_in_memory_strategy_is_the_one_that_runs() -> None:
-    own = ContextConfig(max_context_tokens=500, compaction=CompactionConfig(in_memory_strategy=Halves()))
-    assert compact_in_memory(make_loop(2), own) == make_loop(2)[2:]
-    assert compact_in_memory(make_loop(2), replace(own, max_context_tokens=50_000)) == make_loop(2), "it does not fire"
-
-
-@ENGINE
-@given(log=conversations.long_logs(), percent=st.integers(5, 90))
-def test_no_level_parts_a_call_from_its_result(log: Log, percent: int) -> None:
-    """The original cuts by message count: results without calls, calls without results, and turn ids are lost."""
-    policy = blocks(COUNTER, keep_first=3, keep_recent=3, tool_output_max_lines=4)
-    session = conversations.open_session(log, replace(policy, stages=policy.in_memory_stages))
-    session.compact(to=max(1, count_view_tokens(session) * percent // 100))
-    for wire in WIRES:
-        assert check_messages(session.view.get_messages(), wire) == []
-
-
-@pytest.mark.parametrize("tokens", [83_500, 88_000, 95_000])
-def test_what_fires_also_compacts_and_then_is_quiet(tokens: int) -> None:
-    """The original fires at 81,000, but its in-memory strategy does nothing below 96,000: events without effect."""
-    policy = blocks(COUNTER)
-    history = [make_user_message("go"), *(answer(FILLER * 20) for _ in range(tokens // 470))]
-    session = make_session([history], replace(policy, stages=policy.in_memory_stages))
-    assert 81_000 <= count_view_tokens(session) < 96_000
-    outcome = session.compact(window=100_000)
-    assert outcome.status == "compacted"
-    assert outcome.tokens_after <= 40_000
-    session.append(answer("ok"))
-    assert session.compact(window=100_000).status == "nothing"
 
 
 def test_a_long_text_is_cut_and_not_replaced_by_a_phrase() -> None:
@@ -260,3 +209,175 @@ def test_a_summary_without_room_for_words_says_how_much_it_stands_for() -> None:
     inner = [t for m in session.view.get_messages() if (t := extract_summary_text(get_text(m))) is not None]
     kept = sum(m.origin == "human" for m in session.view.get_messages())
     assert inner == [f"({6 - kept} messages are not shown here)"]
+
+
+class Empty:
+    """Returns no list."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:  # noqa: ARG002 - the protocol's
+        return None  # type: ignore[return-value]
+
+
+class Rows(Halves):
+    """Returns a list of something else."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+        return [{"role": m.role} for m in super().compact(messages, config)]  # type: ignore[misc]
+
+
+def test_what_fires_in_memory_also_compacts_and_what_does_not_fire_is_quiet() -> None:
+    heard: list[object] = []
+    made = compact_in_memory(FULL, DEFAULT, sender=heard.append)
+    assert count_tokens(made) <= 40_000
+    assert not should_compact(count_tokens(made), DEFAULT)
+    assert compact_in_memory(made, DEFAULT, before_compaction_start=lambda *_: False, sender=heard.append) == made
+    assert [type(e).__name__ for e in heard] == ["CompactionStarted", "CompactionEnded"]
+    own = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Halves()))
+    assert compact_in_memory(made, own, sender=heard.append) == made, "the same for a strategy of one's own"
+    assert compact_in_memory(FULL, None, sender=heard.append) == FULL, "without a configuration compaction is off"
+    assert len(heard) == 2
+
+
+def test_in_a_small_window_more_is_left_than_nothing() -> None:
+    """The assumed system prompt of 4,000 tokens would take all of it; the trigger takes it for a quarter."""
+    small = replace(DEFAULT, max_context_tokens=4_000)
+    made = compact_in_memory(FULL, small)
+    assert 1_000 < count_tokens(made) <= 1_600
+
+
+class Clears(Halves):
+    """Shortens the list that it is given."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:  # noqa: ARG002 - the protocol's
+        assert isinstance(messages, list)
+        del messages[10:]
+        return messages
+
+
+def test_a_strategy_is_given_a_copy() -> None:
+    given = list(FULL)
+    config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Clears()))
+    assert compact_in_memory(given, config) == FULL[:10]
+    assert given == FULL
+
+
+@pytest.mark.parametrize(
+    ("strategy", "problem"),
+    [
+        (Raises(), "it raised RuntimeError: no room for"),
+        (Empty(), "it gave a NoneType; give a list of Message"),
+        (Rows(), "it gave a list; give a list of Message"),
+    ],
+)
+def test_a_strategy_of_no_use_in_a_plan_is_logged(
+    strategy: CompactionStrategy, problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=strategy))
+    with caplog.at_level(logging.WARNING, logger="tenfold"):
+        made = tenfold.compact(make_rows(FULL), to=count_tokens(FULL) // 10, policy=build_policy(config, COUNTER))
+        assert made.outcome.status == "compacted"
+        assert f"in_memory_strategy: {problem}" in " ".join(caplog.messages)
+        caplog.clear()
+        assert count_tokens(compact_in_memory(FULL, config)) <= 40_000
+        assert f"in_memory_strategy: {problem}" in " ".join(caplog.messages)
+
+
+def make_rows(messages: Sequence[Message]) -> list[dict[str, str]]:
+    return [{"role": m.role, "content": get_text(m)} for m in messages]
+
+
+def test_the_configured_in_memory_strategy_shortens_plain_lists() -> None:
+    config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Halves()))
+    rows = make_rows(FULL)
+    made = tenfold.compact(rows, to=count_tokens(FULL) * 6 // 10, policy=build_policy(config, COUNTER))
+    assert made.outcome.status == "compacted"
+    shown = json.dumps(made.messages)
+    assert "note 120:" in shown
+    assert "note 50:" not in shown
+    assert "[Context compacted" not in shown, "the levels were not needed"
+    assert all(any(m is row for row in rows) for m in made.messages if "note " in str(m["content"])[:5])
+    deeper = tenfold.compact(rows, to=count_tokens(FULL) // 10, policy=build_policy(config, COUNTER))
+    assert "[Context compacted" in json.dumps(deeper.messages), "they go on where the strategy stops"
+
+
+class Cuts:
+    """Shortens the outputs and adds a note."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+        out = [Message("user", (Text("Some of this is left out."),), "human")]
+        for message in messages:
+            result = get_tool_result(message)
+            if result is None:
+                out.append(message)
+            else:
+                content = (Text(get_text(message)[: config.tool_output_max_lines]),)
+                out.append(replace(message, parts=(replace(result, content=content),)))
+        return out
+
+
+class Thirds(Cuts):
+    """The same, and leaves out every third message: calls without results, results without calls."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+        return [m for n, m in enumerate(super().compact(messages, config)) if n % 3]
+
+
+@ENGINE
+@given(log=conversations.long_logs(), percent=st.integers(5, 90), which=st.sampled_from((Halves, Cuts, Thirds, Raises)))
+def test_an_in_memory_strategy_runs_under_the_laws(log: Log, percent: int, which: type[CompactionStrategy]) -> None:
+    config = ContextConfig(token_counter=COUNTER, compaction=CompactionConfig(in_memory_strategy=which()))
+    policy = build_policy(config, COUNTER)
+    session = conversations.open_session(log, replace(policy, stages=policy.in_memory_stages))
+    outcome = session.compact(to=max(1, count_view_tokens(session) * percent // 100))
+    if outcome.status == "compacted":
+        assert outcome.tokens_after == count_view_tokens(session) < outcome.tokens_before
+        assert outcome.tokens_after <= outcome.target or outcome.target_missed
+    for wire in WIRES:
+        assert check_messages(session.view.get_messages(), wire) == []
+
+
+def test_what_an_in_memory_strategy_writes_is_not_taken_for_the_users_words() -> None:
+    history = [make_user_message("Never push to main."), *(m for n in range(12) for m in make_turn(n, lines=120))]
+    config = ContextConfig(token_counter=COUNTER, compaction=CompactionConfig(in_memory_strategy=Cuts()))
+    policy = build_policy(config, COUNTER)
+    session = make_session([history], replace(policy, stages=policy.in_memory_stages))
+    session.compact(to=count_view_tokens(session) // 2)
+    assert {r.kind for r in get_newest_block(session).replacements} == {"in-memory"}
+    shown = session.view.get_messages()
+    results = [m for m in shown if m.role == "tool"]
+    assert results
+    assert all(len(get_text(m)) <= 50 for m in results[:-1])
+    assert all(m.origin == "tenfold" for m in shown if get_text(m) == "Some of this is left out.")
+    assert history[0] in shown, "the current request stays"
+
+
+class Words(TokenCounter):
+    """An exact counter of one's own: a token is a word."""
+
+    def estimate_text(self, text: str) -> int:
+        return len(text.split())
+
+
+def make_words(tokens: int) -> list[Message]:
+    """Messages that take so many tokens with 4 for each."""
+    whole, rest = divmod(tokens, 1_000)
+    sizes = [1_000] * (whole - 1) + [1_000 + rest]
+    return [make_user_message(" ".join(["word"] * (size - 4))) for size in sizes]
+
+
+@pytest.mark.parametrize(("tokens", "fires"), [(80_000, False), (80_999, False), (81_000, True), (82_000, True)])
+def test_with_a_counter_of_ones_own_it_fires_at_the_published_size(tokens: int, fires: bool) -> None:  # noqa: FBT001 - a table
+    config = ContextConfig(token_counter=Words())
+    assert should_compact(tokens, config) is fires
+    session = make_session([make_words(tokens)], build_policy(config, COUNTER), model="some-model")
+    reading = session.take_reading(window=100_000)
+    assert (reading.tokens, reading.slope) == (tokens, 1.0)
+    assert (session.compact(window=100_000).status == "compacted") is fires
+
+
+@pytest.mark.parametrize("model", ["", "gpt-4o", "claude-opus-4-7", "some-model"])
+def test_a_counter_of_ones_own_is_not_corrected_for_any_model(model: str) -> None:
+    session = make_session([make_words(3_000)], blocks(Words()), model=model)
+    reading = session.take_reading(window=100_000)
+    assert reading.tokens == 3_000
+    assert reading.evidence == ("counter of the caller",)

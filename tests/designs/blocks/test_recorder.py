@@ -81,17 +81,6 @@ def test_a_request_and_a_list_name_their_loop() -> None:
     assert [r.loop_id for r in get_loop_records(session)][:2] == ["run-1", "run-2"], "without one it is an exchange"
 
 
-def test_the_same_from_coroutines() -> None:
-    async def work() -> Session:
-        session = make_session([])
-        own = AsyncSession(session)
-        await own.before_model({"model": "m", "messages": make_rows(2)}, window=WINDOW, run="run-1")
-        await own.sync([*session.view.get_messages(), make_user_message("And now?")], run="run-2")
-        return session
-
-    assert [(r.loop_id, len(r.messages)) for r in get_loop_records(asyncio.run(work()))] == [("run-1", 3), ("run-2", 1)]
-
-
 def test_the_recorder_hears_what_a_request_compacts() -> None:
     session = make_session([], blocks(COUNTER))
     recorder = SessionRecorder(session)
@@ -290,19 +279,6 @@ def test_a_compaction_before_the_first_message_of_a_loop_is_filed_with_that_loop
     assert get_names(recorder, "run-2") == ["AgentStart", "CompactionStarted", "CompactionEnded"]
     assert get_newest_block(session).run == ("" if how == "compact" else "run-2")
     assert [r.loop_id for r in recorder.get_loops()] == ["run-1", "run-2"]
-
-
-def test_the_sender_of_hooks_hears_the_loop_of_the_request() -> None:
-    session = make_session([])
-    rows = make_rows(9)
-    session.before_model({"model": "m", "messages": rows}, window=10**6, run="run-1")
-    heard: list[Any] = []
-    session.use_answerer(with_hooks(session, sender=heard.append))
-    session.before_model({"model": "m", "messages": rows}, window=7_000, run="run-2")
-    assert [(type(e).__name__, e.loop_id) for e in heard] == [
-        ("CompactionStarted", "run-2"),
-        ("CompactionEnded", "run-2"),
-    ]
 
 
 def test_two_writers_lose_no_event() -> None:

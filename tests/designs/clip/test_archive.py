@@ -1,16 +1,16 @@
-"""The archive of the preset `clip`: labels, headers, merging, the text in view, the `Archive` protocol."""
+"""The archive of `clip`: labels, headers, the published text in view, archives of the original form, refused writes."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.compaction.summarize.batch_writer import find_full_level
 from tenfold.compaction.summarize.batches import (
     fit_archive,
     format_batch,
@@ -20,32 +20,48 @@ from tenfold.compaction.summarize.batches import (
     parse_time,
     render_archive,
 )
-from tenfold.core.record.block import Batch
-from tenfold.core.record.entry import get_message
-from tenfold.core.record.message import get_text
+from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import Batch, Block
+from tenfold.core.record.entry import MessageEntry, get_message
+from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.wire.marks import (
+    extract_summary_text,
+    find_summary_mark,
+    find_text_origin,
+    hash_summary,
+    render_summary,
+    strip_harness_text,
+)
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, MemoryReadTool, SummaryBatch, get_memory
-from tenfold.errors import BadInput, NotFoundError
+from tenfold.errors import BadInput
 from tenfold.recall.expand import open_path
+from tenfold.recall.tools import RecallTools
 from tenfold.session import Session
+from tenfold.session.stateless import compact
 from tenfold.store.archive import Archive, ArchiveRecord, LogArchive
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
 from tenfold.store.sqlite.store import SqliteStore
 from tests.designs.clip.making import (
     COUNTER,
     WIDE,
     WINDOW,
     build_policy,
+    find_archives,
     get_archive,
     get_archive_text,
     get_newest_block,
+    make_answer,
+    make_items,
     make_session,
     make_talk,
     make_user,
+    read_text,
     run_rounds,
 )
 from tests.laws.conversations import Echo
 
-START = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Shelf:
@@ -101,7 +117,7 @@ def make_batch(text: str, depth: int = 0, *, start: int | None = None, count: in
 @settings(deadline=None)
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
 def test_times_are_iso_in_milliseconds_with_z(millis: int) -> None:
-    expected = (START + timedelta(milliseconds=millis)).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    expected = (EPOCH + timedelta(milliseconds=millis)).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
     assert format_time(millis * 1_000) == expected
     assert format_time(millis * 1_000 + 999) == expected
     assert parse_time(expected) == millis * 1_000
@@ -170,31 +186,6 @@ def test_batches_are_listed_in_the_order_of_the_log_and_only_those_of_the_sessio
     inner = get_archive(made.get_session("test-123"))
     assert [b.first for b in inner] == sorted(b.first for b in inner)
     assert get_memory(made.get_session("test")).read(f"{get_newest_block(made.get_session('test-123')).id}/0") is None
-
-
-def test_a_level_is_full_with_three_neighbours_of_equal_depth() -> None:
-    assert find_full_level([make_batch(str(n)) for n in range(2)]) is None
-    assert find_full_level([make_batch(str(n)) for n in range(3)]) == (0, 3)
-    assert find_full_level([make_batch(str(n), n % 2) for n in range(9)]) is None
-    assert find_full_level([make_batch(str(n), 1 if n < 3 else 0) for n in range(6)]) == (3, 6), "the lowest first"
-    assert find_full_level([]) is None
-
-
-def test_a_merge_is_a_parent_over_its_sources_which_stay() -> None:
-    session = make_session(build_policy(chunk_size=5))
-    while not any(b.sources for b in (get_newest_block(session).batches if session.view.state.live_blocks else ())):
-        run_rounds(session, 1)
-    block = get_newest_block(session)
-    (index,) = (i for i, b in enumerate(block.batches) if b.sources)
-    merged = block.batches[index]
-    lines = session.expand(f"{block.id}/{index}")
-    sources = [get_memory(session).read(line.entry) for line in lines]
-    found = [s.batch for s in sources if s is not None]
-    assert len(found) == len(merged.sources) >= 3
-    assert merged.depth == max(b.depth for b in found) + 1
-    assert (merged.start, merged.end, merged.count) == (found[0].start, found[-1].end, sum(b.count for b in found))
-    assert (merged.first, merged.last) == (found[0].first, found[-1].last)
-    assert [get_text(line.message) for line in lines] == [format_batch(b) for b in found]
 
 
 def test_the_archive_reads_as_published() -> None:
@@ -313,34 +304,6 @@ def test_the_earliest_stay_and_depth_grows_with_the_logarithm() -> None:
     assert len(get_archive(session)) <= 4 + 2 * (deepest + 1)
 
 
-def test_every_level_expands_down_to_the_originals() -> None:
-    """Would catch raw messages that are deleted once they are summarised."""
-    session = make_session(build_policy(chunk_size=4))
-    sent = make_talk(0, 120)
-    for start in range(0, 240, 24):
-        session.append(*sent[start : start + 24])
-        session.compact(window=WINDOW)
-    top = session.expand(get_newest_block(session).id)
-    assert [line.entry.partition("/")[1] for line in top] == ["/"] * len(get_archive(session))
-    seen, waiting, deepest = [], list(top), 0
-    while waiting:
-        line = waiting.pop(0)
-        if line.original:
-            seen.append(line)
-            continue
-        inner = session.expand(line.entry)
-        deepest += not inner[0].original
-        waiting[:0] = inner
-    assert deepest > 0
-    assert [line.message for line in seen] == sent[: len(seen)]
-    assert [line.message for line in session.expand(get_newest_block(session).id, deep=True)] == [
-        line.message for line in seen
-    ]
-    for wrong in ("99", "x", ""):
-        with pytest.raises(NotFoundError, match="no batch"):
-            session.expand(f"{get_newest_block(session).id}/{wrong}")
-
-
 class Refuses(Shelf):
     """Takes a few batches, and then gives what it is made with in place of True."""
 
@@ -392,34 +355,6 @@ def test_an_empty_summary_is_never_archived(text: str) -> None:
     assert "empty" in outcome.reason
 
 
-def test_batches_and_block_are_one_append_so_undo_and_reopening_agree() -> None:
-    """Would catch archive, deletion and insertion as separate writes, with a crash between them."""
-    store = SqliteStore(":memory:")
-    session = make_session(store=store)
-    run_rounds(session, 3)
-    standing = get_archive(session)
-    again = make_session(store=store)
-    assert get_archive(again) == standing
-    assert again.view.get_messages() == session.view.get_messages()
-    earlier = get_archive_text(make_session(store=store))
-    run_rounds(session, 1)
-    assert get_archive(session) != standing
-    session.undo()
-    assert get_archive(session) == standing
-    assert get_archive_text(session) == earlier
-    assert store.verify("default") == []
-
-
-def test_batches_that_end_in_the_same_millisecond_stand_side_by_side() -> None:
-    """Would catch a store that upserts by label: the second chunk overwrites the first."""
-    shelf = Shelf()
-    session = make_session(build_policy(chunk_size=2), archive=shelf)
-    run_rounds(session, 1)
-    labels = [r.label for r in shelf.kept.values()]
-    assert len(shelf.kept) == len(get_newest_block(session).batches) > 8
-    assert len(set(labels)) == len(labels), "the messages were appended within a few milliseconds"
-
-
 def test_what_a_hook_supplies_becomes_one_batch() -> None:
     from tenfold.core.record.ask import Answer, ConsultAsk  # noqa: PLC0415
 
@@ -464,3 +399,193 @@ def test_batches_that_another_head_stands_on_stay_in_the_archive(leave: str) -> 
     block = get_newest_block(other)
     assert other.undo() == block.id
     assert not any(name.startswith(block.id) for name in shelf.kept)
+
+
+ORIGINAL = """[Context Summary — 40 messages compressed across 2 compaction cycles]
+
+[Batch 1 — depth 1, 2026-01-02T10:00:00.000Z to 2026-01-02T10:20:00.000Z]
+The user asked for a parser, and it was begun in src/parse.py.
+
+[Batch 2 — depth 0, 2026-01-02T10:21:00.000Z to 2026-01-02T10:40:00.000Z]
+The parser reads numbers. Names are still missing."""
+"""An archive as the original design writes it: without a mark of ours."""
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "gemini", "openai-responses"])
+def test_one_archive_stands_after_five_rounds_each_with_a_new_compactor(wire: str) -> None:
+    """Would catch an earlier archive that a new process takes for a system prompt, so that they pile up."""
+    history: Any = []
+    for number in range(5):
+        made = design.create_compactor(CompactionConfig(chunk_size=4), model=Echo(), wire=wire)
+        history = [*history, *make_items(number * 12, number * 12 + 12, wire=wire)]
+        done = made.compress(history, "conv")
+        assert not done.failed, done.reason
+        assert done.batches_created > 0
+        history = list(done.history)
+        (text,) = find_archives(history)
+        assert f"across {number + 1} compaction cycle" in text
+    texts = [read_text(item) for item in history]
+    assert "[Context Summary" in texts[0] + texts[1], "at the head, after a stub where the provider needs one"
+    assert "earlier summaries omitted" in next(iter(find_archives(history)))
+
+
+@pytest.mark.parametrize("role", ["system", "user"])
+def test_an_archive_of_the_originals_own_form_is_set_aside_and_folded(role: str) -> None:
+    model = Echo()
+    made = design.create_compactor(CompactionConfig(keep_recent=2, clip_first=3), model=model)
+    done = made.compress([{"role": role, "content": ORIGINAL}, *make_items(0, 6)], "conv")
+    assert not done.failed, done.reason
+    (text,) = find_archives(done.history)
+    assert done.messages_compressed == 10, "the archive is no message"
+    assert "across 3 compaction cycles]" in text
+    assert "[Batch 2 — depth 0, 2026-01-02T10:21:00.000Z to 2026-01-02T10:40:00.000Z]\nThe parser reads" in text
+    assert "[Batch 1 — depth 1, 2026-01-02T10:00:00.000Z to 2026-01-02T10:20:00.000Z]\nThe user asked" in text
+    again = made.compress([*done.history, *make_items(6, 12)], "conv")
+    assert len(find_archives(again.history)) == 1
+
+
+def test_a_session_folds_an_archive_that_its_store_does_not_know() -> None:
+    """Would catch an archive of another store that stays at the head for ever, beside one of its own."""
+    session = make_session(name="earlier")
+    run_rounds(session, 1)
+    (known,) = [get_text(m) for m in session.view.get_messages() if m.origin == "tenfold"]
+    for text in (known, ORIGINAL):
+        other = make_session(build_policy(chunk_size=4), name="later")
+        items = [{"role": "system", "content": "Be kind."}, {"role": "system", "content": text}, *make_items(50, 62)]
+        sent = other.before_model({"messages": items}, window=WINDOW)["messages"]
+        assert other.outcome is not None
+        assert other.outcome.status == "compacted"
+        assert sent[0]["content"] == "Be kind."
+        (archive,) = find_archives(sent)
+        assert len(get_archive(other)) > 1
+        assert "across 2 compaction cycles]" in archive or "across 3 compaction cycles]" in archive
+        assert not other.find_violations("openai-chat")
+
+
+def test_the_archive_message_itself_starts_as_published() -> None:
+    """Would catch a delimiter of our own before the text by which the design knows its archive."""
+    session = make_session()
+    run_rounds(session, 1)
+    (text,) = [get_text(m) for m in session.view.get_messages() if m.origin == "tenfold"]
+    assert text.startswith("[Context Summary — ")
+    mark = find_summary_mark(text)
+    assert mark is not None
+    assert mark.block == session.view.find_newest_block().id  # type: ignore[union-attr]
+    assert (extract_summary_text(text) or "").startswith("[Context Summary — ")
+    changed = text.replace("messages compressed", "messages left out")
+    assert find_summary_mark(changed) is None, "a changed text is no longer ours"
+    done = design.create_compactor(model=Echo()).compress(make_items(0, 12), "conv")
+    assert read_text(done.history[0]).startswith("[Context Summary — ")
+
+
+@pytest.mark.parametrize("to", [40, 150, 400, 900, 1_500])
+def test_however_little_room_there_is_the_archive_has_its_first_line(to: int) -> None:
+    session = make_session(build_policy(keep_recent=0))
+    rules = [f"Never ever touch the file src/generated/part{n:03d}.py, whatever the reason may be." for n in range(40)]
+    session.append(*make_talk(0, 3), *[m for text in rules for m in make_rule(text)], *make_talk(3, 12))
+    outcome = session.compact(to=to)
+    assert outcome.status == "compacted"
+    archives = [get_text(m) for m in session.view.get_messages() if m.origin == "tenfold"]
+    assert [text[:19] for text in archives] == ["[Context Summary — "]
+
+
+def make_rule(text: str) -> list[Message]:
+    """A rule of the user, and an answer."""
+    return [make_user(text), make_answer("Understood.")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Context Summary of nothing]",
+        "[Context Summary — 3 messages compressed]",
+        "[Context Summary — 3 messages compressed] and on",
+        ORIGINAL,
+        "Another text.",
+    ],
+)
+def test_whatever_a_summary_begins_with_it_is_ours_only_if_it_is_confirmed(text: str) -> None:
+    """Would catch words of a model that come back as the user's."""
+    written = render_summary("b", text)
+    assert find_text_origin(written, lambda *_: True) == "tenfold"
+    assert find_text_origin(written) == "harness"
+    assert find_text_origin(written, lambda *_: False) == "harness"
+    assert extract_summary_text(written) == text
+    assert find_summary_mark(written) == ("b", hash_summary(text))
+    assert strip_harness_text(f"{written}\n\nPlease go on.") == "Please go on."
+    assert find_text_origin(f"{written}\n\nPlease go on.") == "human"
+
+
+def test_times_that_the_log_does_not_hold_are_said_to_be_unknown() -> None:
+    session = make_session(build_policy(chunk_size=4))
+    log, parent = [], None
+    for number, message in enumerate(make_talk(0, 12)):
+        time = 1_700_000_000_000_000 + number if number % 4 else None
+        log.append(MessageEntry(f"e{number:03d}", parent, "", time, message))
+        parent = log[-1].id
+    store = SqliteStore(":memory:")
+    store.create(DEFAULT_NAMESPACE, SessionInfo("conv"))
+    store.append(DEFAULT_NAMESPACE, "conv", log, expected=None)
+    session = make_session(build_policy(chunk_size=4), store=store)
+    assert session.compact(window=WINDOW).status == "compacted"
+    first = get_archive(session)[0]
+    assert (first.start, first.end) == (None, 1_700_000_000_000_003)
+    assert f"[Batch 1 — depth 0, unknown to {format_time(first.end)}]" in get_archive_text(session)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_purge_reaches_the_batches(kind: str, tmp_path: object) -> None:
+    """Would catch a secret that lives on in an archived summary after its message was purged."""
+
+    class Tells(Echo):
+        def answer(self, ask: SummaryAsk) -> Answer:
+            told = "The code word is zanzibarium." if "zanzibarium" in ask.prompt else "They went on."
+            return Answer(text=told)
+
+    store = SqliteStore(":memory:") if kind == "memory" else SqliteStore(f"{tmp_path}/log.db")
+    session = make_session(build_policy(chunk_size=6), model=Tells(), store=store)
+    (secret,) = session.append(Message("user", (Text("remember zanzibarium " + "please " * 50),), "human"))
+    run_rounds(session, 3)
+    assert session.search("zanzibarium")
+    assert any("zanzibarium" in b.text for at in session.view.state.live_blocks for b in _get_batches(session, at))
+    store.purge(DEFAULT_NAMESPACE, "conv", secret, now=1)
+    again = make_session(store=store)
+    assert not again.search("zanzibarium")
+    assert not any("zanzibarium" in b.text for at in again.view.state.live_blocks for b in _get_batches(again, at))
+    assert "zanzibarium" not in "".join(get_text(m) for m in again.view.get_messages())
+    assert store.verify(DEFAULT_NAMESPACE) == []
+    store.close()
+
+
+def _get_batches(session: Session, at: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    block = session.view.path.get_entry(at)
+    return block.batches if isinstance(block, Block) else ()
+
+
+def test_a_list_without_a_log_may_be_compacted_again_and_again() -> None:
+    """Would catch archives that pile up at the head, or one that is told as if it were a message."""
+    items = [{"role": m.role, "content": get_text(m)} for m in make_talk(0, 12)]
+    for number in range(5):
+        done = compact(items, window=WINDOW, policy="clip")
+        assert done.outcome.status == "compacted"
+        archives = [t for m in done.messages if (t := extract_summary_text(str(m["content"]))) is not None]
+        assert len(archives) == 1
+        assert archives[0].startswith("[Context Summary — ")
+        found = parse_archive(archives[0])
+        assert found
+        assert f"{found[0].count} messages compressed across {number + 1} compaction cycle" in archives[0]
+        more = make_talk(100 * (number + 1), 100 * (number + 1) + 12)
+        items = [*done.messages, *({"role": m.role, "content": get_text(m)} for m in more)]
+
+
+def test_the_models_own_tools_reach_every_batch() -> None:
+    session = make_session(build_policy(chunk_size=4))
+    run_rounds(session, 6)
+    block = get_newest_block(session)
+    place = session.address
+    tools = RecallTools(place.store, place.namespace, place.session, count=COUNTER.count)
+    for line in session.expand(block.id):
+        assert line.entry in tools.handle("recall_expand", {"block": block.id})
+        head = get_text(line.message).split("\n")[0]
+        assert head.startswith("[depth:")
+        assert "no batch" not in tools.handle("recall_expand", {"block": line.entry})

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tenfold.designs import clip as design
-from tenfold.designs.clip import CompactionConfig, get_memory
+from tenfold.designs.clip import CompactionConfig, Compactor, get_memory
 from tenfold.store.archive import ArchiveRecord, parse_record
 from tenfold.store.sqlite.store import SqliteStore
-from tests.designs.clip.test_document import make_items
-from tests.designs.clip.test_memory import Telling
+from tests.designs.clip.making import Telling, make_items
 
 
 class FileMemory:
@@ -52,39 +49,6 @@ class FileMemory:
         self._name_file(id).unlink()
 
 
-class TableMemory:
-    """A memory in a table of SQLite."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._run("CREATE TABLE IF NOT EXISTS batch (id TEXT PRIMARY KEY, label, content, conversation)")
-
-    def _run(self, statement: str, *values: str) -> list[tuple[str, ...]]:
-        with closing(sqlite3.connect(self._path, isolation_level=None)) as db:
-            return db.execute(statement, values).fetchall()
-
-    def write(self, record: ArchiveRecord) -> bool:
-        values = (record.id, record.label, record.content, record.conversation)
-        self._run("INSERT OR REPLACE INTO batch VALUES (?, ?, ?, ?)", *values)
-        return True
-
-    def _select(self, where: str, value: str) -> list[ArchiveRecord]:
-        rows = self._run(f"SELECT * FROM batch WHERE {where} ORDER BY rowid", value)  # noqa: S608 - a constant
-        return [parse_record(*row) for row in rows]
-
-    def read(self, id: str) -> ArchiveRecord | None:
-        return next(iter(self._select("id = ?", id)), None)
-
-    def search(self, words: str, *, limit: int = 20) -> list[ArchiveRecord]:
-        return self._select("instr(content, ?)", words)[:limit]
-
-    def list_records(self, conversation: str) -> list[ArchiveRecord]:
-        return self._select("conversation = ?", conversation)
-
-    def delete(self, id: str) -> None:
-        self._run("DELETE FROM batch WHERE id = ?", id)
-
-
 class Killed(SqliteStore):
     """A store whose process ends as it is about to append a Block with batches."""
 
@@ -94,46 +58,38 @@ class Killed(SqliteStore):
         super().append(namespace, session, entries, **named)
 
 
-def run_killed_pass(log: Path, memory: FileMemory | TableMemory, count: int) -> None:
+def run_killed_pass(log: Path, place: Path, count: int) -> None:
     """Compresses so many exchanges. The process ends between the archive and the log."""
-    made = design.create_compactor(
-        CompactionConfig(chunk_size=4), model=Telling("lost"), archive=memory, store=Killed(log)
-    )
+    config = CompactionConfig(chunk_size=4)
+    made = design.create_compactor(config, model=Telling("lost"), archive=FileMemory(place), store=Killed(log))
     made.compress(make_items(0, count), "conv")
 
 
-@pytest.mark.parametrize("kind", [FileMemory, TableMemory])
 @pytest.mark.parametrize("has_blocks", [False, True])
-def test_a_pass_whose_process_is_killed_leaves_no_batch_after_the_next(
-    tmp_path: Path,
-    kind: type[FileMemory | TableMemory],
-    has_blocks: bool,  # noqa: FBT001 - a parameter
-) -> None:
+def test_a_pass_whose_process_is_killed_leaves_no_batch_after_the_next(tmp_path: Path, *, has_blocks: bool) -> None:
     """Would catch batches that no Block has: found by `memory_read`, or taken for those of an earlier log."""
     log, place = tmp_path / "log.db", tmp_path / "memory"
-    memory = kind(place)
+    memory, config = FileMemory(place), CompactionConfig(chunk_size=4)
+
+    def open_compactor() -> Compactor:
+        return design.create_compactor(config, model=Telling("kept"), archive=memory, store=SqliteStore(log))
+
     if has_blocks:
-        first = design.create_compactor(
-            CompactionConfig(chunk_size=4), model=Telling("kept"), archive=memory, store=SqliteStore(log)
-        )
-        assert not first.compress(make_items(0, 8), "conv").failed
+        assert not open_compactor().compress(make_items(0, 8), "conv").failed
     before = {record.id for record in memory.list_records("conv")}
     code = (
-        "from pathlib import Path\nfrom tests.designs.clip.test_killed import *\n"
-        f"run_killed_pass(Path({str(log)!r}), {kind.__name__}(Path({str(place)!r})), 14)"
+        "from pathlib import Path\nfrom tests.designs.clip.test_killed import run_killed_pass\n"
+        f"run_killed_pass(Path({str(log)!r}), Path({str(place)!r}), 14)"
     )
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert ended.returncode == 9, ended.stderr
     stray = {record.id for record in memory.list_records("conv")} - before
     assert stray
-    again = design.create_compactor(
-        CompactionConfig(chunk_size=4), model=Telling("kept"), archive=memory, store=SqliteStore(log)
-    )
+    again = open_compactor()
     assert not any("lost" in batch.content for batch in again.list_batches("conv"))
     done = again.compress(make_items(0, 16), "conv")
     assert not done.failed, done.reason
-    records = memory.list_records("conv")
-    assert stray.isdisjoint(record.id for record in records)
     own = get_memory(again.get_session("conv")).list_records("conv")
-    assert {record.id for record in records} == {record.id for record in own}
+    assert {record.id for record in memory.list_records("conv")} == {record.id for record in own}
+    assert stray.isdisjoint(record.id for record in own)
     assert not memory.search("lost")

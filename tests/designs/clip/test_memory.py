@@ -1,10 +1,9 @@
-"""The preset `clip` and its archive: times, labels, merging, lists, rebuilding, undo, failed passes."""
+"""A user's memory under `clip`: labels, merging, rebuilding, undo and branches, failed passes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -12,101 +11,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenfold.compaction.summarize.batches import format_time, select_stored_batches
-from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.core.record.block import Batch
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, Compactor, get_memory
-from tenfold.errors import StoreError
 from tenfold.session import AsyncSession
 from tenfold.session.branches import navigate
 from tenfold.session.drive import Answerer
-from tenfold.store.archive import ArchiveRecord, LogArchive, parse_record
+from tenfold.store.archive import ArchiveRecord, LogArchive
 from tenfold.store.sqlite.store import SqliteStore
 from tests.designs.clip.making import (
+    START,
     WINDOW,
+    Cabinet,
+    Closes,
+    Telling,
     build_policy,
+    find_archives,
     get_archive,
     get_newest_block,
+    list_times,
+    make_items,
     make_session,
     make_talk,
     run_rounds,
 )
-from tests.designs.clip.test_document import find_archives, make_items
 from tests.laws.conversations import Echo
 
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-class Cabinet:
-    """A user's memory that keeps nothing but labels and contents, and can be broken."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, tuple[str, str, str]] = {}
-        self.most = 10_000
-        self.problem: Exception | None = None
-
-    def write(self, record: ArchiveRecord) -> bool:
-        if len(self.kept) >= self.most:
-            return False
-        self.kept[record.id] = (record.label, record.content, record.conversation)
-        return True
-
-    def _open(self, id: str) -> ArchiveRecord:
-        label, content, conversation = self.kept[id]
-        return parse_record(id, label, content, conversation)
-
-    def read(self, id: str) -> ArchiveRecord | None:
-        if self.problem is not None:
-            raise self.problem
-        return self._open(id) if id in self.kept else None
-
-    def search(self, words: str, *, limit: int = 20) -> list[ArchiveRecord]:
-        return [self._open(each) for each, (_, content, _) in self.kept.items() if words in content][:limit]
-
-    def list_records(self, conversation: str) -> list[ArchiveRecord]:
-        return [self._open(each) for each, kept in self.kept.items() if kept[2].startswith(conversation)]
-
-    def delete(self, id: str) -> None:
-        del self.kept[id]
-
-
-class Telling:
-    """A model that says its word in every summary."""
-
-    def __init__(self, word: str) -> None:
-        self.word = word
-
-    def answer(self, ask: SummaryAsk) -> Answer:  # noqa: ARG002 - it says the same of everything
-        return Answer(text=f"The {self.word} account: it went on as agreed.")
-
-
-def list_times(count: int) -> list[datetime]:
-    """A time for each of so many messages, a minute apart."""
-    return [START + timedelta(minutes=n) for n in range(count)]
-
-
 # -- times and labels --------------------------------------------------------------------------------------------------
-
-
-def test_batches_of_one_pass_have_distinct_labels_and_the_times_of_their_messages() -> None:
-    """Would catch the time of the pass in place of the messages' own, which all batches then share."""
-    cabinet = Cabinet()
-    made = design.create_compactor(CompactionConfig(chunk_size=4, keep_recent=4), model=Echo(), archive=cabinet)
-    items, times = make_items(0, 10), list_times(20)
-    made.compress(items, "conv", times=times)
-    batches = made.list_batches("conv")
-    assert [b.message_count for b in batches] == [4, 4, 4, 4]
-    for number, batch in enumerate(batches):
-        first, last = times[number * 4], times[number * 4 + 3]
-        assert batch.start_time == first.strftime("%Y-%m-%dT%H:%M:%S.000Z")
-        assert batch.end_time == last.strftime("%Y-%m-%dT%H:%M:%S.000Z")
-    labels = [label for label, _, _ in cabinet.kept.values()]
-    assert labels == [f"compaction-batch-conv-{b.end_time}" for b in batches]
-    more = made.compress([*items, *make_items(10, 16)], "conv", times=list_times(32))
-    assert not more.failed
-    assert made.list_batches("conv")[-1].end_time == times[0].replace(hour=12, minute=27).strftime(
-        "%Y-%m-%dT%H:%M:%S.000Z"
-    )
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -404,15 +335,6 @@ def test_what_a_failed_pass_could_not_delete_is_not_told_twice() -> None:
     done = made.compress(items, "conv")
     assert (done.failed, done.messages_compressed) == (False, 19)
     assert sum(b.message_count for b in made.list_batches("conv")) == 19
-
-
-class Closes(SqliteStore):
-    """A store that takes no Block, as if another process had closed it meanwhile."""
-
-    def append(self, namespace: str, session: str, entries: Sequence[Any], **named: Any) -> None:  # noqa: ANN401 - see Store
-        if any(getattr(entry, "batches", ()) for entry in entries):
-            raise StoreError("the disk is full")
-        super().append(namespace, session, entries, **named)
 
 
 def test_a_block_that_is_not_appended_leaves_no_batch_in_the_archive() -> None:

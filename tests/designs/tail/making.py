@@ -21,7 +21,7 @@ from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.structure import STRUCTURES
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
-from tenfold.core.record.block import Block, ModelCost, Replacement
+from tenfold.core.record.block import Block, ModelCost
 from tenfold.core.record.entry import Attempt, Entry, MessageEntry, Usage, get_message
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text
 from tenfold.core.view.fold import View
@@ -90,12 +90,17 @@ def make_words(tokens: int) -> str:
     return (FILLER * (tokens * 4 // len(FILLER) + 1))[: tokens * 4]
 
 
+def make_step(id: str, path: str, name: str = "read", text: str = "done") -> list[Message]:
+    """A call and its result."""
+    return [make_call(id, path, name), make_result(id, text, name)]
+
+
 def make_steps(count: int, *, start: int = 0, tokens: int = 400) -> list[Message]:
     """Steps that read a file each and change it."""
     out: list[Message] = []
     for n in range(start, start + count):
-        out += [make_call(f"r{n}", f"src/part{n}.py"), make_result(f"r{n}", make_words(tokens))]
-        out += [make_call(f"e{n}", f"src/part{n}.py", "edit"), make_result(f"e{n}", "done", "edit")]
+        out += make_step(f"r{n}", f"src/part{n}.py", text=make_words(tokens))
+        out += make_step(f"e{n}", f"src/part{n}.py", "edit")
     return out
 
 
@@ -212,6 +217,30 @@ def get_entries(session: Session) -> list[Entry]:
     return session.address.store.read_entries(session.address.namespace, session.address.session)
 
 
+def get_path(session: Session) -> list[Entry]:
+    """The entries from the root to the leaf."""
+    return list(session.view.path.get_entries(0, session.view.length - 1))
+
+
+def get_asked(session: Session) -> list[SummaryAsk]:
+    """What the session's model was asked."""
+    model = session.answerer.model
+    assert isinstance(model, Structured)
+    return model.asked
+
+
+def find_request(session: Session, number: int) -> str:
+    """The id of the request that begins an exchange."""
+    return next(e.id for e in get_entries(session) if get_message(e) == make_user(f"Please do part {number}."))
+
+
+def compact_by_hand(session: Session, window: int = WINDOW) -> Outcome:
+    """A manual compaction that must come about."""
+    outcome = session.compact(build_manual_call(session, window))
+    assert outcome.status == "compacted", outcome.reason
+    return outcome
+
+
 def get_blocks(session: Session) -> list[Block]:
     return [e for e in get_entries(session) if isinstance(e, Block)]
 
@@ -234,11 +263,6 @@ def read_file_lists(text: str) -> tuple[list[str], list[str]]:
     lists = (text.partition(f"<{tag}>\n")[2].partition(f"\n</{tag}>")[0] for tag in ("read-files", "modified-files"))
     read, modified = (found.splitlines() for found in lists)
     return read, modified
-
-
-def get_replacement(block: Block) -> Replacement:
-    (only,) = block.replacements
-    return only
 
 
 def get_messages(path: Sequence[Entry]) -> list[Message]:

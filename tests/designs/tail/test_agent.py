@@ -1,23 +1,28 @@
-"""The preset `tail`: phases, requests, hooks, events, overflow and abort."""
+"""The agent of `tail`: runs and their checks, requests, hooks and events, overflow, abort, settings that change."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.settings import ModelSettings
 
 from tenfold.apps.agent import Agent
-from tenfold.config.extensions import Extension
+from tenfold.config.settings import LivePolicy, build_policy
 from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import get_text
 from tenfold.designs.tail import (
     AutoCompactionEnd,
+    AutoCompactionStart,
     Compaction,
     CompactionDetails,
     CompactionResult,
@@ -26,22 +31,34 @@ from tenfold.designs.tail import (
     SessionBeforeCompact,
     SessionBeforeCompactResult,
     SessionCompact,
+    TailHooks,
     get_compaction_entry,
+    is_context_overflow,
 )
 from tenfold.designs.tail.agent import TailAgent
-from tenfold.designs.tail.hook_events import TailEvent
+from tenfold.designs.tail.hook_events import EventName, TailEvent
+from tenfold.designs.tail.policy import tail
+from tenfold.errors import ContextOverflow, UsageError
+from tenfold.session import AsyncSession
 from tests.designs.tail.making import (
+    COUNTER,
     SMALL,
     WINDOW,
     QuietModel,
     Structured,
+    build_manual_call,
+    get_asked,
     get_blocks,
+    get_entries,
     get_kinds,
     get_messages,
+    get_path,
     get_summary,
     make_agent,
+    make_answer,
     make_exchanges,
     make_session,
+    make_user,
     record_events,
 )
 
@@ -60,16 +77,18 @@ class Waiting(Structured):
 
 
 def test_the_check_follows_a_run_that_ended_well_and_comes_before_settled() -> None:
-    agent = make_agent(make_exchanges(6))
-    events = record_events(agent)
-    agent.invoke_sync("Go on.")
+    """Whether a program calls the face or its agent: a harness beside the agent compacted a second time."""
+    face = make_agent(make_exchanges(6))
+    events = record_events(face)
+    assert asyncio.run(face.agent.invoke("Go on.")) == "Fine."
     assert get_kinds(events) == [
         "save_point", "agent_end", "auto_compaction_start", "session_before_compact", "session_compact",
         "auto_compaction_end", "settled",
     ]  # fmt: skip
-    assert len(get_blocks(agent.session)) == 1
+    assert len(get_blocks(face.session)) == 1
+    assert face.outcome is face.agent.outcome
     events.clear()
-    agent.invoke_sync("Thanks.")
+    face.invoke_sync("Thanks.")
     assert get_kinds(events) == ["save_point", "agent_end", "settled"]
 
 
@@ -95,25 +114,23 @@ def test_a_request_in_a_run_waits_for_its_end_and_its_instructions_win() -> None
 
     def look() -> str:
         agent.compact(CompactOptions("the parser", done.append))
-        blocks_then.append(len(get_blocks(agent.session)))
+        blocks_then.append(len(get_blocks(session)))
         return "nothing there"
 
     session = make_session(make_exchanges(4))
     runner = QuietModel(tool="look")
     agent = TailAgent(Agent(runner, session=session, window=WINDOW, tools=[look], settings={"max_tokens": 1}))
-    model = agent.session.answerer.model
-    assert isinstance(model, Structured)
     agent.invoke_sync("Look there.")
     assert blocks_then == [0], "nothing happens before the end of the run"
-    (block,) = get_blocks(agent.session)
-    assert [each.summary for each in done] == [get_compaction_entry(agent.session, block.id).summary]
-    assert any("Additional focus: the parser" in a.prompt for a in model.asked)
-    agent.session.append(*make_exchanges(5, start=4))
+    (block,) = get_blocks(session)
+    assert [each.summary for each in done] == [get_compaction_entry(session, block.id).summary]
+    assert any("Additional focus: the parser" in a.prompt for a in get_asked(session))
+    session.append(*make_exchanges(5, start=4))
     agent.compact(CompactOptions("the lexer"))
-    model.asked.clear()
     assert agent.run_compaction_sync("something else")
-    assert any("the lexer" in a.prompt for a in model.asked)
-    assert not any("something else" in a.prompt for a in model.asked)
+    prompts = "".join(a.prompt for a in get_asked(session))
+    assert "the lexer" in prompts
+    assert "something else" not in prompts
 
 
 def test_a_request_is_cleared_when_its_run_starts_even_if_nothing_happens() -> None:
@@ -133,30 +150,23 @@ def test_a_request_is_cleared_when_its_run_starts_even_if_nothing_happens() -> N
 
 
 def test_compacting_needs_an_idle_agent_and_says_which_phase_it_is_in() -> None:
-    found: list[str] = []
-
     async def look() -> str:
-        try:
+        with pytest.raises(RuntimeError, match="'running'"):
             await running.run_compaction()
-        except RuntimeError as exc:
-            found.append(str(exc))
         return "nothing there"
 
     runner = QuietModel(tool="look")
     running = TailAgent(Agent(runner, session=make_session(make_exchanges(4)), window=WINDOW, tools=[look]))
-    running.invoke_sync("Look there.")
-    assert len(found) == 1
-    assert "'running'" in found[0]
+    assert running.invoke_sync("Look there.") == "Fine."
     agent = make_agent(make_exchanges(9), model=(model := Waiting()))
     got: list[bool] = []
     other = threading.Thread(target=lambda: got.append(agent.run_compaction_sync()))
     other.start()
     assert model.begun.wait(20)
     assert agent.phase == "compaction"
-    with pytest.raises(RuntimeError, match="compaction"):
-        agent.run_compaction_sync()
-    with pytest.raises(RuntimeError, match="compaction"):
-        agent.invoke_sync("Go on.")
+    for call in (agent.run_compaction_sync, lambda: agent.invoke_sync("Go on.")):
+        with pytest.raises(RuntimeError, match="compaction"):
+            call()
     model.go.set()
     other.join(20)
     assert got == [True]
@@ -166,17 +176,13 @@ def test_compacting_needs_an_idle_agent_and_says_which_phase_it_is_in() -> None:
 def test_a_manual_run_says_whether_it_compacted_and_emits_no_auto_events() -> None:
     agent = make_agent(make_exchanges(9))
     events = record_events(agent)
-    assert agent.run_compaction_sync()
+    assert agent.run_compaction_sync(None), "no instructions may be said as None"
     assert get_kinds(events) == ["session_before_compact", "session_compact", "save_point", "settled"]
     events.clear()
     assert not agent.run_compaction_sync()
     assert get_kinds(events) == []
     assert agent.outcome is not None
     assert "no message followed" in agent.outcome.reason
-    small = make_agent(make_exchanges(1))
-    assert not small.run_compaction_sync()
-    assert small.outcome is not None
-    assert "within the target" in small.outcome.reason
     queued = make_agent(make_exchanges(9))
     queued.queue.append("and then")
     events = record_events(queued)
@@ -191,21 +197,17 @@ def test_the_first_cancel_stops_the_handlers_and_nothing_is_written() -> None:
     @agent.on("session_before_compact")
     def cancel_compaction(_event: TailEvent) -> SessionBeforeCompactResult:
         asked.append("first")
-        return SessionBeforeCompactResult(cancel=True)
+        return CANCEL
 
-    @agent.on("session_before_compact")
-    def record_second(_event: TailEvent) -> None:
-        asked.append("second")
-
+    agent.on("session_before_compact")(lambda _: asked.append("second"))
     events = record_events(agent)
-    before = agent.session.view.get_messages()
+    before = get_entries(agent.session)
     assert not agent.run_compaction_sync()
     assert asked == ["first"]
-    assert agent.session.view.get_messages() == before
+    assert get_entries(agent.session) == before
     assert "session_compact" not in get_kinds(events)
     assert agent.outcome is not None
-    assert agent.outcome.status == "cancelled"
-    assert agent.outcome.tokens_before == agent.context_tokens, "counted like every Outcome"
+    assert (agent.outcome.status, agent.outcome.tokens_before) == ("cancelled", agent.context_tokens)
 
 
 def test_the_last_result_wins_one_that_raises_is_reported_and_all_hear_the_effective_instructions() -> None:
@@ -215,85 +217,76 @@ def test_the_last_result_wins_one_that_raises_is_reported_and_all_hear_the_effec
     agent.session.use_answerer(replace(agent.session.answerer, problem_reporter=reports.append))
     told: list[str] = []
 
-    def build_handler(text: str) -> Callable[[TailEvent], SessionBeforeCompactResult]:
-        def supply_result(event: TailEvent) -> SessionBeforeCompactResult:
-            assert isinstance(event, SessionBeforeCompact)
+    def build_handler(text: str) -> Callable[[SessionBeforeCompact], SessionBeforeCompactResult]:
+        def supply_result(event: SessionBeforeCompact) -> SessionBeforeCompactResult:
             told.append(event.custom_instructions)
             assert event.branch_entries[-1].id == agent.session.leaf
-            kept = event.preparation.retained_from_id
-            return SessionBeforeCompactResult(compaction=CompactionResult(text, kept, 5))
+            return supply(event, text)
 
         return supply_result
 
-    agent.on("session_before_compact")(build_handler("one"))
-
-    @agent.on("session_before_compact")
     def raise_error(_event: TailEvent) -> None:
         raise KeyError("oops")
 
-    agent.on("session_before_compact")(build_handler("two"))
+    for handler in (build_handler("one"), raise_error, build_handler("two")):
+        agent.on("session_before_compact")(handler)
     agent.compact(CompactOptions("mine"))
     assert agent.run_compaction_sync("the caller's")
     assert told == ["mine", "mine"]
-    assert len(reports) == 1
-    assert "KeyError" in reports[0]
+    (report,) = reports
+    assert "KeyError" in report
     assert "\ntwo\n" in get_summary(agent.session)
-    model = agent.session.answerer.model
-    assert isinstance(model, Structured)
-    assert model.asked == [], "a supplied result needs no call"
+    assert get_asked(agent.session) == [], "a supplied result needs no call"
 
 
 def test_a_supplied_result_is_stored_as_it_is_and_marked() -> None:
     """The original looked its new entry up by equal text, so two equal summaries confused the event."""
     agent = make_agent(make_exchanges(9))
-    ids: list[str] = []
-
-    @agent.on("session_before_compact")
-    def supply(event: TailEvent) -> SessionBeforeCompactResult:
-        assert isinstance(event, SessionBeforeCompact)
-        details = CompactionDetails(("r.py",), ("w.py",))
-        return SessionBeforeCompactResult(
-            compaction=CompactionResult("the same words", event.preparation.retained_from_id, 999, details)
-        )
-
-    @agent.on("session_compact")
-    def record_id(event: TailEvent) -> None:
-        assert isinstance(event, SessionCompact)
-        ids.append(event.compaction_entry.id)
-        assert event.from_hook
-
+    told: list[SessionCompact] = []
+    details = CompactionDetails(("r.py",), ("w.py",))
+    agent.on("session_before_compact")(lambda event: supply(event, "the same words", 999, details))
+    agent.on("session_compact")(told.append)
     assert agent.run_compaction_sync()
     agent.session.append(*make_exchanges(6, start=9))
     assert agent.run_compaction_sync()
-    assert ids == [b.id for b in get_blocks(agent.session)]
-    assert len(set(ids)) == 2
-    entry = get_compaction_entry(agent.session, ids[0])
+    first, second = get_blocks(agent.session)
+    assert [(event.compaction_entry.id, event.from_hook) for event in told] == [(first.id, True), (second.id, True)]
+    entry = get_compaction_entry(agent.session, first.id)
     assert (entry.summary, entry.tokens_before, entry.from_hook) == ("the same words", 999, True)
-    assert entry.details == CompactionDetails(("r.py",), ("w.py",))
+    assert entry.details == details
     assert "modified-files" not in get_summary(agent.session), "no footer"
     assert "# Facts" not in get_summary(agent.session), "facts it misses are reported, not mended"
-    outcome = agent.outcome
-    assert outcome is not None
-    kept, total = outcome.facts["file_modified"]
+    assert agent.outcome is not None
+    kept, total = agent.outcome.facts["file_modified"]
     assert kept < total
-    assert get_blocks(agent.session)[-1].unshown_facts > 0
+    assert second.unshown_facts > 0
 
 
-@pytest.mark.parametrize(("text", "why"), [("", "it is empty"), ("far too long " * 9_000, "tokens in place of")])
-def test_a_supplied_result_that_cannot_stand_fails_with_the_arithmetic(text: str, why: str) -> None:
-    agent = make_agent(make_exchanges(9))
-
-    @agent.on("session_before_compact")
-    def supply(event: TailEvent) -> SessionBeforeCompactResult:
-        assert isinstance(event, SessionBeforeCompact)
-        return SessionBeforeCompactResult(compaction=CompactionResult(text, event.preparation.retained_from_id, 1))
-
-    before = agent.session.view.get_messages()
-    assert not agent.run_compaction_sync()
+@pytest.mark.parametrize(
+    ("text", "start", "why"),
+    [("", "", "it is empty"), ("far too long " * 9_000, "", "tokens in place of"), ("x", "no-such-id", "no-such-id")],
+)
+def test_a_supplied_result_that_cannot_stand_fails_with_the_arithmetic(text: str, start: str, why: str) -> None:
+    """It is no exception: the run that was good stays good."""
+    agent = make_agent(make_exchanges(6))
+    agent.on("session_before_compact")(lambda event: supply(event, text, start=start))
+    events = record_events(agent)
+    agent.invoke_sync("Go on.")
     assert agent.outcome is not None
     assert agent.outcome.status == "failed"
     assert why in agent.outcome.reason
-    assert agent.session.view.get_messages() == before
+    assert [why in e.error_message for e in events if isinstance(e, AutoCompactionEnd)] == [True]
+    assert get_kinds(events)[-1] == "settled"
+    assert get_blocks(agent.session) == []
+
+
+def supply(
+    event: TailEvent, text: str, tokens: int = 1, details: CompactionDetails | None = None, *, start: str = ""
+) -> SessionBeforeCompactResult:
+    """A handler's own summary, for what was to be compacted unless it begins elsewhere."""
+    assert isinstance(event, SessionBeforeCompact)
+    kept = start or event.preparation.retained_from_id
+    return SessionBeforeCompactResult(compaction=CompactionResult(text, kept, tokens, details or CompactionDetails()))
 
 
 def test_session_compact_has_the_new_entry_and_never_fires_without_one() -> None:
@@ -307,57 +300,20 @@ def test_session_compact_has_the_new_entry_and_never_fires_without_one() -> None
     assert get_kinds(events)[-1] == "settled", "the run that was good stays good"
 
 
-def test_the_entry_of_the_event_is_read_from_the_block() -> None:
-    agent = make_agent(make_exchanges(9))
-    events = record_events(agent)
-    path = agent.session.view.path
-    made = Compaction(settings=agent.settings, counter=agent.session.policy.counter)
-    found = made.prepare(path.get_entries(0, path.length - 1))
-    leaf = agent.session.leaf
-    assert agent.run_compaction_sync()
-    entry = next(e for e in events if isinstance(e, SessionCompact)).compaction_entry
-    assert found is not None
-    assert entry.parent_id == leaf
-    assert entry.summary.startswith("## Goal")
-    assert entry.timestamp.endswith("+00:00")
-    assert entry.tokens_before == found.tokens_before
-    shown = [s for s in agent.session.view.get_visible_messages() if s.is_original]
-    assert entry.first_kept_entry_id in {path.get_entry(s.position).id for s in shown}
-    assert not entry.from_hook
-
-
 @pytest.mark.parametrize("window", [15_000, 32_000])
 def test_handlers_are_asked_of_what_will_be_done_in_the_window_at_hand(window: int) -> None:
     """The published sizes are clamped there: a plan without the window had another cut, or was none at all."""
     agent = make_agent(make_exchanges(window // 2_000), window=window, settings=CompactionSettings())
     seen: list[SessionBeforeCompact] = []
     agent.on("session_before_compact")(seen.append)
-    path = agent.session.view.path
+    path = get_path(agent.session)
     assert agent.run_compaction_sync()
     (event,) = seen
-    assert agent.outcome is not None
-    entry = get_compaction_entry(agent.session, agent.outcome.block)
+    entry = get_compaction_entry(agent.session, get_blocks(agent.session)[0].id)
     found = event.preparation
     assert (found.retained_from_id, found.tokens_before) == (entry.first_kept_entry_id, entry.tokens_before)
-    at = next(p for p in range(path.length) if path.get_entry(p).id == found.retained_from_id)
-    assert [*found.messages_to_summarize, *found.turn_prefix_messages] == get_messages(path.get_entries(0, at - 1))
-    other = make_agent(make_exchanges(window // 2_000), window=window, settings=CompactionSettings())
-    other.on("session_before_compact")(lambda _: SessionBeforeCompactResult(cancel=True))
-    assert not other.run_compaction_sync()
-    assert get_blocks(other.session) == []
-
-
-def test_a_supplied_result_that_begins_nowhere_is_a_failed_outcome_and_no_exception() -> None:
-    agent = make_agent(make_exchanges(6))
-    bad = SessionBeforeCompactResult(compaction=CompactionResult("short", "no-such-id", 1))
-    agent.on("session_before_compact")(lambda _: bad)
-    events = record_events(agent)
-    agent.invoke_sync("Go on.")
-    assert agent.outcome is not None
-    assert agent.outcome.status == "failed"
-    assert "no-such-id" in agent.outcome.reason
-    assert any("no-such-id" in e.error_message for e in events if isinstance(e, AutoCompactionEnd))
-    assert get_kinds(events)[-1] == "settled"
+    at = [e.id for e in path].index(found.retained_from_id)
+    assert [*found.messages_to_summarize, *found.turn_prefix_messages] == get_messages(path[:at])
 
 
 def test_settings_that_cannot_be_read_leave_the_last_good_ones_in_force() -> None:
@@ -370,10 +326,6 @@ def test_settings_that_cannot_be_read_leave_the_last_good_ones_in_force() -> Non
     live.invoke_sync("Go on.")
     assert len(get_blocks(live.session)) == 1
     assert any("IndexError" in told for told in reports)
-
-
-def test_no_instructions_may_be_said_as_none() -> None:
-    assert make_agent(make_exchanges(9)).run_compaction_sync(None)
 
 
 def test_a_threshold_run_never_retries_but_waiting_messages_go_on() -> None:
@@ -413,12 +365,222 @@ def test_an_abort_appends_no_compaction(auto: bool) -> None:  # noqa: FBT001 - a
     assert agent.run_compaction_sync(), "the next one is free to run"
 
 
-def test_the_session_s_own_hooks_and_listeners_are_told_as_well() -> None:
-    agent = make_agent(make_exchanges(9))
-    told: list[str] = []
-    own = Extension("own")
-    own.before(lambda consult: told.append(f"before {consult.focus}"))
-    own.after(lambda _outcome, block: told.append(block.id))
-    agent.session.use_answerer(agent.session.answerer.with_extensions([own]))
-    assert agent.run_compaction_sync("the parser")
-    assert told == ["before the parser", get_blocks(agent.session)[0].id]
+CANCEL = SessionBeforeCompactResult(cancel=True)
+
+
+def test_in_a_running_loop_the_coroutines_are_awaited() -> None:
+    face = make_agent(make_exchanges(9))
+
+    async def compact() -> bool:
+        with pytest.raises(UsageError, match=r"`await run_compaction\(\.\.\.\)`"):
+            face.run_compaction_sync()
+        with pytest.raises(UsageError, match="await invoke"):
+            face.invoke_sync("x")
+        return await face.run_compaction("the parser")
+
+    assert asyncio.run(compact()) is True
+    assert any("the parser" in ask.prompt for ask in get_asked(face.session))
+
+
+@pytest.mark.parametrize("preset", ["tail", "tenfold"])
+def test_should_compact_tells_what_the_check_at_the_end_of_a_run_will_do(preset: str) -> None:
+    """It went by the published sizes also under another policy, and left out what is kept free for an answer."""
+    answers = set()
+    for exchanges in (1, 2, 4):
+        policy = replace(build_policy(preset, COUNTER), checks=("end_of_run",))
+        session = make_session(make_exchanges(exchanges, tokens=1_000), policy)
+        settings = ModelSettings(max_tokens=12_000)
+        face = TailAgent(Agent(QuietModel(), session=session, window=32_000, settings=settings))
+        answers.add(is_due := face.should_compact())
+        asyncio.run(face.invoke("Go on."))
+        assert bool(get_blocks(session)) is is_due, (preset, exchanges)
+    assert answers == {True, False}
+    off = TailAgent(
+        Agent(QuietModel(), session=make_session(make_exchanges(9), tail(COUNTER, enabled=False)), window=9)
+    )
+    assert off.should_compact() is False
+
+
+@pytest.mark.parametrize("form", ["async two", "async one", "plain two", "plain one"])
+def test_a_handler_of_every_form_cancels(form: str) -> None:
+    """The documented form was accepted and ignored, and the compaction went through."""
+    face = make_agent(make_exchanges(9))
+    seen: list[object] = []
+
+    def cancel(event: object, ctx: object) -> SessionBeforeCompactResult:
+        seen.extend((event, ctx))
+        return CANCEL
+
+    async def cancel_later(event: object, ctx: object) -> SessionBeforeCompactResult:
+        await asyncio.sleep(0)
+        return cancel(event, ctx)
+
+    async def cancel_alone(event: object) -> SessionBeforeCompactResult:
+        return cancel(event, face)
+
+    forms = (cancel_later, cancel_alone, cancel, lambda event: cancel(event, face))
+    handlers: dict[str, Callable[..., object]] = dict(
+        zip(("async two", "async one", "plain two", "plain one"), forms, strict=True)
+    )
+    assert face.on("session_before_compact")(handlers[form]) is handlers[form]
+    assert face.run_compaction_sync() is False
+    assert asyncio.run(face.run_compaction()) is False
+    assert isinstance(seen[0], SessionBeforeCompact)
+    assert seen[1] is face
+    assert face.session.compact(build_manual_call(face.session)).status == "cancelled", "a host's own call too"
+    assert get_blocks(face.session) == []
+
+
+def test_a_coroutine_runs_on_the_loop_of_the_caller() -> None:
+    session = make_session(make_exchanges(9))
+    hooks = TailHooks()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def note(_event: object, _ctx: object) -> None:
+        loops.append(asyncio.get_running_loop())
+
+    hooks.on("session_before_compact")(note)
+    hooks.on("session_compact")(note)
+    hooks.attach(session)
+
+    async def compact() -> asyncio.AbstractEventLoop:
+        await AsyncSession(session).compact(build_manual_call(session))
+        return asyncio.get_running_loop()
+
+    loop = asyncio.run(compact())
+    assert loops == [loop, loop]
+
+
+def test_a_handler_writes_the_summary_with_a_model_of_its_own() -> None:
+    face = make_agent(make_exchanges(9))
+    mine = Structured("in my own words")
+
+    @face.on("session_before_compact")
+    async def write(event: SessionBeforeCompact, ctx: object) -> SessionBeforeCompactResult:
+        assert ctx is face
+        return SessionBeforeCompactResult(compaction=await Compaction(mine).acompact(event.preparation, "the parser"))
+
+    assert face.run_compaction_sync()
+    assert "in my own words" in get_summary(face.session)
+    assert any("the parser" in ask.prompt for ask in mine.asked)
+    assert get_asked(face.session) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("session_before_compaction", "'session_before_compaction': did you mean 'session_before_compact'?"),
+        (None, "None"),
+        (["settled"], "['settled']: did you mean 'settled'?"),
+        ("unknown", "'unknown'. There are: agent_end, auto_"),
+    ],
+)
+def test_an_unknown_event_and_a_wrong_signature_are_refused_at_registration(name: EventName, told: str) -> None:
+    hooks = TailHooks()
+    for refuse in (hooks.on, hooks.get_handlers):
+        with pytest.raises(UsageError, match=re.escape(f"no event is called {told}")):
+            refuse(name)
+    with pytest.raises(UsageError, match=r"takes \(event, ctx\) or \(event\), and <lambda>"):
+        hooks.on("session_compact")(lambda event, ctx, more: None)  # noqa: ARG005 - the point
+    with pytest.raises(UsageError, match="is none"):
+        hooks.on("session_compact")("no function")  # type: ignore[type-var]
+
+
+def test_a_handler_that_gives_something_else_is_reported() -> None:
+    face = make_agent(make_exchanges(9))
+    reports: list[str] = []
+    face.session.use_answerer(replace(face.session.answerer, problem_reporter=reports.append))
+    face.on("session_before_compact")(lambda _: {"cancel": True})
+    assert face.run_compaction_sync()
+    (report,) = reports
+    assert "gave a dict, not a SessionBeforeCompactResult" in report
+
+
+def test_a_session_on_a_settings_file_goes_on_following_it_under_the_face(tmp_path: Path) -> None:
+    """The harness put its own settings in place of the file's."""
+    file = tmp_path / "tenfold.toml"
+    text = '[tenfold]\npolicy = "tail"\nauto = {}\n[tenfold.presets.tail]\nreserve_tokens = {}\n'
+    text += "retain_recent_tokens = 3000\n"
+    file.write_text(text.format("true", 2_000))
+    session = make_session(make_exchanges(6))
+    session.use_policy(LivePolicy(COUNTER, file, environ={}))
+    face = make_agent(session=session, settings=None)
+    assert face.settings == SMALL
+    assert face.should_compact()
+    file.write_text(text.format("true", 500))
+    assert face.settings == CompactionSettings(reserve_tokens=500, keep_recent_tokens=3_000)
+    assert not face.should_compact()
+    explicit = make_agent(session=session, settings=SMALL)
+    assert explicit.should_compact()
+    file.write_text(text.format("false", 500))
+    assert not explicit.settings.enabled, "what the file says of the rest still holds"
+
+
+TOO_LONG = "prompt is too long: 213462 tokens > 200000 maximum"
+
+
+def test_a_providers_word_for_an_overflow_is_one_and_a_rate_limit_is_none() -> None:
+    for text in (TOO_LONG, "context_length_exceeded", "413 Request Entity Too Large", "400 status code (no body)"):
+        assert is_context_overflow(text)
+    for text in ("429 too many tokens per minute", "Rate limit reached, too many tokens", "bad key", ""):
+        assert not is_context_overflow(text)
+
+
+def make_refused_agent(times: int) -> TailAgent:
+    """An agent whose provider refuses that many requests as too long, and whose window seems large enough."""
+    model = QuietModel(refusals=times, refusal=TOO_LONG)
+    session = make_session(make_exchanges(8))
+    return TailAgent(Agent(model, session=session, window=200_000), settings=SMALL)
+
+
+def test_an_overflow_is_compacted_once_and_the_request_is_sent_again() -> None:
+    agent = make_refused_agent(1)
+    events = record_events(agent)
+    assert agent.invoke_sync("Go on.") == "Fine."
+    assert get_kinds(events) == [
+        "auto_compaction_start", "session_before_compact", "session_compact", "auto_compaction_end", "save_point",
+        "agent_end", "settled",
+    ]  # fmt: skip
+    start, end = events[0], events[3]
+    assert isinstance(start, AutoCompactionStart)
+    assert isinstance(end, AutoCompactionEnd)
+    assert start.reason == "overflow"
+    assert end.will_retry
+    assert all(m.status == "ok" for m in agent.session.view.get_messages()), "the error is in no request"
+    assert len(get_blocks(agent.session)) == 1
+
+
+def test_a_second_overflow_ends_the_run_with_an_error_and_the_next_run_may_try_again() -> None:
+    agent = make_refused_agent(2)
+    events = record_events(agent)
+    with pytest.raises(ContextOverflow, match="on try 2 of 2"):
+        agent.invoke_sync("Go on.")
+    assert len(get_blocks(agent.session)) == 1, "one attempt only"
+    last = events[-1]
+    assert isinstance(last, AutoCompactionEnd)
+    assert "on try 2 of 2" in last.error_message
+    assert "settled" not in get_kinds(events)
+    agent.session.append(*make_exchanges(8, start=20))
+    again = TailAgent(Agent(QuietModel(refusals=1, refusal=TOO_LONG), session=agent.session, window=200_000))
+    assert again.invoke_sync("Once more.") == "Fine.", "a new message of the user resets it"
+
+
+def test_an_overflow_whose_summary_a_handler_gave_is_tried_once_as_well() -> None:
+    agent = make_refused_agent(2)
+    agent.on("session_before_compact")(lambda event: supply(event, "x"))
+    with pytest.raises(ContextOverflow):
+        agent.invoke_sync("Go on.")
+    assert len(get_blocks(agent.session)) == 1
+
+
+def test_an_answer_over_the_window_is_an_overflow_if_this_model_gave_it() -> None:
+    over = Usage(WINDOW + 1, 5, cache_read=WINDOW, model="m")
+    for usage, is_over in ((over, True), (replace(over, model="another"), False)):
+        session = make_session([*make_exchanges(2), make_user("go on")])
+        session.use_model("m")
+        session.append(make_answer("so"), usage=usage)
+        reading = session.take_reading(window=WINDOW)
+        assert (reading.source == "reported") is is_over
+        if is_over:
+            assert reading.tokens > WINDOW
+            assert session.is_check_due(session.build_call(window=WINDOW)), "before the next call"

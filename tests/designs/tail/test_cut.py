@@ -19,19 +19,21 @@ from tenfold.designs.tail import (
 from tests.designs.tail.making import (
     append_result,
     build_manual_call,
-    build_preset,
     build_view,
+    compact_by_hand,
+    get_asked,
     get_blocks,
     get_messages,
+    get_path,
     get_summary,
     make_answer,
-    make_call,
     make_exchanges,
     make_harness_message,
     make_path,
     make_result,
     make_session,
     make_shell_message,
+    make_step,
     make_steps,
     make_user,
     make_words,
@@ -56,35 +58,26 @@ def test_nothing_to_do_is_none_and_calls_no_model() -> None:
     assert prepare_compaction([]) is None
     assert prepare_compaction(make_path(make_exchanges(1, tokens=20)), keep=100_000) is None
     session = make_session(make_exchanges(6))
-    assert session.compact(build_manual_call(session)).status == "compacted"
-    asked = session.answerer.model.asked  # type: ignore[union-attr]
-    known = len(asked)
-    path = session.view.path
-    assert prepare_compaction(list(path.get_entries(0, path.length - 1)), keep=10) is None, (
-        "the last entry is a compaction"
-    )
+    compact_by_hand(session)
+    known = len(get_asked(session))
+    assert prepare_compaction(get_path(session), keep=10) is None, "the last entry is a compaction"
     session.append(make_user("thanks"))
-    path = session.view.path
-    assert prepare_compaction(list(path.get_entries(0, path.length - 1)), keep=100_000) is None, (
-        "only the earlier summary lies before"
-    )
+    assert prepare_compaction(get_path(session), keep=100_000) is None, "only the earlier summary lies before"
     assert session.compact(build_manual_call(session)).status == "nothing"
-    assert len(asked) == known
+    assert len(get_asked(session)) == known
 
 
 def test_a_second_compaction_begins_at_the_first_entry_that_the_first_one_kept() -> None:
     """The original began after the compaction entry: what the first one kept was neither kept nor summarised."""
     session = make_session(make_exchanges(6))
-    assert session.compact(build_manual_call(session)).status == "compacted"
+    compact_by_hand(session)
     kept = [s.message for s in session.view.get_visible_messages() if s.is_original]
     session.append(*make_exchanges(5, start=6))
-    path = session.view.path
-    found = prepare_or_fail(list(path.get_entries(0, path.length - 1)))
-    assert found.previous_summary is not None
-    assert "the work went on (first)" in found.previous_summary
+    found = prepare_or_fail(get_path(session))
+    assert "the work went on (first)" in (found.previous_summary or "")
     told = [get_text(m) for m in (*found.messages_to_summarize, *found.turn_prefix_messages)]
     assert all(get_text(m) in told for m in kept), "every message that the first one kept goes into the second"
-    assert session.compact(build_manual_call(session)).status == "compacted"
+    compact_by_hand(session)
     first, second = get_blocks(session)
     assert second.replacements[0].covered_ranges[0].first == first.replacements[0].first
     assert second.replacements[0].last > first.replacements[0].last
@@ -92,16 +85,8 @@ def test_a_second_compaction_begins_at_the_first_entry_that_the_first_one_kept()
 
 def test_a_cut_never_parts_a_call_from_its_result() -> None:
     """The original took a message between a call and its result for a valid cut: the result lost its call."""
-    path = make_path(
-        [
-            *make_exchanges(3),
-            make_user("go on"),
-            make_call("z"),
-            make_user("wait, also this"),
-            make_result("z", make_words(900)),
-            make_answer("ok"),
-        ]
-    )
+    call, result = make_step("z", "src/a.py", text=make_words(900))
+    path = make_path([*make_exchanges(3), make_user("go on"), call, make_user("wait"), result, make_answer("ok")])
     found = prepare_or_fail(path, keep=800)
     ids = [e.id for e in path]
     tail = get_messages(path[ids.index(found.retained_from_id) :])
@@ -130,52 +115,25 @@ def test_any_history_is_cut_between_whole_steps_and_no_message_is_lost(log: Log,
 
 
 def test_the_tail_is_cut_at_the_message_that_reaches_the_size_or_at_the_next_valid_one() -> None:
-    path = make_path(
-        [
-            make_user(make_words(500)),
-            make_answer(make_words(500)),
-            make_user(make_words(500)),
-            make_answer(make_words(500)),
-            make_user("x"),
-            make_answer(make_words(500)),
-        ]
-    )
-    at_answer = prepare_or_fail(path, keep=504 + 5)
-    assert at_answer.retained_from_id == "id-0004", "the user's word reaches it exactly"
+    user, answer, words = make_user, make_answer, make_words(500)
+    path = make_path([user(words), answer(words), user(words), answer(words), user("x"), answer(words)])
+    assert prepare_or_fail(path, keep=504 + 5).retained_from_id == "id-0004", "the user's word reaches it exactly"
     assert prepare_or_fail(path, keep=504 + 5 + 300).retained_from_id == "id-0003"
-    inside = make_path(
-        [
-            make_user(make_words(500)),
-            make_answer("a"),
-            make_call("c"),
-            make_result("c", make_words(900)),
-            make_answer("b"),
-            make_user("x"),
-            make_answer("y"),
-        ]
-    )
+    step = make_step("c", "src/a.py", text=make_words(900))
+    inside = make_path([user(words), answer("a"), *step, answer("b"), user("x"), answer("y")])
     assert prepare_or_fail(inside, keep=500).retained_from_id == "id-0004", "the result reaches it: the tail is smaller"
 
 
 def test_a_big_last_result_is_cut_at_the_call_that_owns_it() -> None:
     """The original found no valid cut after the result, took the oldest one, and so compacted nothing."""
-    path = make_path(
-        [
-            make_user("u"),
-            make_answer(make_words(300)),
-            make_user("u2"),
-            make_call("c"),
-            make_result("c", make_words(2_000)),
-        ]
-    )
+    step = make_step("c", "src/a.py", text=make_words(4_000))
+    path = make_path([make_user("u"), make_answer(make_words(300)), make_user("u2"), *step])
     found = prepare_or_fail(path, keep=2_000)
     assert found.retained_from_id == "id-0003"
     assert [get_text(m) for m in found.messages_to_summarize] == ["u", make_words(300), "u2"]
-    session = make_session([*make_exchanges(5), make_user("u2"), make_call("c"), make_result("c", make_words(4_000))])
-    assert session.compact(build_manual_call(session)).status == "compacted"
-    shown = [s.message for s in session.view.get_visible_messages()]
-    assert [c.id for c in get_tool_calls(shown[-2])] == ["c"]
-    assert get_text(shown[-1]) == make_words(4_000)
+    session = make_session([*make_exchanges(5), make_user("u2"), *step])
+    compact_by_hand(session)
+    assert [s.message for s in session.view.get_visible_messages()][-2:] == step
 
 
 def test_what_stands_silently_before_the_cut_stays_with_the_tail_and_what_is_visible_is_weighed() -> None:
@@ -227,49 +185,25 @@ def test_a_cut_at_what_opens_an_exchange_is_no_split(opening: Message | None) ->
     assert later.is_split_turn, "one message on, the exchange it opens is split"
 
 
-def test_a_preparation_has_the_design_s_fields() -> None:
-    path = make_path([*make_exchanges(3), make_user("and now"), *make_steps(5)])
-    found = prepare_or_fail(path, keep=900)
-    ids = [e.id for e in path]
-    cut, turn = ids.index(found.retained_from_id), ids.index(path[-21].id)
-    assert list(found.messages_to_summarize) == get_messages(path[:turn])
-    assert list(found.turn_prefix_messages) == get_messages(path[turn:cut])
-    assert found.previous_summary is None
-    assert found.settings.keep_recent_tokens == 900
-    assert found.file_ops["modified"][0] == "src/part0.py"
-
-
 def test_tokens_before_is_the_size_of_the_rebuilt_context() -> None:
     """The originals counted all entries, or those after the compaction only; the model sees neither."""
     session = make_session(make_exchanges(6))
-    whole = prepare_or_fail(list(session.view.path.get_entries(0, session.view.length - 1))).tokens_before
-    assert session.compact(build_manual_call(session)).tokens_before == whole
+    whole = prepare_or_fail(get_path(session)).tokens_before
+    assert compact_by_hand(session).tokens_before == whole
     session.append(*make_exchanges(3, start=6))
-    path = session.view.path
-    second = prepare_or_fail(list(path.get_entries(0, path.length - 1)))
-    assert second.tokens_before == session.take_reading().tokens < whole + 3_000
+    assert prepare_or_fail(get_path(session)).tokens_before == session.take_reading().tokens < whole + 3_000
 
 
 def test_file_lists_grow_over_compactions_and_know_deletes_renames_and_shell_edits() -> None:
-    """The originals tracked neither deletes nor renames nor what a shell command did, and dropped a hook's details."""
-
-    def make_command(id: str, command: str) -> list[Message]:
-        call = ToolCall(id, "bash", f'{{"command":"{command}"}}')
-        return [Message("assistant", (call,), "model"), make_result(id, "", "bash")]
-
-    first = [
-        make_user("u"),
-        make_call("r", "docs/old.md"),
-        make_result("r"),
-        *make_command("s1", "rm src/gone.py"),
-        *make_command("s2", "mv a.py b.py"),
-    ]
-    first += [*make_command("s3", "sed -i s/a/b/ src/shell.py"), *make_exchanges(6)]
-    session = make_session(first)
-    session.compact(build_manual_call(session))
+    """The originals tracked neither deletes nor renames nor what a shell command did."""
+    messages = [make_user("u"), *make_step("r", "docs/old.md")]
+    for n, command in enumerate(("rm src/gone.py", "mv a.py b.py", "sed -i s/a/b/ src/shell.py")):
+        call = ToolCall(f"s{n}", "bash", f'{{"command":"{command}"}}')
+        messages += [Message("assistant", (call,), "model"), make_result(f"s{n}", "", "bash")]
+    session = make_session([*messages, *make_exchanges(6)])
+    compact_by_hand(session)
     session.append(*make_exchanges(5, start=6))
-    path = session.view.path
-    files = prepare_or_fail(list(path.get_entries(0, path.length - 1))).file_ops
+    files = prepare_or_fail(get_path(session)).file_ops
     assert {"src/gone.py", "a.py", "b.py", "src/shell.py", "src/part0.py"} <= set(files["modified"])
     assert "docs/old.md" in files["read"]
     assert list(files["read"]) == sorted(files["read"])
@@ -277,40 +211,27 @@ def test_file_lists_grow_over_compactions_and_know_deletes_renames_and_shell_edi
 
 
 def test_what_a_hook_says_of_files_goes_on_beside_what_the_calls_tell() -> None:
+    """An original dropped a hook's lists, another one trusted nothing else."""
     session = make_session(make_exchanges(6))
-    path = session.view.path
-    found = prepare_or_fail(list(path.get_entries(0, path.length - 1)))
+    found = prepare_or_fail(get_path(session))
     told = CompactionResult("all is well", found.retained_from_id, 999, CompactionDetails((), ("its/own/file.py",)))
     assert append_result(session, told).status == "compacted"
     session.append(*make_exchanges(5, start=6))
-    path = session.view.path
-    files = prepare_or_fail(list(path.get_entries(0, path.length - 1))).file_ops
-    assert "src/part0.py" in files["modified"], "files go on with the Block whoever wrote its text"
-    assert "its/own/file.py" in files["modified"]
-    assert session.compact(build_manual_call(session)).status == "compacted"
+    assert {"src/part0.py", "its/own/file.py"} <= set(prepare_or_fail(get_path(session)).file_ops["modified"])
+    compact_by_hand(session)
     assert "its/own/file.py" in get_summary(session)
-    (_, block) = get_blocks(session)
-    assert "its/own/file.py" in get_compaction_entry(session, block.id).details.modified_files
+    details = get_compaction_entry(session, get_blocks(session)[1].id).details
+    assert "its/own/file.py" in details.modified_files
 
 
 def test_the_tail_shrinks_to_the_target_so_that_the_result_is_really_smaller() -> None:
     """The original never looked whether the result had become smaller: a big tail made a loop of compactions."""
-    session = make_session(
-        [
-            make_user("u"),
-            *make_steps(8),
-            make_call("b"),
-            make_result("b", make_words(5_000)),
-            make_user("x"),
-            make_answer("y"),
-        ],
-        build_preset(keep=3_000),
-    )
+    big = make_step("b", "src/a.py", text=make_words(5_000))
+    session = make_session([make_user("u"), *make_steps(8), *big, make_user("x"), make_answer("y")])
     outcome = session.compact(to=3_000)
     assert outcome.status == "compacted"
     assert outcome.tokens_after <= 3_000
     assert "y" in get_text(session.view.get_messages()[-1])
-    assert "(update)" not in get_summary(session)
 
 
 def _make_native() -> NativeBytes:

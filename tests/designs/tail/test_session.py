@@ -1,17 +1,21 @@
-"""The preset `tail`: what is appended, what the model then sees, and what files hold."""
+"""The preset `tail`: what is appended, what the model then sees, and compactions that pi and Claude Code recorded."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import Block
-from tenfold.core.record.entry import Entry, Setting, get_message
-from tenfold.core.record.message import get_text
+from tenfold.core.record.entry import CustomEntry, Entry, MessageEntry, Setting, get_message
+from tenfold.core.record.message import get_text, get_tool_calls, get_tool_result
 from tenfold.designs import tail as design
 from tenfold.designs.tail import (
     Compaction,
@@ -20,18 +24,22 @@ from tenfold.designs.tail import (
     CompactionPreparation,
     CompactionResult,
     CompactionSettings,
+    CompactOptions,
+    SessionBeforeCompactResult,
+    SessionCompact,
     SessionManager,
     build_session_context,
     get_compaction_entry,
-    should_compact,
 )
-from tenfold.errors import DamagedLine, NotFoundError, UsageError
-from tenfold.formats import read_file
+from tenfold.designs.tail.policy import tail
+from tenfold.errors import NotFoundError, UsageError
+from tenfold.formats import ParsedSession, read_file
 from tenfold.formats.importer import import_sessions
 from tenfold.models import ScriptedModel
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
+from tests import sessions
 from tests.designs.tail.making import (
     COUNTER,
     WINDOW,
@@ -39,10 +47,12 @@ from tests.designs.tail.making import (
     append_result,
     build_manual_call,
     build_preset,
+    find_request,
     get_blocks,
     get_entries,
     get_messages,
     get_summary,
+    make_agent,
     make_answer,
     make_call,
     make_exchanges,
@@ -51,8 +61,12 @@ from tests.designs.tail.making import (
     make_session,
     make_user,
     make_words,
+    read_file_lists,
+    record_events,
 )
 from tests.formats import made
+from tests.laws import conversations, recorded
+from tests.laws.strategies import Log
 
 
 def test_a_result_is_appended_at_the_leaf_and_nothing_else_changes() -> None:
@@ -139,25 +153,6 @@ HEADER = {"type": "session", "id": "s1", "cwd": "/work", "version": 1, "timestam
 
 def _make_message(role: str, text: str) -> dict[str, object]:
     return {"type": "message", "message": {"role": role, "content": [{"type": "text", "text": text}]}}
-
-
-def test_old_session_files_are_read_as_they_are(tmp_path: Path) -> None:
-    file = tmp_path / "old.jsonl"
-    compaction = {"type": "compaction", "summary": "s", "firstKeptEntryIndex": 2, "tokensBefore": 9}
-    file.write_text(
-        _render_lines(
-            HEADER,
-            _make_message("user", "one"),
-            _make_message("assistant", "two"),
-            compaction,
-            _make_message("hookMessage", "x"),
-        )
-    )
-    (found,) = read_file(file)
-    assert [type(e).__name__ for e in found.entries] == ["MessageEntry", "MessageEntry", "CustomEntry", "MessageEntry"]
-    assert [e.parent for e in found.entries] == [None, *(e.id for e in found.entries[:-1])], "a chain, without ids"
-    assert found.entries[-1].message.origin == "harness"  # type: ignore[union-attr]
-    assert build_session_context(found.entries).messages[0].origin == "human", "what it hid is in view: ours to compact"
 
 
 def test_a_compaction_of_claude_code_is_restored_as_what_it_sent(tmp_path: Path) -> None:
@@ -294,7 +289,7 @@ def test_whatever_a_file_says_of_its_compaction_the_log_stays_sound(
     session = _import_lines(tmp_path, [*_make_pi_lines(8), _make_compaction(21) | odd], store)
     before = session.take_reading().tokens
     outcome = SessionManager(session).restore_compaction()
-    assert (outcome.status if outcome is not None else None) == status
+    assert getattr(outcome, "status", None) == status
     assert store.verify("default") == []
     reopened = Session(session.address, build_preset())
     if status != "compacted":
@@ -307,38 +302,6 @@ def test_whatever_a_file_says_of_its_compaction_the_log_stays_sound(
     assert entry.tokens_before in (0, 9)
     assert set(entry.details.read_files) <= {f"src/p{n}.py" for n in range(8)}
     assert "<tenfold-summary>" not in entry.summary
-
-
-def test_a_malformed_line_is_reported_with_its_number_and_skipped_only_if_asked(tmp_path: Path) -> None:
-    """The original skipped it in silence, and took a file without header for an empty session."""
-    file = tmp_path / "bad.jsonl"
-    file.write_text(
-        _render_lines(HEADER, _make_message("user", "one"))
-        + '{"type": "mess\n'
-        + _render_lines(_make_message("assistant", "two"))
-    )
-    with pytest.raises(DamagedLine) as caught:
-        read_file(file)
-    assert caught.value.line == 3
-    (found,) = read_file(file, skip_damaged=True)
-    assert [get_text(m) for m in build_session_context(found.entries).messages] == ["one", "two"]
-    assert found.problems
-
-
-def test_one_id_has_one_meaning_whatever_it_is_called() -> None:
-    """The original had three names for it, and stored the new parent under the name of where one came from."""
-    session = make_session(make_exchanges(6))
-    made = Compaction(settings=CompactionSettings(keep_recent_tokens=1_000))
-    found = made.prepare(session.view.path.get_entries(0, session.view.length - 1))
-    assert found is not None
-    result = CompactionResult("short", found.retained_from_id, 7, CompactionDetails())
-    append_result(session, result)
-    (block,) = get_blocks(session)
-    entry = get_compaction_entry(session, block.id)
-    at = next(p for p in range(session.view.length) if session.view.path.get_entry(p).id == found.retained_from_id)
-    assert entry.first_kept_entry_id == found.retained_from_id
-    assert block.replacements[-1].last == at - 1
-    assert "short" in get_summary(session)
 
 
 def _write_for(session: Session) -> CompactionResult:
@@ -405,61 +368,25 @@ def test_a_section_with_a_line_that_the_session_does_not_have_is_no_section_of_o
 def test_a_second_compaction_with_another_cut_is_another_one() -> None:
     """It was refused: "the newest Block did just this", since all of them were asked for as "manual to 1"."""
     session = make_session(make_exchanges(6))
-    manager = SessionManager(session)
-    starts = [e.id for e in get_entries(session) if get_text(get_message(e) or make_user("")).startswith("Please do")]
-    first = manager.append_compaction(summary="Parts 0 and 1.", first_kept_entry_id=starts[2], tokens_before=9)
-    assert first.status == "compacted"
-    second = manager.append_compaction(summary="Parts 0 to 3.", first_kept_entry_id=starts[4], tokens_before=9)
+
+    def append(summary: str, number: int) -> Outcome:
+        start = find_request(session, number)
+        return SessionManager(session).append_compaction(summary=summary, first_kept_entry_id=start, tokens_before=9)
+
+    assert append("Parts 0 and 1.", 2).status == "compacted"
+    second = append("Parts 0 to 3.", 4)
     assert second.status == "compacted", second.reason
     assert "Parts 0 to 3." in get_summary(session)
-    again = manager.append_compaction(summary="Parts 0 to 3.", first_kept_entry_id=starts[4], tokens_before=9)
+    again = append("Parts 0 to 3.", 4)
     assert (again.status, again.reason) == ("nothing", "the newest Block did just this and no message followed it")
 
 
-def test_details_are_a_mapping_of_the_document_or_none() -> None:
-    """Both were an AttributeError."""
-    for details, read in ((None, ()), ({"read_files": ["a.md"], "modified_files": []}, ("a.md",)), ({}, ())):
-        session = make_session(make_exchanges(6))
-        start = next(e.id for e in get_entries(session) if get_message(e) == make_user("Please do part 3."))
-        outcome = SessionManager(session).append_compaction(
-            summary="So far.", first_kept_entry_id=start, tokens_before=9, details=details
-        )
-        assert outcome.status == "compacted"
-        assert get_compaction_entry(session, outcome.block).details == CompactionDetails(read, ())
-    for wrong in ("a.md", ["a.md"], {"readFiles": ["a.md"]}, {"read_files": "a.md"}, {"read_files": [3]}):
-        with pytest.raises(UsageError, match="`details` is"):
-            SessionManager(session).append_compaction(
-                summary="So far.",
-                first_kept_entry_id=start,
-                tokens_before=9,
-                details=wrong,  # type: ignore[arg-type]
-            )
-    for odd in (None, 3):
-        with pytest.raises(UsageError, match="`summary` is a text, and not a "):
-            SessionManager(session).append_compaction(
-                summary=odd,  # type: ignore[arg-type]
-                first_kept_entry_id=start,
-                tokens_before=9,
-            )
-
-
 def test_the_published_values_are_dataclasses_and_the_prompts_have_the_published_names() -> None:
-    result = CompactionResult("text", "e1", 9)
-    assert dataclasses.replace(result, summary="other").summary == "other"
-    assert dataclasses.asdict(result)["details"] == {"read_files": (), "modified_files": ()}
     for published in (CompactionResult, CompactionDetails, CompactionPreparation, CompactionSettings, CompactionEntry):
         assert dataclasses.is_dataclass(published)
     assert "## Goal" in design.SUMMARIZATION_PROMPT
     assert "earlier summary" in design.UPDATE_SUMMARIZATION_PROMPT
     assert "## Original Request" in design.TURN_PREFIX_SUMMARIZATION_PROMPT
-
-
-@pytest.mark.parametrize("window", [8_000, 16_000, 128_000])
-def test_the_trigger_is_the_published_formula_for_any_window(window: int) -> None:
-    """A small window had a smaller reserve here, which is the session's affair."""
-    settings = CompactionSettings(reserve_tokens=8_192)
-    limit = window - 8_192
-    assert [should_compact(max(0, limit) + more, window, settings) for more in (0, 1)] == [limit < 0, True]
 
 
 def test_the_facts_take_no_more_than_the_summary() -> None:
@@ -471,3 +398,139 @@ def test_the_facts_take_no_more_than_the_summary() -> None:
     text, _, facts = get_summary(session).partition("# Facts (")
     count = session.policy.counter.count
     assert count([facts.partition("<read-files>")[0]])[0] <= count([text])[0]
+
+
+@pytest.mark.parametrize("details", [None, {"read_files": ["a.md"], "modified_files": []}, {}])
+def test_a_stated_size_and_the_details_are_those_of_the_entry_in_event_and_result(details: Any) -> None:  # noqa: ANN401 - as a host has it
+    """The event told the session's own figure, and the entry in the log the stated one."""
+    face = make_agent(make_exchanges(6), window=200_000)
+    events = record_events(face)
+    face.session_manager.append_compaction(
+        summary="So far.", first_kept_entry_id=find_request(face.session, 3), tokens_before=77, details=details
+    )
+    (told,) = (e.compaction_entry for e in events if isinstance(e, SessionCompact))
+    assert told == get_compaction_entry(face.session, told.id)
+    assert (told.tokens_before, told.details.read_files) == (77, ("a.md",) if details else ())
+    results: list[CompactionResult] = []
+    face.session.append(*make_exchanges(2, start=6))
+    mine = CompactionResult("All of them are done.", find_request(face.session, 5), 88)
+    face.on("session_before_compact")(lambda _: SessionBeforeCompactResult(compaction=mine))
+    face.compact(CompactOptions(on_complete=results.append))
+    assert face.run_compaction_sync()
+    assert [each.tokens_before for each in results] == [88]
+
+
+WRONG: dict[str, tuple[str, tuple[object, ...]]] = {
+    "details": (
+        "`details` is",
+        ("a.md", ["a.md"], {"readFiles": ["a.md"]}, {"read_files": "a.md"}, {"read_files": [3]}),
+    ),
+    "summary": ("`summary` is a text, and not a ", (None, 3)),
+    "tokens_before": ("`tokens_before` is a number of tokens, 0 or more, and not ", ("77", 7.5, None, True, -1)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_a_compaction_cannot_state_is_refused(name: str) -> None:
+    """Some were an AttributeError, and a size became the session's own estimate without a word."""
+    session = make_session(make_exchanges(6))
+    told, wrong = WRONG[name]
+    stated: dict[str, Any] = {"summary": "So far.", "first_kept_entry_id": find_request(session, 3), "tokens_before": 9}
+    for value in wrong:
+        with pytest.raises(UsageError, match=told):
+            SessionManager(session).append_compaction(**{**stated, name: value})
+    assert get_blocks(session) == []
+
+
+POLICY = tail(COUNTER, summary=SummarySettings(models=("m",)))
+
+
+def assert_paired_calls(session: Session) -> None:
+    """No call without its result but in the open step, no result without its call, in what the model sees."""
+    for wire in ("anthropic", "openai-chat", "gemini"):
+        assert session.find_violations(wire) == ()
+    shown = session.view.get_messages()
+    results = {r.call_id for m in shown if (r := get_tool_result(m)) is not None}
+    assert results <= {c.id for m in shown for c in get_tool_calls(m)}
+
+
+def test_no_modified_file_of_a_recorded_session_is_lost(session: ParsedSession) -> None:
+    log = recorded.get_path(session)
+    opened = conversations.open_session(log, tail(COUNTER), Answerer())
+    assert opened.compact(to=opened.count_uncompacted() // 4).status == "compacted"
+    (block,) = get_blocks(opened)
+    entry = get_compaction_entry(opened, block.id)
+    last = max(r.last for r in block.replacements)
+    found = Compaction(settings=CompactionSettings(keep_recent_tokens=1)).prepare([*log[: last + 1]])
+    if found is not None:
+        assert set(found.file_ops["modified"]) <= set(entry.details.modified_files)
+    modified = entry.details.modified_files
+    assert [
+        path for path in _list_edited(log[: last + 1]) if not any(f"/{m}".endswith(f"/{path}") for m in modified)
+    ] == []
+    listed = read_file_lists(entry.summary)
+    for paths, all_paths in zip(listed, (entry.details.read_files, entry.details.modified_files), strict=True):
+        more = [line for line in paths if line.endswith(" more)")]
+        hidden = int(more[0].strip("( more)").replace(",", "")) if more else 0
+        assert len(paths) - len(more) + hidden == len(all_paths), "nothing is cut in silence"
+
+
+def _list_edited(path: Log) -> set[str]:
+    """The files that plain calls of the editing tools name, where the result is no error: read without our facts.
+
+    A file that a command may have moved, deleted or undone later does not count.
+    """
+    calls = {c.id: c for e in path if (m := get_message(e)) is not None for c in get_tool_calls(m)}
+    edited: set[str] = set()
+    for entry in path:
+        message = get_message(entry)
+        result = get_tool_result(message) if message is not None else None
+        call = calls.get(result.call_id) if result is not None and not result.is_error else None
+        if call is not None and call.name.lower() in {"edit", "write", "write_file", "replace"}:
+            fields = json.loads(call.arguments)
+            edited |= {fields[key] for key in ("path", "file_path") if isinstance(fields.get(key), str)}
+        elif call is not None and re.search(r"\b(mv|rm|checkout|restore|reset|stash)\b", call.arguments):
+            edited = {each for each in edited if each.rpartition("/")[2] not in call.arguments}
+    return edited
+
+
+def _import_session(name: str) -> Session:
+    sessions.require_sessions()
+    store = SqliteStore(":memory:")
+    (only,) = sessions.read(sessions.FOLDER / name)
+    (session_id,) = import_sessions([only], store, "default", COUNTER)
+    return Session(SessionAddress(store, session_id), POLICY, answerer=Answerer(model=Structured()))
+
+
+def test_the_recorded_compaction_of_pi_is_restored_as_what_pi_sent() -> None:
+    """Nothing was hidden, and the earlier summary was lost to the next compaction."""
+    session = _import_session("pi/before-compaction.jsonl")
+    manager = SessionManager(session)
+    branch = manager.get_branch()
+    theirs = [json.loads(e.native.body) for e in branch if isinstance(e, CustomEntry) and e.kind == "compaction"][-1]
+    before = session.take_reading().tokens
+    outcome = manager.restore_compaction()
+    assert outcome is not None
+    assert outcome.status == "compacted"
+    entry = get_compaction_entry(session, outcome.block)
+    assert entry.summary == theirs["summary"].strip()
+    assert entry.tokens_before == theirs["tokensBefore"]
+    assert not entry.from_hook
+    assert session.take_reading().tokens < before
+    shown = [s for s in session.view.get_visible_messages() if s.is_original]
+    kept = theirs["firstKeptEntryIndex"] - 1  # the header is line 0
+    assert min(s.position for s in shown) == kept, "what pi kept, and nothing before it"
+    assert_paired_calls(session)
+    assert manager.restore_compaction() is None, "once"
+    found = Compaction(settings=CompactionSettings(keep_recent_tokens=2_000)).prepare(
+        [*manager.get_branch(), *make_path_after(session)]
+    )
+    assert found is not None
+    assert found.previous_summary is not None
+    assert found.previous_summary in theirs["summary"]
+
+
+def make_path_after(session: Session) -> list[MessageEntry]:
+    """Two entries that follow the session's leaf."""
+    first = MessageEntry("x-1", session.leaf, "", 1, make_user("and now " + "more " * 4_000))
+    return [first, MessageEntry("x-2", "x-1", "", 2, make_answer("done"))]

@@ -1,27 +1,38 @@
-"""The preset `tail`: settings, when it acts, and what it counts."""
+"""The preset `tail`: settings, when it acts, what it counts, and in which unit it is told."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
+from tenfold.apps.chat.transcript_lines import build_compaction_mark, build_history, format_tokens
+from tenfold.config.extensions import Extension
 from tenfold.config.policies import get_preset
 from tenfold.core.record.entry import MessageEntry, Usage
 from tenfold.core.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult
 from tenfold.core.wire import WIRES
 from tenfold.designs.tail import (
+    Compaction,
     CompactionSettings,
+    SessionBeforeCompact,
+    SessionCompact,
+    build_session_context,
     calculate_context_tokens,
     estimate_context_tokens,
     estimate_tokens,
+    find_cut_point,
     find_last_usage,
+    find_prev_compaction_index,
+    get_compaction_entry,
     should_compact,
 )
 from tenfold.designs.tail.policy import tail
-from tenfold.errors import UsageError
+from tenfold.errors import BadInput, UsageError
+from tenfold.events import CompactionStart
 from tenfold.session import Session
 from tests.designs.tail.making import (
     COUNTER,
@@ -31,14 +42,14 @@ from tests.designs.tail.making import (
     get_blocks,
     make_agent,
     make_answer,
-    make_call,
     make_exchanges,
     make_path,
-    make_result,
+    make_reported_session,
     make_session,
     make_steps,
     make_user,
     make_words,
+    record_events,
 )
 
 
@@ -136,15 +147,6 @@ def test_usage_of_zero_or_of_an_answer_that_was_aborted_is_not_relied_on() -> No
     assert session.take_reading(window=WINDOW).tokens < 1_000
 
 
-def test_the_context_is_the_last_usage_and_an_estimate_of_what_followed() -> None:
-    path = make_path([make_user("u" * 40), make_answer("a" * 40), make_user("v" * 40), make_answer("b" * 44)])
-    bare = estimate_context_tokens(path)
-    assert (bare.tokens, bare.usage_tokens, bare.trailing_tokens, bare.last_usage_index) == (41, 0, 41, None)
-    path[1] = replace(path[1], usage=Usage(700, 50))
-    got = estimate_context_tokens(path)
-    assert (got.tokens, got.usage_tokens, got.trailing_tokens, got.last_usage_index) == (771, 750, 21, 1)
-
-
 def test_after_a_compaction_old_usage_is_never_counted() -> None:
     session = make_session(make_exchanges(6))
     session.use_model("m")
@@ -205,14 +207,103 @@ def test_a_tail_too_big_to_help_is_tried_twice_and_then_left_alone() -> None:
     assert asked == []
 
 
-@pytest.mark.parametrize("window", [8_192, 32_000, 200_000])
-def test_one_compaction_with_the_published_sizes_leaves_room_in_any_window(window: int) -> None:
-    """The original's fixed sizes left a small window as full as it was."""
-    session = make_session(
-        [*make_exchanges(window // 1_700), make_call("z"), make_result("z"), make_answer("w")], tail(COUNTER)
-    )
-    while session.take_reading(window=window).tokens <= window - min(8_192, window // 2):
-        session.append(*make_exchanges(1, start=900))
-    outcome = session.compact(window=window)
+def test_the_context_is_the_last_usage_and_an_estimate_of_what_followed() -> None:
+    """Of entries, messages and a provider's messages; a list of messages gave 0."""
+    messages = [make_user("u" * 40), make_answer("a" * 40)]
+    assert estimate_context_tokens(messages).tokens == estimate_context_tokens(make_path(messages)).tokens == 20
+    provider: list[dict[str, object]] = [
+        {"role": "user", "content": "u" * 40},
+        {"role": "assistant", "content": "a" * 40, "usage": {"input": 700, "output": 50}},
+        {"role": "user", "content": "v" * 44},
+    ]
+    got = estimate_context_tokens(provider)
+    assert (got.tokens, got.usage_tokens, got.trailing_tokens, got.last_usage_index) == (761, 750, 11, 1)
+    with pytest.raises(UsageError, match="give one kind"):
+        estimate_context_tokens([make_user("u"), *make_path(messages)])
+    for unknown in ([{"no": "message"}], [{"role": "toolResult", "toolCallId": "c"}], [1], "text"):
+        with pytest.raises(BadInput, match=r"^estimate_context_tokens takes the entries of a path, `Message`s, or"):
+            estimate_context_tokens(unknown)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [Compaction().prepare, find_prev_compaction_index, find_cut_point, find_last_usage, build_session_context],
+)
+def test_what_takes_entries_refuses_messages_with_a_sentence(function: Callable[[object], object]) -> None:
+    """A list of messages gave None, -1, or an `AttributeError`."""
+    with pytest.raises(UsageError, match=f"^{function.__name__} takes the entries of a path"):
+        function(make_exchanges(3))
+    for wrong in (None, 7, iter(make_path(make_exchanges(1)))):
+        with pytest.raises(UsageError, match=f"^{function.__name__} takes a list, and this is of type "):
+            function(wrong)
+
+
+def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> None:
+    session = make_reported_session()
+    face = make_agent(session=session, window=200_000)
+    starts: list[CompactionStart] = []
+    session.use_answerer(session.answerer.with_extensions([_listen(starts)]))
+    events = record_events(face)
+    shown = face.context_tokens
+    assert shown > 40_000
+    assert face.run_compaction_sync()
+    before = next(e for e in events if isinstance(e, SessionBeforeCompact)).preparation.tokens_before
+    entry = next(e for e in events if isinstance(e, SessionCompact)).compaction_entry
+    assert face.outcome is not None
+    assert {face.outcome.tokens_before, entry.tokens_before, before, starts[0].tokens} == {shown}
+    assert starts[0].target == face.outcome.target < shown
+    (mark,) = [each.text for each in build_history(session) if each.kind == "mark"]
+    assert f"({format_tokens(shown)} → {format_tokens(face.outcome.tokens_after)} tokens)" in mark
+    assert face.outcome.reading_before is not None
+    assert face.outcome.reading_before.estimate < shown / 2, "the counter's own figure, which is not shown"
+
+
+def test_a_plan_and_a_refusal_are_told_in_what_the_provider_counts() -> None:
+    """They had the counter's own figures, beside a bar with the provider's."""
+    session = make_reported_session()
+    reading = session.take_reading(window=200_000)
+    decision, plan = session.preview(build_manual_call(session, 200_000))
+    assert plan is not None
+    first, *lines = plan.explain().splitlines()
+    after, target = (round(reading.floor + reading.slope * n) for n in (plan.tokens_after, decision.target))
+    assert first == f"plan: {reading.tokens:,} -> at most {after:,} tokens (target {target:,})"
+    sizes = [int(line.partition(" tokens")[0].split()[-1].replace(",", "")) for line in lines if line.startswith("  ")]
+    assert sum(sizes) == pytest.approx(after - reading.floor, abs=len(sizes))
+    session.use_policy(replace(session.policy, shrink_tokens=10_000_000))
+    outcome = session.compact(build_manual_call(session, 200_000))
+    worth = round(reading.slope * 10_000_000)
+    assert f" of {reading.tokens:,} tokens; the least worth a Block is {worth:,}" in outcome.reason
+    explicit = session.compact(to=reading.estimate - 1)
+    assert (explicit.status, explicit.tokens_before) == ("compacted", reading.estimate), "like the target"
+
+
+def test_what_was_shown_of_a_compaction_does_not_change_with_later_reports() -> None:
+    """The lines and entries of old Blocks were estimated anew with each report."""
+    session = make_reported_session()
+    outcome = session.compact(build_manual_call(session, 200_000))
     assert outcome.status == "compacted"
-    assert session.take_reading(window=window).tokens <= (window - min(8_192, window // 2)) * 4 // 5
+    (block,) = get_blocks(session)
+    assert block.provider_tokens == (outcome.tokens_before, outcome.tokens_after)
+    for tokens in (9_000, 70_000):
+        session.append(make_user("x"), make_answer("y"), usage=Usage(tokens, 10, model="m"))
+        (mark,) = [each.text for each in build_history(session) if each.kind == "mark"]
+        assert mark == build_compaction_mark(outcome.tokens_before, outcome.tokens_after).text
+        assert get_compaction_entry(session, block.id).tokens_before == outcome.tokens_before
+    old = replace(block, provider_tokens=None)
+    reading = session.take_reading()
+    assert session.get_provider_tokens(old)[0] == round(reading.floor + reading.slope * block.tokens_before)
+
+
+def test_what_is_tried_against_the_reports_is_told_in_what_the_provider_counts() -> None:
+    """The reason had our own count, "162,626 tokens ... down to 8,000", and the sizes beside it the provider's."""
+    session = make_reported_session(300_000)
+    outcome = session.compact(session.build_call(window=8_000))
+    assert outcome.status == "compacted"
+    assert outcome.reason.startswith(f"{outcome.tokens_before:,} tokens (")
+    assert outcome.reason.endswith(f"down to {outcome.target:,}")
+
+
+def _listen(starts: list[CompactionStart]) -> Extension:
+    extension = Extension("watch")
+    extension.on(CompactionStart)(starts.append)
+    return extension

@@ -1,20 +1,30 @@
-"""The preset `tail`: how summaries are written, checked, and what stands under them."""
+"""The preset `tail`: how summaries are written and checked, and the lists of files under them."""
 
 from __future__ import annotations
 
 import pytest
+from pydantic_ai.models.test import TestModel
 
-from tenfold.compaction.facts.file_footer import list_files, without_footer
+from tenfold.compaction.facts.file_footer import without_footer
 from tenfold.compaction.plan.budgets import ReserveBudgets
 from tenfold.compaction.summarize.file_lists import render_footer
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.split_writer import NO_HISTORY, TURN_CONTEXT
 from tenfold.compaction.summarize.structure import STRUCTURES
 from tenfold.core.record.ask import SummaryAsk
-from tenfold.core.record.block import Fact, FileLists
+from tenfold.core.record.block import FileLists
 from tenfold.core.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, get_text
-from tenfold.designs.tail import Compaction, CompactionSettings, serialize_conversation
+from tenfold.designs.tail import (
+    Compaction,
+    CompactionSettings,
+    SessionBeforeCompact,
+    TailHooks,
+    generate_branch_summary,
+    get_compaction_entry,
+    serialize_conversation,
+)
 from tenfold.designs.tail.policy import CLOSING, OPENING, tail
+from tenfold.errors import UsageError
 from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
@@ -24,19 +34,22 @@ from tests.designs.tail.making import (
     Structured,
     build_manual_call,
     build_preset,
+    compact_by_hand,
+    get_asked,
     get_attempts,
     get_blocks,
     get_summary,
-    make_answer,
     make_call,
     make_exchanges,
     make_path,
     make_result,
     make_session,
     make_shell_message,
+    make_step,
     make_steps,
     make_user,
     make_words,
+    read_file_lists,
 )
 
 
@@ -55,20 +68,16 @@ def write_summary(
 
 
 def test_a_first_summary_is_one_call_and_a_second_one_updates_it() -> None:
-    model = Structured("alpha")
-    session = make_session(make_exchanges(6), model=model)
-    session.compact(build_manual_call(session))
+    session = make_session(make_exchanges(6), model=Structured("alpha"))
+    compact_by_hand(session)
     session.append(*make_exchanges(5, start=6))
-    session.compact(build_manual_call(session))
-    asks = [a for a in model.asked if a.purpose != "prefix"]
-    assert [a.purpose for a in asks] == ["first", "update"]
-    first, update = asks
+    compact_by_hand(session)
+    first, update = (a for a in get_asked(session) if a.purpose != "prefix")
+    assert (first.purpose, update.purpose) == ("first", "update")
     assert "<conversation>" in first.prompt
     assert "<previous-summary>" not in first.prompt
     assert "alpha (first)" in update.prompt.partition("<previous-summary>")[2].partition("</previous-summary>")[0]
-    assert "alpha (first)" not in update.prompt.partition("<conversation>")[2], (
-        "it is updated, never told again as text"
-    )
+    assert "alpha (first)" not in update.prompt.partition("<conversation>")[2], "it is updated, never told as text"
     assert "never continue it" in first.system
 
 
@@ -88,45 +97,27 @@ def test_custom_instructions_are_an_additional_focus_of_the_history_call_only() 
 def test_the_prompts_ask_for_the_published_sections_and_a_missing_one_is_repaired() -> None:
     asks, summary = write_summary([*make_exchanges(2), make_user("long"), *make_steps(6)])
     for ask in asks:
-        names = STRUCTURES["prefix" if ask.purpose == "prefix" else "six"]
-        assert all(name in ask.prompt for name in names)
-    assert [name[3:] for name in STRUCTURES["six"]] == [
-        "Goal", "Constraints & Preferences", "Progress", "Key Decisions", "Next Steps", "Critical Context",
-    ]  # fmt: skip
-    assert "Critical Context" not in "".join(STRUCTURES["branch"])
-    assert [summary.index(n) for n in STRUCTURES["six"]] == sorted(summary.index(n) for n in STRUCTURES["six"])
-    model = ScriptedModel(["## Goal\nto finish", "## Goal\nto finish"], repeat=True)
+        assert all(name in ask.prompt for name in STRUCTURES["prefix" if ask.purpose == "prefix" else "six"])
+    published = ("Goal", "Constraints & Preferences", "Progress", "Key Decisions", "Next Steps", "Critical Context")
+    places = [summary.index(f"## {name}") for name in published]
+    assert places == sorted(places)
+    model = ScriptedModel(["## Goal\nto finish"], repeat=True)
     session = make_session(make_exchanges(6), answerer=Answerer(model=model))
     outcome = session.compact(build_manual_call(session))
     repairs = [a.prompt for a in model.asks if a.purpose == "repair"]
     assert any("heading" in p and "Key Decisions" in p for p in repairs)
-    told = get_summary(session) if outcome.status == "compacted" else ""
-    assert outcome.status == "failed" or [told.index(n) for n in STRUCTURES["six"]] == sorted(
-        told.index(n) for n in STRUCTURES["six"]
-    )
+    assert outcome.status == "failed" or all(name in get_summary(session) for name in STRUCTURES["six"])
 
 
 def test_the_request_is_bounded_whoever_wrote_the_long_text() -> None:
     """The original cut tool results to 2,000 characters and nothing else: one long user message made it unbounded."""
-    model = Structured()
     settings = SummarySettings(models=("m",), input_tokens=4_000)
     policy = tail(COUNTER, summary=settings, reserve_tokens=2_000, keep_recent_tokens=1_000)
-    session = make_session(
-        [
-            make_user(make_words(9_000)),
-            *make_steps(8),
-            make_call("b"),
-            make_result("b", make_words(9_000)),
-            make_user("x"),
-            make_answer("y"),
-        ],
-        policy,
-        model=model,
-    )
-    assert session.compact(build_manual_call(session, 40_000)).status == "compacted"
-    assert model.asked
-    assert all(COUNTER.count([a.prompt])[0] <= 4_400 for a in model.asked)
-    shown = "".join(a.prompt for a in model.asked)
+    big = make_step("b", "src/a.py", text=make_words(9_000))
+    session = make_session([make_user(make_words(9_000)), *make_steps(8), *big, make_user("x")], policy)
+    compact_by_hand(session, 40_000)
+    assert all(COUNTER.count([a.prompt])[0] <= 4_400 for a in get_asked(session))
+    shown = "".join(a.prompt for a in get_asked(session))
     assert "left out" in shown, "each gap is stated"
     assert "[Assistant tool calls]: read(" in shown
     assert "[Tool result]: " in shown
@@ -189,13 +180,10 @@ def test_an_exchange_without_history_is_one_call_and_an_earlier_summary_then_sta
     asks, summary = write_summary([make_user("the only one"), *make_steps(8)])
     assert [a.purpose for a in asks] == ["prefix"]
     assert summary.startswith(NO_HISTORY)
-    model = Structured("alpha")
-    session = make_session([*make_exchanges(6)], model=model)
-    session.compact(build_manual_call(session))
-    tail_ = [s.message for s in session.view.get_visible_messages() if s.is_original]
-    assert tail_
+    session = make_session(make_exchanges(6), model=Structured("alpha"))
+    compact_by_hand(session)
     session.append(make_user("and now"), *make_steps(9, start=50))
-    session.compact(build_manual_call(session))
+    compact_by_hand(session)
     assert "alpha (update)" in get_summary(session), "what the first one kept is worked into the history"
 
 
@@ -249,68 +237,26 @@ def test_a_failed_call_appends_nothing_and_says_why(purpose: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        ScriptedReply(""),
-        ScriptedReply("## Goal\nhalf a sen", finish="length"),
-        ScriptedReply("I'm sorry, I cannot help"),
-        ScriptedReply(error="429"),
-    ],
-    ids=["empty", "cut off", "refusal", "error"],
-)
-def test_an_answer_that_is_no_summary_is_never_stored(reply: ScriptedReply) -> None:
+@pytest.mark.parametrize("text", ["", "I'm sorry, I cannot help", "## Goal\nhalf a sen"])
+def test_an_answer_that_is_no_summary_is_never_stored(text: str) -> None:
     """The original stored an empty answer, and took one cut off at the limit for whole."""
-    model = ScriptedModel([reply], repeat=True)
-    session = make_session(make_exchanges(6), answerer=Answerer(model=model))
+    reply = ScriptedReply(text, finish="length" if "half" in text else "stop")
+    session = make_session(make_exchanges(6), answerer=Answerer(model=(model := ScriptedModel([reply], repeat=True))))
     outcome = session.compact(build_manual_call(session))
     assert len(model.asks) > 1, "it is asked again"
-    if outcome.status == "compacted":
-        text = get_summary(session)
-        assert "half a sen" not in text
-        assert all(name in text for name in STRUCTURES["six"])
-    else:
-        assert outcome.status == "failed"
-        assert get_blocks(session) == []
-
-
-def test_a_result_has_the_design_s_fields() -> None:
-    made = Compaction(
-        Structured(), settings=CompactionSettings(keep_recent_tokens=800), summary=SummarySettings(models=("m",))
-    )
-    path = make_path([make_user("u"), make_call("r", "docs/x.md"), make_result("r"), *make_exchanges(3)])
-    found = made.prepare(path)
-    assert found is not None
-    result = made.compact(found)
-    assert result.retained_from_id == found.retained_from_id
-    assert result.tokens_before == found.tokens_before
-    assert result.details.read_files == found.file_ops["read"]
-    assert result.details.read_files[0] == "docs/x.md"
-    assert result.details.modified_files == found.file_ops["modified"]
-    assert made.compact(found) == result, "nothing was appended, so it can be asked again"
+    told = get_summary(session) if outcome.status == "compacted" else "\n".join(STRUCTURES["six"])
+    assert outcome.status in ("compacted", "failed")
+    assert "half a sen" not in told
+    assert all(name in told for name in STRUCTURES["six"])
 
 
 def test_the_summary_is_a_user_message_with_a_fixed_sentence_and_tags() -> None:
     session = make_session(make_exchanges(6))
-    session.compact(build_manual_call(session))
+    compact_by_hand(session)
     message = next(s.message for s in session.view.get_visible_messages() if not s.is_original)
     assert (message.role, message.origin) == ("user", "tenfold")
     text = get_text(message)
-    assert OPENING in text
-    assert text.index("<summary>") < text.index("## Goal") < text.index(CLOSING)
-
-
-def test_what_was_undone_is_no_changed_file() -> None:
-    facts = [
-        Fact("file_modified", "a.py", "a.py", 3),
-        Fact("file_modified", "b.py", "b.py", 4, live=False, note="reverted"),
-        Fact("file_renamed", "c.py -> d.py", "d.py", 5),
-        Fact("file_deleted", "e.py", "e.py", 6),
-        Fact("file_read", "a.py", "a.py", 1),
-        Fact("file_read", "f.py", "f.py", 9),
-    ]
-    assert list_files(facts) == FileLists(("f.py",), ("a.py", "c.py", "d.py", "e.py"))
-    assert list_files(facts, until=5).read == ()
+    assert text.index(OPENING) < text.index("<summary>") < text.index("## Goal") < text.index(CLOSING)
 
 
 def test_ten_compactions_in_a_row_stay_bounded_and_lose_no_rule() -> None:
@@ -339,3 +285,59 @@ def test_without_a_model_the_summary_is_made_by_code() -> None:
     assert outcome.spent.calls == 0
     assert "Turn Context (split turn)" in get_summary(session)
     assert session.take_reading(window=WINDOW).tokens < WINDOW // 2
+
+
+def test_a_file_touched_before_the_cut_and_again_in_the_tail_is_listed() -> None:
+    """Facts know where a file was touched last, so it disappeared from footer, file_ops and details."""
+    again = [
+        *make_step("b", "src/part0.py", "edit"),
+        *make_step("c", "docs/both.md"),
+        *make_step("d", "new.py", "edit"),
+    ]
+    session = make_session([make_user("u"), *make_step("a", "docs/both.md"), *make_steps(24), *again])
+    hooks, seen = TailHooks(), list[SessionBeforeCompact]()
+    hooks.on("session_before_compact")(seen.append)
+    hooks.attach(session)
+    compact_by_hand(session)
+    files = seen[0].preparation.file_ops
+    assert "src/part0.py" in files["modified"]
+    assert "new.py" not in files["modified"], "it was touched in the tail alone"
+    assert "docs/both.md" in files["read"]
+    entry = get_compaction_entry(session, get_blocks(session)[0].id)
+    assert (entry.details.read_files, entry.details.modified_files) == (files["read"], files["modified"])
+    assert read_file_lists(entry.summary) == (list(files["read"]), list(files["modified"]))
+    assert get_summary(session).count("\nsrc/part0.py\n") == 1, "the lists stand once"
+    assert entry.summary.endswith("</modified-files>"), "and last"
+    session.append(*make_exchanges(6, start=20))
+    compact_by_hand(session)
+    later = get_compaction_entry(session, get_blocks(session)[-1].id)
+    assert {"src/part0.py", "new.py"} <= set(later.details.modified_files)
+    assert later.summary.count("<modified-files>") == 1
+
+
+def test_the_model_that_is_given_writes() -> None:
+    """Without named models code wrote, and the given one was never asked."""
+    model = Structured("from the given model")
+    compaction = Compaction(model, settings=CompactionSettings(keep_recent_tokens=500))
+    found = compaction.prepare(make_path(make_exchanges(3)))
+    assert found is not None
+    assert "from the given model" in compaction.compact(found, "the parser").summary
+    assert any("Additional focus: the parser" in ask.prompt for ask in model.asked)
+    left = tuple(enumerate(make_path(make_exchanges(2))))
+    result = generate_branch_summary(left, tail(COUNTER), Answerer(model=(other := Structured("of the branch"))))
+    assert "of the branch" in result.summary
+    assert len(other.asked) == 1
+    assert (
+        "by the model alone" in generate_branch_summary(left, tail(COUNTER), Structured("by the model alone")).summary
+    )
+    with pytest.raises(UsageError, match="nowhere"):
+        generate_branch_summary(left, tail(COUNTER), "nowhere:model")
+
+
+def test_a_model_is_a_name_or_answers_asks_and_anything_else_is_refused_at_once() -> None:
+    """It was refused by an `AttributeError` when the summary was to be written."""
+    with pytest.raises(UsageError, match="answers Asks, and not a TestModel"):
+        Compaction(TestModel())  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="nowhere"):
+        Compaction("nowhere:model")
+    assert Compaction(None).settings == CompactionSettings()

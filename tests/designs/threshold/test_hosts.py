@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.ask import Answer, SummaryAsk
-from tenfold.designs.threshold import Context, ContextGuard, get_state, new, with_max_tokens
+from tenfold.designs.threshold import Context, get_state, new, with_max_tokens
 from tenfold.designs.threshold.policy import OPENING
 from tenfold.models import ScriptedModel, ScriptedReply
 from tenfold.store.sqlite.store import SqliteStore
@@ -405,8 +404,8 @@ class SlowModel:
         return Answer(text=SUMMARY)
 
 
-def run_beside(work: Callable[[ContextGuard], Any]) -> list[bool]:
-    """Runs hooks on a loop. Returns for each summary whether the loop had turned before it was written."""
+def test_the_coroutines_do_not_hold_the_loop_while_a_model_writes() -> None:
+    requests = [{"messages": make_talk(10)} for _ in range(3)]
     model = SlowModel()
 
     async def tick() -> None:
@@ -414,26 +413,15 @@ def run_beside(work: Callable[[ContextGuard], Any]) -> list[bool]:
             await asyncio.sleep(0.005)
         model.is_turned.set()
 
-    async def run() -> None:
-        ticking = asyncio.create_task(tick())
-        await work(make_guard(model=model))
-        await ticking
+    async def call_hooks() -> None:
+        before = make_guard(model=model).plugin_config().before_model_callback
+        hooks = (before(Context("agent", str(n)), request) for n, request in enumerate(requests))
+        await asyncio.gather(tick(), *hooks)
 
-    asyncio.run(run())
-    return model.waited
-
-
-def test_the_coroutines_do_not_hold_the_loop_while_a_model_writes() -> None:
-    requests = [{"messages": make_talk(10)} for _ in range(3)]
-
-    async def call_hooks(made: ContextGuard) -> None:
-        before = made.plugin_config().before_model_callback
-        await asyncio.gather(*(before(Context("agent", str(n)), request) for n, request in enumerate(requests)))
-
-    waited = run_beside(call_hooks)
+    asyncio.run(call_hooks())
     assert all("Going on very well" in dump_messages(request) for request in requests)
-    assert len(waited) >= len(requests)
-    assert all(waited), "the loop went on"
+    assert model.waited == [True] * len(model.waited), "the loop went on"
+    assert len(model.waited) >= len(requests)
 
 
 def test_the_coroutines_do_not_raise_either() -> None:

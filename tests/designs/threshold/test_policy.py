@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.compaction.engine.call import Call
 from tenfold.compaction.plan.continuation import extract_request, is_continuation
 from tenfold.compaction.plan.draft import RecallMode
 from tenfold.compaction.summarize.briefing import (
@@ -23,17 +22,15 @@ from tenfold.compaction.summarize.briefing import (
 )
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.prompt_files import with_prompts
-from tenfold.compaction.summarize.transcript import fit_messages
 from tenfold.core.meter.counters import BytePairCounter, CharacterCounter, Counter
 from tenfold.core.meter.windows import find_window_row
-from tenfold.core.record.entry import Attempt, Usage
+from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Image, Message, Text, get_text
 from tenfold.core.view.rules import check_messages
 from tenfold.core.wire import extract_summary_text
 from tenfold.designs.threshold import Context, new, with_max_tokens
 from tenfold.designs.threshold.policy import CLOSING, OPENING, threshold
 from tenfold.events import CompactionSkip, CompactionWarning, Event
-from tenfold.formats import ParsedSession
 from tenfold.models import ScriptedModel, ScriptedReply
 from tenfold.models.provider import OUTPUT_SLACK
 from tenfold.session import Session
@@ -53,13 +50,7 @@ from tests.engine.making import (
     make_work,
     open_session,
 )
-from tests.laws import conversations
-from tests.laws.recorded import get_path
-from tests.laws.strategies import Log
-from tests.sessions import require_sessions
 from tests.thorough import IS_THOROUGH
-
-pytestmark = pytest.mark.costly(6)
 
 HEADINGS = ("## Current State", "## Key Information", "## Context & Decisions", "## Exact Next Steps")
 REQUEST = "Now finish `lib/billing.py`, and keep the old schema.\nThen tell me."
@@ -171,28 +162,14 @@ def test_a_request_beyond_a_quarter_of_the_target_is_quoted_by_head_and_tail(rec
     assert way in note
 
 
-def test_the_watermark_is_an_entry_and_undo_and_branches_need_no_count() -> None:
-    made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST)])
-    before = made.view.get_messages()
-    made.compact(window=8_000)
-    (block,) = get_blocks(made)
-    assert (block.replacements[0].first, block.replacements[0].last) == (0, len(before) - 1)
-    again = Session(made.address, made.policy)
-    assert again.view.get_messages() == made.view.get_messages()
-    made.undo()
-    assert made.view.get_messages() == before
-
-
-def test_what_is_replaced_is_searched_and_expanded_and_the_earlier_summary_is_sent_once() -> None:
-    """In the original exact strings are gone for good, and the earlier summary is sent as block and as first entry."""
+def test_exact_strings_are_found_again_and_the_earlier_summary_is_sent_once() -> None:
+    """In the original they are gone for good, and the earlier summary is sent as block and as first entry."""
     exact = "the port is 48231 and the key begins with q9-Zx"
     made, model = make_scripted_session(
         [*make_work(12), make_reply(exact), make_user_message(REQUEST)], make_brief("Zebra one."), make_brief("Two.")
     )
     made.compact(window=8_000)
     assert made.search("48231")
-    (block,) = get_blocks(made)
-    assert exact in [get_text(line.message) for line in made.expand(block.id, deep=True)]
     made.append(*make_work(12, start=40))
     made.compact(window=8_000)
     ask = model.asks[1]
@@ -353,24 +330,6 @@ def test_the_earlier_summary_is_part_of_what_must_fit() -> None:
     assert COUNTER.count([model.asks[1].prompt])[0] * 2 <= 6_000 + 1_500
 
 
-def test_the_bound_is_four_fifths_of_the_summary_models_window_and_two_messages_always_stay() -> None:
-    policy = SummarySettings(models=("claude-3-5-haiku",))
-    assert policy.get_input_limit("claude-3-5-haiku", 0) == 160_000
-    items = [(n, make_user_message(make_text(4_000, n))) for n in range(8)]
-    sent = fit_messages(items, budget=10, count=COUNTER.count)
-    assert [at for at, _ in sent.left_out] == [0, 1, 2, 3, 4, 5]
-    assert fit_messages(items, budget=100_000, count=COUNTER.count).left_out == ()
-    results = [
-        (n, m)
-        for n, m in enumerate(
-            [make_user_message("First words."), *make_read_step(1, "a.py", words=400), make_reply("Last words.")]
-        )
-    ]
-    shorter = fit_messages(results, budget=700, count=COUNTER.count)
-    assert shorter.left_out == (), "outputs get shorter before any dialogue goes"
-    assert "user: First words." in shorter.text
-
-
 def test_a_text_that_is_too_long_is_asked_for_again_over_the_same_source_with_half_the_words() -> None:
     """The original summarises the summary again, and accepts by another measure than it decides by."""
     long = make_brief(make_text(6_000, 1))
@@ -378,14 +337,10 @@ def test_a_text_that_is_too_long_is_asked_for_again_over_the_same_source_with_ha
         [*make_work(12), make_user_message(REQUEST)], long, long, make_brief("Short enough.")
     )
     outcome = made.compact(window=8_000)
-    first, second, third = model.asks
-    assert [f"at most {words} words" in ask.system for ask, words in zip(model.asks, (600, 300, 300), strict=True)]
-    assert "at most 600 words" in first.system
-    assert "at most 300 words" in second.system
-    assert "at most 300 words" in third.system
+    assert [re.findall(r"at most (\d+) words", ask.system) for ask in model.asks] == [["600"], ["300"], ["300"]]
     sources = {ask.prompt.partition("<conversation>")[2].partition("</conversation>")[0] for ask in model.asks}
     assert len(sources) == 1
-    assert make_text(200, 1) not in third.prompt, "what was rejected for its length is no source"
+    assert make_text(200, 1) not in model.asks[2].prompt, "what was rejected for its length is no source"
     assert (outcome.rung, outcome.spent.calls) == ("stricter", 3)
     assert "Short enough." in get_newest_summary(made)
 
@@ -427,40 +382,22 @@ def test_an_invented_path_is_asked_about_once_and_then_taken_out_by_code() -> No
     assert "invented.py" not in get_newest_summary(made)
 
 
-@pytest.mark.parametrize("second", [ScriptedReply(error="503 the provider is down"), ScriptedReply("")])
-def test_where_the_second_answer_is_of_no_use_the_first_is_mended(second: ScriptedReply) -> None:
-    bad = make_brief("The work went well.\nIt also rewrote src/ghost/invented.py from scratch.")
-    made, model = make_scripted_session([*make_work(12), make_user_message(REQUEST)], bad, second)
-    outcome = made.compact(window=8_000)
-    assert [ask.purpose for ask in model.asks] == ["first", "repair"]
-    assert outcome.rung != "mechanical"
-    assert "The work went well." in get_newest_summary(made)
-    assert "invented.py" not in get_newest_summary(made)
-
-
 # -- without a model ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "reply",
-    [
-        ScriptedReply(error="503 the provider is down"),
-        ScriptedReply(""),
-        ScriptedReply("I'm sorry, I cannot help."),
-        ScriptedReply(finish="tool"),
-    ],
+    "reply", [ScriptedReply(error="503 the provider is down"), ScriptedReply(""), ScriptedReply(finish="tool")]
 )
 def test_a_summary_is_always_produced(reply: ScriptedReply) -> None:
     """The doc promises it; in the original an error of the sliding window lets the conversation pass as it is."""
-    made, model = make_scripted_session(
-        [make_user_message("Start. " + make_text(300, 1)), *make_work(12), make_user_message(REQUEST)], reply
-    )
+    start = "Start. " + make_text(300, 1)
+    made, model = make_scripted_session([make_user_message(start), *make_work(12), make_user_message(REQUEST)], reply)
     outcome = made.compact(window=8_000)
     assert (outcome.status, outcome.rung, len(model.asks)) == ("compacted", "mechanical", 1)
     assert outcome.notes
-    assert "user: " + ("Start. " + make_text(300, 1))[:FALLBACK_CHARACTERS].rstrip() in get_newest_summary(made)
-    assert "assistant: Part 0 is done.\n" in get_newest_summary(made)
     narrative = get_newest_summary(made).partition("# Facts")[0]
+    assert f"user: {start[:FALLBACK_CHARACTERS].rstrip()}" in narrative
+    assert "assistant: Part 0 is done.\n" in narrative
     assert narrative.count("[called tool: edit]") == 12, "every message has its line"
     assert all(len(line) <= 220 for line in narrative.split("\n"))
 
@@ -558,65 +495,6 @@ def test_the_mechanical_text_is_bounded_over_generations_and_cuts_no_character()
 # -- any history -------------------------------------------------------------------------------------------------------
 
 
-@settings(
-    max_examples=60 if IS_THOROUGH else 25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-@given(conversations.long_logs())
-def test_any_history_ends_as_what_must_stay_and_two_messages(log: Log) -> None:
-    asked = find_last_request(conversations.extract_messages(log))
-    made = conversations.open_session(
-        log, threshold(COUNTER, summary=with_prompts(SummarySettings(models=("m",)))), build_echo_answerer()
-    )
-    size = conversations.count_tokens(made.view.get_messages())
-    outcome = made.compact(Call(window=max(400, size)))
-    if outcome.status != "compacted":
-        assert outcome.status in ("nothing", "unsatisfiable")
-        return
-    assert outcome.tokens_after < outcome.tokens_before
-    messages = made.view.get_messages()
-    notes = [m for m in messages if is_continuation(m)]
-    if any("the policy's own stages do not get below" in note for note in outcome.notes):
-        return  # above the hard limit getting below it counts more than the design's two messages
-    assert len(notes) == 1
-    in_open_step = any(asked in get_text(m) for m in messages if m.origin == "human")
-    if asked and extract_request(notes[0]) != asked and not in_open_step:
-        assert "characters of the request left out" in extract_request(notes[0])
-    for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
-        assert check_messages(messages, wire) == []
-
-
-def build_echo_answerer() -> Answerer:
-    return Answerer(model=ScriptedModel([ScriptedReply(make_brief("It went on."))], repeat=True))
-
-
-def find_last_request(messages: Sequence[Message]) -> str:
-    asked = [m for m in messages if m.role == "user" and m.origin == "human" and get_text(m).strip()]
-    parts = [p.text for p in asked[-1].parts if isinstance(p, Text)] if asked else []
-    return "\n".join(parts)
-
-
-def test_recorded_sessions_compact_twice_keep_their_request_and_stay_valid(session: ParsedSession) -> None:
-    require_sessions()
-    log = get_path(session)
-    half = len(log) // 2
-    made = conversations.open_session(
-        log[:half], threshold(COUNTER, summary=with_prompts(SummarySettings(models=("m",)))), build_echo_answerer()
-    )
-    for more in (log[half:], ()):
-        before = conversations.count_tokens(made.view.get_messages())
-        outcome = made.compact(Call(window=max(4_000, before)))
-        messages = made.view.get_messages()
-        if outcome.status == "compacted":
-            assert outcome.tokens_after < outcome.tokens_before
-            assert sum(is_continuation(m) for m in messages) == 1
-            assert made.compact(Call(window=max(4_000, before))).status == "nothing"
-        for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
-            assert check_messages(messages, wire) == []
-        made.append(*conversations.extract_messages(more))
-
-
 def test_a_guard_over_a_store_goes_on_where_another_stopped() -> None:
     store = SqliteStore(":memory:")
     contents = [{"role": "user", "content": make_text(1_500, n)} for n in range(20)]
@@ -648,28 +526,3 @@ def test_a_floor_over_the_window_is_one_event_and_an_overflow_still_compacts() -
     made.append(*[each for n in range(4) for each in make_read_step(n, "a.py", words=10)])
     outcome = made.compact(replace(made.build_call(window=8_000), demand="overflow"))
     assert outcome.status == "compacted", "a provider that refused is another matter"
-
-
-def test_a_floor_between_threshold_and_window_is_compacted_to_the_least_without_a_model() -> None:
-    """The bloated conversation is never sent as it is, also where no summary brings it under the threshold."""
-    model = ScriptedModel([SUMMARY], repeat=True)
-    policy = threshold(COUNTER, summary=with_prompts(SummarySettings(models=("m",))))
-    made = open_session([make_system_message(make_text(13_000, 1))], policy, answerer=Answerer(model=model))
-    for number in range(40):
-        made.append(make_user_message(make_text(600, number)), make_reply(make_text(600, number)))
-        made.compact(window=8_000)
-        assert made.take_reading(window=8_000).tokens <= 8_000
-    assert len(get_blocks(made)) > 3
-    assert not model.asks
-    attempts = [e for e in made.read_entries(range(made.view.length)) if isinstance(e, Attempt)]
-    assert len(attempts) <= 3, "what came to nothing is remembered"
-    assert not any(each.status == "unsatisfiable" for each in attempts)
-
-
-def test_a_summary_can_be_written_again_and_the_continuation_stays() -> None:
-    made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST)], SUMMARY, make_brief("Written again."))
-    made.compact(window=8_000)
-    before = made.view.get_messages()
-    assert made.redo().status == "compacted"
-    assert "Written again." in get_newest_summary(made)
-    assert made.view.get_messages()[1:] == before[1:]

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from tenfold.compaction.engine.call import Call
 from tenfold.compaction.plan.continuation import extract_request, is_continuation
 from tenfold.compaction.plan.recent_tail import EntryKind, count_entries_since, find_entry_split
 from tenfold.compaction.plan.stages.whole_conversation import CONTINUATION_KIND
@@ -19,7 +16,6 @@ from tenfold.core.view.rules import check_messages
 from tenfold.core.wire import extract_summary_text
 from tenfold.designs.threshold import compute_keep_recent, find_safe_split, find_split_index
 from tenfold.designs.threshold.policy import sliding
-from tenfold.formats import ParsedSession
 from tenfold.models import ScriptedModel, ScriptedReply
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
@@ -34,11 +30,6 @@ from tests.engine.making import (
     make_user_message,
     open_session,
 )
-from tests.laws import conversations
-from tests.laws.recorded import get_path
-from tests.laws.strategies import Log
-from tests.sessions import require_sessions
-from tests.thorough import IS_THOROUGH
 
 WIDE = 200_000
 WIRES = ("anthropic", "openai-chat", "openai-responses", "gemini")
@@ -206,16 +197,6 @@ def test_a_split_is_where_no_result_loses_its_call(entries: str, index: int, exp
     assert find_entry_split(parse_kinds(entries), index) == expected
 
 
-@given(st.lists(st.sampled_from(["t", "cr", "crr", "crrr"]), min_size=1, max_size=12), st.integers(-2, 40))
-def test_no_split_of_any_conversation_parts_a_pair(parts: list[str], index: int) -> None:
-    entries = parse_kinds("".join(parts))
-    at = find_entry_split(entries, index)
-    if 0 < at < len(entries):
-        assert entries[at] != "result"
-    if 0 < index < len(entries):
-        assert 0 < at <= len(entries)
-
-
 def test_the_tail_by_a_budget_begins_at_a_safe_place() -> None:
     messages = [
         make_user_message("x" * 400),
@@ -232,48 +213,3 @@ def test_the_tail_by_a_budget_begins_at_a_safe_place() -> None:
 
 
 # -- any history -------------------------------------------------------------------------------------------------------
-
-
-def judge_compaction(made: Session, window: int) -> None:
-    """One compaction: smaller, valid in every wire, one summary and one continuation at most."""
-    outcome = made.compact(Call(window=window))
-    messages = made.view.get_messages()
-    for wire in WIRES:
-        assert check_messages(messages, wire) == []
-    if outcome.status != "compacted":
-        assert outcome.status in ("nothing", "unsatisfiable")
-        return
-    assert outcome.tokens_after < outcome.tokens_before
-    assert sum(extract_summary_text(get_text(m)) is not None for m in messages if m.origin == "tenfold") == 1
-    is_last_resort = any("the policy's own stages do not get below" in note for note in outcome.notes)
-    assert is_last_resort or sum(is_continuation(m) for m in messages) == 1
-    assert made.compact(Call(window=window)).status == "nothing"
-
-
-@settings(
-    max_examples=60 if IS_THOROUGH else 25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-@given(conversations.long_logs(), conversations.long_logs(least=3, most=12), st.sampled_from((500, 8_000, WIDE)))
-def test_any_history_compacts_by_the_rules(log: Log, more: Log, window: int) -> None:
-    summary = with_prompts(SummarySettings(models=("m",)))
-    answerer = Answerer(model=ScriptedModel([ScriptedReply(SUMMARY)], repeat=True))
-    made = conversations.open_session(log, sliding(COUNTER, summary=summary, max_turns=8), answerer)
-    judge_compaction(made, window)
-    made.append(*conversations.extract_messages(more))
-    judge_compaction(made, window)
-
-
-@pytest.mark.costly(3)
-def test_recorded_sessions_slide(session: ParsedSession) -> None:
-    require_sessions()
-    log = get_path(session)
-    answerer = Answerer(model=ScriptedModel([ScriptedReply(SUMMARY)], repeat=True))
-    made = conversations.open_session(
-        (), sliding(COUNTER, summary=with_prompts(SummarySettings(models=("m",)))), answerer
-    )
-    step = max(1, len(log) // 6)
-    for start in range(0, len(log), step):
-        made.append(*conversations.extract_messages(log[start : start + step]))
-        judge_compaction(made, WIDE)

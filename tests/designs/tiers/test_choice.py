@@ -9,25 +9,23 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.apps.agent.approval import Action
-from tenfold.apps.agent.demonstration import DEMONSTRATION
 from tenfold.apps.agent.factory import AgentOptions, change_model, open_agent
-from tenfold.config.settings import LivePolicy, load_settings
+from tenfold.config.settings import load_settings
 from tenfold.designs.tiers import (
     CompactionConfig,
-    CompactionSettings,
     choose_summarization_models,
     compact_with_summarization,
     summarize_messages,
 )
 from tenfold.designs.tiers.policy import tiers
 from tenfold.errors import UsageError
-from tenfold.models.choose import AUTO, ListedModel, ProviderCatalog, choose_models, list_choices
+from tenfold.models.choose import AUTO, choose_models
 from tenfold.models.provider import ProviderModel
 from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
-from tests.designs.tiers.test_summary import GOOD, count_total, make_chat_list, make_talk
+from tests.designs.tiers.making import GOOD, count_total, make_chat_list, make_talk
 from tests.engine.making import COUNTER, make_call, make_result
 from tests.llm.conftest import SECRET
 from tests.llm.loopback import Loopback, get_base_url
@@ -61,13 +59,6 @@ async def refuse(_: Action) -> bool:
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_documents_table_is_read_as_it_stands(settings: Path) -> None:
-    made = load_settings(settings, environ={}).build_policy(COUNTER)
-    same = tiers(COUNTER)
-    assert (made.name, made.stages, made.trigger, made.auto) == ("tiers", same.stages, same.trigger, True)
-    assert made.summary.models == (AUTO,)
 
 
 def test_each_of_its_keys_counts(settings: Path) -> None:
@@ -112,24 +103,6 @@ def test_what_it_cannot_mean_is_refused(settings: Path, text: str, told: str) ->
 def test_an_instance_of_tiers_goes_with_it(settings: Path) -> None:
     settings.write_text('[tenfold]\npolicy = "mine"\n[tenfold.presets.mine]\npolicy = "tiers"\n' + TABLE)
     assert load_settings(settings, environ={}).build_policy(COUNTER).summary.models == (AUTO,)
-
-
-def test_it_is_followed_live(settings: Path) -> None:
-    reports: list[str] = []
-    live = LivePolicy(COUNTER, settings, environ={}, report=reports.append)
-    assert live().auto
-    settings.write_text(TABLE.replace("true ", "false"))
-    assert not live().auto
-    settings.write_text("[compaction]\nauto = 7 # no\n")
-    assert not live().auto
-    assert len(reports) == 1
-
-
-def test_the_table_as_a_value() -> None:
-    assert CompactionSettings().build_config() == CompactionConfig()
-    assert CompactionSettings("openai:m", auto=False, protected_messages=4).build_config() == CompactionConfig(
-        summarization_model="openai:m", auto=False, protected_messages=4
-    )
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------
@@ -247,17 +220,6 @@ def test_a_session_without_a_model_to_ask_runs_tiers_1_and_2(settings: Path, ses
     assert (outcome.status, len(outcome.notes)) == ("nothing", 1), "a talk has nothing that tiers 1 and 2 could shorten"
 
 
-def test_the_demonstration_has_no_model_and_tiers_1_and_2_run(tmp_path: Path, settings: Path) -> None:
-    assert settings.is_file()
-    options = AgentOptions(tmp_path, DEMONSTRATION, window=90_000)
-    agent = open_agent(SqliteStore(":memory:"), options, refuse)
-    for n in range(20):
-        agent.session.append(make_call(f"c{n}", "run"), make_result(f"c{n}", "one line of output\n" * 400, name="run"))
-    outcome = asyncio.run(agent.run_compaction())
-    assert (outcome.status, outcome.rung, outcome.spent.calls) == ("compacted", "none", 0)
-    assert "name a model with --model" in outcome.notes[0]
-
-
 def test_a_named_model_without_a_key_leaves_tiers_1_and_2(
     tmp_path: Path, settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,17 +252,6 @@ def test_a_local_model_writes_its_own_summaries(tmp_path: Path, settings: Path) 
     assert agent.session.policy.summary.models == ("openai:gpt-4o-mini", "openai:gpt-5")
 
 
-def test_openrouter_routes_the_sessions_model_by_price() -> None:
-    first, last = choose_models("openrouter:anthropic/claude-sonnet-4.5")
-    assert first.model == "openrouter:anthropic/claude-sonnet-4.5:floor"
-    assert "price" in first.why
-    assert last.model == "openrouter:anthropic/claude-sonnet-4.5"
-    assert choose_models("openrouter:anthropic/claude-sonnet-4.5:nitro")[0] == first, "another routing is replaced"
-    assert [c.model for c in choose_models("openrouter:x/y:free")] == ["openrouter:x/y:free"], "another variant is not"
-    offer = ProviderCatalog("openrouter", "", (ListedModel("tiny/model", 0.01, 32_000, "2026-01-01"),), ":floor")
-    assert "tiny/model" not in list_choices("openrouter:a/b", offer)[0].model
-
-
 def test_the_routing_is_what_openrouter_is_sent() -> None:
     with Loopback(GOOD) as loopback:
         names = [choice.model for choice in choose_models("openrouter:anthropic/claude-sonnet-4.5")]
@@ -312,13 +263,3 @@ def test_the_routing_is_what_openrouter_is_sent() -> None:
 
 
 # -- without a model ---------------------------------------------------------------------------------------------------
-
-
-def test_without_a_model_nothing_is_summarized() -> None:
-    """It was called "Summarized" where code had written the text."""
-    done = asyncio.run(compact_with_summarization(make_chat_list(40), None, SMALL, counter=COUNTER))
-    assert (done.tier_reached, done.summary, done.api_usage) == ("None", None, None)
-    assert done.messages == make_chat_list(40)
-    one = asyncio.run(summarize_messages(make_chat_list(40), None, SMALL, counter=COUNTER))
-    assert (one.summary, one.api_usage) == ("", None)
-    assert "no model" in one.reason

@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.compaction.plan.stubs import MAX_WHOLE_LINES, REMOVED_PREFIX, keep_ends
-from tenfold.core.meter.counters import BytePairCounter, CharacterCounter, Counter, measure_messages
+from tenfold.compaction.plan.stubs import REMOVED_PREFIX
+from tenfold.core.meter.counters import BytePairCounter, Counter, measure_messages
 from tenfold.core.record.message import Image, Message, Text, ToolResult, get_text, get_tool_result
 from tenfold.designs.tiers import CompactionConfig, prune_messages
 from tenfold.designs.tiers.policy import tiers
 from tenfold.session import Session
+from tests.designs.tiers.making import COUNTER, count_total
 from tests.engine.making import (
     FILLER,
     encode_message,
@@ -25,7 +26,6 @@ from tests.engine.making import (
     open_session,
 )
 
-COUNTER = CharacterCounter()
 NUMBERED = "\n".join(f"line {n} of the output" for n in range(500))
 """500 lines: about 2,700 tokens."""
 WIRES = ("anthropic", "openai-chat", "openai-responses", "gemini")
@@ -43,10 +43,6 @@ def make_bash_steps(count: int, text: str = NUMBERED, *, error: bool = False) ->
 
 def get_outputs(session: Session) -> list[str]:
     return [get_text(m) for m in session.view.get_messages() if m.role == "tool"]
-
-
-def count_total(messages: list[Message]) -> int:
-    return sum(measure_messages(messages, COUNTER))
 
 
 def test_500_lines_become_25_a_marker_with_450_and_25() -> None:
@@ -145,21 +141,6 @@ def test_no_output_ever_grows_and_none_is_touched_in_vain(text: str, using: Coun
 
 def _measure(messages: list[Message], counter: Counter) -> tuple[list[Message], list[int]]:
     return messages, measure_messages(messages, counter)
-
-
-@settings(deadline=None)
-@given(st.text(alphabet=st.sampled_from("ab \n\u4e00"), max_size=300), st.integers(1, 12), st.integers(0, 80))
-def test_the_ends_of_a_text_are_its_ends(text: str, lines: int, characters: int) -> None:
-    found = keep_ends(text, lines, characters)
-    if found == text:
-        return
-    head, _, rest = found.partition("\n[... ")
-    tail = rest.partition(" ...]\n")[2]
-    assert text.startswith(head)
-    assert text.endswith(tail) or text.removesuffix("\n").endswith(tail)
-    assert max(len(head), len(tail)) <= characters
-    if len(text.split("\n")) > MAX_WHOLE_LINES + 1:
-        assert max(head.count("\n"), tail.count("\n")) < max(lines, 1) + 1
 
 
 def test_images_beside_a_truncated_text_stay() -> None:
@@ -280,19 +261,6 @@ def test_a_tier_runs_only_while_the_view_is_above_the_target() -> None:
     assert "summary" not in kinds[2]
     assert "summary" in kinds[3]
     assert [stage.name for stage in tiers(COUNTER).stages] == ["truncate-outputs", "remove-outputs", "summarize-older"]
-
-
-def test_both_tiers_are_overlays() -> None:
-    """The original destroyed the outputs in the stored session."""
-    history = make_bash_steps(14)
-    session = open_session(history, tiers(COUNTER))
-    session.compact(to=count_total(history) // 12)
-    assert any(t.startswith(REMOVED_PREFIX) for t in get_outputs(session))
-    block = get_blocks(session)[-1]
-    originals = [line.message for line in session.expand(block.id, deep=True)]
-    assert [m for m in originals if m.role == "tool"] == [m for m in history if m.role == "tool"]
-    session.undo()
-    assert session.view.get_messages() == history
 
 
 @pytest.mark.parametrize("protected", range(1, 16))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import threading
 from typing import Any
 
 import pytest
@@ -12,14 +14,10 @@ from msgspec.structs import replace
 import tenfold
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.plan.stubs import REMOVED_PREFIX
-from tenfold.compaction.summarize.short_input import ShortInputWriter
-from tenfold.compaction.summarize.structure import STRUCTURES
 from tenfold.compaction.summarize.write import SummarySettings
-from tenfold.core.meter.counters import CharacterCounter, measure_messages
 from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.core.record.block import ModelCost
 from tenfold.core.record.message import Image, Message, Text, Thinking, ToolResult, get_text
-from tenfold.core.text.excerpts import Keep, excerpt
 from tenfold.core.wire import WIRES
 from tenfold.designs.tiers import (
     CompactionConfig,
@@ -29,10 +27,10 @@ from tenfold.designs.tiers import (
     summarize_messages,
 )
 from tenfold.designs.tiers.policy import CLOSING, OPENING, tiers
-from tenfold.models.choose import PREFERRED_MODELS, ListedModel, ProviderCatalog, find_cheapest, list_choices
 from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
+from tests.designs.tiers.making import COUNTER, GOOD, SEVEN, count_total, make_chat_list, make_mixed_history, make_talk
 from tests.engine.making import (
     FILLER,
     Telling,
@@ -41,33 +39,14 @@ from tests.engine.making import (
     make_call,
     make_reply,
     make_result,
-    make_system_message,
     make_user_message,
     open_session,
 )
 from tests.laws.presets import QUICK
 
-COUNTER = CharacterCounter()
-SEVEN = STRUCTURES["seven"]
-GOOD = "\n".join(f"{heading}\nThe work goes on as planned.\n" for heading in SEVEN)
-
 
 def build_policy(models: tuple[str, ...] = ("small",), role: str = "user", protected: int = 12) -> Policy:
     return tiers(COUNTER, summary=SummarySettings(models=models), summary_role=role, protected_messages=protected)
-
-
-def make_talk(turns: int = 30, size: int = 12) -> list[Message]:
-    out = [make_system_message()]
-    for n in range(turns):
-        out += [
-            make_user_message(f"{n}: please look at lib/part{n}.py. {FILLER * size}"),
-            make_reply(f"{n}: {FILLER * size}"),
-        ]
-    return out
-
-
-def count_total(messages: list[Message]) -> int:
-    return sum(measure_messages(messages, COUNTER))
 
 
 def summarize_history(model: object, history: list[Message], to: int, using: Policy | None = None) -> Session:
@@ -126,42 +105,18 @@ def test_the_answer_is_bounded_by_8000_tokens_in_any_window() -> None:
 
 
 def test_reasoning_outputs_and_arguments_are_cut_and_labelled() -> None:
-    brief = ShortInputWriter()
+    """Thinking and outputs to 500 bytes, arguments to 200, each two thirds of it from the beginning."""
     long = "x" * 3_000
-    thought = brief.shorten_message(Message("assistant", (Thinking(long), *make_call("c", "run", long).parts), "model"))
-    thinking, call = thought.parts
-    assert isinstance(thinking, Thinking)
-    assert thinking.text == "x" * 333 + "\n[... 2501 characters left out ...]\n" + "x" * 166
-    assert getattr(call, "arguments", "").count("x") == 133 + 66
-    given = Message("tool", (ToolResult("c", "run", (Text(long), Image("image/png", "aGk=")), is_error=True),), "tool")
-    result = brief.shorten_message(given).parts[0]
-    assert isinstance(result, ToolResult)
-    assert result.is_error
-    assert get_text(brief.shorten_message(given)).count("x") == 333 + 166
-    assert result.content[1] == Image("image/png", "aGk=")
-    assert brief.shorten_message(make_reply(long)) == make_reply(long)
-    history = [*make_talk(), make_call("c", "run"), given, *make_talk(20)[1:]]
+    asked = Message("assistant", (Thinking(long), *make_call("c", "run", long).parts), "model")
+    failed = ToolResult("c", "run", (Text(long), Image("image/png", "aGk=")), is_error=True)
+    history = [*make_talk(), asked, Message("tool", (failed,), "tool"), *make_talk(20)[1:]]
     model = Telling(GOOD)
     summarize_history(model, history, count_total(history) // 2)
     (ask,) = model.asked
-    assert "USER" in ask.prompt
-    assert "ASSISTANT" in ask.prompt
-    assert "run error" in ask.prompt
-    assert "(1 parts that are not text)" in ask.prompt
-    assert "x" * 334 not in ask.prompt
-
-
-@pytest.mark.parametrize("text", ["\u00e9" * 900, "\U0001f600" * 400, "a\u4e00" * 500, "\ud83d" * 600])
-def test_cutting_falls_between_characters(text: str) -> None:
-    """An original cut UTF-8 by bytes and panicked."""
-    found = excerpt(text, 500, Keep.BYTE_ENDS)
-    head, _, rest = found.partition("\n[... ")
-    assert len(head.encode(errors="replace")) <= 333
-    plain = text.encode(errors="replace").decode()
-    tail = rest.partition(" ...]\n")[2]
-    assert plain.startswith(head)
-    assert plain.endswith(tail)
-    assert 320 < len(head.encode()) + len(tail.encode()) <= 500
+    kept = [(len(head), len(tail)) for head, tail in re.findall(r"(x{9,})\n\[\.\.\. .*? \.\.\.\]\n(x{9,})", ask.prompt)]
+    assert sorted(kept) == [(133, 66), (333, 166), (333, 166)]
+    for label in ("USER", "ASSISTANT", "run error", "(1 parts that are not text)"):
+        assert label in ask.prompt
 
 
 def test_a_missing_or_misplaced_section_is_repaired_by_asking_once_and_then_by_code() -> None:
@@ -214,68 +169,26 @@ def test_the_summary_is_a_system_message_where_the_wire_takes_one(wire: str, *, 
     assert session.find_violations(wire) == ()
 
 
-def make_chat_list(turns: int) -> list[dict[str, object]]:
-    return [
-        {"role": "user" if n % 2 == 0 else "assistant", "content": f"{n} {FILLER * 12}"} for n in range(2 * turns + 1)
-    ]
-
-
 def test_the_three_functions_and_their_results() -> None:
-    config = CompactionConfig(context_window=40_000)
-    messages = make_chat_list(40)
+    config, messages, model = CompactionConfig(context_window=40_000), make_chat_list(40), Telling(GOOD)
     pruned = prune_messages(messages, config, counter=COUNTER)
-    assert pruned.tier_reached == "None"
-    assert pruned.tokens_after == pruned.tokens_before
-    model = Telling(GOOD)
+    assert (pruned.tier_reached, pruned.tokens_after) == ("None", pruned.tokens_before)
     done = asyncio.run(compact_with_summarization(messages, model, config, counter=COUNTER))
     assert (done.tier_reached, done.tokens_before > done.tokens_after) == ("Summarized", True)
-    assert done.summary is not None
-    assert done.summary.startswith(SEVEN[0]), "the text itself, without the tags around it in view"
-    assert CLOSING not in done.summary
+    assert (done.summary or "").startswith(SEVEN[0]), "the text itself, without the tags around it in view"
+    assert CLOSING not in (done.summary or "")
     assert done.api_usage == ModelCost(1, 100, 10, "default")
     assert done.messages[-12:] == messages[-12:]
-    small = asyncio.run(compact_with_summarization(messages[:4], model, config, counter=COUNTER))
-    assert (small.tier_reached, small.summary, small.api_usage) == ("None", None, None)
     said_ = asyncio.run(summarize_messages(messages, model, config, counter=COUNTER))
     assert SEVEN[0] in said_.summary
-    assert said_.api_usage is not None
     outputs: list[dict[str, object]] = [{"role": "user", "content": "go"}]
     for n in range(10):
         call = {"id": f"c{n}", "type": "function", "function": {"name": "run", "arguments": "{}"}}
         outputs.append({"role": "assistant", "content": None, "tool_calls": [call]})
         outputs.append({"role": "tool", "tool_call_id": f"c{n}", "content": "a line\n" * 4_000})
-    mechanical = asyncio.run(compact_with_summarization(outputs, model, config, counter=COUNTER))
-    assert (mechanical.tier_reached, mechanical.summary, mechanical.api_usage) == ("Mechanical", None, None)
-
-
-def test_the_model_is_the_configured_one_then_the_providers_row_then_the_cheapest_then_the_sessions() -> None:
-    listed = (
-        ListedModel("gpt-4o-mini", 0.15, 128_000, "2024-07-18"),
-        ListedModel("gpt-5", 1.25, 400_000, "2025-08-07"),
-    )
-    offer = ProviderCatalog("openai", PREFERRED_MODELS["openai"], listed)
-    assert [c.model for c in list_choices("openai:gpt-5", offer, ["mistral:small"])] == ["mistral:small"]
-    assert [c.model for c in list_choices("openai:gpt-5", offer)] == ["openai:gpt-4o-mini", "openai:gpt-5"]
-    unlisted = replace(offer, models=listed[1:])
-    assert list_choices("openai:gpt-5", unlisted)[0].model == "openai:gpt-5"
-    assert [c.model for c in list_choices("ollama:llama", None)] == ["ollama:llama"]
-    assert {p: PREFERRED_MODELS[p] for p in ("anthropic", "google")} == {
-        "anthropic": "claude-haiku",
-        "google": "gemini-2.5-flash",
-    }
-    assert "llama-3.3-70b" in PREFERRED_MODELS["groq"]
-    assert "openrouter" not in PREFERRED_MODELS
-
-
-def test_the_rule_by_price() -> None:
-    """An original summarised with the expensive session model."""
-    old, newer = ListedModel("old", 0.10, 100_000, "2024-01-01"), ListedModel("newer", 0.12, 100_000, "2025-01-01")
-    dear = ListedModel("dear", 15.0, 200_000, "2026-01-01")
-    assert find_cheapest([old, newer, dear]) == newer
-    assert find_cheapest([replace(old, price=0.0), replace(newer, price=0.0)]) is None
-    assert find_cheapest([replace(old, window=4_000)]) is None
-    offer = ProviderCatalog("some", "", (replace(old, price=0.0),))
-    assert list_choices("some:own", offer)[0].model == "some:own"
+    for given, tier in ((messages[:4], "None"), (outputs, "Mechanical")):
+        made = asyncio.run(compact_with_summarization(given, model, config, counter=COUNTER))
+        assert (made.tier_reached, made.summary, made.api_usage) == (tier, None, None)
 
 
 FAILURES = [
@@ -285,14 +198,6 @@ FAILURES = [
     ScriptedReply(text="I'm sorry, I cannot help with that."),
     ScriptedReply(text="<tool_call>read</tool_call>"),
 ]
-
-
-def make_mixed_history() -> list[Message]:
-    """Outputs that the mechanical tiers can take out, and talk that they cannot."""
-    history = make_talk(30, 6)
-    for n in range(10):
-        history += [make_call(f"c{n}", "run"), make_result(f"c{n}", f"{n}\n" + "output text\n" * 400, name="run")]
-    return [*history, *make_talk(4, 6)[1:]]
 
 
 @pytest.mark.parametrize("reply", FAILURES, ids=lambda r: r.error or r.text[:12] or "empty")
@@ -419,14 +324,6 @@ def test_tool_output_is_fenced_as_data_in_the_prompt() -> None:
     assert "Never follow it" in ask.system
 
 
-def test_nothing_is_a_silent_no_op() -> None:
-    """An original returned without a word when there was nothing it could do."""
-    session = open_session([make_user_message("go"), make_reply("ok")], build_policy())
-    outcome = session.compact(to=5)
-    assert outcome.status == "nothing"
-    assert "5" in outcome.reason or "least" in outcome.reason
-
-
 @pytest.mark.parametrize("wire", ["anthropic", "gemini"])
 def test_the_summary_stands_in_the_list_where_a_system_prompt_stands_apart(wire: str) -> None:
     """`CompactionResult` is a list, and has no other place for it."""
@@ -435,14 +332,40 @@ def test_the_summary_stands_in_the_list_where_a_system_prompt_stands_apart(wire:
     if wire == "gemini":
         talk = [{"role": ("user", "model")[n % 2], "parts": [{"text": text}]} for n, text in enumerate(told)]
     else:
-        roles = ("user", "assistant")
-        talk = [{"role": roles[n % 2], "content": [{"type": "text", "text": t}]} for n, t in enumerate(told)]
+        talk = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(told)]
         call = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
-        talk += [{"role": "assistant", "content": [call]}]
-        talk += [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "Done."}]}]
+        result = {"type": "tool_result", "tool_use_id": "t1", "content": "Done."}
+        talk += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
     model = ScriptedModel([GOOD], repeat=True)
-    result = asyncio.run(compact_with_summarization(talk, model, CompactionConfig(context_window=20_000)))
-    assert result.tier_reached == "Summarized"
-    assert "## Next Steps" in json.dumps(result.messages[0])
-    assert len(result.messages) == result.outcome.messages_after
-    assert tenfold.validate(result.messages, wire) == []
+    made = asyncio.run(compact_with_summarization(talk, model, CompactionConfig(context_window=20_000)))
+    assert made.tier_reached == "Summarized"
+    assert "## Next Steps" in json.dumps(made.messages[0])
+    assert len(made.messages) == made.outcome.messages_after
+    assert tenfold.validate(made.messages, wire) == []
+
+
+class Slow:
+    """A model that answers once the loop has turned a few times meanwhile, on the thread it is called on."""
+
+    def __init__(self) -> None:
+        self.is_turned = threading.Event()
+        self.waited: list[bool] = []
+
+    def answer(self, _ask: SummaryAsk) -> Answer:
+        self.waited.append(self.is_turned.wait(60))
+        return Answer(text=GOOD)
+
+
+def test_the_event_loop_is_free_while_the_summary_is_written() -> None:
+    slow = Slow()
+
+    async def count_ticks() -> None:
+        config = CompactionConfig(context_window=40_000)
+        work = asyncio.ensure_future(compact_with_summarization(make_chat_list(40), slow, config, counter=COUNTER))
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+        slow.is_turned.set()
+        await work
+
+    asyncio.run(count_ticks())
+    assert slow.waited == [True]

@@ -8,9 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy
-from tenfold.compaction.summarize.structure import STRUCTURES
 from tenfold.compaction.summarize.write import SummarySettings
-from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.meter.estimators import Estimator
 from tenfold.core.record.message import Message, get_text
 from tenfold.designs.tiers import (
@@ -27,6 +25,7 @@ from tenfold.errors import UnknownFormat, UsageError
 from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import AsyncSession, Session
 from tenfold.session.drive import Answerer
+from tests.designs.tiers.making import COUNTER, GOOD
 from tests.engine.making import (
     FILLER,
     Telling,
@@ -38,10 +37,8 @@ from tests.engine.making import (
     open_session,
 )
 
-COUNTER = CharacterCounter()
 WINDOW = 40_000
 """Trigger 19,200, target 14,400, by the counter's own numbers."""
-GOOD = "\n".join(f"{heading}\nThe work goes on as planned.\n" for heading in STRUCTURES["seven"])
 
 
 def build_policy() -> Policy:
@@ -174,3 +171,9 @@ def test_the_command_runs_the_full_pipeline_with_what_follows_as_focus() -> None
     assert run_compact_command(session, window=WINDOW).status == "nothing"
     with pytest.raises(UsageError):
         run_compact_command(session)
+
+
+def test_the_tool_says_when_to_call_it_and_what_it_returns() -> None:
+    text = CompactTool.description
+    for words in ("something new", "work is finished", "lose track", "The result says what was kept"):
+        assert words in text

@@ -1,8 +1,9 @@
-"""Around the preset `blocks`: check points, hooks, events, demands by hand, the recorder, settings and focus."""
+"""Around the preset `blocks`: check points, hooks, events, demands by hand, settings and focus."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tenfold.designs.blocks import (
     CompactionConfig,
     CompactionEnded,
     CompactionStarted,
+    CompactionStrategy,
     ContextConfig,
     MessageDelta,
     SessionRecorder,
@@ -31,21 +33,24 @@ from tenfold.designs.blocks import (
     get_loop_records,
     with_hooks,
 )
-from tenfold.designs.blocks.loop_events import LoopEvent
+from tenfold.designs.blocks.loop_events import BeforeHook, LoopEvent
 from tenfold.designs.blocks.policy import OVERLAY, blocks
 from tenfold.errors import UsageError
-from tenfold.events import CompactionEnd, CompactionSkip, CompactionStart, Event
 from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
 from tests.designs.blocks.making import (
     COUNTER,
+    DEFAULT,
     FILLER,
+    FULL,
+    Halves,
     HookRecorder,
+    Raises,
+    count_tokens,
     count_view_tokens,
     get_newest_block,
     get_texts,
-    get_view_text,
     make_loop,
     make_reply,
     make_session,
@@ -81,6 +86,7 @@ def test_it_is_checked_before_each_call_after_what_was_queued() -> None:
 
 def test_hooks_and_events_come_in_the_published_order() -> None:
     session = make_full_session()
+    assert with_hooks(session) == session.answerer, "blank by default"
     hooks = HookRecorder()
     session.use_answerer(
         with_hooks(
@@ -91,38 +97,60 @@ def test_hooks_and_events_come_in_the_published_order() -> None:
         )
     )
     tokens, messages = session.take_reading().tokens, len(session.view.get_messages())
-    outcome = session.compact(window=WINDOW)
-    assert outcome.status == "compacted"
+    assert session.compact(window=WINDOW).status == "compacted"
+    after = session.take_reading().tokens, len(session.view.get_messages())
+    check_hooks_and_events(hooks, "run-2", (tokens, messages), after, loops=2)
+
+
+@pytest.mark.parametrize("strategy", [None, Halves()])
+def test_the_same_stands_around_the_in_memory_mode(strategy: CompactionStrategy | None) -> None:
+    hooks = HookRecorder()
+    made = compact_in_memory(
+        FULL,
+        replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=strategy)),
+        loop_id="run-1",
+        before_compaction_start=hooks.record_before,
+        after_compaction_end=hooks.record_after,
+        sender=hooks.heard.append,
+    )
+    assert count_tokens(made) < count_tokens(FULL) * 6 // 10
+    before, after = ((count_tokens(messages), len(messages)) for messages in (FULL, made))
+    check_hooks_and_events(hooks, "run-1", before, after, loops=0)
+
+
+def check_hooks_and_events(
+    hooks: HookRecorder, loop: str, before: tuple[int, int], after: tuple[int, int], *, loops: int
+) -> None:
+    """The hook before, the two events, the hook after, each with tokens and messages."""
     first, started, ended, last = hooks.heard
-    assert first == ("before", tokens, messages)
+    assert first == ("before", *before)
     assert isinstance(started, CompactionStarted)
-    assert (started.loop_id, started.estimated_tokens, started.message_count) == ("run-2", tokens, messages)
     assert isinstance(ended, CompactionEnded)
-    now = len(session.view.get_messages())
-    assert (ended.messages_before, ended.messages_after) == (messages, now)
-    left = session.take_reading().tokens
-    assert (ended.estimated_tokens_before, ended.estimated_tokens_after) == (tokens, left)
-    assert (ended.loop_id, ended.loops_compacted) == ("run-2", 2)
+    assert (started.loop_id, started.estimated_tokens, started.message_count) == (loop, *before)
+    assert (ended.estimated_tokens_before, ended.messages_before) == before
+    assert (ended.estimated_tokens_after, ended.messages_after) == after
+    assert (ended.loop_id, ended.loops_compacted) == (loop, loops)
     assert ended.timestamp >= started.timestamp > 0
-    assert last == ("after", messages, now, tokens, left)
+    assert last == ("after", before[1], after[1], before[0], after[0])
 
 
-@pytest.mark.parametrize("how", ["plain", "coroutine"])
-def test_a_before_hook_that_says_false_skips_this_one_without_events(how: str) -> None:
+async def refuse_slowly(_tokens: int, _messages: int) -> bool:
+    await asyncio.sleep(0)
+    return False
+
+
+@pytest.mark.parametrize("hook", [lambda _tokens, _messages: False, refuse_slowly])
+def test_a_before_hook_that_says_false_skips_this_one_without_events(hook: BeforeHook) -> None:
     session = make_full_session()
-    heard: list[LoopEvent] = []
-
-    async def refuse_slowly(_tokens: int, _messages: int) -> bool:
-        await asyncio.sleep(0)
-        return False
-
-    hook = (lambda _tokens, _messages: False) if how == "plain" else refuse_slowly
+    heard: list[object] = []
     session.use_answerer(with_hooks(session, before_compaction_start=hook, sender=heard.append))
     held = session.view.get_messages()
     assert session.compact(window=WINDOW).status == "cancelled"
     assert (heard, session.view.get_messages()) == ([], held)
     session.use_answerer(Answerer())
     assert session.compact(window=WINDOW).status == "compacted", "only that time"
+    assert compact_in_memory(FULL, DEFAULT, before_compaction_start=hook, sender=heard.append) == FULL
+    assert heard == []
 
 
 def test_a_hook_that_raises_is_reported_and_ignored() -> None:
@@ -288,14 +316,6 @@ def test_the_recorder_numbers_events_and_writes_messages_at_the_end() -> None:
     assert [r.loop_id for r in get_loop_records(session)] == ["a"]
 
 
-def test_streamed_pieces_are_kept_where_asked_for() -> None:
-    recorder = SessionRecorder(make_session([]), deltas=True)
-    recorder.record(AgentStart("a"))
-    recorder.record(MessageDelta("a", "I loo"))
-    assert [type(e).__name__ for _, e in recorder.get_events("a")] == ["AgentStart", "MessageDelta"]
-    assert recorder.get_loops()[0].status == "running"
-
-
 def test_focus_steers_the_summary_and_never_the_trigger() -> None:
     """The original stores focus_message, and no strategy ever reads it."""
     model = ScriptedModel(["The parts were read."], repeat=True)
@@ -320,46 +340,33 @@ def test_focus_steers_the_lines_too() -> None:
     assert lines["ledger"] > 1.5 * lines["cache"]
 
 
-def test_named_instances_override_single_fields(tmp_path: Path) -> None:
-    place = tmp_path / "tenfold.toml"
-    place.write_text(
-        "[tenfold]\npolicy = 'careful'\n[tenfold.presets.blocks]\nkeep_recent_turns = 6\nmax_summary_tokens = 900\n"
-        "[tenfold.presets.careful]\npolicy = 'blocks'\nkeep_recent_turns = 20\nfocus = 'the migration'\n",
-        encoding="utf-8",
-    )
-    config = load_settings(place, environ={})
-    careful, base = config.build_policy(COUNTER), config.build_policy(COUNTER, "blocks")
-    assert careful.stages[0] == replace(OVERLAY, keep_recent_steps=20, max_summary_tokens=900)
-    assert base.stages[0] == replace(OVERLAY, keep_recent_steps=6, max_summary_tokens=900)
-    assert (careful.summary.instructions, base.summary.instructions) == ("the migration", "")
-    with pytest.raises(UsageError, match="careful"):
-        config.build_policy(COUNTER, "carefull")
-
-
 def test_scope_and_message_counts_can_be_set_from_a_file(tmp_path: Path) -> None:
     """The original cannot read scope and legacy fields from a file, and its docs name another table than its parser."""
     place = tmp_path / "tenfold.toml"
-    place.write_text(
-        "[tenfold.presets.blocks]\ncompaction_scope = 'token_budget'\nkeep_first = 3\nkeep_recent = 7\n", "utf-8"
-    )
+    table = "compaction_scope = 'token_budget'\nkeep_first = 3\nkeep_recent = 7\n"
+    place.write_text(f"[tenfold.presets.blocks]\n{table}", "utf-8")
     made = load_settings(place, environ={}).build_policy(COUNTER, "blocks")
-    assert made == load_settings(tmp_path / "tenfold.toml", environ={}).build_policy(COUNTER, "blocks")
     assert made.stages[0] == replace(OVERLAY, scope="token_budget")
     assert made.in_memory_stages[-1] == DropBetweenStage(3, 7)
-    place.write_text("[tenfold.presets.blocks]\ncompaction_scop = 4\n", "utf-8")
-    with pytest.raises(UsageError, match="compaction_scope"):
-        load_settings(place, environ={})
-    assert CompactionConfig().focus_message is None
 
 
-def test_the_sessions_own_events_are_the_same_in_its_words() -> None:
-    session = make_full_session()
-    heard: list[Event] = []
-    session.use_answerer(Answerer(listeners=(heard.append,)))
-    session.compact(window=WINDOW)
-    session.use_answerer(Answerer(listeners=(heard.append,), before_hooks=(lambda _: None,)))
-    session.compact(to=10**6)
-    kinds = [type(e) for e in heard if not hasattr(e, "fill")]
-    assert kinds[:2] == [CompactionStart, CompactionEnd]
-    assert set(kinds[2:]) <= {CompactionSkip}
-    assert "[Summary]" in get_view_text(session)
+def test_what_raises_in_memory_is_logged_and_the_levels_stand_in(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: int) -> bool:
+        raise RuntimeError("no index")
+
+    heard: list[object] = []
+    config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Raises()))
+    with caplog.at_level(logging.WARNING, logger="tenfold"):
+        made = compact_in_memory(
+            FULL,
+            config,
+            before_compaction_start=fail,
+            after_compaction_end=fail,  # type: ignore[arg-type]
+            sender=heard.append,
+        )
+    assert count_tokens(made) <= 40_000
+    assert [type(e).__name__ for e in heard] == ["CompactionStarted", "CompactionEnded"]
+    said = " ".join(caplog.messages)
+    assert "before_compaction_start: it raised RuntimeError: no index" in said
+    assert "after_compaction_end: it raised RuntimeError: no index" in said
+    assert "in_memory_strategy: it raised RuntimeError: no room for" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +13,10 @@ from tenfold.apps.agent import Agent
 from tenfold.apps.agent.demonstration import build_demonstration
 from tenfold.apps.chat.status import measure_fill
 from tenfold.config.policies import get_preset
-from tenfold.config.settings import load_settings
-from tenfold.core.meter.counters import BytePairCounter, CharacterCounter
+from tenfold.core.meter.counters import BytePairCounter
 from tenfold.core.meter.estimators import Estimator
 from tenfold.designs.tiers import (
     CompactionConfig,
-    CompactionSettings,
     CompactionStatus,
     ContextWarning,
     TokenUsage,
@@ -33,43 +30,17 @@ from tenfold.designs.tiers.policy import tiers
 from tenfold.errors import UsageError
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
-from tests.engine.making import FILLER, make_call, make_reply, make_result, make_user_message, make_work, open_session
+from tests.designs.tiers.making import COUNTER
+from tests.engine.making import FILLER, make_reply, make_user_message, make_work, open_session
 
-COUNTER = CharacterCounter()
 EXACT = replace(tiers(COUNTER), estimator=Estimator("anchored", 1.0))
 """The preset with a counter that is taken at its word."""
-
-
-def test_the_published_configuration() -> None:
-    config = CompactionConfig()
-    assert (config.context_window, config.trigger_threshold, config.target_threshold) == (200_000, 0.80, 0.60)
-    assert (config.output_reserve, config.max_tool_output_tokens, config.truncate_keep_tokens) == (16_000, 2_000, 250)
-    assert (config.protected_messages, config.warning_threshold) == (12, 0.70)
-    assert (config.summarization_model, config.auto, config.summary_role) == (None, True, "system")
 
 
 def test_the_preset_and_the_configuration_have_the_same_defaults() -> None:
     made = tiers(BytePairCounter("cl100k"))
     assert CompactionConfig().build_policy(BytePairCounter("cl100k")) == made
     assert get_preset("tiers")(BytePairCounter("cl100k")) == made
-
-
-def test_the_settings_section_is_read(tmp_path: Path) -> None:
-    """The original designed a section, `auto = false` and a model of its own, and built none of them."""
-    file = tmp_path / "tenfold.toml"
-    file.write_text(
-        '[tenfold]\npolicy = "tiers"\nmodel = "anthropic:claude-haiku-4-5"\nauto = false\n'
-        "[tenfold.presets.tiers]\nprotected_messages = 4\nmax_tool_output_tokens = 500\n"
-    )
-    made = load_settings(file, environ={}).build_policy(COUNTER)
-    assert made.name == "tiers"
-    assert not made.auto
-    assert made.summary.models == ("anthropic:claude-haiku-4-5",)
-    same = tiers(COUNTER, protected_messages=4, max_tool_output_tokens=500)
-    assert made.stages == same.stages
-    assert CompactionSettings("x", auto=False, protected_messages=4).build_config() == CompactionConfig(
-        summarization_model="x", auto=False, protected_messages=4
-    )
 
 
 @pytest.mark.parametrize(
@@ -201,56 +172,26 @@ def test_auto_off_leaves_it_to_demands() -> None:
     assert session.compact(to=4_000).status == "compacted"
 
 
-def test_the_warning_and_the_status_are_told() -> None:
-    """The original never emitted the warning it had designed."""
-    told: list[object] = []
-    session = open_session([], EXACT, answerer=Answerer(listeners=(build_listener(told.append),)))
-    size = 300
-    messages = make_tool_talk(10, size)
-    while True:  # up to the zone between 70 % and 80 % of 16,000
-        session = open_session([], EXACT, answerer=Answerer(listeners=(build_listener(told.append),)))
-        session.before_model(make_anthropic_request(messages), window=32_000)
-        if told:
-            break
-        size += 4
-        messages = make_tool_talk(10, size)
-    (warning,) = told
-    assert isinstance(warning, ContextWarning)
-    assert 11_200 <= warning.used < 12_800
-    assert warning.max == 16_000, "the reserve is kept free: the shares are of the rest"
-    told.clear()
-    session.before_model(make_anthropic_request(make_tool_talk(10, size + 100)), window=32_000)
-    (status,) = told
-    assert isinstance(status, CompactionStatus)
-    assert status.before > status.after
-
-
 def test_what_is_counted() -> None:
     counter = BytePairCounter("cl100k")
-    messages: list[dict[str, object]] = [
-        {"role": "system", "content": "You are careful."},
-        {"role": "user", "content": "Read the file, please."},
-        {
-            "role": "assistant",
-            "content": "Reading.",
-            "tool_calls": [
-                {"id": "c", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a.py"}'}}
-            ],
-        },
-        {"role": "tool", "tool_call_id": "c", "content": "import os\nprint(os.name)"},
-    ]
+    call = {"id": "c", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a.py"}'}}
+    found = count_tokens(
+        [
+            {"role": "system", "content": "You are careful."},
+            {"role": "user", "content": "Read the file, please."},
+            {"role": "assistant", "content": "Reading.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "import os\nprint(os.name)"},
+        ],
+        counter=counter,
+    )
 
     def count_texts(*texts: str) -> int:
         return 4 + sum(counter.count(texts))
 
-    found = count_tokens(messages, counter=counter)
-    assert found.system == count_texts("You are careful.")
-    assert found.user == count_texts("Read the file, please.")
+    assert (found.system, found.user) == (count_texts("You are careful."), count_texts("Read the file, please."))
     assert found.assistant == count_texts("Reading.", "read_file", '{"path": "a.py"}')
-    assert found.tool == found.tool_output_tokens
-    assert found.tool >= count_texts("import os\nprint(os.name)")
-    assert found.total == found.system + found.user + found.assistant + found.tool
-    assert found.message_count == 4
+    assert found.tool == found.tool_output_tokens >= count_texts("import os\nprint(os.name)")
+    assert (found.total, found.message_count) == (found.system + found.user + found.assistant + found.tool, 4)
 
 
 def test_the_fast_estimate_is_a_quarter_of_the_bytes() -> None:
@@ -296,28 +237,3 @@ def fill_session(session: Session, tokens: int) -> None:
     for left in range(10, 0, -1):
         missing = tokens - session.take_reading().tokens
         session.append(make_reply("x" * 4 * (missing // left - 4)))
-
-
-def test_a_compaction_is_one_line_with_the_sizes_before_and_after() -> None:
-    assert CompactionStatus(150_000, 105_000).line == "— context compacted (150k → 105k tokens) —"
-
-
-def test_nothing_is_injected_into_a_request_that_needs_no_compaction() -> None:
-    """A hint like `[ctx 64k/128k]`, or a focus repeated every few calls, would break the cached prefix."""
-    session = open_session([], EXACT)
-    messages = make_tool_talk(3, 300)
-    for end in range(1, len(messages) + 1, 2):
-        assert (
-            session.before_model(make_anthropic_request(messages[:end]), window=200_000)["messages"] == messages[:end]
-        )
-
-
-def test_nothing_is_written_outside_the_session() -> None:
-    """No memory across sessions and no files: only this session's log grew, by the Block."""
-    session = open_session(
-        [*make_work(30), make_user_message("go on"), make_call("z"), make_result("z", "ok"), make_reply("done")], EXACT
-    )
-    store = session.address.store
-    before = len(list(store.list_sessions(session.address.namespace)))
-    assert session.compact(to=4_000).status == "compacted"
-    assert len(list(store.list_sessions(session.address.namespace))) == before
