@@ -1,7 +1,9 @@
 """Tenfold keeps an LLM agent running past its context window: a tenth of the tokens, and nothing lost.
 
-`compact` and `acompact` work on a plain list of provider messages. `Session` keeps a conversation in a store, which
-`open_store` opens. Names are loaded when they are first used, so that importing the package is quick.
+Begin with `compact`, or `acompact`: it makes a plain list of provider messages smaller. `Session`, or `AsyncSession`,
+also keeps the conversation in a store, which `open_store` opens. `validate` says what a provider would refuse.
+
+A name is loaded when you first use it, so that importing the package is quick.
 """
 
 from __future__ import annotations

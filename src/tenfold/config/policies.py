@@ -42,6 +42,7 @@ class InstalledPolicies(Mapping[str, PolicyFactory]):
 
 
 POLICIES: Mapping[str, PolicyFactory] = InstalledPolicies()
+"""Every policy that is installed, yours included: its name, and the function that builds it for a counter."""
 
 
 def get_preset(name: str) -> PolicyFactory:

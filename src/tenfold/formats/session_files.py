@@ -114,9 +114,12 @@ def get_format(name: str) -> SessionFormat:
 
 
 def read_file(path: str | Path, *, format: str | None = None, skip_damaged: bool = False) -> list[ParsedSession]:
-    """Reads the sessions of a file. The format is recognized by the content unless it is named.
+    """Reads a session file of another tool, to store or compact what is in it. Most files hold one session.
 
-    Raises `UnknownFormat`, and `BadInput` for a file that cannot be read; the error says where and what to do.
+    The content tells the format, unless you name it. With `skip_damaged`, a file of lines is read without damaged ones.
+    Raises `UnknownFormat` if no format fits, and `BadInput` if the file cannot be read; both say where and what to do.
+
+        (session,) = tenfold.read_file("rollout.jsonl")
     """
     return read_data(read_regular_file(path), file=str(path), format=format, skip_damaged=skip_damaged)
 

@@ -28,10 +28,11 @@ class ScriptedReply(Struct, frozen=True):
 
 
 class ScriptedModel:
-    """Gives the scripted replies in order and records the Asks it received. A string is a reply with that text.
+    """Stands in for a language model in your tests: it gives the replies that you wrote, in order.
 
-    After the last reply every Ask fails with an error that says so; with `repeat` the last reply is given again
-    instead. Safe to use from several threads. `sleep` is called for delays; without it they are skipped.
+    A string is a reply with that text. `asks` holds what the model was asked. After the last reply every Ask fails
+    with an error that says so; with `repeat`, the last reply comes again. `sleep` is called for delays, in seconds;
+    without it, there are none. Several threads may use one model.
     """
 
     def __init__(

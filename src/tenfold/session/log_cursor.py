@@ -41,7 +41,11 @@ def _shift_ref(ref: RangeRef, new_positions: Mapping[int, int]) -> RangeRef:
 
 
 class SessionAddress(Struct, frozen=True):
-    """Where a session is stored: the store, the session's id, the namespace (the tenant), and the head to continue."""
+    """Where a session is stored. Workers that open the same address serve one conversation.
+
+    `namespace` is the tenant, and `head` the branch to go on with. Raises `UsageError` for what is no store, and for a
+    name that no store can hold.
+    """
 
     store: Store
     session: str

@@ -25,11 +25,12 @@ def get_default_location(environ: Mapping[str, str] = os.environ) -> str:
 def open_store(
     location: str | os.PathLike[str] | None = None, *, redact_at_rest: bool = False, busy_seconds: float = BUSY_SECONDS
 ) -> Store:
-    """Opens the store at `location` (default: `get_default_location()`) and creates it if it does not exist.
+    """Opens the store, which keeps every message of your sessions. Creates its file if there is none.
 
-    `:memory:` is a store that keeps nothing on disk. With `redact_at_rest` it keeps no secrets. `busy_seconds` is how
-    long a write waits for the write of another process. Raises `NewerStore`,
-    `UnwritableStore` or `StoreError`, each with the path and the next step.
+    Open one for a process, give it to your sessions, and close it at the end. `location` is a path, or `:memory:` for
+    a store that writes no file; without it, `get_default_location()` decides. With `redact_at_rest` the store keeps no
+    secrets. A write waits up to `busy_seconds` while another process writes. Raises `NewerStore`, `UnwritableStore` or
+    `StoreError`, each with the path and the next step.
     """
     place = get_default_location() if location is None else location
     return SqliteStore(place, redact_at_rest=redact_at_rest, busy_seconds=busy_seconds)

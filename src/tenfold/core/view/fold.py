@@ -70,9 +70,10 @@ class FoldState(Struct, frozen=True):
 
 
 class View:
-    """What the model sees at one leaf.
+    """What the model sees of a conversation: the messages of the log, with summaries in place of what Blocks hide.
 
-    Build one with `View.from_path` or `View.from_snapshot`, then `extend` it.
+    A session has one as `session.view`; `get_messages` lists what is in it. To compute one yourself, begin with
+    `View.from_path` or `View.from_snapshot`, then `extend` it.
     """
 
     __slots__ = ("_unit_count", "_units", "length", "open_step", "path", "range_refs", "state")
