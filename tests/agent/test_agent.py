@@ -24,7 +24,7 @@ from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.working import DONE, Provider, look
-from tests.llm.loopback import Got, Served, get_base_url
+from tests.models.loopback import Got, Served, get_base_url
 
 OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"
 WINDOW = 32_000

@@ -38,7 +38,7 @@ from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.killed import open_session
 from tests.agent.test_long_runs import get_blocks, make_look_tool, stream_prompt
 from tests.agent.working import DONE, RULE, TASK, Provider, build_settings, serve_summary
-from tests.llm.loopback import Got, Served, get_base_url
+from tests.models.loopback import Got, Served, get_base_url
 
 pytestmark = pytest.mark.costly(2)
 

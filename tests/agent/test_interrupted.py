@@ -30,7 +30,7 @@ from tenfold.events import Event, RunEnd
 from tenfold.session import Session
 from tests.agent.test_agent import ANTHROPIC, OPENAI, TASK, WINDOW, make_agent, make_session
 from tests.agent.working import DONE, Provider
-from tests.llm.loopback import Got, Served
+from tests.models.loopback import Got, Served
 
 
 def get_messages(log: Session) -> list[Message]:

@@ -22,8 +22,8 @@ from tenfold.models.provider import open_client
 from tenfold.session import Session, SessionAddress
 from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.working import CLIENTS, DONE, RULE, TASK, Provider, build_settings
-from tests.llm.conftest import SECRET
-from tests.llm.loopback import Got, get_base_url
+from tests.models.conftest import SECRET
+from tests.models.loopback import Got, get_base_url
 from tests.thorough import IS_THOROUGH
 
 pytestmark = pytest.mark.costly(12)

@@ -21,7 +21,7 @@ from tenfold.formats.importer import import_sessions
 from tenfold.formats.session_files import read_file
 from tenfold.models.provider import open_client
 from tenfold.store.sqlite.store import SqliteStore
-from tests.llm.loopback import ANSWERS, Got, Loopback, Served, get_base_url
+from tests.models.loopback import ANSWERS, Got, Loopback, Served, get_base_url
 from tests.shape.scan import ROOT
 
 OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"

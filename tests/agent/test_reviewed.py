@@ -32,8 +32,8 @@ from tenfold.session import Session
 from tenfold.session.drive import Answerer
 from tests.agent.test_agent import OPENAI, TASK, WINDOW, get_blocks, make_session
 from tests.agent.test_interrupted import call_three_tools, get_messages, stream_prompt
-from tests.llm.conftest import SECRET
-from tests.llm.loopback import Loopback, Served, get_base_url
+from tests.models.conftest import SECRET
+from tests.models.loopback import Loopback, Served, get_base_url
 
 COUNT = choose_counter("gpt-4o").counter.count
 

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic_ai.settings import ModelSettings
 
 from tenfold.compaction.summarize.structure import STRUCTURES
-from tests.llm.loopback import Got, Loopback, Served
-from tests.llm.provider_rules import Issued, Refusal, find_refusal
+from tests.models.loopback import Got, Loopback, Served
+from tests.models.provider_rules import Issued, Refusal, find_refusal
 
 DONE = "All of it is done."
 RULE = "Never touch lib/old.py."

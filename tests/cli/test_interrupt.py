@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.llm.loopback import Loopback, Served
+from tests.models.loopback import Loopback, Served
 
 PROGRAM = (sys.executable, "-m", "tenfold")
 

@@ -16,8 +16,8 @@ from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.errors import UsageError
 from tests.cli.conftest import EXAMPLES, Cli, write_messages
-from tests.llm.conftest import SECRET, keys
-from tests.llm.loopback import ANSWERS, Got, Loopback, Script, Served, get_base_url
+from tests.models.conftest import SECRET, keys
+from tests.models.loopback import ANSWERS, Got, Loopback, Script, Served, get_base_url
 
 __all__ = ["keys"]
 TOLD = "The work on the logs went on step by step: each file was read, changed and run in turn, and the tests passed."

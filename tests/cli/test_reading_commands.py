@@ -10,7 +10,7 @@ import pytest
 
 from tenfold_yardstick.reading.question_files import read_case
 from tests.cli.conftest import EXAMPLES, Cli
-from tests.llm.loopback import Got, Loopback, Served, get_base_url
+from tests.models.loopback import Got, Loopback, Served, get_base_url
 
 DESK = EXAMPLES / "desk.openai-chat.json"
 QUESTIONS = EXAMPLES / "desk.reading.toml"

@@ -35,8 +35,8 @@ from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.bench import posix
 from tests.agent.test_workbench_commands import is_gone
 from tests.cli.conftest import Cli, Ran
-from tests.llm.conftest import SECRET
-from tests.llm.loopback import Got, Loopback, Served, get_base_url
+from tests.models.conftest import SECRET
+from tests.models.loopback import Got, Loopback, Served, get_base_url
 from tests.shape.scan import ROOT
 
 Line = dict[str, Any]

@@ -9,8 +9,8 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.designs.clip.making import Cabinet
-from tests.llm.conftest import keys
-from tests.llm.loopback import Loopback, get_base_url
+from tests.models.conftest import keys
+from tests.models.loopback import Loopback, get_base_url
 
 __all__ = ["keys"]
 

@@ -16,7 +16,7 @@ from tests.cli.conftest import Cli
 from tests.gateway.serving import build_script
 from tests.gateway.test_modes import build_long_request
 from tests.gateway.test_wrap_command import wrap
-from tests.llm.loopback import Loopback
+from tests.models.loopback import Loopback
 
 SIZES = ("--compact-at", "4800", "--down-to", "3000")
 SEND = """

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.clients.real_clients import RealClient
-from tests.llm.loopback import Got, Loopback, Served
+from tests.models.loopback import Got, Loopback, Served
 
 _CLIENTS = ("claude", "pi", "codex", "opencode", "gemini", "cline")
 _STEPS = 12

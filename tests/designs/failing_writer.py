@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from tenfold.core.meter.counters import BytePairCounter
 from tests.agent.working import Provider, serve_summary
-from tests.llm.loopback import Got, Served
-from tests.llm.provider_rules import find_refusal
+from tests.models.loopback import Got, Served
+from tests.models.provider_rules import find_refusal
 
 TOLD = (
     "The parts of each area were looked at in turn, one after the other. The tools gave what stands in them: code, "

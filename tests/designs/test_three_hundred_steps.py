@@ -39,8 +39,8 @@ from tests.designs.failing_writer import (
     iterate_results,
 )
 from tests.designs.hosts import HOSTS, Host, Json, awork, work
-from tests.llm.conftest import keys
-from tests.llm.loopback import get_base_url
+from tests.models.conftest import keys
+from tests.models.loopback import get_base_url
 from tests.thorough import IS_THOROUGH
 
 __all__ = ["keys"]

@@ -25,8 +25,8 @@ from tenfold.session import AsyncSession
 from tenfold.session.drive import Answerer, arun_engine, run_engine
 from tests.engine.making import Awaited
 from tests.laws import conversations
-from tests.llm.conftest import keys
-from tests.llm.loopback import Loopback, Served, get_base_url
+from tests.models.conftest import keys
+from tests.models.loopback import Loopback, Served, get_base_url
 
 __all__ = ["keys"]
 ASK = SummaryAsk("system", "prompt", 100)

@@ -19,8 +19,8 @@ from tenfold.core.wire import WIRES
 from tenfold.core.wire.api import StreamForm
 from tenfold.store.base import Store
 from tests.gateway.serving import serve_gateway
-from tests.llm.loopback import Got, Loopback, Served
-from tests.llm.provider_rules import Issued, find_refusal
+from tests.models.loopback import Got, Loopback, Served
+from tests.models.provider_rules import Issued, find_refusal
 
 Json = dict[str, Any]
 KEY = "only-for-this-server"

@@ -21,7 +21,7 @@ from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.server import GatewayThread
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
-from tests.llm.loopback import Got, Script, Served
+from tests.models.loopback import Got, Script, Served
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from tenfold.store.location import open_store
 from tests.designs.hosts import HOSTS
 from tests.gateway.conversations import KINDS, Talk, list_sessions
 from tests.gateway.serving import RawUpstream, build_script, fill, serve_gateway
-from tests.llm.loopback import Loopback
+from tests.models.loopback import Loopback
 
 
 def test_an_undo_by_command_is_heeded_by_the_next_request(tmp_path: Path) -> None:

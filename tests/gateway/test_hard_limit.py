@@ -15,7 +15,7 @@ import pytest
 from tenfold.store.base import Store
 from tests.gateway.conversations import KINDS, Talk, fill_words
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
-from tests.llm.loopback import Got, Loopback, Served
+from tests.models.loopback import Got, Loopback, Served
 
 pytestmark = pytest.mark.costly(5)
 

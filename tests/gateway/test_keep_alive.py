@@ -11,7 +11,7 @@ import httpx
 from tenfold.apps.gateway.recall_loop import QUIET_SECONDS
 from tests.gateway.recall_setting import TALKS, Provider, look_up, open_stream, serve_recall
 from tests.gateway.test_recall_hidden import build_plain
-from tests.llm.loopback import Got, Served
+from tests.models.loopback import Got, Served
 
 DONE = Served("It is done.")
 FIRST = {

@@ -17,7 +17,7 @@ from tenfold.errors import UsageError
 from tests.designs.hosts import HOSTS
 from tests.gateway.serving import build_script, fill, serve_gateway
 from tests.gateway.test_running_agents import run_agent
-from tests.llm.loopback import Loopback
+from tests.models.loopback import Loopback
 
 
 def build_long_request(steps: int = 60) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, fill_words
 from tests.gateway.serving import serve_gateway
-from tests.llm.loopback import Got, Loopback, Served
+from tests.models.loopback import Got, Loopback, Served
 
 pytestmark = pytest.mark.costly(3)
 

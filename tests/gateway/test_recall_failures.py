@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tenfold.store.location import open_store
 from tests.gateway.recall_setting import FAILURES, TALKS, Provider, look_up, serve_recall
-from tests.llm.loopback import Got, Served
+from tests.models.loopback import Got, Served
 
 pytestmark = [pytest.mark.parametrize("wire", TALKS), pytest.mark.costly(2)]
 both_ways = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])

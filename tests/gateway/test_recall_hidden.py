@@ -18,8 +18,8 @@ from tests.gateway.recall_setting import (
     look_up,
     serve_recall,
 )
-from tests.llm.loopback import SPOKEN, Served
-from tests.llm.streams import stream_events
+from tests.models.loopback import SPOKEN, Served
+from tests.models.streams import stream_events
 
 pytestmark = [pytest.mark.parametrize("wire", TALKS), pytest.mark.costly(2)]
 both_ways = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])

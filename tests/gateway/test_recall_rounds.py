@@ -14,7 +14,7 @@ from tests.gateway.recall_setting import (
     look_up,
     serve_recall,
 )
-from tests.llm.loopback import Got, Served
+from tests.models.loopback import Got, Served
 
 pytestmark = [
     pytest.mark.parametrize("wire", TALKS),

@@ -17,7 +17,7 @@ from tests.gateway.recall_setting import (
     look_up,
     serve_recall,
 )
-from tests.llm.loopback import Got, Served
+from tests.models.loopback import Got, Served
 
 Call = tuple[str, str, dict[str, Any]]
 TURNS = 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.recall_setting import TALKS, AnthropicTalk, Provider, look_up, serve_recall
-from tests.llm.loopback import Served
+from tests.models.loopback import Served
 
 both_ways = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 LOOK = Served(finish="tool", call=("n1", "look", {"path": "a.py"}))

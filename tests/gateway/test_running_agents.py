@@ -10,7 +10,7 @@ from tenfold.core.wire import get_wire
 from tenfold.store.location import open_store
 from tests.designs.hosts import HOSTS, Host
 from tests.gateway.serving import build_script, fill, serve_gateway
-from tests.llm.loopback import Got, Loopback
+from tests.models.loopback import Got, Loopback
 
 WINDOW = 16_000
 WIRES = {"chat": "openai-chat", "responses": "openai-responses", "messages": "anthropic"}

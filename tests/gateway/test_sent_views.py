@@ -28,7 +28,7 @@ from tests.designs.hosts import PARAMETERS
 from tests.gateway.conversations import Talk
 from tests.gateway.recall_setting import find_tools
 from tests.gateway.serving import serve_gateway
-from tests.llm.loopback import Got, Loopback, Served
+from tests.models.loopback import Got, Loopback, Served
 from tests.session.test_hosting import BODY, FIELD, STEP, TEXT
 from tests.session.test_repeated_requests import mark_last
 

@@ -11,8 +11,8 @@ import pytest
 from tenfold.apps.gateway.event_stream import EventSplitter
 from tenfold.apps.gateway.recall_loop import StreamSplicer
 from tests.gateway.recall_setting import open_stream
-from tests.llm.loopback import SPOKEN, Api, Served
-from tests.llm.streams import stream_events
+from tests.models.loopback import SPOKEN, Api, Served
+from tests.models.streams import stream_events
 
 APIS: Mapping[str, Api] = {
     "openai-chat": "chat",

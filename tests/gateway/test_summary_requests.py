@@ -11,7 +11,7 @@ from tenfold.core.record.ask import SummaryAsk
 from tenfold.store.base import Store
 from tests.gateway.conversations import KINDS, Talk
 from tests.gateway.serving import serve_gateway
-from tests.llm.loopback import Got, Loopback, Served
+from tests.models.loopback import Got, Loopback, Served
 
 FIELDS = {"openai-chat": "max_tokens", "anthropic": "max_tokens", "openai-responses": "max_output_tokens"}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.serving import build_script
-from tests.llm.loopback import Loopback
+from tests.models.loopback import Loopback
 from tests.shape.scan import ROOT
 
 SECRET = "only-for-this-server"  # noqa: S105 - it opens nothing

@@ -21,7 +21,7 @@ from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.store.base import Store
 from tests.clients.real_clients import find_program
 from tests.installer.serving import serve_application
-from tests.llm.loopback import Got, Loopback, Served
+from tests.models.loopback import Got, Loopback, Served
 from tests.shape.scan import ROOT
 
 STEPS = 40

@@ -1,7 +1,7 @@
 """A provider on this machine whose model works through a folder with whatever tools a client offers it.
 
-It refuses what real providers refuse: by the rules of `tests.llm.provider_rules`, which know nothing of this project,
-and by the project's own. A request longer than the window gets the provider's error for that.
+It refuses what real providers refuse: by the rules of `tests.models.provider_rules`, which know nothing of this
+project, and by its own. A request longer than the window gets the provider's error for that.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from tenfold.core.view.rules import check_messages
 from tenfold.core.wire import get_wire
-from tests.llm.loopback import Got, Loopback, Served
-from tests.llm.provider_rules import Issued, find_refusal
+from tests.models.loopback import Got, Loopback, Served
+from tests.models.provider_rules import Issued, find_refusal
 
 Json = dict[str, Any]
 WIRES = {"chat": "openai-chat", "responses": "openai-responses", "messages": "anthropic", "generate": "gemini"}

@@ -15,7 +15,7 @@ from tenfold.models.prices import find_rates
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import Store
 from tests.gateway.serving import serve_gateway
-from tests.llm.loopback import Loopback, Served
+from tests.models.loopback import Loopback, Served
 from tests.session.replayed import list_requests, read_blocks, read_chat
 from tests.sessions import get_short_name, list_session_files
 

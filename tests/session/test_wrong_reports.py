@@ -20,7 +20,7 @@ from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.base import Store
 from tests.gateway.serving import serve_gateway
-from tests.llm.loopback import Got, Loopback, Served
+from tests.models.loopback import Got, Loopback, Served
 from tests.thorough import IS_THOROUGH
 
 ChatMessage = dict[str, Any]

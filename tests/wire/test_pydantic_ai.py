@@ -28,7 +28,7 @@ from tenfold.core.record.message import Image, Message, Text, Thinking, ToolCall
 from tenfold.core.wire import WIRES
 from tenfold.core.wire.pydantic_ai import WIRE
 from tenfold.errors import UnknownRole
-from tests.llm.loopback import Json
+from tests.models.loopback import Json
 
 PICTURE = BinaryContent(data=b"\x89PNG", media_type="image/png")
 LIST: list[ModelMessage] = [

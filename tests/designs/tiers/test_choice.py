@@ -27,8 +27,8 @@ from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
 from tests.designs.tiers.making import GOOD, count_total, make_chat_list, make_talk
 from tests.engine.making import COUNTER, make_call, make_result
-from tests.llm.conftest import SECRET
-from tests.llm.loopback import Loopback, get_base_url
+from tests.models.conftest import SECRET
+from tests.models.loopback import Loopback, get_base_url
 
 TABLE = """
 [compaction]

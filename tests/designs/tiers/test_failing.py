@@ -40,8 +40,8 @@ from tests.chat.test_program import drive_chat, fail_stream, get_lines, send_tex
 from tests.designs.tiers.making import GOOD, count_total, make_chat_list, make_mixed_history, make_talk
 from tests.engine.making import COUNTER, FILLER, get_blocks, make_reply, make_user_message, open_session
 from tests.laws.presets import QUICK
-from tests.llm.conftest import SECRET
-from tests.llm.loopback import Loopback, Served, get_base_url
+from tests.models.conftest import SECRET
+from tests.models.loopback import Loopback, Served, get_base_url
 
 SEVEN = STRUCTURES["seven"]
 _WORD_TEXT = """

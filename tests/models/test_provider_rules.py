@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.llm import provider_rows, provider_rules
-from tests.llm.loopback import SPOKEN, Api, Served
-from tests.llm.provider_rows import ROWS
-from tests.llm.provider_rules import Issued, find_refusal
+from tests.models import provider_rows, provider_rules
+from tests.models.loopback import SPOKEN, Api, Served
+from tests.models.provider_rows import ROWS
+from tests.models.provider_rules import Issued, find_refusal
 
 Json = dict[str, Any]
 Break = Callable[[Json], object]

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tests.llm.streams import stream_events
+from tests.models.streams import stream_events
 
 Json = dict[str, Any]
 Api = Literal["chat", "responses", "messages", "generate", "converse"]

@@ -18,8 +18,8 @@ from tenfold.models.model import AsyncModel
 from tenfold.models.provider import OUTPUT_SLACK, ProviderModel, open_client
 from tenfold.session.stateless import compact
 from tests.cli.conftest import EXAMPLES
-from tests.llm.conftest import SECRET
-from tests.llm.loopback import ANSWERS, KEYS, OTHERS, Finish, Loopback, Served, get_base_url
+from tests.models.conftest import SECRET
+from tests.models.loopback import ANSWERS, KEYS, OTHERS, Finish, Loopback, Served, get_base_url
 
 ASK = SummaryAsk(system="You write summaries.", prompt="Sum this up: résumé 世界", max_tokens=400)
 each_api = pytest.mark.parametrize("model", ANSWERS)

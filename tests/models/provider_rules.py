@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tests.llm.provider_rows import ROWS
+from tests.models.provider_rows import ROWS
 
 Json = dict[str, Any]
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
