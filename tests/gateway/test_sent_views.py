@@ -27,7 +27,7 @@ from tenfold.store.location import open_store
 from tests.designs.hosts import PARAMETERS
 from tests.gateway.conversations import Talk
 from tests.gateway.recall_setting import find_tools
-from tests.gateway.serving import serve_gateway
+from tests.gateway.serving import serve_gateway, wait_until
 from tests.models.loopback import Got, Loopback, Served
 from tests.session.test_hosting import BODY, FIELD, STEP, TEXT
 from tests.session.test_repeated_requests import mark_last
@@ -569,6 +569,9 @@ def test_a_lookup_finds_what_the_request_itself_brought() -> None:
         for _ in range(44):
             talk.add_step(300)
             talk.send(gateway.url)
+        sessions = gateway.gateway.sessions
+        assert sessions is not None
+        wait_until(lambda: all(lane.is_idle for lane in sessions.lanes))
         talk.add_answer("The quokka is in part 7.")
         talk.add_user("Where was the quokka?")
         response = talk.send(gateway.url)
