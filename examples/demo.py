@@ -74,7 +74,7 @@ def _compact_session(store: Store, path: Path) -> DemoSession:
     (id_,) = import_sessions(recorded, store, DEFAULT_NAMESPACE, counter)
     session = Session(SessionAddress(store, id_), get_preset("tenfold")(counter), model=recorded[0].info.model)
     before = session.view.get_messages()
-    outcome = session.compact(to=session.count_uncompacted() * SHARE // 100)
+    outcome = session.compact(to=session.conversation.count_uncompacted() * SHARE // 100)
     return DemoSession(session, before, SessionOutcome(path.name, id_, recorded[0].info.format, counter.name, outcome))
 
 

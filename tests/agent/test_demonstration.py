@@ -139,7 +139,7 @@ def test_it_reports_what_it_read_so_that_the_session_is_calibrated_right(root: P
 
     made = asyncio.run(run_prompts())
     reading = made.session.take_reading(window=made.window)
-    estimate = sum(made.session.get_message_sizes().values())
+    estimate = sum(made.session.conversation.get_message_sizes().values())
     assert reading.source == "reported"
     assert reading.slope == pytest.approx(1.0, abs=0.02)
     assert estimate < reading.tokens < estimate + 1_500, "and beside it only instructions and tools"

@@ -284,7 +284,7 @@ def test_the_settings_models_come_before_it(tmp_path: Path, settings: Path, monk
         assert {got.body["model"] for got in loopback.requests if got.api == "messages"} == {"claude-haiku-4-5"}
         settings.write_text('[tenfold]\nmodel = "groq:llama-3.3-70b-versatile"\n')  # no key: told, and code writes
         done.clear()
-        made.session.compactor.drop_preparation()  # what the earlier model was preparing may still be taken
+        made.session.compactor.preparation = None  # what the earlier model was preparing may still be taken
         fill_window(made)
         assert {outcome.rung for outcome in done} <= {"extractive", "mechanical"}
         assert done

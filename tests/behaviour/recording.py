@@ -163,7 +163,7 @@ def record(name: str, session: ParsedSession, policy: str, way: str) -> str:
             if way in WINDOWS:
                 outcome = opened.compact(window=WINDOWS[way])
             else:
-                outcome = opened.compact(to=max(LEAST_TARGET, opened.count_uncompacted() // 10))
+                outcome = opened.compact(to=max(LEAST_TARGET, opened.conversation.count_uncompacted() // 10))
         except UsageError as exc:
             statuses.append(str(exc))
             continue

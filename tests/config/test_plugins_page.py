@@ -47,7 +47,7 @@ def test_the_printed_policy_acts_at_its_own_size_and_counts_its_own_way(printed:
     assert block.counter == "words"
     assert block.tokens_before > 10_000 // 2
     assert block.tokens_after <= 4_000
-    assert all(session.find_violations(wire) == () for wire in WIRES)
+    assert all(session.conversation.find_violations(wire) == () for wire in WIRES)
     held = [line.message for line in session.expand(block.id, deep=True)]
     session.undo()
     shown = session.view.get_messages()
@@ -89,9 +89,9 @@ def test_an_archive_is_named_in_the_settings_and_the_command_uses_it(installed: 
         session = open_session(store, row, config=config)
         assert session.compact(to=4_000).status == "compacted"
         (block,) = get_blocks(session)
-        kept: dict[str, ArchiveRecord] = getattr(session.archive, "kept", {})
+        kept: dict[str, ArchiveRecord] = getattr(session.compactor.archive, "kept", {})
         assert [r.batch for r in kept.values()] == list(block.batches) != []
-        assert open_session(store, row, config=config, policy="tenfold").archive is None
+        assert open_session(store, row, config=config, policy="tenfold").compactor.archive is None
     finally:
         sys.path.remove(str(installed))
         sys.modules.pop("my_parts", None)

@@ -197,7 +197,7 @@ def test_a_change_in_the_file_applies_at_the_next_check(tmp_path: Path) -> None:
         SessionAddress(SqliteStore(":memory:"), "s"), LivePolicy(COUNTER, path, environ={}, report=told.append)
     )
     session.append(*make_work(40))
-    small = sum(session.get_message_sizes().values()) + 100
+    small = sum(session.conversation.get_message_sizes().values()) + 100
     outcome = session.compact(window=small)
     assert (outcome.status, "switched off" in outcome.reason) == ("nothing", True)
 

@@ -203,7 +203,7 @@ def work(host: Host, session: Session, url: str, window: int, tasks: Sequence[st
             except (anthropic.BadRequestError, openai.BadRequestError) as refused:
                 if not is_overflow(str(refused), status=refused.status_code):
                     raise
-                session.compact(replace(session.build_call(window=window), demand="overflow"))
+                session.compact(replace(session.compactor.build_call(window=window), demand="overflow"))
                 continue
             session.after_model(answer)
             steps.send(answer)

@@ -112,7 +112,7 @@ def open_session(
 
 def reopen_session(session: Session) -> Session:
     """The same session, opened from the store by someone else."""
-    return Session(session.address, session.policy, model=session.model)
+    return Session(session.address, session.policy, model=session.compactor.model)
 
 
 def get_entries(session: Session) -> list[Entry]:

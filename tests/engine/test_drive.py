@@ -369,7 +369,7 @@ def test_a_hanging_model_does_not_hold_a_compaction_for_ever() -> None:
     policy = conversations.make_policy(models=("m",))
     policy = replace(policy, summary=replace(policy.summary, timeout=0.02, tries=1))
     session = conversations.open_session(conversations.build_seeded_log(1), policy, Answerer(model))
-    outcome = session.compact(to=compute_target(session.count_uncompacted()))
+    outcome = session.compact(to=compute_target(session.conversation.count_uncompacted()))
     assert outcome.status == "compacted"
     assert outcome.rung in ("extractive", "mechanical")
     assert any("no answer within" in note for note in outcome.notes)
@@ -388,7 +388,9 @@ def test_a_cancelled_compaction_leaves_no_block_and_ends_at_once(kind: str) -> N
         held = session.view.length
 
         async def cancel_compaction() -> None:
-            task = asyncio.create_task(AsyncSession(session).compact(to=compute_target(session.count_uncompacted())))
+            task = asyncio.create_task(
+                AsyncSession(session).compact(to=compute_target(session.conversation.count_uncompacted()))
+            )
             while not (loopback.requests or hangs.calls):  # noqa: ASYNC110 - both are threads
                 await asyncio.sleep(0.005)
             task.cancel()
@@ -410,7 +412,7 @@ def test_usage_and_price_of_every_try_stand_on_the_block() -> None:
         answerer = Answerer(model, retry_rule=clock.make_patience())
         policy = conversations.make_policy(models=("openai:gpt-4o-mini",))
         session = conversations.open_session(conversations.build_seeded_log(1), policy, answerer)
-        outcome = session.compact(to=compute_target(session.count_uncompacted()))
+        outcome = session.compact(to=compute_target(session.conversation.count_uncompacted()))
         calls = len(loopback.requests)
     assert outcome.status == "compacted"
     block = session.view.path.get_entry(session.view.length - 1)

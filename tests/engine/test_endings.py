@@ -82,7 +82,7 @@ def test_a_plan_that_saves_too_little_is_remembered_with_its_arithmetic() -> Non
             *[m for n in range(40) for m in (make_reply(f"Step {n} it is."), make_user_message("go on"))],
         ]
     )
-    outcome = session.compact(replace(session.build_call(window=900), demand="tool"))
+    outcome = session.compact(replace(session.compactor.build_call(window=900), demand="tool"))
     assert outcome.status == "nothing"
     assert "the least worth a Block is 1,350" in outcome.reason, "1,000 by the counter"
     (attempt,) = get_attempts(session)
@@ -90,7 +90,7 @@ def test_a_plan_that_saves_too_little_is_remembered_with_its_arithmetic() -> Non
     counted = outcome.reading_before.estimate
     assert (attempt.status, attempt.reason, attempt.tokens) == ("nothing", outcome.reason, counted)
     for _ in range(2):
-        session.compact(replace(session.build_call(window=900), demand="tool"))
+        session.compact(replace(session.compactor.build_call(window=900), demand="tool"))
     assert len(get_attempts(session)) == 1
 
 
@@ -118,10 +118,10 @@ def test_unsatisfiable_carries_the_arithmetic_and_is_said_once() -> None:
 
 def test_what_the_provider_counts_beside_the_view_is_itemised() -> None:
     session = open_session([make_user_message("go")])
-    session.use_model("m")
+    session.compactor.use_model("m")
     session.append(make_reply("done"), usage=Usage(50_000, 5, 0, 0, "m"))
     session.append(make_user_message("and now"))
-    outcome = session.compact(replace(session.build_call(window=20_000), demand="check"))
+    outcome = session.compact(replace(session.compactor.build_call(window=20_000), demand="check"))
     assert outcome.status == "unsatisfiable"
     apart = outcome.itemised["counted by the provider beside the view"]
     assert 49_000 < apart < 50_000
@@ -159,10 +159,10 @@ def test_a_target_that_is_met_is_not_missed() -> None:
 def test_system_prompt_and_tools_given_apart_count_on_both_sides() -> None:
     plain, apart = open_session(make_work(12)), open_session(make_work(12))
     one = plain.compact(to=3_000)
-    two = apart.compact(replace(apart.build_call(to=3_000), floor=1_000))
+    two = apart.compact(replace(apart.compactor.build_call(to=3_000), floor=1_000))
     assert two.tokens_before == one.tokens_before + 1_000
     assert two.tokens_after <= 3_000
-    assert sum(apart.get_message_sizes().values()) <= 2_000
+    assert sum(apart.conversation.get_message_sizes().values()) <= 2_000
 
 
 # -- guards through real logs -----------------------------------------------------------------------------------------
@@ -479,7 +479,7 @@ class Sizes(Struct, frozen=True):
 def test_a_trigger_of_ones_own_runs_under_the_same_guards() -> None:
     using = replace(build_policy(), trigger=Sizes())
     session = open_session(make_work(12), using)
-    call = replace(session.build_call(window=50_000), demand="check")
+    call = replace(session.compactor.build_call(window=50_000), demand="check")
     outcome = session.compact(call)
     assert (outcome.status, outcome.target) == ("compacted", 1_500), "as the provider would count"
     assert session.compact(call).status == "nothing"
@@ -534,10 +534,10 @@ def test_what_the_provider_refused_is_summarized_by_code_where_a_failed_summary_
         m for n in range(40) for m in (make_user_message(f"Question {n}. " * 30), make_reply(f"Step {n} it is. " * 40))
     ]
     session = open_session(talk, build_policy(models=("m",), on_failure="abort"), answerer=Answerer(model=broken))
-    checked = session.compact(replace(session.build_call(window=15_000), demand="check"))
+    checked = session.compact(replace(session.compactor.build_call(window=15_000), demand="check"))
     assert checked.status == "failed"
     session.append(make_user_message("And now?"))
-    refused = session.compact(replace(session.build_call(window=6_000), demand="overflow"))
+    refused = session.compact(replace(session.compactor.build_call(window=6_000), demand="overflow"))
     assert (refused.status, refused.rung) == ("compacted", "extractive")
     assert "the provider refused what was sent, so code wrote the summary" in refused.notes[0]
     assert refused.spent.calls >= 1

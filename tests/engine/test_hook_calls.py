@@ -9,8 +9,8 @@ from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.core.record.block import Block
 from tenfold.events import CompactionEnd, CompactionWarning
 from tenfold.session import AsyncSession
+from tenfold.session.concurrency import wait_for_result
 from tenfold.session.drive import Answerer
-from tenfold.session.hook_calls import wait_for_result
 from tests.designs.tail.making import WINDOW, build_manual_call, get_blocks, make_exchanges, make_session
 
 
@@ -55,7 +55,7 @@ def test_hooks_and_listeners_of_both_drivers_may_be_coroutines() -> None:
     for is_async in (False, True):
         heard: list[str] = []
         session = make_session(make_exchanges(9))
-        session.use_answerer(session.answerer.with_extensions([make_extension(heard)]))
+        session.compactor.use_answerer(session.compactor.answerer.with_extensions([make_extension(heard)]))
         call = build_manual_call(session)
         outcome = asyncio.run(AsyncSession(session).compact(call)) if is_async else session.compact(call)
         assert outcome.status == "compacted"
@@ -74,6 +74,6 @@ def test_a_listener_on_another_thread_may_use_the_session_it_is_told_of() -> Non
         reading = await AsyncSession(session).take_reading(window=WINDOW)
         sizes.append(reading.tokens)
 
-    session.use_answerer(Answerer().with_extensions([watch]))
+    session.compactor.use_answerer(Answerer().with_extensions([watch]))
     assert session.compact(window=WINDOW).status == "nothing"
     assert len(sizes) == 1

@@ -84,7 +84,7 @@ def test_three_successive_compactions_of_a_growing_session(ladder: str) -> None:
     compactions = 0
     for number in range(3):
         session.append(*make_eventful_work(number * 10))
-        whole = sum(session.get_message_sizes().values())
+        whole = sum(session.conversation.get_message_sizes().values())
         for percent in (80, 45, 25):
             compactions += session.compact(to=whole * percent // 100).status == "compacted"
             if session.view.state.live_blocks:
@@ -123,7 +123,7 @@ def test_a_block_that_covers_less_than_the_one_before_carries_the_facts_of_both(
     second = get_newest_block(session)
     assert (1, 2) in [(r.first, r.last) for r in second.replacements]
     assert [f.kind for f in second.facts if f.live and f.kind == "error"] == ["error"]
-    session.use_policy(build_policy(stages=(SummarizeOlderStage(keep_recent_messages=0),)))
+    session.compactor.use_policy(build_policy(stages=(SummarizeOlderStage(keep_recent_messages=0),)))
     session.append(make_user_message("And now?"))
     session.compact(to=1_000)
     assert find_missing(session) == []
@@ -133,7 +133,9 @@ def test_a_block_that_covers_less_than_the_one_before_carries_the_facts_of_both(
 def test_there_is_one_facts_section_and_it_is_up_to_date() -> None:
     session = open_session(make_eventful_work(0), build_policy(stages=(ClearStage(),)))
     for number in range(3):
-        assert session.compact(to=sum(session.get_message_sizes().values()) * 6 // 10).status == "compacted"
+        assert (
+            session.compact(to=sum(session.conversation.get_message_sizes().values()) * 6 // 10).status == "compacted"
+        )
         sections = [
             m for m in session.view.get_messages() if (extract_summary_text(get_text(m)) or "").startswith(TITLE)
         ]
@@ -190,8 +192,8 @@ def test_a_facts_section_is_never_summarized_as_ordinary_text() -> None:
     assert session.compact(to=2_500).status == "compacted"
     assert "<tenfold-summary" in str(session.view.get_messages())
     model = Telling()
-    session.use_policy(build_policy(models=("m",), stages=(SummarizeOlderStage(keep_recent_messages=0),)))
-    session.use_answerer(Answerer(model))
+    session.compactor.use_policy(build_policy(models=("m",), stages=(SummarizeOlderStage(keep_recent_messages=0),)))
+    session.compactor.use_answerer(Answerer(model))
     session.append(*make_work(3, start=50))
     assert session.compact(to=1_500).status == "compacted"
     assert "<tenfold-summary" not in model.asked[0].prompt

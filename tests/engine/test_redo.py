@@ -46,7 +46,7 @@ def test_a_model_bettered_text_over_the_same_range_with_the_same_facts() -> None
     old, old_view = get_summary(session), session.view.get_messages()
     (first,) = get_blocks(session)
     model = Telling(BETTER)
-    session.use_answerer(Answerer(model))
+    session.compactor.use_answerer(Answerer(model))
     outcome = session.redo(request=RedoRequest(model="large"))
     assert outcome.status == "compacted"
     assert outcome.rung == "model"
@@ -61,9 +61,11 @@ def test_a_model_bettered_text_over_the_same_range_with_the_same_facts() -> None
         (r.first, r.last) for r in first.replacements if r.kind == "summary"
     ]
     assert outcome.reading_after is not None
-    assert second.tokens_after == outcome.reading_after.estimate == sum(session.get_message_sizes().values())
+    assert (
+        second.tokens_after == outcome.reading_after.estimate == sum(session.conversation.get_message_sizes().values())
+    )
     assert outcome.tokens_after == outcome.reading_after.tokens
-    assert session.find_violations("anthropic") == ()
+    assert session.conversation.find_violations("anthropic") == ()
     assert session.undo() == second.id
     assert session.view.get_messages() == old_view
 
@@ -72,7 +74,7 @@ def test_the_originals_stay_behind_it() -> None:
     session = make_compacted_session()
     (first,) = get_blocks(session)
     before = [line.entry for line in session.expand(first.id, deep=True)]
-    session.use_answerer(Answerer(Telling(BETTER)))
+    session.compactor.use_answerer(Answerer(Telling(BETTER)))
     second = session.redo(request=RedoRequest(model="m")).block
     behind = [line.entry for line in session.expand(second, deep=True)]
     assert behind
@@ -83,7 +85,7 @@ def test_the_originals_stay_behind_it() -> None:
 def test_a_model_that_fails_changes_nothing_and_is_remembered() -> None:
     session = make_compacted_session()
     view = session.view.get_messages()
-    session.use_answerer(Answerer(Telling("I cannot help with that.")))
+    session.compactor.use_answerer(Answerer(Telling("I cannot help with that.")))
     outcome = session.redo(request=RedoRequest(model="m"))
     assert outcome.status == "failed"
     assert session.view.get_messages() == view
@@ -110,7 +112,7 @@ def test_only_the_newest_block_in_force() -> None:
     session.compact(to=600)
     with pytest.raises(UsageError, match="only the newest"):
         session.redo(first.id)
-    session.use_answerer(Answerer(Telling(BETTER)))
+    session.compactor.use_answerer(Answerer(Telling(BETTER)))
     newest = get_blocks(session)[-1]
     assert session.redo(newest.id[:20], RedoRequest(model="m")).status == "compacted"
 
@@ -130,7 +132,7 @@ def test_an_earlier_summary_is_passed_apart_and_never_as_text() -> None:
     session.append(*make_work(6, start=30))
     session.compact(to=600)
     model = Telling(BETTER)
-    session.use_answerer(Answerer(model))
+    session.compactor.use_answerer(Answerer(model))
     assert session.redo().status == "compacted"
     head, _, messages = model.asked[0].prompt.partition("<conversation>")
     assert "FIRST TELLING" in head
@@ -140,7 +142,7 @@ def test_an_earlier_summary_is_passed_apart_and_never_as_text() -> None:
 
 def test_the_same_demand_afterwards_is_still_recognised() -> None:
     session = make_compacted_session()
-    session.use_answerer(Answerer(Telling(BETTER)))
+    session.compactor.use_answerer(Answerer(Telling(BETTER)))
     session.redo(request=RedoRequest(model="m"))
     held = get_entries(session)
     assert session.compact(to=700).status == "nothing"
@@ -161,8 +163,8 @@ def test_redo_reads_what_an_opening_left_on_disk(tmp_path: Path) -> None:
 
 def test_the_async_side_gives_the_same_block() -> None:
     one, two = make_compacted_session(), make_compacted_session()
-    one.use_answerer(Answerer(Telling(BETTER)))
-    two.use_answerer(Answerer(Telling(BETTER)))
+    one.compactor.use_answerer(Answerer(Telling(BETTER)))
+    two.compactor.use_answerer(Answerer(Telling(BETTER)))
     asyncio.run(AsyncSession(one).redo(request=RedoRequest(model="m")))
     two.redo(request=RedoRequest(model="m"))
     made = [[r.sizes for r in get_blocks(s)[-1].replacements] for s in (one, two)]
@@ -176,6 +178,6 @@ def test_pins_and_kept_messages_stay_in_view() -> None:
     session.pin(pinned)
     session.compact(to=1_000)
     kept = [m for m in session.view.get_messages() if m.origin != "tenfold"]
-    session.use_answerer(Answerer(Telling(BETTER)))
+    session.compactor.use_answerer(Answerer(Telling(BETTER)))
     assert session.redo(request=RedoRequest(model="m")).status == "compacted"
     assert [m for m in session.view.get_messages() if m.origin != "tenfold"] == kept

@@ -94,7 +94,7 @@ def assert_is_nobodys_word(session: Session, *, pasted: bool = False) -> None:
     assert block is not None
     kinds = USERS - {"request"} if pasted else USERS
     assert [(f.kind, f.text) for f in block.facts if f.kind in kinds and MARK in f.text] == []
-    said = session.instructions
+    said = session.read_instructions()
     assert [each.text for each in said if MARK in each.text and (each.is_rule or not pasted)] == []
     text = "\n".join(get_text(m) for m in session.view.get_messages() if m.origin == "tenfold")
     heading = ""

@@ -24,13 +24,13 @@ def test_the_ledger_says_what_holds_and_what_became_of_the_rest() -> None:
     session = open_talk(
         "Never push to main.", "Fix the build.", "You may push to main now.", "Älä poista varmuuskopioita."
     )
-    found = [(each.text, each.scope, each.status) for each in session.instructions if each.scope != "request"]
+    found = [(each.text, each.scope, each.status) for each in session.read_instructions() if each.scope != "request"]
     assert found == [
         ("Never push to main.", "standing", "revoked"),
         ("You may push to main now.", "standing", "active"),
         ("Älä poista varmuuskopioita.", "unclassified", "active"),
     ]
-    requests = [(each.text, each.status) for each in session.instructions if each.scope == "request"]
+    requests = [(each.text, each.status) for each in session.read_instructions() if each.scope == "request"]
     assert ("Fix the build.", "done") in requests
 
 
@@ -57,7 +57,7 @@ def test_a_rule_of_the_user_can_be_dropped_and_undo_keeps_that() -> None:
     session.append(*make_work(4, start=20))
     assert session.compact(to=2_500).status == "compacted"
     assert "Never use tabs." not in get_shown_rules(session)
-    assert [each.status for each in session.instructions if each.scope == "standing"][0:1] == ["dropped"]
+    assert [each.status for each in session.read_instructions() if each.scope == "standing"][0:1] == ["dropped"]
 
 
 def test_the_outcome_counts_what_is_unclassified() -> None:

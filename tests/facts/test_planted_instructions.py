@@ -64,7 +64,7 @@ def make_session_messages(cases: list[dict[str, list[str]]]) -> Iterator[list[Me
 def compact_around(cases: list[dict[str, list[str]]], share: float, rounds: int) -> Session:
     exchanges = list(make_session_messages(cases))
     whole = open_session([m for exchange in exchanges for m in exchange])
-    total = sum(whole.get_message_sizes().values())
+    total = sum(whole.conversation.get_message_sizes().values())
     assert total >= 20_000
     session = open_session()
     for number in range(rounds):

@@ -101,7 +101,7 @@ def test_sizes_are_those_of_what_codex_sends_and_the_log_keeps_the_originals(com
 def test_the_size_is_that_of_the_messages_that_codex_loads() -> None:
     data = render_lines(*ORIGINALS, COMPACTED, *AFTER)
     with closing(SqliteStore(":memory:")) as store:
-        size = sum(open_session(store, data).get_message_sizes().values())
+        size = sum(open_session(store, data).conversation.get_message_sizes().values())
     assert size == sum(measure_messages(load_messages("codex", data), CharacterCounter()))
 
 

@@ -186,7 +186,7 @@ def use_sessions(sessions: list[ParsedSession]) -> None:
             session = Session(SessionAddress(store, each), POLICIES["tenfold"](CharacterCounter()))
             session.take_reading()
             session.compact(to=200)
-            session.find_violations("anthropic")
+            session.conversation.find_violations("anthropic")
             items.append(get_view_items(session.view))
         written = render_sessions([(s.info, view) for s, view in zip(sessions, items, strict=True)])
     finally:

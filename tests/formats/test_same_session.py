@@ -329,7 +329,7 @@ def test_a_grown_file_goes_on_behind_what_was_compacted(render: Callable[[Chat],
     chat = make_run("one " * 60, 20)
     (session_id,) = read_in(store, render(chat))
     session = Session(SessionAddress(store, session_id), build_policy("tenfold", COUNTER))
-    assert session.compact(to=session.count_uncompacted() // 4).status == "compacted"
+    assert session.compact(to=session.conversation.count_uncompacted() // 4).status == "compacted"
     session.add_rule("Never paint.")
     assert read_in(store, render(chat), "moved.json") == [session_id]
     assert read_in(store, render([*chat, {"role": "assistant", "content": "The roof is mended."}])) == [session_id]

@@ -98,7 +98,7 @@ def test_what_shares_a_greeting_is_no_branch(opening: str, family: Family, *, is
     first = table.find_lane(family, build_request(2, opening=opening, last="My diagnosis is in the letter."))
     other = table.find_lane(family, build_request(2, opening=opening, last="What is the weather?"))
     assert (other.id == first.id) is is_fork
-    first.session.session.sync_request(
+    first.session.session.requests.sync_request(
         build_request(2, opening=opening, last="My diagnosis is in the letter.").build_mapping(),
         window=None, recall="none", wire="openai-chat",
     )  # fmt: skip

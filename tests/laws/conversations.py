@@ -164,7 +164,7 @@ def get_minimum_saving(session: Session, before: Sequence[Message], call: Call) 
     """What a Block must save: the policy's minimum, or anything above the hard limit and where a target is named."""
     if call.to is not None or call.demand == "overflow":
         return 1
-    reading = take_reading(session.view, session.policy, call, session.get_measures())
+    reading = take_reading(session.view, session.policy, call, session.conversation.get_measures())
     limits = session.policy.trigger.get_limits(
         call.window or 1, output_reserve=call.output_reserve, floor=reading.floor
     )

@@ -182,7 +182,7 @@ def simulate(run: Run) -> Findings:
     for number in range(run.requests):
         request = {"model": "m", "messages": list(history), "max_tokens": run.output}
         calls = model.calls if isinstance(model, Counted) else 0
-        session.sync_request(request, window=run.window, recall="none", wire="openai-chat")
+        session.requests.sync_request(request, window=run.window, recall="none", wire="openai-chat")
         held = read_entries(session)
         sent = session.before_model(request, window=run.window)["messages"]
         found.requests += 1
@@ -215,7 +215,7 @@ def _find_least(history: Sequence[ChatMessage]) -> int:
 
 
 def _report_refusal(session: Session, run: Run) -> None:
-    call = session.build_call(window=run.window)
+    call = session.compactor.build_call(window=run.window)
     session.compact(replace(call, demand="overflow", output_reserve=run.output))
 
 
@@ -250,7 +250,7 @@ def _judge_calls(session: Session, run: Run, held: Sequence[Entry], calls: int, 
         )
     outcome = session.outcome
     if outcome is not None and outcome.rung in _MODEL_RUNGS and outcome.target_missed:
-        call = session.build_call(window=run.window)
+        call = session.compactor.build_call(window=run.window)
         reading, limits = session.compactor.take_reading_with_limits(replace(call, output_reserve=run.output))
         if limits.get_need(reading.tokens) in ("soft", "hard"):
             found.vain_calls.append(f"{run}: {calls} calls for a summary that is due again: {outcome.reason}")

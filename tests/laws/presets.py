@@ -299,7 +299,7 @@ class Judge:
         session = self.session
         before, held = session.view, read_entries(session)
         minimum = get_minimum_saving(session, before.get_messages(), call)
-        model = session.answerer.model
+        model = session.compactor.answerer.model
         asked = model.calls if isinstance(model, Counted) else 0
         outcome = session.compact(call)
         self.outcomes.append(outcome)
@@ -408,13 +408,13 @@ def assert_reopens(session: Session) -> None:
 
 def assert_repeat_does_nothing(session: Session, call: Call) -> None:
     """Law 6: the same demand with nothing said since does nothing, leaves nothing and asks nobody."""
-    held, usual = read_entries(session), session.answerer
-    session.use_answerer(build_answerer(NeverAsk()))
-    for one in (session, Session(session.address, session.policy, answerer=session.answerer)):
+    held, usual = read_entries(session), session.compactor.answerer
+    session.compactor.use_answerer(build_answerer(NeverAsk()))
+    for one in (session, Session(session.address, session.policy, answerer=session.compactor.answerer)):
         again = one.compact(call)
         assert again.status == "nothing", f"law 6: {again.status}: {again.reason}"
         assert read_entries(session) == held
-    session.use_answerer(usual)
+    session.compactor.use_answerer(usual)
 
 
 def assert_nothing_changed(session: Session, before: View, left: Sequence[Entry], outcome: Outcome, calls: int) -> None:

@@ -37,7 +37,7 @@ def test_every_view_that_the_engine_planned_is_what_the_provider_accepts(wire: s
 @pytest.mark.costly(3)
 def test_recorded_sessions_at_a_tenth_are_accepted_in_every_format(session: ParsedSession) -> None:
     for wire in WIRES:
-        assert recorded.compact_to_tenth(session).session.find_violations(wire) == (), wire
+        assert recorded.compact_to_tenth(session).session.conversation.find_violations(wire) == (), wire
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -56,7 +56,7 @@ def test_an_explicit_target_makes_the_view_smaller_or_nothing(log: Log, percent:
 def test_a_window_saves_at_least_the_minimum_or_nothing(log: Log, percent: int) -> None:
     session = conversations.open_session(log)
     before = session.view.get_messages()
-    call = session.build_call(window=max(1, count_tokens(before) * percent // 100))
+    call = session.compactor.build_call(window=max(1, count_tokens(before) * percent // 100))
     minimum = get_minimum_saving(session, before, call)
     assert_shrinks_or_explains(session, before, session.compact(call), minimum)
 

@@ -27,7 +27,7 @@ def assert_asks_nothing(session: Session, call: Call) -> None:
     again = Session(place, session.policy, answerer=Answerer(NeverAsk()))
     for opened in (again, session):
         before, held = encode_view(opened), read_entries(opened)
-        opened.use_answerer(Answerer(NeverAsk()))
+        opened.compactor.use_answerer(Answerer(NeverAsk()))
         outcome = opened.compact(call)
         assert outcome.status == "nothing"
         assert outcome.reason

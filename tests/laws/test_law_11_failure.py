@@ -72,7 +72,9 @@ def test_a_hook_that_cancels_leaves_nothing(log: Log, percent: int, why: str) ->
         log, conversations.make_policy(models=("m",)), Answerer(NeverAsk(), before_hooks=(cancel,))
     )
     before, held = encode_view(session), read_entries(session)
-    outcome = session.compact(replace(session.build_call(to=compute_target(session, percent)), has_before_hooks=True))
+    outcome = session.compact(
+        replace(session.compactor.build_call(to=compute_target(session, percent)), has_before_hooks=True)
+    )
     assume(asked)
     assert outcome.status == "cancelled"
     assert get_left_entries(session, before, held) == []

@@ -34,12 +34,12 @@ def test_nothing_but_a_compaction_asks_a_model(log: Log, percent: int) -> None:
     assert session.expand(block, deep=True)
     session.preview(to=max(1, size // 20))
     session.preview(window=size)
-    session.find_violations("anthropic")
+    session.conversation.find_violations("anthropic")
     session.refresh()
     assert session.address.store.verify(DEFAULT_NAMESPACE) == []
     assert (encode_view(session), read_entries(session)) == (before, held)
     session.compact(replace(Call(window=10 * size), demand="check"))
-    session.record_usage(Usage(size))
+    session.requests.record_usage(Usage(size))
     session.sync(session.view.get_messages())
     session.append(*conversations.extract_messages(log)[:2])
     assert session.undo() == block

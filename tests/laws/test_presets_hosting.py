@@ -50,10 +50,10 @@ def test_a_host_that_resends_its_history_is_served_by_the_laws(name: str) -> Non
         else:
             blocks += 1
             held = read_entries(session)
-            session.use_answerer(presets.build_answerer(NeverAsk()))
+            session.compactor.use_answerer(presets.build_answerer(NeverAsk()))
             assert session.before_model(request, window=WINDOW, wire=wire)[FIELDS[wire]] == got
             assert read_entries(session) == held
-            session.use_answerer(presets.build_answerer(Good(presets.build_preset(name).summary)))
+            session.compactor.use_answerer(presets.build_answerer(Good(presets.build_preset(name).summary)))
         before, live = got, session.view.state.live_blocks
     assert blocks >= 2, "so much does not fit without compactions"
     assert count_tokens([m for e in read_entries(session) if (m := getattr(e, "message", None))]) > 2 * WINDOW
@@ -79,10 +79,10 @@ def test_an_answer_that_comes_after_it_was_given_up_changes_nothing(name: str) -
     """The run ends without it: by code, or `failed` with one Attempt (law 11). What comes then is not heard."""
     policy = presets.build_preset(name)
     session = presets.open_session(name, (), None)
-    session.use_policy(replace(policy, summary=replace(policy.summary, timeout=0.02, tries=1)))
+    session.compactor.use_policy(replace(policy, summary=replace(policy.summary, timeout=0.02, tries=1)))
     session.append(*presets.build_work(0, 6_000))
     model = Hangs()
-    session.use_answerer(Answerer(model, retry_rule=QUICK))
+    session.compactor.use_answerer(Answerer(model, retry_rule=QUICK))
     judge = presets.Judge(session)
     outcome = judge.compact(Call(to=1_000))
     wait_until(lambda: model.calls)  # a thread may begin later than it is given up

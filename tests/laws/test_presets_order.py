@@ -94,14 +94,14 @@ def test_a_block_fits_every_later_leaf_and_messages_that_come_meanwhile_stay(
             return super().build_answer(ask)
 
     path, call = presets.get_path(session), build_target_call(session, percent)
-    planned = run_engine(start_engine(session, call), session.answerer).entry
+    planned = run_engine(start_engine(session, call), session.compactor.answerer).entry
     if isinstance(planned, Block):
         later = Session(session.address, session.policy)
         assert later.view.can_append(planned)
         ahead = presets.get_path(presets.open_session(name, (*path, *renumber_messages(path, late)), None))
         checks.assert_fits_later_leaves(View, path, replace(planned, parent=path[-1].id), ahead[len(path) :])
     model = Interrupted(presets.build_preset(name).summary)
-    session.use_answerer(Answerer(model, retry_rule=QUICK))
+    session.compactor.use_answerer(Answerer(model, retry_rule=QUICK))
     outcome = session.compact(call)
     assume(model.calls)
     assume("too long" not in outcome.reason)  # its headings alone are more than a small target leaves room for
@@ -137,19 +137,19 @@ def test_what_a_hook_cancels_or_supplies_obeys_the_laws(name: str, log: Log, per
     judge = Judge(start_session(name, log, Good(presets.build_preset(name).summary), 40))
     session = judge.session
     call = replace(build_target_call(session, percent), has_before_hooks=True)
-    before, held, model = encode_view(session), read_entries(session), session.answerer.model
+    before, held, model = encode_view(session), read_entries(session), session.compactor.answerer.model
     asked: list[ConsultAsk] = []
 
     def cancel(ask: ConsultAsk) -> Answer:
         asked.append(ask)
         return Answer(cancel=True, error="not now")
 
-    session.use_answerer(Answerer(NeverAsk(), before_hooks=(cancel,)))
+    session.compactor.use_answerer(Answerer(NeverAsk(), before_hooks=(cancel,)))
     outcome = session.compact(call)
     assert (encode_view(session), outcome.status == "cancelled") == (before, bool(asked))
     if asked:
         assert read_entries(session) == held
-        session.use_answerer(
+        session.compactor.use_answerer(
             Answerer(model, before_hooks=(lambda _: Answer(text="It went as planned."),), retry_rule=QUICK)
         )
         judge.compact(call)
@@ -192,7 +192,7 @@ def test_a_cancelled_task_and_an_undo_meanwhile_leave_no_block(name: str) -> Non
             return super().build_answer(ask)
 
     model = Undoes(presets.build_preset(name).summary)
-    session.use_answerer(Answerer(model, retry_rule=QUICK))
+    session.compactor.use_answerer(Answerer(model, retry_rule=QUICK))
     outcome = session.compact(call)
     assert model.calls
     assert outcome.status == "superseded"

@@ -57,11 +57,11 @@ def assert_does_nothing(judge: Judge, call: Call) -> None:
     """A check that has nothing to do: no model is asked, nothing is written."""
     session = judge.session
     before, held = encode_view(session), read_entries(session)
-    calls = session.answerer.model.calls if isinstance(session.answerer.model, Counted) else 0
+    calls = session.compactor.answerer.model.calls if isinstance(session.compactor.answerer.model, Counted) else 0
     outcome = session.compact(call)
     assert outcome.status == "nothing", f"{outcome.status}: {outcome.reason}"
     assert (encode_view(session), read_entries(session)) == (before, held)
-    assert not isinstance(session.answerer.model, Counted) or session.answerer.model.calls == calls
+    assert not isinstance(session.compactor.answerer.model, Counted) or session.compactor.answerer.model.calls == calls
 
 
 CASES = [

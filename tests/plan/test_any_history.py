@@ -181,7 +181,7 @@ def test_compactions_over_compactions_stay_exact_and_lose_no_position(
     session = open_session()
     for history, percent in zip(histories, percents, strict=True):
         session.append(*history)
-        to = max(1, sum(session.get_message_sizes().values()) * percent // 100)
+        to = max(1, sum(session.conversation.get_message_sizes().values()) * percent // 100)
         outcome = session.compact(to=to)
         assert outcome.tokens_after == sum(measure_messages(session.view.get_messages(), COUNTER))
         assert Session(session.address, session.policy).view.get_messages() == session.view.get_messages()
@@ -189,7 +189,7 @@ def test_compactions_over_compactions_stay_exact_and_lose_no_position(
         tiled += [at for at, _ in session.view.open_step.entries] if session.view.open_step else []
         assert tiled == list(range(session.view.length))
         for wire in ("anthropic", "openai-chat", "gemini"):
-            assert session.find_violations(wire) == ()
+            assert session.conversation.find_violations(wire) == ()
     depth = len(session.view.state.live_blocks)
     for _ in range(depth):
         session.undo()

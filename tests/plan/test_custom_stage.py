@@ -67,7 +67,7 @@ def test_it_hides_musings_and_nothing_else_under_all_laws(printed: dict[str, obj
     rest = [m for m in history if m != musing]
     assert [m for m in session.view.get_messages() if m.origin != "tenfold"] == rest
     for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
-        assert session.find_violations(wire) == ()
+        assert session.conversation.find_violations(wire) == ()
     assert [line.message for line in session.expand(block.id, deep=True)] == [musing, musing]
     session.undo()
     assert session.view.get_messages() == history
@@ -96,7 +96,9 @@ def test_the_users_last_messages_stay_word_for_word(printed: dict[str, object]) 
         session = open_session(history, using)
         assert session.compact(to=1_500).status == "compacted"
         shown = session.view.get_messages()
-        assert [session.find_violations(wire) for wire in ("anthropic", "openai-chat", "gemini")] == [()] * 3
+        assert [session.conversation.find_violations(wire) for wire in ("anthropic", "openai-chat", "gemini")] == [
+            ()
+        ] * 3
         kept[using.stages[0].name] = [said for said in asked if said in shown]
     assert kept["keep-last-requests"] == asked[-3:]
     assert len(kept["drop-musings"]) < 3

@@ -483,7 +483,7 @@ def test_explain_prints_every_range_once_with_its_tokens() -> None:
 def test_an_elision_over_an_older_block_lies_one_level_higher() -> None:
     session = open_session(make_work(8), build_policy(stages=(TruncateStage(max_tokens=100, max_lines=6),)))
     session.compact(to=3_000)
-    session.use_policy(build_policy(stages=(ClearStage(),)))
+    session.compactor.use_policy(build_policy(stages=(ClearStage(),)))
     session.compact(to=1_000)
     first, second = get_blocks(session)
     twice = {(r.first, r.last) for r in first.replacements}

@@ -31,7 +31,7 @@ def other(store: Store) -> Session:
     assert main.leaf is not None
     shared = open_path(store, DEFAULT_NAMESPACE, store.locate(DEFAULT_NAMESPACE, main.leaf))
     other = Session(SessionAddress(store, "s", head="other"), POLICY)
-    assert other.move_to(shared, (), expected=None)
+    assert other.compactor.move_to(shared, (), expected=None)
     other.append(*(build_user(f"My zebra letter says diagnosis number {n}.") for n in range(SECRETS)))
     other.append(*make_work(14))
     assert other.compact(to=900).status == "compacted"

@@ -28,7 +28,7 @@ def twice() -> tuple[SqliteStore, Session]:
     (id_,) = import_sessions(read_file(Path(FILE)), store, DEFAULT_NAMESPACE, counter)
     one = Session(SessionAddress(store, id_), get_preset("tenfold")(counter))
     for share in (3, 12):
-        assert one.compact(to=one.count_uncompacted() // share).status == "compacted"
+        assert one.compact(to=one.conversation.count_uncompacted() // share).status == "compacted"
     return store, one
 
 

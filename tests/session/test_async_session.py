@@ -1,4 +1,4 @@
-"""`AsyncSession` has every name of `Session`, with the same signatures, and nothing of it holds the event loop."""
+"""A session has few names. `AsyncSession` has them with the same signatures, and nothing of it holds the event loop."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from tenfold.core.record.block import Block
-from tenfold.core.record.entry import CustomEntry, Usage
-from tenfold.core.record.message import NativeBytes, get_text
+from tenfold.compaction.engine.call import Call
+from tenfold.core.record.message import get_text
 from tenfold.errors import UsageError
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.store.sqlite.store import SqliteStore
-from tests.engine.making import build_policy, get_blocks, make_reply, make_user_message, make_work, open_session
+from tests.engine.making import build_policy, make_reply, make_user_message, make_work, open_session
 
 MODEL = "gpt-4o"
 TURNS = 20
@@ -27,12 +26,21 @@ PATIENCE = 60.0
 """Seconds after which a lock is given back though the loop has not turned: the test then fails and does not hang."""
 
 
+PARTS = {"conversation", "compactor", "requests"}
+"""What a session is made of. `AsyncSession.session` has them."""
+
+
 def list_names(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
+def test_a_session_has_what_a_host_needs_and_no_more() -> None:
+    assert len(list_names(Session) | {name for name in vars(open_session()) if not name.startswith("_")}) <= 25
+
+
 def test_every_name_of_a_session_is_there() -> None:
-    assert list_names(Session) - list_names(AsyncSession) == set()
+    names = list_names(Session) | {name for name in vars(open_session()) if not name.startswith("_")}
+    assert names - list_names(AsyncSession) == PARTS
 
 
 @pytest.mark.parametrize("name", sorted(name for name in list_names(Session) if name != "create"))
@@ -55,25 +63,15 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "add_rule": ("Be brief.",),
     "after_model": ({"usage": {"prompt_tokens": 40, "completion_tokens": 2}},),
     "append": (make_user_message("on"),),
-    "append_custom": ("note", b"{}"),
-    "append_result": (CustomEntry("x", None, "", None, "note", NativeBytes("json", b"{}")),),
     "before_model": ({"model": MODEL, "messages": [{"role": "user", "content": "go"}]},),
     "drop_rule": ("Keep it.",),
     "expand": ("1",),
-    "find_violations": ("anthropic",),
-    "match": ([make_user_message("go")],),
-    "read_entries": ([0],),
-    "record_usage": (Usage(40),),
-    "render_must_keep": (200,),
+    "pin": ("",),
     "search": ("go",),
     "sync": ([make_user_message("go"), make_reply("yes")],),
-    "pin": ("",),
+    "sync_and_compact": ([make_user_message("go")], Call(window=9_000)),
 }
-PLAIN = (
-    "compact", "count_uncompacted", "find_newest_block_id", "get_measures", "get_message_sizes", "preview", "redo",
-    "refresh", "take_reading", "undo", "instructions", "next_calibration",
-)  # fmt: skip
-"""What is called without arguments. The rest needs what only a caller inside of Tenfold has."""
+METHODS = sorted(name for name in list_names(AsyncSession) if inspect.iscoroutinefunction(getattr(AsyncSession, name)))
 
 
 @contextmanager
@@ -124,7 +122,7 @@ async def count_turns(work: Callable[[], Awaitable[object]], is_released: thread
     return turns
 
 
-@pytest.mark.parametrize("name", sorted([*ARGUMENTS, *PLAIN]))
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"create"}))
 def test_nothing_waits_on_the_loop_for_the_lock_of_the_session(name: str) -> None:
     session = open_session(make_work(4), model=MODEL)
     is_released = threading.Event()
@@ -133,10 +131,9 @@ def test_nothing_waits_on_the_loop_for_the_lock_of_the_session(name: str) -> Non
         wrapped = AsyncSession(session)
 
         async def work() -> object:
-            found = getattr(wrapped, name)
-            return await (found(*ARGUMENTS.get(name, ())) if callable(found) else found)
+            return await getattr(wrapped, name)(*ARGUMENTS.get(name, ()))
 
-        with hold_until(is_released, session.lock):
+        with hold_until(is_released, session.conversation.lock):
             return await count_turns(work, is_released)
 
     assert asyncio.run(run()) == TURNS
@@ -167,19 +164,15 @@ def test_nothing_waits_on_the_loop_for_a_store_that_somebody_writes(tmp_path: Pa
         assert store.open("default", "s").length == 1
 
 
-def test_properties_are_those_of_the_session_and_what_reads_the_log_is_awaited() -> None:
+def test_properties_are_those_of_the_session() -> None:
     session = open_session(make_work(12), model=MODEL)
 
     async def run() -> None:
         wrapped = AsyncSession(session)
         assert (await wrapped.compact(to=900)).status == "compacted"
-        for name in ("view", "leaf", "calibration", "outcome", "policy", "answerer", "archive", "pending_usage"):
+        for name in ("address", "view", "leaf", "outcome", "policy"):
             assert getattr(wrapped, name) is getattr(session, name), name
-        assert (await wrapped.instructions) == session.instructions
-        assert await wrapped.find_newest_block_id() == get_blocks(session)[0].id
-        block = session.view.find_newest_block()
-        assert isinstance(block, Block)
-        assert await wrapped.get_provider_tokens(block) == session.get_provider_tokens(block)
+        assert await wrapped.read_instructions() == session.read_instructions()
 
     asyncio.run(run())
 
@@ -193,7 +186,7 @@ def test_a_cancelled_request_is_over_before_the_next_one_begins() -> None:
 
     async def run() -> None:
         wrapped = AsyncSession(session)
-        with hold_until(is_released, session.lock):
+        with hold_until(is_released, session.conversation.lock):
             first = asyncio.ensure_future(wrapped.before_model({"model": MODEL, "messages": listed}, window=9_000))
             for _ in range(TURNS):
                 await asyncio.sleep(0)

@@ -165,13 +165,13 @@ def test_the_view_sent_back_with_new_messages_is_known(wire: str) -> None:
 def test_what_was_reported_calibrates_the_next_reading(wire: str) -> None:
     session, given = open_session(), build_request(wire, 2)
     session.before_model(given, window=20_000)
-    estimate = sum(session.get_message_sizes().values())
+    estimate = sum(session.conversation.get_message_sizes().values())
     session.after_model(USAGE[wire])
     given[FIELD[wire]] += STEP[wire](7)
     session.before_model(given, window=20_000)
     reading = session.take_reading(window=20_000)
     assert reading.source == "reported"
-    grown = sum(session.get_message_sizes().values()) - estimate
+    grown = sum(session.conversation.get_message_sizes().values()) - estimate
     assert reading.tokens == pytest.approx(900 + reading.slope * grown, abs=2)
 
 
@@ -329,7 +329,7 @@ def test_the_async_side_does_the_same() -> None:
     assert twin.outcome is not None
     assert twin.outcome.status == "compacted"
     twin.append(make_system_message("x"))
-    assert isinstance(twin._cursor._pending_usage, Usage)
+    assert isinstance(twin.conversation.pending_usage, Usage)
 
 
 def test_usage_in_objects_of_the_sdks_is_read() -> None:

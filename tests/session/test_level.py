@@ -32,7 +32,7 @@ Item = dict[str, Any]
 
 def reopen_with_ids(session: Session) -> Session:
     """The same head with nothing remembered, which goes on with the same ids."""
-    return Session(session.address, session.policy, model=session.model, stamps=session.stamps)
+    return Session(session.address, session.policy, model=session.compactor.model, stamps=session.conversation.stamps)
 
 
 def draw_next_messages(rng: random.Random, whole: list[Message], session: Session, number: int) -> list[Message]:
@@ -77,7 +77,7 @@ def test_a_session_that_remembers_does_what_one_opened_anew_does(seed: int) -> N
                 each.undo()
             elif act == "append":
                 each.append(make_user_message(f"from elsewhere {number}"))
-        assert remembers.count_messages(remembers.view) == len(remembers.view.get_messages())
+        assert remembers.conversation.cursor.count_messages(remembers.view) == len(remembers.view.get_messages())
 
 
 def test_an_older_view_is_counted_as_it_was() -> None:
@@ -85,7 +85,11 @@ def test_an_older_view_is_counted_as_it_was() -> None:
     session.sync([make_user_message("begin"), make_reply("begun")])
     older = session.view
     session.sync([make_user_message("begin"), make_reply("begun"), make_user_message("go on")])
-    assert [session.count_messages(view) for view in (session.view, older, session.view)] == [3, 2, 3]
+    assert [session.conversation.cursor.count_messages(view) for view in (session.view, older, session.view)] == [
+        3,
+        2,
+        3,
+    ]
 
 
 def test_a_list_that_changed_before_its_end_is_not_taken_for_the_last_one() -> None:
@@ -587,11 +591,13 @@ def test_words_between_a_call_and_its_result_are_sent_after_both() -> None:
 
 def test_a_list_from_before_is_not_what_a_longer_log_shows() -> None:
     session = open_session()
-    earlier, _ = session.sync_and_check([make_user_message("one"), make_reply("two")], session.build_call())
-    session.sync_and_check(
-        [make_user_message("one"), make_reply("two"), make_user_message("three")], session.build_call()
+    earlier, _ = session.requests.sync_and_check(
+        [make_user_message("one"), make_reply("two")], session.compactor.build_call()
     )
-    assert session.get_messages_to_send(earlier) == [
+    session.requests.sync_and_check(
+        [make_user_message("one"), make_reply("two"), make_user_message("three")], session.compactor.build_call()
+    )
+    assert session.requests.get_messages_to_send(earlier) == [
         make_user_message("one"),
         make_reply("two"),
         make_user_message("three"),

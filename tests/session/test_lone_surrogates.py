@@ -92,7 +92,7 @@ def test_appended_messages_and_rules_are_stored_with_the_replacement_character()
     session = open_session([Message("user", (Text(CUT),), "human")])
     session.add_rule(f"Never {CUT}.")
     assert [get_text(m) for m in reopen_session(session).view.get_messages()] == [SHOWN]
-    assert [each.text for each in session.instructions if each.is_rule] == [f"Never {SHOWN}."]
+    assert [each.text for each in session.read_instructions() if each.is_rule] == [f"Never {SHOWN}."]
 
 
 def test_a_list_that_is_synced_again_is_the_same_list() -> None:

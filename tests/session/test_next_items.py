@@ -23,7 +23,7 @@ class Host:
         self.wire, self.session = wire, open_session()
         self.items: list[Item] = [TEXT[wire]("Please tidy up.")]
         self._number = 0
-        while self.session.find_newest_block_id() is None:
+        while self.session.conversation.find_newest_block_id() is None:
             self.add_step()
             self.send()
         self.add_step()
@@ -49,7 +49,7 @@ def test_what_is_added_is_what_the_session_sends_then(wire: str) -> None:
     host = Host(wire)
     sent, count = host.sent, len(host.items)
     host.add_step()
-    added = host.session.encode_next(sent, host.encode(host.items[count:]))
+    added = host.session.requests.encode_next(sent, host.encode(host.items[count:]))
     length = host.session.view.length
     host.send()
     assert added is not None
@@ -70,7 +70,7 @@ CHANGES: dict[str, Callable[[Session], object]] = {
 def test_a_session_that_was_changed_has_to_be_asked(change: str) -> None:
     host = Host("openai-chat")
     CHANGES[change](host.session)
-    assert host.session.encode_next(host.sent, host.encode(STEP[host.wire](900))) is None
+    assert host.session.requests.encode_next(host.sent, host.encode(STEP[host.wire](900))) is None
 
 
 def test_a_session_that_was_asked_for_something_else_has_to_be_asked_again() -> None:
@@ -78,24 +78,24 @@ def test_a_session_that_was_asked_for_something_else_has_to_be_asked_again() -> 
     sent = host.sent
     host.add_step()
     host.send()
-    assert host.session.encode_next(sent, host.encode(STEP[host.wire](900))) is None
-    assert host.session.encode_next([*host.sent], host.encode(STEP[host.wire](900))) is None
-    assert host.session.encode_next(host.sent, host.encode(STEP[host.wire](900))) is not None
+    assert host.session.requests.encode_next(sent, host.encode(STEP[host.wire](900))) is None
+    assert host.session.requests.encode_next([*host.sent], host.encode(STEP[host.wire](900))) is None
+    assert host.session.requests.encode_next(host.sent, host.encode(STEP[host.wire](900))) is not None
 
 
 def test_what_may_be_due_has_to_be_asked_for() -> None:
     host = Host("openai-chat")
     large = [*STEP[host.wire](900), TEXT[host.wire]("word " * 3_000)]
-    assert host.session.encode_next(host.sent, host.encode(large)) is None
+    assert host.session.requests.encode_next(host.sent, host.encode(large)) is None
     host.session.after_model({"usage": {"prompt_tokens": 5_900, "completion_tokens": 7}})
-    assert host.session.encode_next(host.sent, host.encode(STEP[host.wire](900))) is None
+    assert host.session.requests.encode_next(host.sent, host.encode(STEP[host.wire](900))) is None
 
 
 def test_a_call_that_was_looked_for_already_has_to_be_asked_for() -> None:
     """A later call of the same id would change what its result before was sent as."""
     host = Host("anthropic")
     again = json.loads(json.dumps(STEP[host.wire](900)).replace("c900", "c1"))
-    added = host.session.encode_next(host.sent, host.encode(again))
+    added = host.session.requests.encode_next(host.sent, host.encode(again))
     sent = host.sent
     host.items += again
     host.send()

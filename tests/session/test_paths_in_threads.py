@@ -132,8 +132,8 @@ def test_what_was_planned_before_a_rewind_is_not_measured_with_the_new_branch() 
     """A model writes while the host goes back and on with much larger messages: their sizes are their own."""
     session = open_session(make_work(12), answerer=Answerer(Telling()))
     compactor = session.compactor
-    effects, planned = compactor.get_effects(session.build_call(to=900))
-    result = run_engine(effects, session.answerer)
+    effects, planned = compactor.get_effects(session.compactor.build_call(to=900))
+    result = run_engine(effects, session.compactor.answerer)
     assert result.outcome.status == "compacted"
     first = make_work(12)[0]
     large = [make_reply("x" * 40_000), *(make_user_message(f"{number} " + "y" * 4_000) for number in range(40))]
@@ -154,8 +154,8 @@ def test_a_block_planned_before_a_rewind_covers_nothing_that_it_was_not_made_of(
     session = open_session(make_work(12), answerer=Answerer(Telling()))
     whole = make_work(12)
     session.sync([*whole, make_user_message("more"), make_reply("z" * 20_000), make_user_message("and")])
-    effects, planned = session.compactor.get_effects(session.build_call(to=to))
-    result = run_engine(effects, session.answerer)
+    effects, planned = session.compactor.get_effects(session.compactor.build_call(to=to))
+    result = run_engine(effects, session.compactor.answerer)
     assert isinstance(result.entry, Block)
     session.sync([*whole, make_user_message("less")])
     session.append(make_reply("yes"), make_user_message("on"))

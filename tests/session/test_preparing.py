@@ -78,8 +78,10 @@ def test_the_request_goes_out_while_the_summary_is_still_written() -> None:
     assert session.outcome is not None
     assert (session.outcome.status, session.outcome.block) == ("compacted", block.id)
     assert len(model.asked) == 1
-    assert block.tokens_before < session.count_uncompacted()  # it was planned before the last messages came
-    assert session.find_violations("openai-chat") == ()
+    assert (
+        block.tokens_before < session.conversation.count_uncompacted()
+    )  # it was planned before the last messages came
+    assert session.conversation.find_violations("openai-chat") == ()
 
 
 def test_above_the_trigger_no_call_waits_for_it_while_there_is_room() -> None:
@@ -320,7 +322,7 @@ def test_a_preparation_that_saves_too_little_is_made_anew_and_the_call_does_not_
     model.let.set()
     first.future.result(WAIT)
     model.let.clear()
-    session.use_policy(replace(session.policy, trigger=FillTrigger(act_share=0.2, warning_share=0.1)))
+    session.compactor.use_policy(replace(session.policy, trigger=FillTrigger(act_share=0.2, warning_share=0.1)))
     sent = session.before_model(grown, window=window)  # the model has not answered again
     assert len(sent["messages"]) == len(grown["messages"])
     assert session.compactor.preparation not in (None, first)
@@ -337,5 +339,5 @@ def test_a_model_that_fails_is_not_asked_ahead_of_time_on_every_request() -> Non
         session.before_model({**request, "messages": request["messages"][:-1]}, window=window)
         if session.compactor.preparation is not None:
             session.compactor.preparation.future.result(WAIT)
-        session.compact(session.build_call(window=window))
+        session.compact(session.compactor.build_call(window=window))
     assert 1 <= len(model.asked) <= 2

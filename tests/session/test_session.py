@@ -15,7 +15,7 @@ from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Text
 from tenfold.errors import NotFoundError, StoreError, UnwritableStore, UsageError
 from tenfold.session import AsyncSession, Session, SessionAddress
-from tenfold.session.async_facade import run_uninterrupted
+from tenfold.session.concurrency import run_uninterrupted
 from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
 from tests.engine import making
@@ -63,7 +63,7 @@ def test_pins_hold_through_compactions_with_their_whole_step() -> None:
     shown = session.view.get_messages()
     at = shown.index(messages[pinned])
     assert shown[at - 1] == messages[pinned - 1]
-    assert session.find_violations("anthropic") == ()
+    assert session.conversation.find_violations("anthropic") == ()
     session.pin(entry, on=False)
     session.append(*make_work(6, start=30))
     session.compact(to=700)
@@ -79,7 +79,7 @@ def test_a_model_given_to_a_session_writes_also_where_its_policy_names_none() ->
     alone = open_session(make_work(12), using)
     assert alone.compact(to=600).rung in {"extractive", "mechanical"}
     alone.append(*make_work(6, start=30))
-    alone.use_answerer(Answerer(model=Telling()))
+    alone.compactor.use_answerer(Answerer(model=Telling()))
     assert alone.compact(to=600).rung == "model", "from the moment it is given"
 
     async def answer_ask(ask: SummaryAsk) -> Answer:
@@ -127,7 +127,7 @@ def test_preview_changes_nothing_and_says_what_compact_does() -> None:
     assert decision.should_act
     assert plan is not None
     assert get_entries(session) == held
-    session.use_answerer(Answerer(Telling()))
+    session.compactor.use_answerer(Answerer(Telling()))
     assert session.compact(to=900).tokens_after <= plan.tokens_after
 
 
@@ -141,7 +141,7 @@ class Refusing:
 def test_no_model_is_called_except_to_compact() -> None:
     session = open_session(make_work(12), build_policy(models=("m",)), answerer=Answerer(Telling()))
     block = session.compact(to=700).block
-    session.use_answerer(Answerer(Refusing()))
+    session.compactor.use_answerer(Answerer(Refusing()))
     session.preview(to=600)
     session.take_reading(window=10_000)
     session.search("part")
@@ -220,7 +220,7 @@ def test_many_threads_append_read_and_compact_at_once() -> None:
 
 def test_the_reading_under_a_compaction_is_not_disturbed_by_an_append() -> None:
     session = open_session(make_work(12))
-    effects, _ = session.compactor.get_effects(session.build_call(to=700))
+    effects, _ = session.compactor.get_effects(session.compactor.build_call(to=700))
     session.append(make_user_message("meanwhile"))
     before = session.take_reading(window=9_000)
     effects.close()
@@ -320,8 +320,8 @@ def test_a_calibrated_reading_survives_reopening_and_a_block() -> None:
         session.append(*make_read_step(number, f"a{number}.py", words=30)) if number else session.append(
             make_user_message("go on")
         )
-        size = sum(session.get_message_sizes().values())
-        session.record_usage(Usage(prompt + round(1.2 * size), model="gpt-x"))
+        size = sum(session.conversation.get_message_sizes().values())
+        session.requests.record_usage(Usage(prompt + round(1.2 * size), model="gpt-x"))
         session.append(make_reply(f"answer {number}"))
     reading = session.take_reading(window=100_000)
     assert reading.source == "reported"
@@ -330,7 +330,9 @@ def test_a_calibrated_reading_survives_reopening_and_a_block() -> None:
     session.compact(to=2_000)
     reading = session.take_reading(window=100_000)
     assert reading.source == "calibrated"
-    assert reading.tokens == pytest.approx(prompt + 1.2 * sum(session.get_message_sizes().values()), rel=0.02)
+    assert reading.tokens == pytest.approx(
+        prompt + 1.2 * sum(session.conversation.get_message_sizes().values()), rel=0.02
+    )
     assert reading == reopen_session(session).take_reading(window=100_000)
     session.append(make_user_message("next"))
     session.undo()
@@ -339,7 +341,7 @@ def test_a_calibrated_reading_survives_reopening_and_a_block() -> None:
 
 def test_noted_usage_goes_to_the_answer_of_its_request_whatever_follows_in_the_same_append() -> None:
     session = open_session([make_user_message("go")])
-    session.record_usage(Usage(5_000))
+    session.requests.record_usage(Usage(5_000))
     session.append(*make_read_step(1, "a.py"))
     reading = session.take_reading(window=10_000)
     assert reading.source == "reported"
@@ -362,7 +364,7 @@ def test_without_target_and_window_the_error_names_both() -> None:
 
 def test_a_block_is_superseded_when_its_range_changed_meanwhile() -> None:
     session = open_session(make_work(12))
-    effects, view = session.compactor.get_effects(session.build_call(to=700))
+    effects, view = session.compactor.get_effects(session.compactor.build_call(to=700))
     verdict = making.run_effects(effects)
     reopen_session(session).compact(to=2_000)
     outcome = session.compactor.apply_result(verdict, view)
@@ -374,7 +376,7 @@ def test_a_block_is_superseded_when_its_range_changed_meanwhile() -> None:
 
 def test_a_block_goes_on_the_new_leaf_when_only_messages_came() -> None:
     session = open_session(make_work(12))
-    effects, view = session.compactor.get_effects(session.build_call(to=700))
+    effects, view = session.compactor.get_effects(session.compactor.build_call(to=700))
     verdict = making.run_effects(effects)
     reopen_session(session).append(make_user_message("meanwhile"))
     assert session.compactor.apply_result(verdict, view).status == "compacted"

@@ -62,7 +62,7 @@ def test_everything_that_writes_goes_on_from_where_another_worker_is() -> None:
     (first, *_) = one.append(*make_work(12))
     two.pin(first)
     one.add_rule("Write in English.")
-    two.append_custom("note", b"{}")
+    two.conversation.append_custom("note", b"{}")
     assert one.compact(to=900).status == "compacted"
     two.drop_rule("Write in English.")
     assert two.undo() == get_blocks(one)[0].id

@@ -31,7 +31,7 @@ def test_sessions_say_whose_they_are_and_how_large() -> None:
 
 def test_a_session_is_shown_while_another_thread_holds_it() -> None:
     session = open_session(make_work(2))
-    with session.lock:
+    with session.conversation.lock:
         shown: list[str] = []
         thread = threading.Thread(target=lambda: shown.append(repr(session)))
         thread.start()

@@ -54,8 +54,8 @@ def test_a_handler_that_opens_the_session_for_each_step_learns_from_reports(tmp_
         session.before_model({"model": MODEL, "messages": listed, "tools": TOOLS}, window=100_000)
         assert session.take_reading() == kept.take_reading()
         assert session.take_reading().source == "reported"
-        assert session.calibration == kept.calibration
-        row = session.calibration.find_model(MODEL, "chars4")
+        assert session.conversation.calibration == kept.conversation.calibration
+        row = session.conversation.calibration.find_model(MODEL, "chars4")
         assert row is not None
         assert (row.last_overhead > 0, row.compute_slope(1.0) > 1.5) == (True, True)
         usages = [entry.usage for entry in get_entries(session) if isinstance(entry, MessageEntry)]
@@ -78,7 +78,7 @@ def test_a_wrong_report_is_not_believed_where_each_step_opens_the_session(
         listed.append({"role": "assistant", "content": f"answer {turn}"})
         with open_for_one_step(tmp_path / "log.db") as session:
             session.before_model({"model": MODEL, "messages": listed, "tools": tools}, window=100_000)
-            seen = session.calibration.find_seen(MODEL, session.policy.counter.name)
+            seen = session.conversation.calibration.find_seen(MODEL, session.policy.counter.name)
             assert seen is not None
             assert (seen.is_believed, seen.doubts) == (False, turn + 1)
 
@@ -86,22 +86,22 @@ def test_a_wrong_report_is_not_believed_where_each_step_opens_the_session(
 def test_a_request_with_hidden_parts_is_unbounded_for_the_next_step_too(tmp_path: Path) -> None:
     with open_for_one_step(tmp_path / "log.db") as session:
         session.before_model({"model": MODEL, "messages": [{"role": "user", "content": "go"}]}, window=100_000)
-        session.note_hidden_parts()
+        session.requests.note_hidden_parts()
         session.after_model(report(9_000))
-        assert session.pending_usage == Usage(9_000, 9, model=MODEL)
+        assert session.conversation.pending_usage == Usage(9_000, 9, model=MODEL)
     with open_for_one_step(tmp_path / "log.db") as session:
         session.after_model(report(9_000))
-        assert session.pending_usage == Usage(9_000, 9, model=MODEL)
+        assert session.conversation.pending_usage == Usage(9_000, 9, model=MODEL)
 
 
 def test_a_report_waits_for_its_answer_and_goes_with_one_only() -> None:
     session = open_session([make_user_message("go")])
-    session.record_usage(Usage(900, model=MODEL))
-    assert reopen_session(session).pending_usage == Usage(900, model=MODEL)
+    session.requests.record_usage(Usage(900, model=MODEL))
+    assert reopen_session(session).conversation.pending_usage == Usage(900, model=MODEL)
     reopen_session(session).append(make_user_message("and"))
-    assert reopen_session(session).pending_usage == Usage(900, model=MODEL)
+    assert reopen_session(session).conversation.pending_usage == Usage(900, model=MODEL)
     reopen_session(session).append(make_reply("yes"))
-    assert reopen_session(session).pending_usage is None
+    assert reopen_session(session).conversation.pending_usage is None
     session.append(make_reply("no"))
     kept = [entry.usage for entry in get_entries(session) if isinstance(entry, MessageEntry)]
     assert kept == [None, None, Usage(900, model=MODEL), None]
@@ -110,17 +110,17 @@ def test_a_report_waits_for_its_answer_and_goes_with_one_only() -> None:
 def test_a_worker_learns_of_a_report_that_another_one_took() -> None:
     one = open_session([make_user_message("go")])
     two = reopen_session(one)
-    two.record_usage(Usage(900, model=MODEL))
+    two.requests.record_usage(Usage(900, model=MODEL))
     one.append(make_reply("yes"))
-    assert one.calibration == reopen_session(one).calibration
-    assert one.calibration.find_model(MODEL, "chars4") is not None
+    assert one.conversation.calibration == reopen_session(one).conversation.calibration
+    assert one.conversation.calibration.find_model(MODEL, "chars4") is not None
 
 
 def test_a_report_for_what_was_changed_is_dropped_in_the_store_too() -> None:
     session = open_session([make_user_message("go"), make_reply("yes"), make_user_message("on")])
-    session.record_usage(Usage(900, model=MODEL))
+    session.requests.record_usage(Usage(900, model=MODEL))
     reopen_session(session).sync([make_user_message("go"), make_reply("yes"), make_user_message("stop")])
-    assert reopen_session(session).pending_usage is None
+    assert reopen_session(session).conversation.pending_usage is None
 
 
 def test_a_report_that_the_store_does_not_take_is_kept_in_memory_and_said() -> None:
@@ -128,7 +128,7 @@ def test_a_report_that_the_store_does_not_take_is_kept_in_memory_and_said() -> N
     session = open_session([make_user_message("go")], model=MODEL, answerer=Answerer(problem_reporter=told.append))
     session.address.store.close()
     session.after_model(report(900))
-    assert session.pending_usage == Usage(900, 9, model=MODEL)
+    assert session.conversation.pending_usage == Usage(900, 9, model=MODEL)
     assert "closed" in told[0]
     assert len(told) == 1
 
@@ -149,11 +149,11 @@ def test_the_store_keeps_a_report_for_each_head() -> None:
 def test_a_damaged_report_is_one_that_did_not_come(tmp_path: Path, damage: str) -> None:
     with open_for_one_step(tmp_path / "log.db") as session:
         session.append(make_user_message("go"))
-        session.record_usage(Usage(900, model=MODEL))
+        session.requests.record_usage(Usage(900, model=MODEL))
         store = session.address.store
         assert isinstance(store, SqliteStore)
         with store._connections.write() as db:
             db.execute(f"UPDATE head SET pending = {damage}")  # noqa: S608 - constants
     with open_for_one_step(tmp_path / "log.db") as session:
-        assert session.pending_usage is None
+        assert session.conversation.pending_usage is None
         session.append(make_reply("yes"))

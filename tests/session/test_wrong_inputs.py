@@ -105,7 +105,7 @@ def test_every_entry_point_names_what_was_given(given: object, parts: tuple[str,
     for call in calls:
         error = get_error(call)
         assert all(part in error for part in parts), error
-    for own in (session.sync, session.match, session.append):
+    for own in (session.sync, session.requests.match, session.append):
         get_error(lambda own=own: own(given))  # type: ignore[misc]
     assert session.leaf is None
 
@@ -136,7 +136,7 @@ def test_what_is_no_request_is_refused(request_: object) -> None:
 def test_what_is_no_report_is_left_out(report: object) -> None:
     session = open_session()
     session.after_model(report)
-    assert session.pending_usage is None
+    assert session.conversation.pending_usage is None
 
 
 def test_a_generator_and_a_tuple_are_lists_of_messages() -> None:
@@ -161,7 +161,7 @@ def test_a_share_is_a_target_as_in_the_command() -> None:
     assert outcome.target == whole // 5
     session = open_session("tenfold")
     session.before_model({"messages": CHAT})
-    assert session.compact(to="20%").target == session.count_uncompacted() // 5
+    assert session.compact(to="20%").target == session.conversation.count_uncompacted() // 5
     wrong_sizes: tuple[Any, ...] = ("110%", "many", "0%", "-5%", "", 1.5, 0, -3, True, float("nan"), "inf%", "1e999k")
     for wrong in wrong_sizes:
         with pytest.raises(UsageError, match="give tokens, as in 120000 or 120k, or a share, as in 60%"):
@@ -170,14 +170,14 @@ def test_a_share_is_a_target_as_in_the_command() -> None:
 
 @pytest.mark.parametrize("to", ["50", "0.05k", " 5_0 ", 50])
 def test_tokens_mean_the_same_as_a_number_and_as_text(to: int | str) -> None:
-    assert open_session("tenfold").build_call(to=to).to == 50
+    assert open_session("tenfold").compactor.build_call(to=to).to == 50
 
 
 @pytest.mark.parametrize("to", [0.5, "0.5", "50%", " 50 %"])
 def test_a_share_means_the_same_as_a_number_and_as_text(to: float | str) -> None:
     session = open_session("tenfold")
     session.before_model({"messages": CHAT})
-    assert session.build_call(to=to).to == session.count_uncompacted() // 2
+    assert session.compactor.build_call(to=to).to == session.conversation.count_uncompacted() // 2
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_format_that_is_almost_one_is_suggested(name: Any, meant: str) -> None
 def test_a_policy_is_given_by_its_name() -> None:
     assert open_session("tail").policy.name == "tail"
     session = open_session("tail")
-    session.use_policy("clip")
+    session.compactor.use_policy("clip")
     assert session.policy.name == "clip"
     store = open_store(":memory:")
     for wrong, meant in (("tenfould", "did you mean 'tenfold'"), (None, "policy is None"), (7, "policy is 7")):

@@ -44,7 +44,7 @@ BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
     ("src/tenfold/session/drive.py", "anotify"): "runs a user's listener: one that raises is reported and ignored",
     ("src/tenfold/session/drive.py", "notify"): "runs a user's listener: one that raises is reported and ignored",
     ("src/tenfold/session/drive.py", "run_after_hooks"): "runs a user's after-hook: it is reported and ignored",
-    ("src/tenfold/session/background.py", "_run"): "runs a compaction on a thread: raised again where it is taken",
+    ("src/tenfold/session/concurrency.py", "_run"): "runs a compaction on a thread: raised again where it is taken",
     ("src/tenfold/session/drive.py", "_consult_hooks"): "runs a user's hook: one that raises is reported and ignored",
     ("src/tenfold/session/drive.py", "run_work"): "runs a call on a thread: what it raised is raised by the reader",
     ("src/tenfold/session/drive.py", "_call_model_async"): "runs a user's model: one that raises is a failed call",

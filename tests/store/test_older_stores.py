@@ -73,11 +73,11 @@ def make(name: str) -> None:
         third = len(said) // 3
         session.append(*[e.message for e in said[:third]], run="r1")
         session.pin(next(s for s in (session.view.path.get_entry(i).id for i in range(third)) if s))
-        session.compact(to=session.count_uncompacted() // 3)
+        session.compact(to=session.conversation.count_uncompacted() // 3)
         session.append(*[e.message for e in said[third : 2 * third]], run="r2")
-        session.compact(to=session.count_uncompacted() // 4)
+        session.compact(to=session.conversation.count_uncompacted() // 4)
         session.append(*[e.message for e in said[2 * third :]], run="r3")
-        session.compact(to=session.count_uncompacted() // 5)
+        session.compact(to=session.conversation.count_uncompacted() // 5)
         session.undo()
         failing = build_policy("tail", counter, models=("m",))
         Session(place, failing, answerer=Answerer(model=ScriptedModel([]))).compact(to=900)
@@ -112,7 +112,7 @@ def test_an_older_store_goes_on(release: tuple[SqliteStore, dict[str, object]]) 
     for policy in known:
         session = Session(SessionAddress(store, policy), build_policy(policy, choose_counter(None).counter))
         session.append(*[e.message for e in said])
-        assert session.compact(to=session.count_uncompacted() // 6).status == "compacted"
+        assert session.compact(to=session.conversation.count_uncompacted() // 6).status == "compacted"
         assert session.undo()
     assert store.verify(DEFAULT_NAMESPACE) == []
     store.close()

@@ -41,7 +41,7 @@ def test_a_list_that_was_last_changed_in_view_keeps_its_hidden_items() -> None:
     assert get_newest_block(session).replacements[0].last > 2, "where the list was written is hidden"
     assert "write the parser" in str(session.view.get_messages()[-3:]), "the change itself stays in view"
     session.append(*make_work(8, start=20))
-    session.use_policy(build_policy(stages=(SummarizeOlderStage(keep_recent_messages=0),)))
+    session.compactor.use_policy(build_policy(stages=(SummarizeOlderStage(keep_recent_messages=0),)))
     assert session.compact(to=1_500).status == "compacted"
     todo = next(f for f in get_newest_block(session).facts if f.kind == "todo" and f.live)
     assert [line[2:5] for line in todo.text.split("\n")] == ["[x]", "[ ]", "[ ]", "[ ]"]

@@ -274,7 +274,7 @@ def answer_well(ask: SummaryAsk) -> str:
 
 def find_own_messages(session: Session) -> list[tuple[Message, int]]:
     """All that we wrote and that stands in view (summaries, facts, lines and stubs), each with its tokens."""
-    sizes = session.get_message_sizes()
+    sizes = session.conversation.get_message_sizes()
     return [(s.message, sizes[s.key]) for s in session.view.get_visible_messages() if s.message.origin == "tenfold"]
 
 

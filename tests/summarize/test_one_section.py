@@ -47,7 +47,7 @@ def assert_one_at_most(session: Session) -> None:
         mark = find_summary_mark(get_text(message)) if message.origin == "tenfold" else None
         if mark is not None:
             assert mark.block in live
-            assert session.is_own_summary(mark.block, mark.hash), "a host that sends it back is understood"
+            assert session.requests.is_own_summary(mark.block, mark.hash), "a host that sends it back is understood"
 
 
 def build_model(name: str, *, asks: bool) -> Model | None:
@@ -65,7 +65,7 @@ def test_one_section_whatever_the_history(name: str, asks: bool, log: Log, share
     each = -(-len(more) // len(shares))
     for number, share in enumerate(shares):
         session = judge.session
-        judge.compact(session.build_call(to=max(1, count_tokens(session.view.get_messages()) * share // 100)))
+        judge.compact(session.compactor.build_call(to=max(1, count_tokens(session.view.get_messages()) * share // 100)))
         block = find_newest_block(session)
         if block is not None and any(TITLE in get_text(m) for m in find_sections(session)):
             assert_one_at_most(session)
@@ -119,7 +119,9 @@ def test_an_older_summary_keeps_its_text_and_undo_gives_its_section_back() -> No
     texts = [extract_summary_text(get_text(m)) for m in session.view.get_messages() if m.origin == "tenfold"]
     assert sum(t is not None and "Went on" in t for t in texts) > 1, "their texts stand without their facts"
     assert all(t is None or t.strip() for t in texts)
-    session.use_answerer(replace(session.answerer, model=Good(presets.build_preset("blocks").summary)))
+    session.compactor.use_answerer(
+        replace(session.compactor.answerer, model=Good(presets.build_preset("blocks").summary))
+    )
     again = session.redo()
     assert again.status in ("compacted", "failed", "nothing")
     assert_one_at_most(session)

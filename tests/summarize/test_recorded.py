@@ -65,7 +65,9 @@ def test_what_a_plan_takes_out_of_view_is_told_in_a_section(session: ParsedSessi
     messages = [message for entry in session.entries if (message := get_message(entry)) is not None]
     for cut in (len(messages) // 2, len(messages) * 3 // 4):
         begun = open_session(messages[:cut], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
-        facts = collect_facts(build_draft(begun.view, begun.policy, begun.build_call(), begun.get_measures()))
+        facts = collect_facts(
+            build_draft(begun.view, begun.policy, begun.compactor.build_call(), begun.conversation.get_measures())
+        )
         for target in (1_500, 2_000, 3_000, 8_000):
             _, plan = begun.preview(to=target)
             if (

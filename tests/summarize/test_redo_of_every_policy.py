@@ -37,7 +37,7 @@ def test_the_text_is_new_and_the_presets_frame_role_and_facts_stay(name: str) ->
     session = compact_preset(name)
     old, before = find_summary_message(session), session.view.get_messages()
     model = Answering(lambda _ask: BETTER)
-    session.use_answerer(Answerer(model))
+    session.compactor.use_answerer(Answerer(model))
     assert session.redo(request=RedoRequest(model="large")).status == "compacted"
     assert {ask.model for ask in model.asked} == {"large"}
     new = find_summary_message(session)
@@ -50,7 +50,7 @@ def test_the_text_is_new_and_the_presets_frame_role_and_facts_stay(name: str) ->
     assert inside.endswith(settings.closing)
     others = [m for m in session.view.get_messages() if m != new]
     assert others == [m for m in before if m != old], "everything else in view is as it was"
-    assert session.find_violations("anthropic") == ()
+    assert session.conversation.find_violations("anthropic") == ()
     assert session.undo() == get_blocks(session)[-1].id
     assert session.view.get_messages() == before
 
@@ -58,10 +58,10 @@ def test_the_text_is_new_and_the_presets_frame_role_and_facts_stay(name: str) ->
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_second_redo_reads_the_originals_again(name: str) -> None:
     session = compact_preset(name)
-    session.use_answerer(Answerer(Answering(lambda _ask: BETTER)))
+    session.compactor.use_answerer(Answerer(Answering(lambda _ask: BETTER)))
     session.redo(request=RedoRequest(model="large"))
     model = Answering(lambda _ask: "It was told a third time.")
-    session.use_answerer(Answerer(model))
+    session.compactor.use_answerer(Answerer(model))
     assert session.redo(request=RedoRequest(model="large")).status == "compacted"
     asked = "\n".join(ask.prompt for ask in model.asked)
     assert "talked through what follows" in asked
@@ -73,8 +73,8 @@ def test_a_second_redo_reads_the_originals_again(name: str) -> None:
 def test_under_another_policy_the_block_stays_what_its_own_made_it(name: str) -> None:
     session = compact_preset(name)
     own = session.policy.summary
-    session.use_policy(build_policy(models=("other",)))
-    session.use_answerer(Answerer(Answering(lambda _ask: BETTER)))
+    session.compactor.use_policy(build_policy(models=("other",)))
+    session.compactor.use_answerer(Answerer(Answering(lambda _ask: BETTER)))
     assert session.redo().status == "compacted"
     assert get_blocks(session)[-1].policy == name
     inside = extract_summary_text(get_text(find_summary_message(session))) or ""
@@ -86,7 +86,7 @@ def test_under_another_policy_the_block_stays_what_its_own_made_it(name: str) ->
 def test_a_failed_redo_changes_nothing(name: str) -> None:
     session = compact_preset(name)
     before = session.view.get_messages()
-    session.use_answerer(Answerer(Always(BAD["an error as text"])))
+    session.compactor.use_answerer(Answerer(Always(BAD["an error as text"])))
     assert session.redo(request=RedoRequest(model="large")).status == "failed"
     assert session.view.get_messages() == before
     assert get_attempts(session)[-1].status == "failed"
@@ -94,12 +94,12 @@ def test_a_failed_redo_changes_nothing(name: str) -> None:
 
 def test_the_role_that_a_setting_gave_the_message_stays_under_another_policy() -> None:
     session = open_session(build_eventful_messages(), POLICIES["tiers"](COUNTER, summary_role="system"))
-    session.use_policy(replace(session.policy, summary=replace(session.policy.summary, models=("m",))))
-    session.use_answerer(Answerer(Answering(lambda _ask: FIRST)))
+    session.compactor.use_policy(replace(session.policy, summary=replace(session.policy.summary, models=("m",))))
+    session.compactor.use_answerer(Answerer(Answering(lambda _ask: FIRST)))
     assert session.compact(to=1_600).status == "compacted"
     assert find_summary_message(session).role == "system"
-    session.use_policy(build_policy(models=("other",)))
-    session.use_answerer(Answerer(Answering(lambda _ask: BETTER)))
+    session.compactor.use_policy(build_policy(models=("other",)))
+    session.compactor.use_answerer(Answerer(Answering(lambda _ask: BETTER)))
     assert session.redo().status == "compacted"
     assert BETTER in get_text(find_summary_message(session))
     assert find_summary_message(session).role == "system"

@@ -44,8 +44,8 @@ def fill(model: str, messages: int) -> Session:
     session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), policy, model=model)
     for number in range(messages):
         session.append(Message("user", (Text(f"{number} " + "please look at the next part of it. " * 60),), "human"))
-        check = session.build_call(window=WINDOW)
-        if session.is_check_due(check):
+        check = session.compactor.build_call(window=WINDOW)
+        if session.compactor.is_check_due(check):
             session.compact(check)
         session.append(Message("assistant", (Text(f"{number} " + "it is as it was before. " * 60),), "model"))
     return session

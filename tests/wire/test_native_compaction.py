@@ -278,7 +278,7 @@ def test_every_preset_leaves_it_in_its_place_and_whole(name: str, wire: str) -> 
     assert not any(TOLD in get_text(m) for m in shown)
     assert not any(TOLD in a.prompt or "gAAAA" in a.prompt for a in model.asked)
     for each in WIRES:
-        assert session.find_violations(each) == ()
+        assert session.conversation.find_violations(each) == ()
     block = get_blocks(session)[-1]
     for made in block.replacements:
         if made.first <= 40 <= made.last:
@@ -325,7 +325,7 @@ def test_wherever_it_stands_it_stays_whole_over_two_compactions(
     place = find_first_read(shown, wire)
     assert shown[place : place + len(own)] == own
     for each in WIRES:
-        assert session.find_violations(each) == ()
+        assert session.conversation.find_violations(each) == ()
     raws = [item.raw for item in WIRES[wire].encode(shown).items]
     assert any(RAW[wire] in raw for raw in raws)
     assert View.from_path(session.view.path).get_messages() == shown

@@ -73,9 +73,9 @@ def compact_file(path: Path) -> list[CorpusResult]:
     for id_ in ids:
         session = Session(SessionAddress(store, id_, "bench"), get_preset("tenfold")(counter))
         before = _encode_view(session)
-        target = max(MIN_TARGET, session.count_uncompacted() // 10)
+        target = max(MIN_TARGET, session.conversation.count_uncompacted() // 10)
         outcome = session.compact(to=target)
-        found = sum(len(session.find_violations(wire)) for wire in WIRES)
+        found = sum(len(session.conversation.find_violations(wire)) for wire in WIRES)
         view = join_text(session.view.get_messages())
         if outcome.block:
             session.undo()

@@ -7,12 +7,9 @@ runs the engine by `drive.arun_engine`, so that it can be cancelled.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
-from contextvars import copy_context
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from msgspec.structs import replace
 
@@ -25,20 +22,22 @@ from tenfold.compaction.trigger.limits import Decision
 from tenfold.compaction.trigger.sizes import Size
 from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.core.record.message import Message
-from tenfold.core.text.redaction import redact
+from tenfold.core.view.fold import View
 from tenfold.core.wire import OriginCallback
 from tenfold.events import CompactionSkip
-from tenfold.session.conversation import PolicyProvider
-from tenfold.session.drive import Answerer, arun_engine
+from tenfold.session.compactor import PolicyProvider
+from tenfold.session.concurrency import register_host_loop, run_uninterrupted, wait_until_done
+from tenfold.session.drive import Answerer, arun_engine, trace_compaction
 from tenfold.session.facade import Session
-from tenfold.session.hook_calls import register_host_loop
+from tenfold.session.host_lists import HostList
 from tenfold.session.log_cursor import SessionAddress, Stamps
-from tenfold.session.requests import HostList, HostRequest
-from tenfold.session.tracing import trace_compaction
+from tenfold.session.requests import HostRequest
 from tenfold.store.archive import Archive
 from tenfold.store.base import SessionInfo
 
-_LOG = logging.getLogger("tenfold")
+T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
 
 
 class LoopModel:
@@ -55,42 +54,6 @@ class LoopModel:
     def answer(self, ask: SummaryAsk) -> Answer:
         """Answers from another thread, which waits for the loop."""
         return asyncio.run_coroutine_threadsafe(self.aanswer(ask), self._loop).result()
-
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-async def run_uninterrupted(work: Callable[[], T]) -> T:
-    """Runs work that appends entries in a thread. A cancelled caller waits for its end: a thread cannot be stopped.
-
-    However often it is cancelled: the task groups of anyio cancel again until the task has ended. Work that failed
-    meanwhile is logged, and is the cause of the `CancelledError`, since a caller may have no use for that.
-    """
-    loop = asyncio.get_running_loop()
-    future = loop.run_in_executor(None, copy_context().run, work)  # no task, which the end of the loop would cancel
-    cancelled: asyncio.CancelledError | None = None
-    while not future.done():
-        try:
-            await asyncio.wait([future])
-        except asyncio.CancelledError as exc:
-            cancelled = exc
-    if cancelled is None:
-        return future.result()
-    failure = future.exception()
-    if failure is not None:
-        _LOG.error("work whose caller was cancelled failed: %s", redact(f"{type(failure).__name__}: {failure}"))
-    raise cancelled from failure
-
-
-async def _wait_until_done(future: Future[R]) -> None:
-    """Waits for a thread's future without taking its result. A caller that is cancelled leaves it running."""
-    waiter = asyncio.wrap_future(future)
-    waiter.add_done_callback(lambda done: done.cancelled() or done.exception())
-    await asyncio.wait([waiter])
-
-
-P = ParamSpec("P")
 
 
 def _forward_read(
@@ -117,31 +80,11 @@ def _forward_write(
     return run
 
 
-class _Held(Generic[T]):
-    """A property that the session holds, and gives at once."""
-
-    def __init__(self, read: Callable[[Session], T]) -> None:
-        self._read = read
-
-    def __get__(self, owner: AsyncSession, kind: type) -> T:
-        return self._read(owner.session)
-
-
-class _Awaited(Generic[T]):
-    """A property that is read from the log: `await session.instructions`."""
-
-    def __init__(self, read: Callable[[Session], T]) -> None:
-        self._read = read
-
-    def __get__(self, owner: AsyncSession, kind: type) -> Coroutine[Any, Any, T]:
-        return asyncio.to_thread(self._read, owner.session)
-
-
 class AsyncSession:
-    """A `Session` for asyncio: the same names, with every method a coroutine function.
+    """A `Session` for asyncio: the same names, with every method a coroutine function. Properties are given at once.
 
-    What `Session` holds is a property here too. What it reads from the log is awaited: `await session.instructions`.
-    Pass `answer` if your model call is a coroutine: it then writes the summaries.
+    Pass `answer` if your model call is a coroutine: it then writes the summaries. `session` is the session itself, with
+    its parts `conversation`, `compactor` and `requests`: what they do may take a while, so call them in a thread.
     """
 
     def __init__(self, session: Session, *, answer: Callable[[SummaryAsk], Awaitable[Answer]] | None = None) -> None:
@@ -173,69 +116,50 @@ class AsyncSession:
         return cls(await run_uninterrupted(create), answer=answer)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}{self.session.describe()}>"
+        return f"<Async{repr(self.session)[1:]}"
 
-    policy = _Held(lambda session: session.policy)
-    answerer = _Held(lambda session: session.answerer)
-    archive = _Held(lambda session: session.archive)
-    outcome = _Held(lambda session: session.outcome)
-    view = _Held(lambda session: session.view)
-    leaf = _Held(lambda session: session.leaf)
-    calibration = _Held(lambda session: session.calibration)
-    pending_usage = _Held(lambda session: session.pending_usage)
-    sent_overhead = _Held(lambda session: session.sent_overhead)
-    instructions = _Awaited(lambda session: session.instructions)
-    next_calibration = _Awaited(lambda session: session.next_calibration)
+    @property
+    def address(self) -> SessionAddress:
+        """Where the session is stored."""
+        return self.session.address
 
-    describe = _forward_read(Session.describe)
+    @property
+    def view(self) -> View:
+        """See `Session.view`."""
+        return self.session.view
+
+    @property
+    def leaf(self) -> str | None:
+        """See `Session.leaf`."""
+        return self.session.leaf
+
+    @property
+    def policy(self) -> Policy:
+        """See `Session.policy`."""
+        return self.session.policy
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """See `Session.outcome`."""
+        return self.session.outcome
+
+    after_model = _forward_write(Session.after_model)
+    sync = _forward_write(Session.sync)
+    append = _forward_write(Session.append)
     take_reading = _forward_read(Session.take_reading)
-    get_provider_tokens = _forward_read(Session.get_provider_tokens)
-    get_message_sizes = _forward_read(Session.get_message_sizes)
-    get_measures = _forward_read(Session.get_measures)
-    freeze_measures = _forward_read(Session.freeze_measures)
-    count_uncompacted = _forward_read(Session.count_uncompacted)
-    list_other_views = _forward_read(Session.list_other_views)
-    count_messages = _forward_read(Session.count_messages)
+    undo = _forward_write(Session.undo)
     search = _forward_read(Session.search)
     expand = _forward_read(Session.expand)
-    match = _forward_read(Session.match)
-    read_entries = _forward_read(Session.read_entries)
-    render_must_keep = _forward_read(Session.render_must_keep)
-    find_violations = _forward_read(Session.find_violations)
-    find_newest_block_id = _forward_read(Session.find_newest_block_id)
-    can_append_block = _forward_read(Session.can_append_block)
-    is_own_summary = _forward_read(Session.is_own_summary)
-    is_check_due = _forward_read(Session.is_check_due)
-    get_policy = _forward_read(Session.get_policy)
-    build_call = _forward_read(Session.build_call)
-    encode_next = _forward_write(Session.encode_next)
-    get_messages_to_send = _forward_write(Session.get_messages_to_send)
-    build_request = _forward_write(Session.build_request)
-    sync = _forward_write(Session.sync)
-    sync_request = _forward_write(Session.sync_request)
-    sync_and_check = _forward_write(Session.sync_and_check)
-    append = _forward_write(Session.append)
-    append_custom = _forward_write(Session.append_custom)
-    append_result = _forward_write(Session.append_result)
-    write = _forward_write(Session.write)
-    after_model = _forward_write(Session.after_model)
-    record_usage = _forward_write(Session.record_usage)
-    note_hidden_parts = _forward_write(Session.note_hidden_parts)
     refresh = _forward_write(Session.refresh)
-    move_to = _forward_write(Session.move_to)
-    undo = _forward_write(Session.undo)
-    pin = _forward_write(Session.pin)
+    read_instructions = _forward_read(Session.read_instructions)
     add_rule = _forward_write(Session.add_rule)
     drop_rule = _forward_write(Session.drop_rule)
-    use_policy = _forward_write(Session.use_policy)
-    use_model = _forward_write(Session.use_model)
-    use_answerer = _forward_write(Session.use_answerer)
-    use_calibration = _forward_write(Session.use_calibration)
+    pin = _forward_write(Session.pin)
 
     @property
     def _answerer(self) -> Answerer:
         """The session's answerer, with this wrapper's model call if it has one. To be read on the event loop."""
-        answerer = self.session.answerer
+        answerer = self.session.compactor.answerer
         return answerer if self._answer is None else replace(answerer, model=LoopModel(self._answer))
 
     async def compact(
@@ -246,7 +170,7 @@ class AsyncSession:
         given = call
 
         def build() -> Call:
-            return session.compactor.validate_call(given or session.build_call(to=to, window=window))
+            return session.compactor.validate_call(given or session.compactor.build_call(to=to, window=window))
 
         call = await asyncio.to_thread(build)
         async with session.compactor.lock:
@@ -258,7 +182,7 @@ class AsyncSession:
         """See `Session.preview`."""
         session, answerer = self.session, self._answerer
         return await asyncio.to_thread(
-            lambda: session.compactor.preview(call or session.build_call(to=to, window=window), answerer)
+            lambda: session.compactor.preview(call or session.compactor.build_call(to=to, window=window), answerer)
         )
 
     def abort(self) -> None:
@@ -284,25 +208,29 @@ class AsyncSession:
 
     def _build_cancellation(self) -> CompactionSkip:
         session = self.session
-        return CompactionSkip(session.address.session, self._build_cancelled_outcome(), session.stamps.now())
+        return CompactionSkip(
+            session.address.session, self._build_cancelled_outcome(), session.conversation.stamps.now()
+        )
 
     async def _run_compaction(self, call: Call, *, is_request: bool) -> Outcome:
         register_host_loop()
         prepared = await self._use_preparation(call)
         if prepared is None and is_request:
-            is_started = await asyncio.to_thread(self.session.compactor.start_instead, call, self._answerer)
+            is_started = await asyncio.to_thread(self.session.compactor.prepare, call, "soft", self._answerer)
             prepared = await self._use_preparation(call) if is_started else None
         return prepared if prepared is not None else await self._run_engine(call)
 
     async def _use_preparation(self, call: Call) -> Outcome | None:
         compactor = self.session.compactor
+        if compactor.preparation is None:
+            return None
         deferred = await asyncio.to_thread(compactor.defer_check, call)
         if deferred is not None:
             return deferred
         prepared = await asyncio.to_thread(compactor.find_preparation, call)
         if prepared is None:
             return None
-        await _wait_until_done(prepared.future)
+        await wait_until_done(prepared.future)
         return await self._run_append(lambda: compactor.adopt_preparation(call))
 
     async def _run_engine(self, call: Call) -> Outcome:
@@ -351,19 +279,19 @@ class AsyncSession:
         register_host_loop()
 
         def begin() -> tuple[HostRequest, HostList, Call | None, dict[str, Any] | None]:
-            host_request, host_list, call = session.sync_request(
+            host_request, host_list, call = session.requests.sync_request(
                 request, window=window, recall=recall, wire=wire, origin=origin, run=run, append=append
             )
             if call is not None and not session.compactor.end_idle_check(call, answerer):
                 return host_request, host_list, call, None
-            return host_request, host_list, None, session.build_request(request, host_request, host_list)
+            return host_request, host_list, None, session.requests.build_request(request, host_request, host_list)
 
         async with session.compactor.lock:
             host_request, host_list, call, built = await run_uninterrupted(begin)
             if built is not None:
                 return built
             await self._run_check(call)
-            return await self.build_request(request, host_request, host_list)
+            return await run_uninterrupted(lambda: session.requests.build_request(request, host_request, host_list))
 
     async def sync_and_compact(
         self, messages: Sequence[Message], call: Call, *, has_run_end_check: bool = False
@@ -371,17 +299,19 @@ class AsyncSession:
         """Does the work of `before_model` for a host that keeps Tenfold messages instead of provider messages.
 
         Returns the messages to send, or None if the list can be sent as it is. `session.outcome` holds the Outcome of
-        the check. For `call` and `has_run_end_check` see `Session.sync_and_check`.
+        the check. For `call` and `has_run_end_check` see `Requests.sync_and_check`.
         """
-        session = self.session
-        async with session.compactor.lock:
-            host_list, check = await self.sync_and_check(list(messages), call, has_run_end_check=has_run_end_check)
+        requests, listed = self.session.requests, list(messages)
+        async with self.session.compactor.lock:
+            host_list, check = await run_uninterrupted(
+                lambda: requests.sync_and_check(listed, call, has_run_end_check=has_run_end_check)
+            )
             await self._run_check(check)
-            return await self.get_messages_to_send(host_list)
+            return await asyncio.to_thread(requests.get_messages_to_send, host_list)
 
     async def _run_check(self, call: Call | None) -> None:
         if call is not None:
             compactor = self.session.compactor
-            compactor.keep_outcome(await self._run_abortable(call, is_request=True))
+            compactor.outcome = await self._run_abortable(call, is_request=True)
             answerer = self._answerer
-            await run_uninterrupted(lambda: compactor.prepare_ahead(call, answerer))
+            await run_uninterrupted(lambda: compactor.prepare(call, "warn", answerer))

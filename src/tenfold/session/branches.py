@@ -250,24 +250,24 @@ def navigate(session: Session, target: str, options: BranchOptions = NO_SUMMARY)
     left = get_left_entries(old, path)
     branch: Entry | None = None
     with session.compactor.lock:
-        consult = bool(session.answerer.before_hooks)
+        consult = bool(session.compactor.answerer.before_hooks)
         if left and (options.has_summary or consult):
             result = run_engine(
                 summarize_branch(
                     left, session.policy, options, parent=parent, consult=consult, target=located.entry.id
                 ),
-                session.answerer,
+                session.compactor.answerer,
             )
             match result.outcome.status:
                 case "cancelled" | "failed" as status:
                     return NavigateResult(status, leaf, reason=result.outcome.reason)
                 case _:
                     branch = result.entry
-        if not session.move_to(path, (branch,) if branch else (), expected=leaf):
+        if not session.compactor.move_to(path, (branch,) if branch else (), expected=leaf):
             return NavigateResult(
                 "superseded", session.leaf, reason="the conversation went on meanwhile; nothing moved"
             )
-    session.answerer.notify(
+    session.compactor.answerer.notify(
         BranchSwitch(address.session, leaf, session.leaf, branch.id if branch else "", get_current_time())
     )
     return NavigateResult("moved", session.leaf, text or "", branch.id if branch else "")

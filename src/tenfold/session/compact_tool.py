@@ -87,7 +87,7 @@ class CompactTool:
         focus = arguments.get("focus") or ""
         if not isinstance(focus, str):
             return f"{self.name} takes an optional argument 'focus', a string"
-        call = replace(self._session.build_call(window=self._window), demand="tool", focus=focus)
+        call = replace(self._session.compactor.build_call(window=self._window), demand="tool", focus=focus)
         if call.window is None:
             return "Not compacted: the window of this conversation's model is not known"
         used = self._session.take_reading(window=call.window).tokens

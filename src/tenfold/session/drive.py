@@ -3,7 +3,7 @@
 Only this module exists in both forms. Whatever an Ask needs comes in an `Answerer`. Retries, time-outs and
 cancellation are decided here and nowhere deeper. Each model call has a thread of its own, and nothing waits for it
 longer than the Ask allows, so a model that hangs blocks neither the session nor the end of the program. Nothing is
-written here: the session appends the entry of the EngineResult.
+written here: the session appends the entry of the EngineResult. Spans are recorded if OpenTelemetry's API is installed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
 from math import isfinite
-from threading import Thread
-from typing import TypeVar, assert_never
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,15 +31,30 @@ from tenfold.core.record.entry import Entry
 from tenfold.core.text.redaction import redact
 from tenfold.core.text.surrogates import replace_surrogates
 from tenfold.errors import TenfoldError
-from tenfold.events import AfterHook, BeforeHook, CompactionFailure, Event, Listener, SummaryFailure
+from tenfold.events import (
+    AfterHook,
+    BeforeHook,
+    CompactionFailure,
+    CompactionSkip,
+    CompactionStart,
+    Event,
+    Listener,
+    SummaryFailure,
+)
 from tenfold.models.model import AsyncModel, Model
 from tenfold.models.retry import RetryRule
-from tenfold.session.hook_calls import register_host_loop, wait_for_result
+from tenfold.session.concurrency import register_host_loop, wait_for_result
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
 
 T = TypeVar("T")
 _LOG = logging.getLogger("tenfold")
 AsyncModelCall = Callable[[SummaryAsk], Awaitable[object]]
 """A model call that is a coroutine."""
+SpanRecorder = Callable[[Mapping[str, str | int | float]], None]
+"""Adds attributes to a span."""
+OutcomeRecorder = Callable[[Outcome], None]
 
 
 class Answerer(Struct, frozen=True):
@@ -306,3 +322,86 @@ def _advance(effects: Effects, answers: tuple[Answer, ...] | None) -> tuple[Ask,
         result = stop.value
         assert isinstance(result, EngineResult)
         return result
+
+
+class StartNotice:
+    """Tells the listeners that a compaction starts, and that it was cancelled if it is cancelled after that.
+
+    Before-hooks and listeners run in threads, and a thread goes on after its compaction is cancelled: it then tells
+    nothing of a start, or of the end too if it was telling of the start.
+    """
+
+    def __init__(self, answerer: Answerer, build_start: Callable[[ConsultAsk], CompactionStart]) -> None:
+        """`answerer` gets a last before-hook, so that the start is told once no before-hook objects."""
+        self.answerer = answerer
+        if answerer.listeners:
+            self.answerer = replace(answerer, before_hooks=(*answerer.before_hooks, self._notify_start))
+        self._build_start = build_start
+        self._state: Literal["waiting", "telling", "told"] = "waiting"
+        self._end: CompactionSkip | None = None
+        self._lock = Lock()
+
+    def _notify_start(self, consult: ConsultAsk) -> None:
+        with self._lock:
+            is_cancelled = self._end is not None
+            if not is_cancelled:
+                self._state = "telling"
+        if is_cancelled:
+            return
+        self.answerer.notify(self._build_start(consult))
+        with self._lock:
+            self._state, end = "told", self._end
+        if end is not None:
+            self.answerer.notify(end)
+
+    def cancel(self, end: CompactionSkip) -> None:
+        """Notes that the compaction was cancelled, and notifies of `end` if its start was told."""
+        with self._lock:
+            self._end, state = end, self._state
+        if state == "told":
+            self.answerer.notify(end)
+
+
+# -- OpenTelemetry -----------------------------------------------------------------------------------------------------
+
+
+def _get_tracer() -> Tracer | None:
+    try:
+        from opentelemetry import trace  # noqa: PLC0415 - an optional package
+    except ImportError:
+        return None
+    return trace.get_tracer("tenfold")
+
+
+@contextmanager
+def trace_span(name: str) -> Iterator[SpanRecorder]:
+    """Opens a span of that name. Call what it yields with attributes. No attribute may hold session text."""
+    tracer = _get_tracer()
+    span = tracer.start_span(name) if tracer is not None else None
+    if span is None or not span.get_span_context().is_valid:  # tracing is off
+        yield lambda _: None
+        return
+    from opentelemetry.trace import use_span  # noqa: PLC0415 - installed, since there is a span
+
+    with use_span(span, end_on_exit=True):
+        yield span.set_attributes
+
+
+@contextmanager
+def trace_compaction(session: str, policy: str) -> Iterator[OutcomeRecorder]:
+    """Opens the span `tenfold.compact` for one compaction. Call what it yields with the Outcome."""
+    with trace_span("tenfold.compact") as record:
+        record({"tenfold.session": session, "tenfold.policy": policy})
+
+        def record_outcome(outcome: Outcome) -> None:
+            record(
+                {
+                    "tenfold.status": outcome.status,
+                    "tenfold.tokens_before": outcome.tokens_before,
+                    "tenfold.tokens_after": outcome.tokens_after,
+                    "tenfold.target": outcome.target,
+                    "tenfold.model_calls": outcome.spent.calls,
+                }
+            )
+
+        yield record_outcome

@@ -5,7 +5,7 @@ Every method is synchronous and can be called from several threads. `AsyncSessio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from msgspec.structs import replace
@@ -13,45 +13,36 @@ from msgspec.structs import replace
 from tenfold.compaction.engine.call import Call
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.engine.redo import DEFAULT_REDO, RedoRequest
+from tenfold.compaction.facts.ledger import Instruction, build_ledger
 from tenfold.compaction.plan.draft import RecallMode
 from tenfold.compaction.plan.pipeline import Plan
-from tenfold.compaction.trigger.limits import Decision, Need
+from tenfold.compaction.trigger.limits import Decision
 from tenfold.compaction.trigger.sizes import Size
-from tenfold.core.meter.counters import MESSAGE_OVERHEAD, get_media_model
-from tenfold.core.meter.media_counts import count_media
 from tenfold.core.meter.reading import Reading
 from tenfold.core.record.ask import Outcome
-from tenfold.core.record.block import Block
-from tenfold.core.record.entry import Entry, Usage
-from tenfold.core.record.message import Message, ToolResult
+from tenfold.core.record.entry import RULE_ADDED, RULE_DROPPED, Usage
+from tenfold.core.record.message import Message, get_text
 from tenfold.core.view.fold import View
-from tenfold.core.view.path import Path
-from tenfold.core.wire import WIRES, OriginCallback
-from tenfold.errors import StoreError
-from tenfold.events import CompactionSkip
-from tenfold.session.compaction_runner import CompactionRunner
-from tenfold.session.conversation import Conversation, PolicyProvider, build_provider
+from tenfold.core.wire import OriginCallback
+from tenfold.core.wire.given_values import list_own_messages
+from tenfold.errors import NotFoundError, UsageError
+from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
+from tenfold.recall.search import search_store
+from tenfold.session.compactor import CompactionRunner, PolicyProvider, build_provider
+from tenfold.session.conversation import Conversation
 from tenfold.session.drive import Answerer, run_engine
 from tenfold.session.log_cursor import SessionAddress, Stamps, check_address
-from tenfold.session.requests import (
-    HostList,
-    HostRequest,
-    can_send_unchanged,
-    drop_opening_stub,
-    find_check_point,
-    read_request,
-    read_usage,
-    refresh_messages,
-    with_items,
-    with_messages,
-)
+from tenfold.session.requests import Requests, read_usage
 from tenfold.store.archive import Archive
-from tenfold.store.base import SessionInfo
-from tenfold.store.own_summaries import is_stored_summary
+from tenfold.store.base import HIT_LIMIT, Hit, SessionInfo
 
 
-class Session(Conversation):
-    """One conversation. `Session.create` makes it in the store; `Session(address, policy)` opens an existing one."""
+class Session:
+    """One conversation. `Session.create` makes it in the store; `Session(address, policy)` opens an existing one.
+
+    `conversation` is its log, `compactor` runs its compactions, and `requests` reads what a host sends. They are for
+    those who do part of the work themselves, as a gateway does.
+    """
 
     def __init__(
         self,
@@ -71,19 +62,17 @@ class Session(Conversation):
         An `archive` receives every batch before the Block that contains it is appended. `stamps` are where new
         entries get their ids and times from.
         """
-        super().__init__(address, policy, model=model, stamps=stamps)
-        self.compactor = CompactionRunner(self, answerer or Answerer(), archive)
-        self._last_call: Call | None = None
-        self._last_sent: list[bytes] | None = None
-        self._told_model: str | None = None
+        self.address = check_address(address)
+        provider = build_provider(policy, model)
+        self.conversation = Conversation(address, provider().counter, stamps or Stamps())
+        self.compactor = CompactionRunner(self.conversation, provider, model=model, answerer=answerer, archive=archive)
+        self.requests = Requests(self.conversation, self.compactor)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}{self.describe()}>"
-
-    def describe(self) -> str:
-        """Says which session it is, and how large the view that was read last. Nothing is counted or waited for."""
-        model = f", model {self.model!r}" if self.model else ""
-        return f" {self.address.session!r}, head {self.address.head!r}{model}: {self.view.describe_size()}"
+        address, model = self.address, self.compactor.model
+        named = f", model {model!r}" if model else ""
+        size = self.view.describe_size()
+        return f"<{type(self).__name__} {address.session!r}, head {address.head!r}{named}: {size}>"
 
     @classmethod
     def create(  # noqa: PLR0913 - those of the constructor, and the session's information
@@ -103,31 +92,29 @@ class Session(Conversation):
         address.store.create(address.namespace, info or SessionInfo(address.session, model=model))
         return cls(address, policy, model=model, answerer=answerer, archive=archive, stamps=stamps)
 
+    # -- what it is now ------------------------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> View:
+        """What the model sees now. It is an immutable value: it does not change while the session goes on."""
+        return self.conversation.view
+
+    @property
+    def leaf(self) -> str | None:
+        """The id of the last entry on the path, or None if there is no entry yet."""
+        return self.conversation.leaf
+
     @property
     def policy(self) -> Policy:
         """The policy in force now. If it names no model, the session's own (if there is one) writes the summaries."""
-        return self.get_policy(self.compactor.answerer.model)
-
-    @property
-    def answerer(self) -> Answerer:
-        """The model, hooks and listeners of this session."""
-        return self.compactor.answerer
-
-    def use_answerer(self, answerer: Answerer) -> None:
-        """Takes another model, or other hooks and listeners, for the compactions to come."""
-        self.compactor.use_answerer(answerer)
-
-    @property
-    def archive(self) -> Archive | None:
-        """Where batches are kept besides the log."""
-        return self.compactor.archive
+        return self.compactor.policy
 
     @property
     def outcome(self) -> Outcome | None:
         """The Outcome of the last check that `before_model` made, None if none was due yet."""
         return self.compactor.outcome
 
-    # -- for hosts -----------------------------------------------------------------------------------------------------
+    # -- around a call of the model ------------------------------------------------------------------------------------
 
     def before_model(  # noqa: PLR0913 - what may be said of a request besides itself
         self,
@@ -151,13 +138,14 @@ class Session(Conversation):
         `UsageError` for a request that does not hold the whole conversation; with `append`, a list that does not
         continue the session is appended to it, as by `sync`, and the request goes out with the whole view.
         """
+        requests = self.requests
         with self.compactor.lock:
-            host_request, host_list, call = self.sync_request(
+            host_request, host_list, check = requests.sync_request(
                 request, window=window, recall=recall, wire=wire, origin=origin, run=run, append=append
             )
-            if call is not None:
-                self.compactor.run_check(call)
-            return self.build_request(request, host_request, host_list)
+            if check is not None:
+                self.compactor.run_check(check)
+            return requests.build_request(request, host_request, host_list)
 
     def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
         """Records the token usage the provider reported for the last request.
@@ -165,200 +153,35 @@ class Session(Conversation):
         `report` is a response, or only its usage, in any of the wire formats. Reports that are partial or failed, or
         that count no prompt tokens, are ignored.
         """
-        usage = read_usage(report, model=self.model)
+        usage = read_usage(report, model=self.compactor.model)
         if usage is not None:
-            self.record_usage(usage)
-
-    def note_hidden_parts(self) -> None:
-        """Notes that the last request held more than was seen here, such as a prompt that a client's hooks do not show.
-
-        Call it before `after_model`: our count then does not bound what may be reported.
-        """
-        with self.lock:
-            self._cursor.note_hidden_parts()
-
-    def record_usage(self, usage: Usage) -> None:
-        """See `Conversation.record_usage`. What the store does not take is kept in memory, which is reported."""
-        self._try_to_keep(lambda: super(Session, self).record_usage(usage))
-
-    def _try_to_keep(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except StoreError as exc:  # what a request took is worth no failed request
-            self.answerer.report_problem(f"what is known of the last request is kept in memory only: {exc}")
+            self.requests.record_usage(usage)
 
     def sync(self, messages: Sequence[Message], *, run: str = "", append: bool = False) -> View:
-        """See `Conversation.sync`. If a branch begins, the archive follows."""
-        before = self.view
-        view = super().sync(messages, run=run, append=append)
-        self.compactor.sync_archive(before)
-        return view
+        """Syncs the log with a host's whole message list, which hosts resend on every request, and returns the view.
 
-    def sync_request(  # noqa: PLR0913 - those of `before_model`, and `thorough`
-        self,
-        request: Mapping[str, Any],
-        *,
-        window: int | None,
-        recall: RecallMode,
-        wire: str,
-        origin: OriginCallback | None = None,
-        run: str = "",
-        thorough: bool = False,
-        append: bool = False,
-    ) -> tuple[HostRequest, HostList, Call | None]:
-        """Does the first half of `before_model`: reads the request and syncs its list with the log.
+        The list may be the raw history, or begin with an earlier view. Known messages are matched by content and new
+        ones are appended, so nothing is duplicated. If a known message was changed, a branch begins before it.
+        `run` is the id of the run that new messages belong to.
 
-        Returns the request as read, the synced list, and the check to run if one is due. With `thorough`, and whenever
-        the trigger may fire, the content of every message is compared with the log (decision 0014). Pass it before a
-        compaction that no check asks for.
+        Raises `UsageError` for a list that does not continue the session, as when a host sends the new message alone:
+        it begins otherwise, and has no answer, tool result or summary of the session before its last message. With
+        `append` such a list is appended, unless the log ends with it already.
         """
-        with self.lock:
-            previous, confirm = self._host.history, self.is_own_summary
-            read = read_request(
-                request, confirm=confirm, origin=origin, wire=wire, previous=previous, thorough=thorough
-            )
-            self.use_model(read.model or self.model)
-            floor = self._host.count_overhead(read.overhead_texts, self.policy.counter)
-            floor += self._host.count_prompt_growth(read.history.get_messages())
-            call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall, run=run)
-            new = read.history.get_new_messages(previous), read.history.get_new_raws(previous)
-            if not thorough and self._find_highest_need(*new, call) != "none":
-                again = {**request, read.field: read.items}
-                read = read_request(
-                    again, confirm=confirm, origin=origin, wire=read.wire, previous=read.history, thorough=True
-                )
-            self._host.keep_request(read.history)
-            self._last_call, self._last_sent = call, None
-            listed = drop_opening_stub(read.history.get_messages())
-            messages = self._host.add_summaries(listed, read.summaries)
-            if not read.summaries and WIRES[read.wire].profile.has_separate_system:
-                messages = self._host.add_missing_summaries(listed)
-                read = replace(read, lacks_summaries=messages is not listed)
-        return read, *self.sync_and_check(messages, call, append=append)
+        return self.requests.sync(messages, run=run, append=append)
 
-    def encode_next(self, sent: Sequence[bytes], items: Sequence[bytes]) -> list[bytes] | None:
-        """Encodes what a request adds to the last one, so that it can be sent before the session learns of it.
+    def append(
+        self, *messages: Message, usage: Usage | None = None, run: str = "", origin: OriginCallback | None = None
+    ) -> list[str]:
+        """Appends messages at the leaf, atomically, and returns their ids. `run` is the id of the run they belong to.
 
-        `sent` is the very list that `before_model` has returned for the last request, and `items` are the native
-        messages, as JSON bytes, that the next one has behind those of the last. Returns the items that `before_model`
-        would send behind `sent`. None if it might send something else: a compaction may be due, or the session was
-        changed or asked for something else since. Nothing is changed or written, and what other processes have written
-        is not looked at: `before_model` still has to be called.
+        `origin` says whose words a user message is: see `tenfold.compact`. `usage` is stored with the last assistant
+        message; the usage from `after_model` with the first. What other writers have appended meanwhile stands before
+        them.
         """
-        with self.lock:
-            call = self._last_call
-            if call is None or sent is not self._last_sent or self.policy.max_entries:
-                return None
-            new = self._host.read_next(items, self.is_own_summary)
-            if new is None or self._find_highest_need(new, items, call) not in ("none", "warn"):
-                return None
-            return self._host.encode_next(new)
-
-    def _find_highest_need(self, new: Sequence[Message], raws: Sequence[bytes], call: Call) -> Need:
-        """Finds how badly the view may need a compaction at most, once the new messages of a list are added.
-
-        The upper bound counts one token per byte of `raws`, the messages as they came, and images, files and
-        recordings by their rules.
-        """
-        complete = self.build_call(window=call.window, floor=call.floor)
-        if complete.window is None:
-            return "none"
-        complete = replace(complete, output_reserve=call.output_reserve)
-        parts = sum(1 + len(p.content) if isinstance(p, ToolResult) else 1 for m in new for p in m.parts)
-        media = count_media(new, get_media_model(self.policy.counter))
-        added = sum(map(len, raws)) + parts * MESSAGE_OVERHEAD + media.tokens
-        answers = sum(message.role == "assistant" for message in new)
-        reading, limits = self.compactor.take_reading_with_limits(complete, answers=answers)
-        return limits.get_need(reading.tokens + int(reading.slope * added))
-
-    def sync_and_check(
-        self,
-        messages: list[Message],
-        call: Call,
-        *,
-        has_run_end_check: bool = False,
-        times: Sequence[int | None] | None = None,
-        append: bool = False,
-    ) -> tuple[HostList, Call | None]:
-        """Syncs the log with a host's whole message list. Returns the synced list and the check to run, if one is due.
-
-        Nobody may change `messages` afterwards. Five fields of `call` are used: the window, the floor (tokens sent
-        besides the list), the output reserve, `recall` and the run that new messages belong to. `has_run_end_check`
-        says that the host runs the check at the end of a run itself. `times` says when each message was written
-        (microseconds UTC, None if unknown); without it the new ones came now. For `append` see `sync`. Leading system
-        prompts may change between requests: the newest are sent, and the log keeps the first.
-        """
-        with self.lock:
-            before = self.view
-            host_list = self.write(
-                lambda: self._host.sync(messages, is_floor_ignored=True, run=call.run, times=times, append=append)
-            )
-            self._try_to_keep(lambda: self._cursor.keep_overhead(call.floor))
-        self.compactor.sync_archive(before)
-        complete = self.build_call(window=call.window, floor=call.floor)
-        check = replace(complete, demand="check", output_reserve=call.output_reserve, recall=call.recall, run=call.run)
-        if check.window is None and self.policy.auto:
-            self._report_unknown_window(check)
-        return host_list, check if self.is_check_due(check, has_run_end_check=has_run_end_check) else None
-
-    def _report_unknown_window(self, call: Call) -> None:
-        """Keeps the Outcome of a check that cannot be made. Listeners and the log are told once for each model."""
-        with self.lock:
-            reading, known, self._told_model = self.compactor.take_reading(call), self._told_model, self.model
-        reason = (
-            f"{self.compactor.explain_unknown_window()}, so {reading.tokens:,} tokens cannot be held against it, and "
-            "nothing is compacted: name a window (window=200_000), or a model whose window is known"
-        )
-        outcome = Outcome("nothing", reason, reading.tokens, reading.tokens, 0, policy=self.policy.name)
-        outcome = replace(outcome, reading_before=reading, reading_after=reading)
-        self.compactor.keep_outcome(outcome)
-        if known != self.model:
-            self.answerer.notify(CompactionSkip(self.address.session, outcome, self.stamps.now()))
-            self.answerer.report_problem(reason)
-
-    def is_check_due(self, call: Call, *, has_run_end_check: bool = False) -> bool:
-        """Tells whether to check now: at the policy's check points, and wherever the hard limit may be exceeded."""
-        points = {"before_call", find_check_point(self.view.path)}
-        if "user_message" in points and not has_run_end_check:  # a user message means that the run before it has ended
-            points.add("end_of_run")
-        if call.window is None or not points.isdisjoint(self.policy.checks):
-            return call.window is not None
-        return self.compactor.can_overflow(call)
-
-    def build_request(
-        self, request: Mapping[str, Any], host_request: HostRequest, host_list: HostList
-    ) -> dict[str, Any]:
-        """Does the second half of `before_model`: returns the request with the view in place of its list.
-
-        A history that the provider accepts unchanged is sent in its own order, even where the view has moved tool
-        results next to their calls. A list of messages as JSON bytes stays one.
-        """
-        messages, wire = self.get_messages_to_send(host_list), host_request.wire
-        if host_request.lacks_summaries:
-            messages = refresh_messages(self.view.get_visible_messages(), host_list)
-        is_kept = not self.view.state.live_blocks and self._host.is_whole_history(host_list)
-        if messages is None or (is_kept and can_send_unchanged(host_list.messages, self.view, wire)):
-            value = request[host_request.field]
-            return {**request, host_request.field: value if isinstance(value, Sequence) else host_request.items}
-        encoded = self._host.encode(messages, WIRES[wire])
-        if set(map(type, host_request.items)) == {bytes}:
-            self._last_sent = [item.raw for item in encoded.items]
-            return with_items(host_request, encoded, self._last_sent)
-        before = host_list.count - host_request.history.message_count
-        places = {at - before for at in host_list.find_visible(self.view)}
-        return with_messages(host_request, encoded, places)
-
-    def get_messages_to_send(self, host_list: HostList) -> list[Message] | None:
-        """Returns the messages to send: the view, with the host's newest version of each untouched message.
-
-        Returns None if the host's list is the view already.
-        """
-        return self._host.get_messages_to_send(host_list)
-
-    def is_own_summary(self, block: str, seal: str, is_whole: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - see `SummaryConfirmer`
-        """Tells whether this session wrote the summary that carries this mark, also where it is a part of a message."""
-        address = self.address
-        return is_stored_summary(address.store, address.namespace, block, seal, session=address.session)
+        said = messages if origin is None else [_with_origin(message, origin) for message in messages]
+        cursor = self.conversation.cursor
+        return self.conversation.write(lambda: cursor.append_messages(said, usage=usage, run=run))
 
     # -- compacting ----------------------------------------------------------------------------------------------------
 
@@ -367,49 +190,34 @@ class Session(Conversation):
 
         `floor` is the number of tokens sent besides the view. Without `window` the model's known window is used.
         """
-        return self.compactor.take_reading(self.build_call(window=window, floor=floor))
-
-    def get_provider_tokens(self, block: Block) -> tuple[int, int]:
-        """Returns the size of the view before and after a Block as the provider counted it, by what was known then.
-
-        Those of a Block that does not hold them are estimated, by what the provider's reports have taught so far.
-        """
-        if block.provider_tokens is not None:
-            return block.provider_tokens
-        reading = self.take_reading()
-        return reading.convert_size(block.tokens_before), reading.convert_size(block.tokens_after)
-
-    def build_call(self, *, to: Size | str | None = None, window: int | None = None, floor: int = 0) -> Call:
-        """Builds a compaction call with this session's model, window and calibration filled in.
-
-        With a target (`to`) it is a manual call, which no trigger holds back; without one it is an automatic check. A
-        target is in tokens, or a share ("10%") of the whole path and the floor.
-        Replace fields of the result for anything else.
-        """
-        return self.compactor.build_call(to=to, window=window, floor=floor)
+        return self.compactor.take_reading(self.compactor.build_call(window=window, floor=floor))
 
     def compact(self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None) -> Outcome:
         """Compacts down to `to` (tokens, or a share as in "10%"), or, without it, when the policy's trigger fires.
 
-        Raises `UsageError` when neither a target nor a window is known; every other failure is an Outcome.
+        `call` is one that `compactor.build_call` has built, where more is to be said. Raises `UsageError` when neither
+        a target nor a window is known; every other failure is an Outcome.
         """
-        call = self.compactor.validate_call(call or self.build_call(to=to, window=window))
-        with self.compactor.lock:
-            return self.compactor.run(call)
+        compactor = self.compactor
+        call = compactor.validate_call(call or compactor.build_call(to=to, window=window))
+        with compactor.lock:
+            return compactor.run(call)
 
     def preview(
         self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None
     ) -> tuple[Decision, Plan | None]:
         """Returns what `compact` would decide and plan for the same arguments. Changes nothing and calls no model."""
-        return self.compactor.preview(call or self.build_call(to=to, window=window))
+        return self.compactor.preview(call or self.compactor.build_call(to=to, window=window))
 
     def undo(self) -> str:
         """Retracts the newest live Block and returns its id. Raises `UsageError` if there is none.
 
-        Its batches leave the archive, and those of a text that stands again return to it.
+        The newest one is looked for in the log, so it may be another writer's. Its batches leave the archive, and those
+        of a text that stands again return to it.
         """
-        before = self.view
-        block = super().undo()
+        conversation, before = self.conversation, self.view
+        conversation.catch_up()
+        block = conversation.write(conversation.cursor.retract_block)
         self.compactor.sync_archive(before)
         return block
 
@@ -425,11 +233,72 @@ class Session(Conversation):
             effects, view = compactor.get_redo_effects(block, request)
             return compactor.apply_result(run_engine(effects, compactor.get_redo_answerer()), view)
 
-    def move_to(self, path: Path, entries: Sequence[Entry], *, expected: str | None) -> bool:
-        """See `Conversation.move_to`. What was being prepared for the old branch is dropped."""
-        before = self.view
-        is_moved = super().move_to(path, entries, expected=expected)
-        if is_moved:
-            self.compactor.drop_preparation()
-            self.compactor.sync_archive(before)
-        return is_moved
+    # -- looking things up ---------------------------------------------------------------------------------------------
+
+    def search(self, words: str, *, limit: int = HIT_LIMIT) -> list[Hit]:
+        """Searches this session's messages and the summaries that are not in view.
+
+        Hits with all the words come first, then hits with some.
+        """
+        address = self.address
+        return search_store(address.store, address.namespace, words, session=address.session, limit=limit)
+
+    def expand(self, id: str, *, deep: bool = False, around: int = 0) -> list[ExpandedMessage]:
+        """Returns what a Block replaces: one level down, or with `deep` the originals.
+
+        For the id of a message, returns that message. An entry's number, its position on the path, is as good as its
+        id. With `around`, as many messages before and after are returned too.
+        """
+        store, namespace, session = self.address.store, self.address.namespace, self.address.session
+        entry = find_entry_id(store, namespace, session, id, head=self.address.head)
+        return expand(store, namespace, entry, deep=deep, session=session, around=around)
+
+    def refresh(self) -> View:
+        """Reads what other writers have appended to this head, which costs O(new), and returns the view.
+
+        What writes does so by itself where another writer was first. Call it to see what others have written.
+        """
+        return self.conversation.refresh()
+
+    # -- what must stay ------------------------------------------------------------------------------------------------
+
+    def read_instructions(self) -> tuple[Instruction, ...]:
+        """Reads what the user asked for, oldest first: rules with their status, requests, unclassified words.
+
+        It is read from the whole path, so what was revoked, replaced or done long ago is in it too.
+        """
+        return build_ledger(self.conversation.collect_facts(human_only=True))
+
+    def add_rule(self, text: str) -> None:
+        """Adds a rule for the agent, as if the user had said it. The next compaction shows it."""
+        if not text.strip():
+            raise UsageError("the rule is empty: say what the agent has to keep to")
+        cursor = self.conversation.cursor
+        self.conversation.write(lambda: cursor.change_rule(text.strip(), key=RULE_ADDED))
+
+    def drop_rule(self, text: str) -> None:
+        """Drops an active rule, given in full. The next compaction no longer shows it as one.
+
+        Raises `NotFoundError` if no active rule has this text.
+        """
+        conversation = self.conversation
+        with conversation.lock:
+            conversation.catch_up()
+            if not any(each.is_rule and each.text == text for each in self.read_instructions()):
+                raise NotFoundError(f"no active rule is {text!r}; `tenfold rules` lists them")
+            conversation.write(lambda: conversation.cursor.change_rule(text, key=RULE_DROPPED))
+
+    def pin(self, entry: str, *, on: bool = True) -> str:
+        """Pins a message, so that no compaction hides or shortens it; `on=False` unpins it. Returns its full id.
+
+        `entry` may be the beginning of an id. Raises `NotFoundError` unless it names exactly one message in view.
+        """
+        conversation = self.conversation
+        conversation.catch_up()
+        return conversation.write(lambda: conversation.cursor.pin_message(entry, pinned=on))
+
+
+def _with_origin(message: Message, origin: OriginCallback) -> Message:
+    (message,) = list_own_messages([message])
+    found = origin(get_text(message)) if message.role == "user" else None
+    return message if found is None else replace(message, origin=found)

@@ -1,307 +1,64 @@
-"""Reads what a host sends: its requests and usage reports in any of the four wires, and its message lists.
+"""Reads what a host sends, and says what to send in its place: its requests, message lists and usage reports.
 
-Hosts resend their whole history on every request, either raw or beginning with one of our views. `match_list` finds how
-much of a list the log already holds, `read_request` finds the conversation in a provider's request, and `read_usage`
-the tokens that a response reports. Nothing here writes to the log; the session does.
+`read_request` finds the conversation in a provider's request of any wire, and `read_usage` the tokens that a response
+reports. `Requests` syncs the lists with the log of one conversation and builds the requests to send.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import compress, pairwise, takewhile
-from operator import is_not
+from operator import is_
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.engine.policy import CheckPoint
-from tenfold.core.record.block import Block
-from tenfold.core.record.entry import Pin, Setting, Usage, get_message, is_rule_setting
-from tenfold.core.record.message import Message, Text, get_call_ids, get_text
+from tenfold.compaction.engine.call import Call
+from tenfold.compaction.facts.redacted_messages import redact_message
+from tenfold.compaction.plan.draft import RecallMode
+from tenfold.compaction.trigger.limits import Need
+from tenfold.core.meter.counters import MESSAGE_OVERHEAD, Counter, get_media_model, measure_messages
+from tenfold.core.meter.media_counts import count_media
+from tenfold.core.record.entry import MessageEntry, Usage, get_message
+from tenfold.core.record.message import Message, Text, ToolResult, get_text
+from tenfold.core.text.surrogates import replace_surrogates
 from tenfold.core.view.fold import View
 from tenfold.core.view.order_rules import find_violations
 from tenfold.core.view.path import Path
-from tenfold.core.view.units import MessageKey, VisibleMessage, build_original_key, get_step_messages, is_visible
+from tenfold.core.view.units import MessageKey, Unit, build_original_key, get_step_messages, scan_entries
 from tenfold.core.wire import (
     WIRES,
     DecodedHistory,
     EncodedList,
     OriginCallback,
     SummaryConfirmer,
-    find_summary_mark,
     get_wire,
     parse_value,
     take_request_summaries,
 )
+from tenfold.core.wire.base import DecodedPrefix
+from tenfold.core.wire.encoding import RepeatedEncoding
 from tenfold.core.wire.fingerprint import fingerprint_message
-from tenfold.core.wire.given_values import list_messages, name_type
+from tenfold.core.wire.given_values import list_messages, list_own_messages, name_type
 from tenfold.core.wire.marks import OPENING_STUB, is_system_prompt
 from tenfold.core.wire.registry import choose_wire, find_list_field, find_only_wire
 from tenfold.core.wire.sdk_values import get_set_fields
-from tenfold.errors import UsageError
+from tenfold.errors import StoreError, UsageError
 from tenfold.formats.session_draft import find_timestamp, parse_micros
-
-KeyLookup = Callable[[int, Message], bytes]
-"""A function that returns the (cached) fingerprint of the original message at a position."""
-_CHUNK_SIZE = 512
-
-
-# -- a list against a log ----------------------------------------------------------------------------------------------
-
-
-class HistoryMatch(Struct, frozen=True, order=True):
-    """The result of matching a list against the log: the first `count` messages are known.
-
-    `position` is that of the last entry they represent. `keys` are the `VisibleMessage.key` of the known messages, in
-    order. Matches are ordered by how much they cover.
-    """
-
-    count: int
-    position: int
-    keys: tuple[MessageKey, ...] = ()
-
-
-class HostList(Struct):
-    """A host's message list after the log was synchronized with it.
-
-    `view` is the view at that time, and `keys` are the `VisibleMessage.key` of each message. If requests only grow,
-    their lists share `host_messages`, `keys` and `index_by_key`, which only get longer; the first `count` items belong
-    to this one. An `is_partial` list was appended to a history that it does not hold.
-    """
-
-    view: View
-    host_messages: list[Message]
-    keys: list[MessageKey]
-    count: int
-    is_floor_ignored: bool = False
-    is_partial: bool = False
-    index_by_key: dict[MessageKey, int] = {}
-
-    @property
-    def messages(self) -> list[Message]:
-        """The messages of the list. Do not change them."""
-        return self.host_messages if len(self.host_messages) == self.count else self.host_messages[: self.count]
-
-    def extend(self, messages: list[Message], view: View, positions: Sequence[int]) -> HostList:
-        """Returns the list of a later request that begins with this one. Its new messages are in the log there."""
-        return replace(self.add_known(view, positions), host_messages=messages)
-
-    def add_known(self, view: View, positions: Sequence[int]) -> HostList:
-        """Returns the list with the messages after it that the log has at these positions. The next list has them."""
-        self.keys[self.count :] = map(build_original_key, positions)
-        return replace(self, view=view, count=self.count + len(positions))
-
-    def find_visible(self, view: View) -> set[int]:
-        """Returns the indices of the messages that a view shows unchanged."""
-        shown = {s.key for s in view.get_visible_messages()}
-        return {at for at, key in enumerate(self.keys[: self.count]) if key in shown}
-
-    def index_messages(self) -> Callable[[MessageKey], Message | None]:
-        """Returns a function that finds the host's message with a key, None if there is none."""
-        for at in range(len(self.index_by_key), self.count):
-            self.index_by_key[self.keys[at]] = at
-        indices, messages, count = self.index_by_key, self.host_messages, self.count
-
-        def find(key: MessageKey) -> Message | None:
-            at = indices.get(key, count)
-            return messages[at] if at < count else None
-
-        return find
-
-    def is_extended_by(self, messages: Sequence[Message], get_key: KeyLookup) -> bool:
-        """Whether a list is this one plus new messages, so that the log need not be searched. See `match_list`."""
-        count = self.count
-        if len(messages) < count or messages is self.host_messages:
-            return len(messages) >= count
-        head, own = messages[:count], self.messages
-        if head == own:
-            return True
-        passed = len(_match_prompts(messages, self.view.path, get_key)) if self.is_floor_ignored else 0
-        changed = compress(range(passed, count), map(is_not, head[passed:], own[passed:]))
-        pairs = ((head[at], own[at]) for at in changed)
-        return all(new == old or fingerprint_message(new) == fingerprint_message(old) for new, old in pairs)
-
-
-def match_list(
-    messages: Sequence[Message], view: View, get_key: KeyLookup, *, is_floor_ignored: bool = False
-) -> HistoryMatch:
-    """Finds the best match of a host's list: the path's raw history, this view, or an older view and what follows it.
-
-    With `is_floor_ignored`, the system prompts at the beginning of the list and of the path count as equal even if
-    their texts differ, since hosts put the time into them.
-    """
-    keys = [fingerprint_message(m) for m in messages]
-    if is_floor_ignored:
-        prompts = _match_prompts(messages, view.path, get_key)
-        keys[: len(prompts)] = prompts
-    best = _match_raw_history(keys, view.path, get_key)
-    if not view.state.live_blocks and best.count == len(keys):
-        return best
-    best = max(best, _match_view(keys, view, get_key))
-    if best.count == len(keys):
-        return best
-    marks = (find_summary_mark(get_text(m)) for m in messages if m.role in ("user", "system"))
-    blocks = {mark.block for mark in marks if mark is not None}
-    if blocks:
-        path = view.path
-        for position in range(path.length - 1, -1, -1):
-            entry = path.get_entry(position)
-            if isinstance(entry, Block) and entry.id in blocks:
-                return max(best, _match_view(keys, View.from_path(path.fork(position + 1)), get_key, later_path=path))
-    return best
-
-
-def _match_prompts(messages: Sequence[Message], path: Path, get_key: KeyLookup) -> list[bytes]:
-    """Returns the fingerprints of the system prompts at the beginning of the path, if the list begins with as many."""
-    prompts = list(takewhile(is_system_prompt, messages))
-    fingerprints = (
-        [get_key(at, m) for at, m in takewhile(lambda pair: is_system_prompt(pair[1]), path.list_messages())]
-        if prompts
-        else []
-    )
-    return fingerprints if len(fingerprints) == len(prompts) else []
-
-
-def can_send_unchanged(messages: Sequence[Message], view: View, wire: str) -> bool:
-    """Whether a whole history can be sent unchanged: nothing is compacted, and the provider accepts all of it."""
-    return not view.state.live_blocks and not find_violations(messages, get_wire(wire).profile)
-
-
-def find_next_message(path: Path, position: int) -> int | None:
-    """Finds the position of the first message after `position` that shows anything. None if there is none."""
-    for at in range(position + 1, path.length):
-        message = get_message(path.get_entry(at))
-        if message is not None and is_visible(message):
-            return at
-    return None
-
-
-def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | Pin | Setting]]:
-    """Finds the entries at or after a position that concern only entries before it. A branch can keep them.
-
-    These are the pins of earlier messages, rules added or dropped by command, and the
-    live Blocks that cover earlier positions only. The first Block that
-    covers more or holds batches ends the search for Blocks, since later ones were made on top of it. Each entry comes
-    with its own position.
-    """
-    path, live = view.path, set(view.state.live_blocks)
-    out: list[tuple[int, Block | Pin | Setting]] = []
-    blocks = True
-    for at in range(position, path.length):
-        entry = path.get_entry(at)
-        if isinstance(entry, Block) and at in live:
-            blocks = (
-                blocks
-                and not entry.top_batches
-                and all(replacement.last < position for replacement in entry.replacements)
-            )
-            out += [(at, entry)] if blocks else []
-        elif (isinstance(entry, Pin) and entry.position < position) or (
-            isinstance(entry, Setting) and is_rule_setting(entry)
-        ):
-            out.append((at, entry))
-    return out
-
-
-def is_continuation(messages: Sequence[Message], match: HistoryMatch, view: View, get_key: KeyLookup) -> bool:
-    """Whether a list goes on from the log or rewrites it, and is not one of new messages alone.
-
-    It does if it begins with what the path or the view begins with, system prompts aside, or if it has, before its last
-    message, an answer, a tool result or a summary that is on the path or in the view. So it may be edited, shortened at
-    either end, or begin with a summary by the host. A path without an answer has no history that could be lost, and
-    every list continues it.
-    """
-    prompts = sum(1 for _ in takewhile(is_system_prompt, messages))
-    if match.count > prompts or len(messages) == prompts:
-        return True
-    on_path = list(view.path.list_messages())
-    if all(message.role != "assistant" for _, message in on_path):
-        return True
-    known = {get_key(position, message) for position, message in on_path}
-    known |= {fingerprint_message(shown.message) for shown in view.get_visible_messages() if not shown.is_original}
-    return any(
-        fingerprint_message(message) in known
-        for message in messages[prompts:-1]
-        if message.role != "user" or message.origin == "tenfold"
-    )
-
-
-def count_before_undo(view: View, position: int) -> int | None:
-    """Counts the messages from a position to where the newest compaction was undone. None if none was after it."""
-    undone = view.state.last_change
-    if not view.state.undone or undone < position:
-        return None
-    return sum(get_message(entry) is not None for entry in view.path.get_entries(position, undone))
-
-
-def _match_raw_history(keys: list[bytes], path: Path, get_key: KeyLookup) -> HistoryMatch:
-    known: list[MessageKey] = []
-    last = -1
-    for start in range(0, path.length, _CHUNK_SIZE):
-        for at, entry in enumerate(path.get_entries(start, min(start + _CHUNK_SIZE, path.length) - 1), start):
-            message = get_message(entry)
-            if message is None:
-                continue
-            if len(known) == len(keys) or get_key(at, message) != keys[len(known)]:
-                return HistoryMatch(len(known), last, tuple(known))
-            known.append(build_original_key(at))
-            last = at
-    return HistoryMatch(len(known), last, tuple(known))
-
-
-def _match_view(keys: list[bytes], view: View, get_key: KeyLookup, *, later_path: Path | None = None) -> HistoryMatch:
-    """Matches a view, and the messages of `later_path` after it. A replaced range matches completely or not at all."""
-    known: list[MessageKey] = []
-    position = -1
-    for shown, last, is_replaced in _group_visible_messages(view):
-        equal_count = 0
-        for each in shown:
-            fingerprint = (
-                get_key(each.position, each.message) if each.is_original else fingerprint_message(each.message)
-            )
-            if keys[len(known) + equal_count : len(known) + equal_count + 1] != [fingerprint]:
-                break
-            equal_count += 1
-        if equal_count < len(shown):
-            if not is_replaced:
-                position = max([position, *(s.position for s in shown[:equal_count] if s.is_original)])
-                known.extend(s.key for s in shown[:equal_count])
-            return HistoryMatch(len(known), position, tuple(known))
-        known.extend(s.key for s in shown)
-        position = last
-    for at in range(view.length, later_path.length if later_path is not None else 0):
-        message = get_message(view.path.get_entry(at)) if later_path is None else get_message(later_path.get_entry(at))
-        if message is not None:
-            if keys[len(known) : len(known) + 1] != [get_key(at, message)]:
-                break
-            known.append(build_original_key(at))
-            position = at
-    return HistoryMatch(len(known), position, tuple(known))
-
-
-def _group_visible_messages(view: View) -> list[tuple[tuple[VisibleMessage, ...], int, bool]]:
-    groups = [
-        (u.visible_messages, u.last, u.block_part is not None)
-        for u in view.units
-        if u.block_part is not None or u.visible_messages
-    ]
-    if view.open_step is not None:
-        groups.append((get_step_messages(view.open_step, closing=False), view.open_step.entries[-1][0], False))
-    return groups
-
-
-def find_check_point(path: Path) -> CheckPoint:
-    """Finds which check point the end of a path is, by its last message: a tool result, a user message or an answer."""
-    for at in range(path.length - 1, -1, -1):
-        message = get_message(path.get_entry(at))
-        if message is not None:
-            if message.origin == "tool":
-                return "after_tools"
-            return "end_of_run" if message.role == "assistant" else "user_message"
-    return "before_call"
-
+from tenfold.session.compactor import CompactionRunner
+from tenfold.session.conversation import Conversation
+from tenfold.session.host_lists import (
+    HostList,
+    count_before_undo,
+    find_carried_entries,
+    find_next_message,
+    is_continuation,
+    match_list,
+    refresh_messages,
+)
+from tenfold.store.own_summaries import is_stored_summary
 
 # -- a provider's request ----------------------------------------------------------------------------------------------
 
@@ -377,17 +134,6 @@ def read_request(
         bare_request=bare_request,
         summaries=tuple(Message("system", (Text(text),), "tenfold") for text in summaries),
     )
-
-
-def refresh_messages(shown: Iterable[VisibleMessage], host_list: HostList) -> list[Message]:
-    """Returns the view's messages, unchanged ones in the host's newest form: its cache marks may have moved."""
-    find = host_list.index_messages()
-    out: list[Message] = []
-    for each in shown:
-        newest, known = find(each.key), each.message
-        is_same = newest is None or newest is known or get_call_ids(newest) != get_call_ids(known)
-        out.append(known if newest is None or is_same else newest)
-    return out
 
 
 def restore_objects(encoded: EncodedList, objects: Sequence[Any], raws: Sequence[bytes]) -> list[Any]:
@@ -475,3 +221,479 @@ def read_usage(response: Any, *, model: str = "") -> Usage | None:  # noqa: ANN4
         listed = report.get("request_usage_entries")
         report = (get_set_fields(listed[-1]) or {}) if listed else {}
     return next((found for usage in usage_fields if (found := usage.read(report, model)) is not None), None)
+
+
+def can_send_unchanged(messages: Sequence[Message], view: View, wire: str) -> bool:
+    """Whether a whole history can be sent unchanged: nothing is compacted, and the provider accepts all of it."""
+    return not view.state.live_blocks and not find_violations(messages, get_wire(wire).profile)
+
+
+# -- the requests of one conversation ----------------------------------------------------------------------------------
+
+
+class Requests:
+    """The requests of a host: syncs their message lists with the log, and builds what is sent in their place.
+
+    What it remembers from one request to the next only saves work: known messages are recognized by content.
+    """
+
+    def __init__(self, conversation: Conversation, compactor: CompactionRunner) -> None:
+        """Begins without a list: the first one is matched message by message."""
+        self._conversation, self._compactor, self._cursor = conversation, compactor, conversation.cursor
+        self._history = DecodedHistory()
+        self._last_call: Call | None = None
+        self._last_sent: list[bytes] | None = None
+        self._last_list: HostList | None = None
+        self._given: list[Message] = []
+        self._clean: list[Message] = []
+        self._path: Path | None = None
+        self._fingerprints: dict[int, bytes] = {}
+        self._grown: tuple[list[Message], int] = ([], 0)
+        self._counted: tuple[tuple[str, ...], Counter | None] = ((), None)
+        self._count = 0
+        self._encoding = RepeatedEncoding()
+        self._compared: tuple[list[Unit] | None, list[MessageKey] | None, int, int] = (None, None, 0, 0)
+
+    # -- a request, and what is sent in its place ----------------------------------------------------------------------
+
+    def sync_request(  # noqa: PLR0913 - those of `before_model`, and `thorough`
+        self,
+        request: Mapping[str, Any],
+        *,
+        window: int | None,
+        recall: RecallMode,
+        wire: str,
+        origin: OriginCallback | None = None,
+        run: str = "",
+        thorough: bool = False,
+        append: bool = False,
+    ) -> tuple[HostRequest, HostList, Call | None]:
+        """Does the first half of `before_model`: reads the request and syncs its list with the log.
+
+        Returns the request as read, the synced list, and the check to run if one is due. With `thorough`, and whenever
+        the trigger may fire, the content of every message is compared with the log (decision 0014). Pass it before a
+        compaction that no check asks for.
+        """
+        with self._conversation.lock:
+            previous, confirm, compactor = self._history, self.is_own_summary, self._compactor
+            read = read_request(
+                request, confirm=confirm, origin=origin, wire=wire, previous=previous, thorough=thorough
+            )
+            compactor.use_model(read.model or compactor.model)
+            floor = self._count_overhead(read.overhead_texts, compactor.policy.counter)
+            floor += self._count_prompt_growth(read.history.get_messages())
+            call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall, run=run)
+            new = read.history.get_new_messages(previous), read.history.get_new_raws(previous)
+            if not thorough and self._find_highest_need(*new, call) != "none":
+                again = {**request, read.field: read.items}
+                read = read_request(
+                    again, confirm=confirm, origin=origin, wire=read.wire, previous=read.history, thorough=True
+                )
+            self._history, self._last_call, self._last_sent = read.history, call, None
+            listed = drop_opening_stub(read.history.get_messages())
+            messages = self._add_summaries(listed, read.summaries)
+            if not read.summaries and WIRES[read.wire].profile.has_separate_system:
+                messages = self._add_missing_summaries(listed)
+                read = replace(read, lacks_summaries=messages is not listed)
+        return read, *self.sync_and_check(messages, call, append=append)
+
+    def sync_and_check(
+        self,
+        messages: list[Message],
+        call: Call,
+        *,
+        has_run_end_check: bool = False,
+        times: Sequence[int | None] | None = None,
+        append: bool = False,
+    ) -> tuple[HostList, Call | None]:
+        """Syncs the log with a host's whole message list. Returns the synced list and the check to run, if one is due.
+
+        Nobody may change `messages` afterwards. Five fields of `call` are used: the window, the floor (tokens sent
+        besides the list), the output reserve, `recall` and the run that new messages belong to. `has_run_end_check`
+        says that the host runs the check at the end of a run itself. `times` says when each message was written
+        (microseconds UTC, None if unknown); without it the new ones came now. For `append` see `sync`. Leading system
+        prompts may change between requests: the newest are sent, and the log keeps the first.
+        """
+        conversation, before = self._conversation, self._cursor.view
+        with conversation.lock:
+            host_list = conversation.write(
+                lambda: self._sync_list(messages, is_floor_ignored=True, run=call.run, times=times, append=append)
+            )
+            self._try_to_keep(lambda: self._cursor.keep_overhead(call.floor))
+        self._compactor.sync_archive(before)
+        return host_list, self._compactor.build_check(call, has_run_end_check=has_run_end_check)
+
+    def build_request(
+        self, request: Mapping[str, Any], host_request: HostRequest, host_list: HostList
+    ) -> dict[str, Any]:
+        """Does the second half of `before_model`: returns the request with the view in place of its list.
+
+        A history that the provider accepts unchanged is sent in its own order, even where the view has moved tool
+        results next to their calls. A list of messages as JSON bytes stays one.
+        """
+        messages, wire, view = self.get_messages_to_send(host_list), host_request.wire, self._cursor.view
+        if host_request.lacks_summaries:
+            messages = refresh_messages(view.get_visible_messages(), host_list)
+        is_kept = not view.state.live_blocks and self._is_whole_history(host_list)
+        if messages is None or (is_kept and can_send_unchanged(host_list.messages, view, wire)):
+            value = request[host_request.field]
+            return {**request, host_request.field: value if isinstance(value, Sequence) else host_request.items}
+        encoded = self._encoding.encode(messages, WIRES[wire])
+        if set(map(type, host_request.items)) == {bytes}:
+            self._last_sent = [item.raw for item in encoded.items]
+            return with_items(host_request, encoded, self._last_sent)
+        before = host_list.count - host_request.history.message_count
+        places = {at - before for at in host_list.find_visible(view)}
+        return with_messages(host_request, encoded, places)
+
+    def get_messages_to_send(self, host_list: HostList) -> list[Message] | None:
+        """Returns the messages to send: the view, with the host's newest version of each untouched message.
+
+        Returns None if the host's list is the view already.
+        """
+        if self._is_view(host_list):
+            return None
+        return refresh_messages(self._cursor.view.get_visible_messages(), host_list)
+
+    def encode_next(self, sent: Sequence[bytes], items: Sequence[bytes]) -> list[bytes] | None:
+        """Encodes what a request adds to the last one, so that it can be sent before the session learns of it.
+
+        `sent` is the very list that `before_model` has returned for the last request, and `items` are the native
+        messages, as JSON bytes, that the next one has behind those of the last. Returns the items that `before_model`
+        would send behind `sent`. None if it might send something else: a compaction may be due, or the session was
+        changed or asked for something else since. Nothing is changed or written, and what other processes have written
+        is not looked at: `before_model` still has to be called.
+        """
+        with self._conversation.lock:
+            call = self._last_call
+            if call is None or sent is not self._last_sent or self._compactor.policy.max_entries:
+                return None
+            new = self._read_next(items)
+            if new is None or self._find_highest_need(new, items, call) not in ("none", "warn"):
+                return None
+            return self._encoding.encode_next(new)
+
+    def _find_highest_need(self, new: Sequence[Message], raws: Sequence[bytes], call: Call) -> Need:
+        """Finds how badly the view may need a compaction at most, once the new messages of a list are added.
+
+        The upper bound counts one token per byte of `raws`, the messages as they came, and images, files and
+        recordings by their rules.
+        """
+        compactor = self._compactor
+        complete = compactor.build_call(window=call.window, floor=call.floor)
+        if complete.window is None:
+            return "none"
+        complete = replace(complete, output_reserve=call.output_reserve)
+        parts = sum(1 + len(p.content) if isinstance(p, ToolResult) else 1 for m in new for p in m.parts)
+        media = count_media(new, get_media_model(compactor.policy.counter))
+        added = sum(map(len, raws)) + parts * MESSAGE_OVERHEAD + media.tokens
+        answers = sum(message.role == "assistant" for message in new)
+        reading, limits = compactor.take_reading_with_limits(complete, answers=answers)
+        return limits.get_need(reading.tokens + int(reading.slope * added))
+
+    def is_own_summary(self, block: str, seal: str, is_whole: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - see `SummaryConfirmer`
+        """Tells whether this session wrote the summary that carries this mark, also where it is a part of a message."""
+        address = self._cursor.address
+        return is_stored_summary(address.store, address.namespace, block, seal, session=address.session)
+
+    # -- what a response took ------------------------------------------------------------------------------------------
+
+    def record_usage(self, usage: Usage) -> None:
+        """Keeps the usage the provider reported for the last request; the next appended answer is stored with it.
+
+        Any object of this session may append the answer: the store keeps the usage until then. What the store does not
+        take is kept in memory, which is reported. Reports without prompt tokens are ignored.
+        """
+        if usage.prompt <= 0:
+            return
+        cursor = self._cursor
+        with self._conversation.lock:
+            whole = cursor.has_whole_request and self._compactor.policy_provider().estimator.kind == "anchored"
+            overhead = usage.overhead or cursor.sent_overhead
+            complete = replace(usage, overhead=overhead, is_whole=usage.is_whole or whole)
+            self._try_to_keep(lambda: cursor.keep_usage(complete))
+
+    def note_hidden_parts(self) -> None:
+        """Notes that the last request held more than was seen here, such as a prompt that a client's hooks do not show.
+
+        Call it before `after_model`: our count then does not bound what may be reported.
+        """
+        with self._conversation.lock:
+            self._cursor.note_hidden_parts()
+
+    def _try_to_keep(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except StoreError as exc:  # what a request took is worth no failed request
+            self._compactor.answerer.report_problem(f"what is known of the last request is kept in memory only: {exc}")
+
+    # -- a list and the log --------------------------------------------------------------------------------------------
+
+    def sync(self, messages: Sequence[Message], *, run: str = "", append: bool = False) -> View:
+        """Syncs the log with a host's whole message list, and returns the view. See `Session.sync`."""
+        conversation = self._conversation
+        before = conversation.view
+        with conversation.lock:
+            clean = self._clean_list(messages)
+            conversation.write(lambda: self._sync_list(clean, run=run, append=append))
+            view = conversation.view
+        self._compactor.sync_archive(before)
+        return view
+
+    def match(self, messages: Sequence[Message]) -> tuple[int, bool]:
+        """Matches a host's list with the log, as `sync` would, and changes nothing.
+
+        Returns how many messages at its beginning are known, and whether it goes on from the end of the log, so that
+        syncing it makes no branch.
+        """
+        with self._conversation.lock:
+            self._forget_other_path()
+            view = self._cursor.view
+            found = match_list(list_own_messages(messages), view, self._get_fingerprint, is_floor_ignored=True)
+            return found.count, find_next_message(view.path, found.position) is None
+
+    def _clean_list(self, messages: Sequence[Message]) -> list[Message]:
+        """Returns a host's list without lone surrogates. What it began with the last time is not looked at again."""
+        given = list(list_own_messages(messages))
+        known = len(self._given) if given[: len(self._given)] == self._given else 0
+        self._given, self._clean = given, [*self._clean[:known], *map(replace_surrogates, given[known:])]
+        return self._clean
+
+    def _sync_list(
+        self,
+        messages: list[Message],
+        *,
+        is_floor_ignored: bool = False,
+        run: str = "",
+        times: Sequence[int | None] | None = None,
+        append: bool = False,
+    ) -> HostList:
+        """Appends what of a list the log does not have yet, on a new branch if a known message was changed.
+
+        Raises `UsageError` for a list that does not continue the log (see `is_continuation`); `append` appends it.
+
+        Nobody may change `messages` afterwards. With `is_floor_ignored`, leading system prompts count as equal
+        whatever their text. `run` is the id of the run that new messages belong to. `times` says when each message was
+        written; without, the new ones came now.
+        """
+        if self._cursor.address.store.redact_at_rest:  # it is compared with what the log holds
+            messages = [redact_message(message) for message in messages]
+        self._forget_other_path()
+        view, known = self._cursor.view, self._find_known_list(messages, is_floor_ignored=is_floor_ignored)
+        if known is not None:
+            return self._append_new(messages, known, run, times)
+        match = match_list(messages, view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
+        changed = find_next_message(view.path, match.position)
+        if changed is not None and not is_continuation(messages, match, view, self._get_fingerprint):
+            if not append:
+                raise UsageError(self._explain_apart(messages))
+            return self._append_apart(messages, run, times, is_floor_ignored=is_floor_ignored)
+        undone = count_before_undo(view, changed) if changed is not None else None
+        if changed is not None and self._branch_before(changed):
+            match = match_list(messages, self._cursor.view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
+        matched = HostList(self._cursor.view, messages, list(match.keys), match.count, is_floor_ignored)
+        if undone is not None:
+            matched = self._append_with_undo(messages, matched, run, times, undone)
+        return self._append_new(messages, matched, run, times)
+
+    def _append_apart(
+        self, messages: list[Message], run: str, times: Sequence[int | None] | None, *, is_floor_ignored: bool
+    ) -> HostList:
+        """Appends a list that does not continue the log. What the log ends with already is not appended again."""
+        path_messages = list(self._cursor.view.path.list_messages())
+        prompts = list(takewhile(is_system_prompt, messages))
+        own = list(takewhile(lambda pair: is_system_prompt(pair[1]), path_messages))
+        known = own if len(own) == len(prompts) else []
+        if own and not known:
+            messages, times = messages[len(prompts) :], times and times[len(prompts) :]
+        new = messages[len(known) :]
+        tail = path_messages[len(path_messages) - len(new) :] if len(new) <= len(path_messages) else []
+        if [self._get_fingerprint(*pair) for pair in tail] == [fingerprint_message(m) for m in new]:
+            known = [*known, *tail]
+        keys = [build_original_key(position) for position, _ in known]
+        matched = HostList(self._cursor.view, messages, keys, len(keys), is_floor_ignored, is_partial=True)
+        return self._append_new(messages, matched, run, times)
+
+    def _append_with_undo(
+        self, messages: list[Message], matched: HostList, run: str, times: Sequence[int | None] | None, replaced: int
+    ) -> HostList:
+        """Appends the messages in place of those before an undo on the branch that was left, and then the undo.
+
+        So what the view has grown by since is what came behind them, and what was undone is not made again at once.
+        """
+        end = matched.count + replaced
+        self._append_new(messages[:end], matched, run, times)
+        self._cursor.note_undo()
+        assert self._last_list is not None
+        return self._last_list.add_known(self._cursor.view, ())
+
+    def _append_new(
+        self, messages: list[Message], matched: HostList, run: str, times: Sequence[int | None] | None
+    ) -> HostList:
+        """Appends the messages after the matched ones, and keeps the list for the next request."""
+        cursor, start, count = self._cursor, self._cursor.view.length, matched.count
+        if count < len(messages):
+            new = messages[count:]
+            cursor.append_messages(new, usage=None, run=run, times=times and times[count : count + len(new)])
+        self._last_list = matched.extend(messages, cursor.view, range(start, start + len(messages) - count))
+        return self._last_list
+
+    def _find_known_list(self, messages: list[Message], *, is_floor_ignored: bool) -> HostList | None:
+        """Returns the last list, if this one goes on from it, with the messages that the log has got from others since.
+
+        None if the list does not, or if the log did otherwise: then the list is looked for in the whole log.
+        """
+        last, view = self._last_list, self._cursor.view
+        if last is None or last.is_floor_ignored != is_floor_ignored or last.view.path is not view.path:
+            return None
+        if last.view.state.last_change != view.state.last_change or view.length < last.view.length:
+            return None
+        if not last.is_extended_by(messages, self._get_fingerprint):
+            return None
+        positions: list[int] = []
+        for position in range(last.view.length, view.length):
+            message, at = get_message(view.path.get_entry(position)), last.count + len(positions)
+            if message is None:
+                continue
+            if at >= len(messages) or fingerprint_message(messages[at]) != self._get_fingerprint(position, message):
+                return None
+            positions.append(position)
+        return last.add_known(view, positions)
+
+    def _branch_before(self, changed: int) -> bool:
+        """Branches off before a changed message. Returns whether Blocks or pins were carried to the new branch."""
+        cursor = self._cursor
+        kept = find_carried_entries(cursor.view, changed)
+        cursor.rewind(changed - 1)
+        self._fingerprints = {position: key for position, key in self._fingerprints.items() if position < changed}
+        self._path = cursor.view.path
+        cursor.drop_usage()
+        cursor.append_copies(kept)
+        return bool(kept)
+
+    def _explain_apart(self, messages: Sequence[Message]) -> str:
+        held = sum(not is_system_prompt(m) for _, m in self._cursor.view.path.list_messages())
+        new = sum(not is_system_prompt(m) for m in messages)
+        name = self._cursor.address.session
+        return (
+            f"this list of {new:,} does not continue session {name!r}: it begins otherwise, and "
+            f"has no answer, tool result or summary of the {held:,} messages there. Send the whole list, as with every "
+            f"request; or append=True appends these {new:,}; to begin anew, create another session"
+        )
+
+    def _read_next(self, items: Sequence[bytes]) -> list[Message] | None:
+        """Reads items that come after those of the last list. Nothing is changed.
+
+        None if somebody has changed the view since, or if it would show them otherwise than in their own order.
+        """
+        last, view, history = self._last_list, self._cursor.view, self._history
+        is_redacted = self._cursor.address.store.redact_at_rest
+        if last is None or last.view is not view or view.open_step is not None or is_redacted:
+            return None
+        prefix = DecodedPrefix(history.item_count, history.message_count, history.messages)
+        messages = WIRES[history.wire].decode(items, confirm=self.is_own_summary, prefix=prefix)
+        entries = ((at, MessageEntry("", None, "", None, message)) for at, message in enumerate(messages))
+        units, step = scan_entries(entries, None)
+        shown = [each.message for unit in units for each in unit.visible_messages]
+        shown += [each.message for each in get_step_messages(step, closing=False)] if step is not None else []
+        return messages if len(shown) == len(messages) and all(map(is_, shown, messages)) else None
+
+    def _add_summaries(self, messages: list[Message], summaries: Sequence[Message]) -> list[Message]:
+        """Returns a list with the summaries of the system prompt before it, where other wires have them.
+
+        A host may also keep its own list and send it with the system prompt that it got back. Then the log knows more
+        of the list alone, and that is returned.
+        """
+        if not summaries:
+            return messages
+        whole = [*summaries, *messages]
+        known = self._find_extension(whole, messages)
+        if known is not None:
+            return known
+        counts = self.match(whole)[0], self.match(messages)[0]
+        return messages if counts[1] > max(0, counts[0] - len(summaries)) else whole
+
+    def _add_missing_summaries(self, messages: list[Message]) -> list[Message]:
+        """Returns a list with the view's own summaries before it, if it goes on from the view without them.
+
+        They were sent in a system prompt beside the list, and the host wrote a new one. Any other list is returned as
+        it is.
+        """
+        opening = takewhile(lambda shown: shown.message.role == "system", self._cursor.view.get_visible_messages())
+        missing = [shown.message for shown in opening if shown.message.origin == "tenfold"]
+        if not missing:
+            return messages
+        whole = [*missing, *messages]
+        known = self._find_extension(messages, whole)
+        if known is not None:
+            return known
+        return whole if self.match(whole)[0] - len(missing) > self.match(messages)[0] else messages
+
+    def _find_extension(self, *lists: list[Message]) -> list[Message] | None:
+        """Returns the first of these lists that goes on from the last one, if that is still the newest."""
+        last = self._last_list
+        if last is None or last.view is not self._cursor.view or not last.is_floor_ignored:
+            return None
+        self._forget_other_path()
+        return next((each for each in lists if last.is_extended_by(each, self._get_fingerprint)), None)
+
+    def _count_overhead(self, texts: tuple[str, ...], counter: Counter) -> int:
+        """Counts what a request holds besides its list. Mostly it is the same as in the request before."""
+        if self._counted != (texts, counter):
+            self._counted, self._count = (texts, counter), sum(counter.count(list(texts))) if texts else 0
+        return self._count
+
+    def _count_prompt_growth(self, messages: Sequence[Message]) -> int:
+        """Counts by how much the system prompts at the beginning of a list are longer than those of the log.
+
+        The newest are sent, and the log keeps the first: what it measures of them may be too little.
+        """
+        prompts, path = list(takewhile(is_system_prompt, messages)), self._forget_other_path()
+        if len(prompts) == len(self._grown[0]) and all(map(is_, prompts, self._grown[0])):
+            return self._grown[1]
+        entries = (get_message(path.get_entry(at)) for at in range(min(path.length, len(prompts))))
+        known = [message for message in entries if message is not None and is_system_prompt(message)]
+        growth = 0
+        if known and len(known) == len(prompts):  # else they differ as any other message does
+            new, old = (sum(measure_messages(each, self._cursor.counter)) for each in (prompts, known))
+            growth = max(0, new - old)
+            self._grown = prompts, growth
+        return growth
+
+    def _is_view(self, host_list: HostList) -> bool:
+        """Tells whether a list is exactly what the view shows. Goes on from where they last agreed."""
+        view = self._cursor.view
+        units, count = view.closed_units
+        last_units, last_keys, index, total = self._compared
+        if units is not last_units or host_list.keys is not last_keys or count < index:
+            index = total = 0
+        for unit in units[index:count]:
+            keys = [s.key for s in unit.visible_messages]
+            if host_list.keys[total : total + len(keys)] != keys:
+                break
+            index, total = index + 1, total + len(keys)
+        self._compared = (units, host_list.keys, index, total)
+        rest = [s.key for s in get_step_messages(view.open_step, closing=False)] if view.open_step is not None else []
+        is_complete = total + len(rest) == host_list.count
+        return is_complete and index == count and rest == host_list.keys[total : host_list.count]
+
+    def _is_whole_history(self, host_list: HostList) -> bool:
+        """Tells whether a list is the whole history, with no message replaced by a summary or a stub."""
+        if host_list.is_partial:
+            return False
+        keys = host_list.keys[: host_list.count]
+        last = keys[-1][0] if keys else -1
+        return all(kind == -1 for _, _, kind in keys) and find_next_message(self._cursor.view.path, last) is None
+
+    def _forget_other_path(self) -> Path:
+        """Forgets which entry stands where, if the cursor was moved or read again since. Returns the path."""
+        path = self._cursor.view.path
+        if path is not self._path:
+            self._path, self._fingerprints, self._grown = path, {}, ([], 0)
+        return path
+
+    def _get_fingerprint(self, position: int, message: Message) -> bytes:
+        key = self._fingerprints.get(position)
+        if key is None:
+            key = self._fingerprints[position] = fingerprint_message(message)
+        return key

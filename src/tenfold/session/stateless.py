@@ -11,7 +11,7 @@ import msgspec
 
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.plan.draft import RecallMode
-from tenfold.compaction.trigger.limits import check_window
+from tenfold.compaction.trigger.limits import Demand, check_window
 from tenfold.compaction.trigger.sizes import Size
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
@@ -37,7 +37,7 @@ from tenfold.core.wire.unread_text import find_unread_items, refuse_unread
 from tenfold.errors import UsageError
 from tenfold.models.model import Model
 from tenfold.recall.tools import RecallTools
-from tenfold.session.conversation import check_model
+from tenfold.session.compactor import check_model
 from tenfold.session.drive import Answerer
 from tenfold.session.facade import Session
 from tenfold.session.log_cursor import SessionAddress, Stamps
@@ -132,16 +132,16 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     session = Session.create(address, chosen, model=model or "", answerer=Answerer(model=summarizer), stamps=stamps)
     session.append(*decoded)
     floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
-    window = _check_window(session.build_call(window=window).window, chosen, output_reserve)
-    call = msgspec.structs.replace(
-        session.build_call(to=to, window=window, floor=floor),
-        output_reserve=output_reserve,
-        recall=recall,
-        demand="manual" if to is not None else "check",
+    call = session.compactor.build_call(to=to, window=window, floor=floor)
+    _check_window(call.window, chosen, output_reserve)
+    demand: Demand = "manual" if to is not None else "check"
+    outcome = session.compact(
+        msgspec.structs.replace(call, output_reserve=output_reserve, recall=recall, demand=demand)
     )
-    outcome = session.compact(call)
     is_unchanged = can_send_unchanged(decoded, session.view, wire)
-    outcome = msgspec.structs.replace(outcome, violations=() if is_unchanged else session.find_violations(wire))
+    outcome = msgspec.structs.replace(
+        outcome, violations=() if is_unchanged else session.conversation.find_violations(wire)
+    )
     encoded = WIRES[wire].encode(decoded if is_unchanged else session.view.get_messages())
     compacted = restore_objects(encoded, messages, items)
     recall_tools = _build_tools(address, chosen) if recall == "tool" else None
@@ -179,13 +179,12 @@ acompact = _as_coroutine(compact)
 """`compact` as a coroutine, with the same arguments. It runs in a thread, so it does not block the event loop."""
 
 
-def _check_window(window: int | None, policy: Policy, output_reserve: int) -> int | None:
-    """Returns the window unchanged. Raises `UsageError` if the output reserve leaves nothing of it."""
+def _check_window(window: int | None, policy: Policy, output_reserve: int) -> None:
+    """Raises `UsageError` for a window that is none, or of which the output reserve leaves nothing."""
     if window is not None:
         check_window(window)
     if window is not None and output_reserve >= window:
         raise UsageError(policy.get_limits(window, output_reserve=output_reserve).note)
-    return window
 
 
 def _validate_arguments(model: object, policy: object, recall: object, summarizer: object) -> None:

@@ -115,7 +115,7 @@ def count_tokens(messages: Sequence[Message]) -> int:
 
 def count_view_tokens(session: Session) -> int:
     """Tokens of the view."""
-    return sum(session.get_message_sizes().values())
+    return sum(session.conversation.get_message_sizes().values())
 
 
 class HookRecorder:

@@ -86,9 +86,9 @@ def test_it_is_checked_before_each_call_after_what_was_queued() -> None:
 
 def test_hooks_and_events_come_in_the_published_order() -> None:
     session = make_full_session()
-    assert with_hooks(session) == session.answerer, "blank by default"
+    assert with_hooks(session) == session.compactor.answerer, "blank by default"
     hooks = HookRecorder()
-    session.use_answerer(
+    session.compactor.use_answerer(
         with_hooks(
             session,
             before_compaction_start=hooks.record_before,
@@ -143,11 +143,11 @@ async def refuse_slowly(_tokens: int, _messages: int) -> bool:
 def test_a_before_hook_that_says_false_skips_this_one_without_events(hook: BeforeHook) -> None:
     session = make_full_session()
     heard: list[object] = []
-    session.use_answerer(with_hooks(session, before_compaction_start=hook, sender=heard.append))
+    session.compactor.use_answerer(with_hooks(session, before_compaction_start=hook, sender=heard.append))
     held = session.view.get_messages()
     assert session.compact(window=WINDOW).status == "cancelled"
     assert (heard, session.view.get_messages()) == ([], held)
-    session.use_answerer(Answerer())
+    session.compactor.use_answerer(Answerer())
     assert session.compact(window=WINDOW).status == "compacted", "only that time"
     assert compact_in_memory(FULL, DEFAULT, before_compaction_start=hook, sender=heard.append) == FULL
     assert heard == []
@@ -156,12 +156,12 @@ def test_a_before_hook_that_says_false_skips_this_one_without_events(hook: Befor
 def test_a_hook_that_raises_is_reported_and_ignored() -> None:
     session = make_full_session()
     said_: list[str] = []
-    session.use_answerer(Answerer(problem_reporter=said_.append))
+    session.compactor.use_answerer(Answerer(problem_reporter=said_.append))
 
     def raise_error(_tokens: int, _messages: int) -> bool:
         raise RuntimeError("no index")
 
-    session.use_answerer(with_hooks(session, before_compaction_start=raise_error))
+    session.compactor.use_answerer(with_hooks(session, before_compaction_start=raise_error))
     assert session.compact(window=WINDOW).status == "compacted"
     assert "no index" in said_[0]
 
@@ -188,7 +188,7 @@ def test_events_may_be_sent_to_a_coroutine(how: str) -> None:
 
     session = make_full_session()
     if how == "session":
-        session.use_answerer(with_hooks(session, sender=send))
+        session.compactor.use_answerer(with_hooks(session, sender=send))
         session.compact(window=WINDOW)
     elif how == "by hand":
         compact_context_with_sender(session, ContextConfig(max_context_tokens=WINDOW), send)
@@ -202,7 +202,7 @@ def test_no_event_without_a_compaction() -> None:
     """The original emits Started and Ended on every call between 81 and 96 per cent, and nothing happens."""
     session = make_full_session()
     heard: list[LoopEvent] = []
-    session.use_answerer(with_hooks(session, sender=heard.append))
+    session.compactor.use_answerer(with_hooks(session, sender=heard.append))
     session.compact(window=WINDOW * 10)
     assert heard == []
     session.compact(window=WINDOW)
@@ -216,9 +216,9 @@ def test_loops_compacted_is_none_for_a_list_and_where_nothing_came_of_it() -> No
     heard: list[LoopEvent] = []
     model = ScriptedModel([])
     policy = blocks(COUNTER, summary=with_prompts(SummarySettings(models=("m",), on_failure="abort")))
-    session.use_policy(policy)
-    session.use_answerer(Answerer(model=model))
-    session.use_answerer(with_hooks(session, sender=heard.append))
+    session.compactor.use_policy(policy)
+    session.compactor.use_answerer(Answerer(model=model))
+    session.compactor.use_answerer(with_hooks(session, sender=heard.append))
     outcome = session.compact(window=session.take_reading(window=WINDOW).tokens * 10 // 9)
     assert outcome.status == "failed"
     assert count_compacted_loops(session, outcome) == 0
@@ -247,11 +247,11 @@ def test_compact_context_goes_by_the_window_of_its_configuration() -> None:
 def test_compact_context_with_sender_brackets_its_events() -> None:
     session = make_full_session()
     heard: list[LoopEvent] = []
-    before = session.answerer
+    before = session.compactor.answerer
     assert compact_context_with_sender(session, ContextConfig(max_context_tokens=WINDOW), heard.append) == 2
     assert [type(e).__name__ for e in heard] == ["AgentStart", "CompactionStarted", "CompactionEnded", "AgentEnd"]
     assert heard[0] == AgentStart("run-2", "compaction")
-    assert session.answerer is before
+    assert session.compactor.answerer is before
     assert compact_context_with_sender(None, None, heard.append) == 0
     assert len(heard) == 4
 
@@ -272,7 +272,7 @@ def test_a_demand_by_hand_goes_through_hooks_and_the_configured_counter() -> Non
         said_.append(tokens)
         return True
 
-    session.use_answerer(with_hooks(session, before_compaction_start=record_tokens))
+    session.compactor.use_answerer(with_hooks(session, before_compaction_start=record_tokens))
     config = ContextConfig(max_context_tokens=WINDOW, token_counter=Doubled())
     assert compact_context(session, config) == 2
     assert said_[0] > 1.8 * count_view_tokens(make_full_session())
@@ -284,7 +284,7 @@ def test_only_newly_made_blocks_are_counted_and_the_block_is_stored() -> None:
     """The original counts every block in the chain, and its recorder never stores the one just made."""
     session = make_full_session()
     heard: list[LoopEvent] = []
-    session.use_answerer(with_hooks(session, sender=heard.append))
+    session.compactor.use_answerer(with_hooks(session, sender=heard.append))
     session.compact(window=WINDOW)
     session.append(*[m for n in range(50, 65) for m in make_turn(n)], run="run-2")
     session.compact(window=WINDOW)

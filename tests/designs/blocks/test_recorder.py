@@ -123,7 +123,7 @@ def test_an_event_that_comes_twice_is_recorded_once() -> None:
     recorder = SessionRecorder(session)
     assert compact_context_with_sender(session, ContextConfig(max_context_tokens=WINDOW), recorder.record) == 1
     assert get_names(recorder, "run-1") == ["AgentStart", "CompactionStarted", "CompactionEnded", "AgentEnd"]
-    session.use_answerer(with_hooks(session, sender=recorder.record))
+    session.compactor.use_answerer(with_hooks(session, sender=recorder.record))
     recorder.record(AgentStart("run-2"))
     session.append(*make_loop(20, start=40), run="run-2")
     session.compact(window=WINDOW)
@@ -270,7 +270,7 @@ def test_a_compaction_before_the_first_message_of_a_loop_is_filed_with_that_loop
     elif how == "request":
         session.before_model({"model": "m", "messages": rows}, window=7_000, run="run-2")
     elif how == "call":
-        session.compact(replace(session.build_call(window=7_000), run="run-2"))
+        session.compact(replace(session.compactor.build_call(window=7_000), run="run-2"))
     else:
         request = {"model": "m", "messages": rows}
         asyncio.run(AsyncSession(session).before_model(request, window=7_000, run="run-2"))

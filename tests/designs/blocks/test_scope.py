@@ -109,7 +109,7 @@ def test_a_later_plan_counts_no_hidden_loop() -> None:
     assert hidden_first.kind == "beyond-scope"
     more = make_loop(30, start=200)
     with_hidden.append(*more, run="run-7")
-    with_hidden.use_policy(blocks(COUNTER, compaction_scope=3))
+    with_hidden.compactor.use_policy(blocks(COUNTER, compaction_scope=3))
     with_hidden.compact(to=count_view_tokens(with_hidden) * 6 // 10)
     assert find_hidden_kinds(with_hidden) == [], "three earlier loops are in view, and none of them is a hidden one"
     shown = get_texts(with_hidden.view.get_messages())
@@ -187,7 +187,7 @@ def test_whatever_the_loops_scope_and_plan_agree(turns: list[int], window: int, 
     session = make_session(loops, blocks(COUNTER, compaction_scope="token_budget"))
     names = [r.loop_id for r in get_loop_records(session)]
     many = resolve_scope(session, names, TokenBudget(), window)
-    outcome = session.compact(replace(session.build_call(window=window), demand="manual"))
+    outcome = session.compact(replace(session.compactor.build_call(window=window), demand="manual"))
     if outcome.status != "compacted":
         return
     hidden = [r for r in get_newest_block(session).replacements if r.kind == "beyond-scope"]

@@ -251,7 +251,7 @@ def test_the_before_hook_sees_the_originals_and_the_after_hook_the_block() -> No
     def verify_block(*_figures: int) -> None:
         seen.append(get_loop_records(session)[0].compaction_block)
 
-    session.use_answerer(
+    session.compactor.use_answerer(
         with_hooks(session, before_compaction_start=extract_memories, after_compaction_end=verify_block)
     )
     assert session.compact(window=9_000).status == "compacted"
@@ -423,7 +423,7 @@ def test_a_model_that_fails_leaves_lines() -> None:
     broken = ScriptedModel([ScriptedReply(error="the provider is down")], repeat=True)
     own = make_long_session(with_strategy(ByGenerator(COUNTER), COUNTER), broken)
     preset = make_long_session(conversations.make_policy(models=("m",)), broken)
-    preset.use_policy(blocks(COUNTER, summary=preset.policy.summary))
+    preset.compactor.use_policy(blocks(COUNTER, summary=preset.policy.summary))
     for session in (own, preset):
         assert session.compact(to=count_view_tokens(session) * 6 // 10).status == "compacted"
         assert "[Summary] I look at part" in get_view_text(session)

@@ -164,8 +164,8 @@ def test_a_scope_or_strategy_of_another_type_is_refused() -> None:
 @pytest.mark.parametrize(("model", "default"), [("", 100_000), ("some-model", 100_000), ("gpt-4o", 128_000)])
 def test_the_window_of_a_configuration_is_that_of_its_sessions(model: str, default: int) -> None:
     session = make_session([make_loop(20)], build_policy(ContextConfig(max_context_tokens=8_000), COUNTER), model=model)
-    assert session.build_call().window == 8_000
-    assert session.build_call(window=50_000).window == 50_000, "a caller's own comes first"
+    assert session.compactor.build_call().window == 8_000
+    assert session.compactor.build_call(window=50_000).window == 50_000, "a caller's own comes first"
     assert session.compact().status == "compacted"
     rows = [{"role": "user", "content": "go"}, *({"role": "assistant", "content": FILLER * 9} for _ in range(60))]
     policy = build_policy(ContextConfig(max_context_tokens=8_000), COUNTER)
@@ -174,7 +174,9 @@ def test_the_window_of_a_configuration_is_that_of_its_sessions(model: str, defau
     request.before_model({"model": model or "some-model", "messages": rows})
     assert request.outcome is not None
     assert request.outcome.status == "compacted"
-    assert make_session([], build_policy(ContextConfig(), COUNTER), model=model).build_call().window == default
+    assert (
+        make_session([], build_policy(ContextConfig(), COUNTER), model=model).compactor.build_call().window == default
+    )
 
 
 @pytest.mark.parametrize("policy", [build_policy(ContextConfig(), COUNTER), blocks(COUNTER)])
@@ -273,7 +275,7 @@ def test_what_the_provider_reported_decides_the_trigger() -> None:
     session = make_session([make_loop(3)], model="some-model")
     quiet = session.compact(window=20_000)
     assert quiet.status == "nothing"
-    session.record_usage(Usage(19_000, 10, model="some-model"))
+    session.requests.record_usage(Usage(19_000, 10, model="some-model"))
     session.append(make_reply("Done."))
     reading = session.take_reading(window=20_000)
     assert reading.source == "reported"

@@ -362,7 +362,7 @@ def test_what_a_hook_supplies_becomes_one_batch() -> None:
         return Answer(text="A person wrote this in few words.")
 
     session = make_session()
-    session.use_answerer(type(session.answerer)(model=None, before_hooks=(supply,)))
+    session.compactor.use_answerer(type(session.compactor.answerer)(model=None, before_hooks=(supply,)))
     session.append(*make_talk(0, 12), make_user("go on"))
     assert session.compact(window=WINDOW).status == "compacted"
     (only,) = get_archive(session)
@@ -386,7 +386,7 @@ def test_batches_that_another_head_stands_on_stay_in_the_archive(leave: str) -> 
     assert shelf.kept
     other = Session(replace(session.address, head="other"), session.policy, archive=shelf)
     store, leaf = session.address.store, session.leaf or ""
-    other.move_to(open_path(store, "default", store.locate("default", leaf)), (), expected=None)
+    other.compactor.move_to(open_path(store, "default", store.locate("default", leaf)), (), expected=None)
     other.append(make_user("on another head"))
     kept = dict(shelf.kept)
     if leave == "undo":
@@ -459,7 +459,7 @@ def test_a_session_folds_an_archive_that_its_store_does_not_know() -> None:
         (archive,) = find_archives(sent)
         assert len(get_archive(other)) > 1
         assert "across 2 compaction cycles]" in archive or "across 3 compaction cycles]" in archive
-        assert not other.find_violations("openai-chat")
+        assert not other.conversation.find_violations("openai-chat")
 
 
 def test_the_archive_message_itself_starts_as_published() -> None:

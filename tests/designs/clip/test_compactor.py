@@ -259,7 +259,7 @@ def test_a_long_summary_of_another_policy_becomes_a_batch_within_the_setting(say
     assert max(COUNTER.count(shown)) > 400
     if says is not None:
         says.count = 8
-    session.use_policy(CompactionConfig(max_summary_tokens=120, chunk_size=6).build_policy())
+    session.compactor.use_policy(CompactionConfig(max_summary_tokens=120, chunk_size=6).build_policy())
     session.append(*make_talk(40, 60))
     outcome = session.compact(window=WINDOW)
     assert outcome.status == "compacted", outcome.reason
@@ -504,15 +504,15 @@ def test_the_hard_limit_leaves_room_for_what_our_count_may_miss_since_the_last_r
     session = make_session()
     session.append(make_user("Please read all parts."), make_answer("I begin.", ToolCall("c0", "run", "{}")))
     session.append(make_result("c0", "so on " * 2_600))
-    session.record_usage(Usage(session.take_reading(window=WINDOW).tokens))
+    session.requests.record_usage(Usage(session.take_reading(window=WINDOW).tokens))
     session.append(make_answer("I go on.", ToolCall("c1", "run", "{}")), make_result("c1", "so on " * 1_100))
-    call = session.build_call(window=WINDOW)
+    call = session.compactor.build_call(window=WINDOW)
     reading = session.take_reading(window=WINDOW)
     assert reading.source == "reported"
     assert reading.tokens < WINDOW < reading.high
-    assert session.is_check_due(call)
-    session.record_usage(Usage(reading.tokens))
+    assert session.compactor.is_check_due(call)
+    session.requests.record_usage(Usage(reading.tokens))
     session.append(make_answer("I go on.", ToolCall("c2", "run", "{}")))
     reported = session.take_reading(window=WINDOW)
     assert reported.high < WINDOW
-    assert not session.is_check_due(call)
+    assert not session.compactor.is_check_due(call)

@@ -174,7 +174,7 @@ def test_the_split_never_parts_a_call_from_its_results() -> None:
     assert session.compact(window=WINDOW).status == "compacted"
     kept = [m for m in session.view.get_messages() if m.origin != "tenfold"]
     assert [m.role for m in kept] == ["assistant", "tool", "tool", "user"], "two were asked for, the step is whole"
-    assert not session.find_violations("openai-chat")
+    assert not session.conversation.find_violations("openai-chat")
 
 
 def test_chunks_are_groups_of_a_size_or_within_a_token_budget() -> None:
@@ -302,7 +302,7 @@ def test_a_host_of_any_wire_sends_the_archive_where_the_provider_takes_system_te
     assert "[Context Summary — " in msgspec.json.encode(sent).decode()
     listed = msgspec.json.encode(sent[field]).decode()
     assert ("[Context Summary" in listed) == wire.startswith("openai")
-    assert not session.find_violations(wire)
+    assert not session.conversation.find_violations(wire)
     again = session.before_model(
         {field: [*given, make_item("assistant", "ok"), make_item("user", "more?")], **extra}, wire=wire
     )
@@ -497,7 +497,7 @@ def test_the_hard_check_keeps_system_archive_and_request_and_leaves_no_orphans()
         if session.view.state.live_blocks:
             assert roles[1] == "system"
             assert "[Context Summary — " in sent[1]["content"]
-        assert not session.find_violations("openai-chat")
+        assert not session.conversation.find_violations("openai-chat")
     assert len(session.view.state.live_blocks) == 2, "a long tool loop is compacted without any user message between"
     assert model.calls >= 2
     originals = [get_text(line.message) for line in session.expand(get_newest_block(session).id, deep=True)]
@@ -618,4 +618,4 @@ def test_an_open_step_counts_as_recent_and_stays_whole() -> None:
     assert {c.id for m in view for c in get_tool_calls(m)} == {"a", "b", "c"}
     assert [r.call_id for m in view if (r := get_tool_result(m)) is not None] == ["a"]
     session.append(make_result("b", "two"), make_result("c", "three"))
-    assert not session.find_violations("anthropic")
+    assert not session.conversation.find_violations("anthropic")

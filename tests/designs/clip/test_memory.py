@@ -234,7 +234,7 @@ def test_undo_and_redo_leave_each_message_told_once_in_log_and_archive(asynchron
 
     assert count_told(made, cabinet) == (19, 19, 19)
     first = dict(cabinet.kept)
-    session.use_answerer(Answerer(model=Telling("second")))
+    session.compactor.use_answerer(Answerer(model=Telling("second")))
     run("redo")
     assert count_told(made, cabinet) == (19, 19, 19)
     assert all("second" in content for _, content, _ in cabinet.kept.values())

@@ -154,7 +154,7 @@ def make_session(
 def make_reported_session(tokens: int = 40_000) -> Session:
     """A session of six exchanges whose provider counts so many tokens, several times what the counter does."""
     session = make_session(make_exchanges(6))
-    session.use_model("m")
+    session.compactor.use_model("m")
     session.append(make_user("x"), make_answer("y"), usage=Usage(tokens, 10, model="m"))
     return session
 
@@ -210,7 +210,7 @@ def append_result(session: Session, result: CompactionResult) -> Outcome:
 
 
 def build_manual_call(session: Session, window: int = WINDOW) -> Call:
-    return replace(session.build_call(window=window), demand="manual")
+    return replace(session.compactor.build_call(window=window), demand="manual")
 
 
 def get_entries(session: Session) -> list[Entry]:
@@ -224,7 +224,7 @@ def get_path(session: Session) -> list[Entry]:
 
 def get_asked(session: Session) -> list[SummaryAsk]:
     """What the session's model was asked."""
-    model = session.answerer.model
+    model = session.compactor.answerer.model
     assert isinstance(model, Structured)
     return model.asked
 

@@ -214,7 +214,7 @@ def test_the_last_result_wins_one_that_raises_is_reported_and_all_hear_the_effec
     """The original gave the hooks the caller's instructions instead of those that ctx.compact() asked for."""
     agent = make_agent(make_exchanges(9))
     reports: list[str] = []
-    agent.session.use_answerer(replace(agent.session.answerer, problem_reporter=reports.append))
+    agent.session.compactor.use_answerer(replace(agent.session.compactor.answerer, problem_reporter=reports.append))
     told: list[str] = []
 
     def build_handler(text: str) -> Callable[[SessionBeforeCompact], SessionBeforeCompactResult]:
@@ -319,7 +319,7 @@ def test_handlers_are_asked_of_what_will_be_done_in_the_window_at_hand(window: i
 def test_settings_that_cannot_be_read_leave_the_last_good_ones_in_force() -> None:
     session = make_session(make_exchanges(6))
     reports: list[str] = []
-    session.use_answerer(replace(session.answerer, problem_reporter=reports.append))
+    session.compactor.use_answerer(replace(session.compactor.answerer, problem_reporter=reports.append))
     good = [SMALL]
     live = make_agent(session=session, settings=lambda: good[0])
     good.clear()
@@ -489,7 +489,7 @@ def test_an_unknown_event_and_a_wrong_signature_are_refused_at_registration(name
 def test_a_handler_that_gives_something_else_is_reported() -> None:
     face = make_agent(make_exchanges(9))
     reports: list[str] = []
-    face.session.use_answerer(replace(face.session.answerer, problem_reporter=reports.append))
+    face.session.compactor.use_answerer(replace(face.session.compactor.answerer, problem_reporter=reports.append))
     face.on("session_before_compact")(lambda _: {"cancel": True})
     assert face.run_compaction_sync()
     (report,) = reports
@@ -503,7 +503,7 @@ def test_a_session_on_a_settings_file_goes_on_following_it_under_the_face(tmp_pa
     text += "retain_recent_tokens = 3000\n"
     file.write_text(text.format("true", 2_000))
     session = make_session(make_exchanges(6))
-    session.use_policy(LivePolicy(COUNTER, file, environ={}))
+    session.compactor.use_policy(LivePolicy(COUNTER, file, environ={}))
     face = make_agent(session=session, settings=None)
     assert face.settings == SMALL
     assert face.should_compact()
@@ -577,10 +577,10 @@ def test_an_answer_over_the_window_is_an_overflow_if_this_model_gave_it() -> Non
     over = Usage(WINDOW + 1, 5, cache_read=WINDOW, model="m")
     for usage, is_over in ((over, True), (replace(over, model="another"), False)):
         session = make_session([*make_exchanges(2), make_user("go on")])
-        session.use_model("m")
+        session.compactor.use_model("m")
         session.append(make_answer("so"), usage=usage)
         reading = session.take_reading(window=WINDOW)
         assert (reading.source == "reported") is is_over
         if is_over:
             assert reading.tokens > WINDOW
-            assert session.is_check_due(session.build_call(window=WINDOW)), "before the next call"
+            assert session.compactor.is_check_due(session.compactor.build_call(window=WINDOW)), "before the next call"

@@ -223,7 +223,7 @@ def test_the_summary_hangs_at_the_new_point_and_names_what_was_left() -> None:
     shown = session.view.get_messages()[-1]
     assert (shown.role, shown.origin) == ("user", "tenfold")
     assert OPENING in get_text(shown)
-    assert session.find_violations("anthropic") == ()
+    assert session.conversation.find_violations("anthropic") == ()
     session.sync([*session.view.get_messages(), make_user("go on")])
     assert len(get_branches(session)) == 1
     assert session.view.get_messages()[-2] == shown
@@ -242,7 +242,7 @@ def test_at_the_root_the_summary_has_no_parent() -> None:
 def test_the_same_target_is_no_move_and_an_unknown_one_is_an_error() -> None:
     session, ids = make_session_with_ids()
     told: list[Event] = []
-    session.use_answerer(Answerer(model=Structured(), listeners=(told.append,)))
+    session.compactor.use_answerer(Answerer(model=Structured(), listeners=(told.append,)))
     assert navigate(session, ids[-1], BranchOptions(has_summary=True)).status == "same"
     with pytest.raises(NotFoundError):
         navigate(session, "no-such-id")
@@ -270,7 +270,7 @@ def test_where_it_does_not_come_about_the_session_is_as_it_was(how: str) -> None
         moved = asyncio.run(agent.navigate_tree(ids[5], BranchOptions(has_summary=True)))
     else:
         model = Structured(failing=("branch",)) if how == "failed" else Interrupted()
-        session.use_answerer(Answerer(model=model))
+        session.compactor.use_answerer(Answerer(model=model))
         before = session.view.get_messages()
         moved = navigate(session, ids[5], BranchOptions(has_summary=True))
     assert moved.status == how

@@ -258,12 +258,12 @@ def test_a_check_acts_at_once_on_what_the_tool_kept_and_what_followed(tmp_path: 
     session = _import_lines(tmp_path, lines, SqliteStore(":memory:"))
     assert SessionManager(session).restore_compaction() is not None
     window = session.take_reading().tokens + 1_000  # above window - reserve, below the hard limit
-    outcome = session.compact(session.build_call(window=window))
+    outcome = session.compact(session.compactor.build_call(window=window))
     assert outcome.status == "compacted", outcome.reason
-    model = session.answerer.model
+    model = session.compactor.answerer.model
     assert isinstance(model, Structured)
     assert any("So far." in ask.prompt for ask in model.asked), "the two halves of a split exchange are asked at once"
-    assert session.compact(session.build_call(window=window)).status == "nothing"
+    assert session.compact(session.compactor.build_call(window=window)).status == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -392,8 +392,8 @@ def test_the_published_values_are_dataclasses_and_the_prompts_have_the_published
 def test_the_facts_take_no_more_than_the_summary() -> None:
     session = _make_told_session()
     words = "## Goal\nGo on\n## Constraints & Preferences\nnone\n## Progress\nall of it\n"
-    session.use_answerer(Answerer(model=ScriptedModel([words], repeat=True)))
-    session.use_policy(replace(session.policy, summary=replace(session.policy.summary, models=("m",))))
+    session.compactor.use_answerer(Answerer(model=ScriptedModel([words], repeat=True)))
+    session.compactor.use_policy(replace(session.policy, summary=replace(session.policy.summary, models=("m",))))
     assert session.compact(to=2_000).status == "compacted"
     text, _, facts = get_summary(session).partition("# Facts (")
     count = session.policy.counter.count
@@ -448,7 +448,7 @@ POLICY = tail(COUNTER, summary=SummarySettings(models=("m",)))
 def assert_paired_calls(session: Session) -> None:
     """No call without its result but in the open step, no result without its call, in what the model sees."""
     for wire in ("anthropic", "openai-chat", "gemini"):
-        assert session.find_violations(wire) == ()
+        assert session.conversation.find_violations(wire) == ()
     shown = session.view.get_messages()
     results = {r.call_id for m in shown if (r := get_tool_result(m)) is not None}
     assert results <= {c.id for m in shown for c in get_tool_calls(m)}
@@ -457,7 +457,7 @@ def assert_paired_calls(session: Session) -> None:
 def test_no_modified_file_of_a_recorded_session_is_lost(session: ParsedSession) -> None:
     log = recorded.get_path(session)
     opened = conversations.open_session(log, tail(COUNTER), Answerer())
-    assert opened.compact(to=opened.count_uncompacted() // 4).status == "compacted"
+    assert opened.compact(to=opened.conversation.count_uncompacted() // 4).status == "compacted"
     (block,) = get_blocks(opened)
     entry = get_compaction_entry(opened, block.id)
     last = max(r.last for r in block.replacements)

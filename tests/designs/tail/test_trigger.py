@@ -122,10 +122,10 @@ def test_reported_tokens_hold_the_cached_ones() -> None:
     assert calculate_context_tokens(Usage(1_300, 500, 200, 100)) == 1_800
     session = make_session(make_exchanges(1))
     session.append(make_user("x"), make_answer("y"), usage=Usage(WINDOW, 10, WINDOW - 100, 0, "m"))
-    session.use_model("m")
+    session.compactor.use_model("m")
     assert session.take_reading(window=WINDOW).tokens >= WINDOW
     assert session.compact(
-        replace(session.build_call(window=WINDOW), demand="check")
+        replace(session.compactor.build_call(window=WINDOW), demand="check")
     ).status != "nothing" or get_blocks(session)
 
 
@@ -142,14 +142,14 @@ def test_usage_of_zero_or_of_an_answer_that_was_aborted_is_not_relied_on() -> No
     path[5] = replace(third, usage=Usage(9_000, 5), message=replace(third.message, status="aborted"))
     assert find_last_usage(path) == 1
     session = make_session([make_user("u")])
-    session.use_model("m")
+    session.compactor.use_model("m")
     session.append(replace(make_answer("half"), status="aborted"), usage=Usage(90_000, 5, model="m"))
     assert session.take_reading(window=WINDOW).tokens < 1_000
 
 
 def test_after_a_compaction_old_usage_is_never_counted() -> None:
     session = make_session(make_exchanges(6))
-    session.use_model("m")
+    session.compactor.use_model("m")
     session.append(make_user("x"), make_answer("y"), usage=Usage(14_000, 10, model="m"))
     assert session.take_reading(window=WINDOW).source == "reported"
     assert session.compact(build_manual_call(session)).status == "compacted"
@@ -200,7 +200,7 @@ def test_the_next_words_of_the_user_show_that_a_run_has_ended() -> None:
 def test_a_tail_too_big_to_help_is_tried_twice_and_then_left_alone() -> None:
     """The original compacted again on every turn where the tail alone was over the threshold."""
     session = make_session([make_user("u"), make_answer("a"), make_user(make_words(13_500))])
-    asked = session.answerer.model.asked  # type: ignore[union-attr]
+    asked = session.compactor.answerer.model.asked  # type: ignore[union-attr]
     statuses = [session.compact(window=WINDOW).status for _ in range(6)]
     assert statuses == ["compacted", *["nothing"] * 5], "head and tail of it are shown, and that is all there is to do"
     assert session.take_reading(window=WINDOW).tokens < WINDOW
@@ -242,7 +242,7 @@ def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> No
     session = make_reported_session()
     face = make_agent(session=session, window=200_000)
     starts: list[CompactionStart] = []
-    session.use_answerer(session.answerer.with_extensions([_listen(starts)]))
+    session.compactor.use_answerer(session.compactor.answerer.with_extensions([_listen(starts)]))
     events = record_events(face)
     shown = face.context_tokens
     assert shown > 40_000
@@ -269,7 +269,7 @@ def test_a_plan_and_a_refusal_are_told_in_what_the_provider_counts() -> None:
     assert first == f"plan: {reading.tokens:,} -> at most {after:,} tokens (target {target:,})"
     sizes = [int(line.partition(" tokens")[0].split()[-1].replace(",", "")) for line in lines if line.startswith("  ")]
     assert sum(sizes) == pytest.approx(after - reading.floor, abs=len(sizes))
-    session.use_policy(replace(session.policy, shrink_tokens=10_000_000))
+    session.compactor.use_policy(replace(session.policy, shrink_tokens=10_000_000))
     outcome = session.compact(build_manual_call(session, 200_000))
     worth = round(reading.slope * 10_000_000)
     assert f" of {reading.tokens:,} tokens; the least worth a Block is {worth:,}" in outcome.reason
@@ -291,13 +291,13 @@ def test_what_was_shown_of_a_compaction_does_not_change_with_later_reports() -> 
         assert get_compaction_entry(session, block.id).tokens_before == outcome.tokens_before
     old = replace(block, provider_tokens=None)
     reading = session.take_reading()
-    assert session.get_provider_tokens(old)[0] == round(reading.floor + reading.slope * block.tokens_before)
+    assert session.compactor.get_provider_tokens(old)[0] == round(reading.floor + reading.slope * block.tokens_before)
 
 
 def test_what_is_tried_against_the_reports_is_told_in_what_the_provider_counts() -> None:
     """The reason had our own count, "162,626 tokens ... down to 8,000", and the sizes beside it the provider's."""
     session = make_reported_session(300_000)
-    outcome = session.compact(session.build_call(window=8_000))
+    outcome = session.compact(session.compactor.build_call(window=8_000))
     assert outcome.status == "compacted"
     assert outcome.reason.startswith(f"{outcome.tokens_before:,} tokens (")
     assert outcome.reason.endswith(f"down to {outcome.target:,}")

@@ -56,7 +56,7 @@ def test_after_a_restart_the_stored_summary_stands_for_what_it_covers(
     assert "Going on very well" in dump_messages(request)
     assert request["messages"][2:] == contents[-2:]
     session = again.strategies["agent"].get_session(Context("agent", "s"))
-    assert [each.text for each in session.instructions if each.is_rule] == [RULE]
+    assert [each.text for each in session.read_instructions() if each.is_rule] == [RULE]
     assert kept["__context_guard_contents_at_compaction_agent"] == len(contents) - 2
 
 
@@ -112,7 +112,7 @@ def test_a_summary_from_before_a_restart_is_not_what_the_user_says(form: str) ->
     request = {"messages": [*contents, *make_talk(10)]}
     again.plugin_config().before_model(Context("agent"), request)
     session = again.strategies["agent"].get_session(Context("agent"))
-    assert not [each for each in session.instructions if RULE in each.text or OPENING in each.text]
+    assert not [each for each in session.read_instructions() if RULE in each.text or OPENING in each.text]
     assert len(request["messages"]) == 2
     assert "## Rules" not in dump_messages(request)
 

@@ -152,7 +152,7 @@ def test_a_thank_you_is_not_the_request_that_is_continued() -> None:
 def test_a_request_beyond_a_quarter_of_the_target_is_quoted_by_head_and_tail(recall: RecallMode, way: str) -> None:
     long = "BEGIN " + make_text(4_000, 7) + " END"
     made, _ = make_scripted_session([*make_work(12), make_user_message(long), *make_read_step(92, "b.py")])
-    outcome = made.compact(replace(made.build_call(window=16_000), recall=recall, demand="manual"))
+    outcome = made.compact(replace(made.compactor.build_call(window=16_000), recall=recall, demand="manual"))
     assert outcome.status == "compacted", outcome.reason
     note = get_text(made.view.get_messages()[-1])
     assert COUNTER.count([note])[0] <= outcome.target // 4
@@ -282,10 +282,10 @@ def test_only_what_is_beyond_four_fifths_of_the_summary_models_window_is_left_ou
     model = ScriptedModel([SUMMARY], repeat=True)
     settings_ = with_prompts(SummarySettings(models=("o3",), input_tokens=int(200_000 * 0.8)))
     made = open_session(talk[:-1], threshold(counter, summary=settings_), answerer=Answerer(model=model))
-    size = sum(made.get_message_sizes().values())
+    size = sum(made.conversation.get_message_sizes().values())
     if ratio:
         made.append(talk[-1], usage=Usage(int(size * ratio)))
-    assert made.compact(replace(made.build_call(window=200_000), demand="manual")).status == "compacted"
+    assert made.compact(replace(made.compactor.build_call(window=200_000), demand="manual")).status == "compacted"
     factor = ratio or (2.0 if counter is COUNTER else 1.0)
     sent = counter.count([model.asks[0].prompt])[0] * factor
     assert min(size * factor, 160_000) * 0.93 <= sent <= 160_000 + 2_000
@@ -524,5 +524,5 @@ def test_a_floor_over_the_window_is_one_event_and_an_overflow_still_compacts() -
     assert isinstance(event, CompactionSkip)
     assert event.outcome.itemised["system prompt"] >= 4_125
     made.append(*[each for n in range(4) for each in make_read_step(n, "a.py", words=10)])
-    outcome = made.compact(replace(made.build_call(window=8_000), demand="overflow"))
+    outcome = made.compact(replace(made.compactor.build_call(window=8_000), demand="overflow"))
     assert outcome.status == "compacted", "a provider that refused is another matter"

@@ -279,7 +279,7 @@ def test_code_writes_what_is_due_before_three_messages_and_six_answers_and_a_per
     asked = len(host.model.asks)
     host.run_turn(8)
     assert len(host.model.asks) == asked
-    call = replace(host.session.build_call(window=setup.window), demand="manual")
+    call = replace(host.session.compactor.build_call(window=setup.window), demand="manual")
     assert host.session.compact(call).status == "compacted"
     assert len(host.model.asks) == asked + 1
 

@@ -122,7 +122,7 @@ def test_a_session_of_the_library_chooses_by_its_model(settings: Path, session_m
     asked = model.asks[0].model
     assert asked.startswith(written_by) or (written_by == "own" and ":" not in asked)
     assert asked != AUTO
-    session.use_model("gpt-5")
+    session.compactor.use_model("gpt-5")
     assert session.policy.summary.models == ("openai:gpt-4o-mini", "openai:gpt-5")
 
 
@@ -133,7 +133,7 @@ def test_a_fallback_stands_behind_the_chosen_models(tmp_path: Path, settings: Pa
     place = SessionAddress(SqliteStore(":memory:"), "s")
     session = Session.create(place, policy, model="gpt-5", answerer=Answerer(model=ScriptedModel([GOOD])))
     assert list(session.policy.summary.models) == expected
-    session.use_model("")
+    session.compactor.use_model("")
     assert list(session.policy.summary.models) == ["anthropic:mine"], "no provider is known"
     agent = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, "openai:gpt-5"), refuse)
     assert list(agent.session.policy.summary.models) == expected

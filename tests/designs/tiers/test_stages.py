@@ -275,7 +275,7 @@ def test_the_protected_part_never_opens_with_a_result_whose_call_is_gone(protect
     session = open_session(history, tiers(COUNTER, protected_messages=protected))
     assert session.compact(to=count_total(history) // 2).status == "compacted"
     for wire in WIRES:
-        assert session.find_violations(wire) == ()
+        assert session.conversation.find_violations(wire) == ()
     summary = next(r for b in get_blocks(session) for r in b.replacements if r.kind == "summary")
     kept = len(history) - 1 - summary.last
     assert protected <= kept <= protected + 2

@@ -143,7 +143,7 @@ def test_the_role_of_the_summary_can_be_chosen_and_its_delimiter_is_clear(role: 
     assert text.index("<tenfold-summary") < text.index(OPENING) < text.index("## Task State") < text.index(CLOSING)
     assert text.endswith("</tenfold-summary>")
     for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
-        assert session.find_violations(wire) == ()
+        assert session.conversation.find_violations(wire) == ()
 
 
 @pytest.mark.parametrize("leads", [True, False])
@@ -166,7 +166,7 @@ def test_the_summary_is_a_system_message_where_the_wire_takes_one(wire: str, *, 
         assert carrier in encoded.system
     else:
         assert '"role":"user"' in carrier
-    assert session.find_violations(wire) == ()
+    assert session.conversation.find_violations(wire) == ()
 
 
 def test_the_three_functions_and_their_results() -> None:
@@ -241,13 +241,13 @@ def test_above_the_hard_limit_a_summary_by_code_stands_in_for_one_that_failed(hi
     window = count_total(history) // 3
     before = session.take_reading(window=window)
     assert before.tokens > before.estimate, "what the provider counts is estimated higher than what was counted"
-    outcome = session.compact(replace(session.build_call(window=window), demand="check"))
+    outcome = session.compact(replace(session.compactor.build_call(window=window), demand="check"))
     assert outcome.status == "compacted"
     assert (outcome.rung, outcome.spent.calls) == ("extractive", len(model.asks))
     assert f"a view of {before.tokens:,} tokens is above the limit, so code wrote the summary" in outcome.notes[0]
     limits = session.policy.trigger.get_limits(window, output_reserve=0, floor=0)
     assert session.take_reading(window=window).tokens < limits.soft
-    again = session.compact(replace(session.build_call(window=window), demand="check"))
+    again = session.compact(replace(session.compactor.build_call(window=window), demand="check"))
     assert again.status == "nothing"
 
 

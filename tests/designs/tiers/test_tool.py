@@ -92,7 +92,7 @@ def test_its_result_is_the_summary_and_the_status_is_told() -> None:
     session.append(make_result("k", result, name="compact"))
     assert session.view.get_messages()[-1] == make_result("k", result, name="compact")
     for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
-        assert session.find_violations(wire) == ()
+        assert session.conversation.find_violations(wire) == ()
 
 
 def test_under_the_target_it_says_that_no_compaction_is_needed() -> None:

@@ -158,7 +158,7 @@ def test_a_request_that_the_provider_refused_as_too_long_is_recovered_from() -> 
     session = open_session(make_work(12), EXACT)
     size = session.take_reading(window=32_000).estimate
     assert session.compact(window=32_000).status == "nothing"
-    refused = replace(session.build_call(window=32_000), demand="overflow")
+    refused = replace(session.compactor.build_call(window=32_000), demand="overflow")
     assert session.compact(refused).status == "compacted"
     assert session.take_reading(window=32_000).estimate < size * 3 // 4
     assert session.compact(refused).status == "nothing", "and nothing is done twice"

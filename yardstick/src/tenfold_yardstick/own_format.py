@@ -76,7 +76,7 @@ def compact_messages(past: Sequence[Message], policy: str, budget: int) -> list[
         SessionAddress(SqliteStore(":memory:"), IDS.generate()), chosen, model=MODEL, answerer=Answerer()
     )
     session.append(*past)
-    session.compact(session.build_call(to=budget))
+    session.compact(session.compactor.build_call(to=budget))
     return session.view.get_messages()
 
 

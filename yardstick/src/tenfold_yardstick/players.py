@@ -157,18 +157,18 @@ class PolicyPlayer:
         """See `Player.before`."""
         session, track = self._session, self._recording
         session.append(*track.messages[new_indexes.start : new_indexes.stop])
-        check = session.build_call(window=self._window, floor=track.prefix)
+        check = session.compactor.build_call(window=self._window, floor=track.prefix)
         spent = ModelCost()
-        if session.is_check_due(check):
+        if session.compactor.is_check_due(check):
             spent = session.compact(check).spent
         visible = list(session.view.get_visible_messages())
-        tokens = session.get_measures().token_cache.measure(visible)
+        tokens = session.conversation.get_measures().token_cache.measure(visible)
         pieces = [ReplayMessage(self._get_key(s), size) for s, size in zip(visible, tokens, strict=True)]
         return ReplayRequest(pieces, spent.input_tokens, spent.output_tokens)
 
     def record_usage(self, prompt_tokens: int) -> None:
         """See `Player.after`."""
-        self._session.record_usage(Usage(prompt_tokens, model=MODEL, overhead=self._recording.prefix))
+        self._session.requests.record_usage(Usage(prompt_tokens, model=MODEL, overhead=self._recording.prefix))
 
     def _get_key(self, shown: VisibleMessage) -> bytes:
         """Returns a key made from the content: a provider sees no difference if a later Block repeats a message."""

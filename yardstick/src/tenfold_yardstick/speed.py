@@ -303,7 +303,7 @@ def _check_idle(session: Session) -> None:
 def time_compaction(history: LongHistory, messages: int) -> list[Measurement]:
     """Times the compaction to a tenth of a history in memory whose tokens are already counted."""
     filled = _fill_session(SqliteStore(":memory:"), decode_messages(history.build_history(messages)[0]))
-    before = filled.count_uncompacted()
+    before = filled.conversation.count_uncompacted()
     start = time.perf_counter()
     outcome = filled.compact(to=max(1, before // 10))
     return [CompactionTiming(messages, before, outcome.tokens_after, time.perf_counter() - start)]

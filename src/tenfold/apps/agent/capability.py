@@ -49,8 +49,8 @@ from tenfold.models.overflow import is_overflow
 from tenfold.models.provider import resolve_window
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.session import AsyncSession, Session
-from tenfold.session.async_facade import run_uninterrupted
 from tenfold.session.compact_tool import CompactTool
+from tenfold.session.concurrency import run_uninterrupted
 from tenfold.store.ids import get_current_time
 
 DEFAULT_OUTPUT_RESERVE = 4_096
@@ -118,7 +118,7 @@ class Memory(AbstractCapability[Any]):
 
     def __post_init__(self) -> None:
         self._async_session = AsyncSession(self.session)
-        self._reader = MessageReader(self.session.is_own_summary)
+        self._reader = MessageReader(self.session.requests.is_own_summary)
         self._result_queue = _ToolResultQueue()
 
     def start_run(self, *, window: int | None, is_streaming: bool) -> None:
@@ -132,7 +132,7 @@ class Memory(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """Syncs the agent's list with the session, compacts if that is due, and sends the view."""
         self._messages = ctx.messages
-        self.session.use_model(request_context.model.model_name)
+        self.session.compactor.use_model(request_context.model.model_name)
         received, objects = await asyncio.to_thread(self._reader.read, request_context.messages)
         received = [self._correct_origin(message) for message in received]
         messages = await self._async_session.sync_and_compact(
@@ -175,8 +175,8 @@ class Memory(AbstractCapability[Any]):
         usage, name = response.usage, request_context.model.model_name
         if usage.input_tokens:
             cache_tokens = usage.cache_read_tokens, usage.cache_write_tokens
-            model = self.session.model or response.model_name or name
-            self.session.record_usage(Usage(usage.input_tokens, usage.output_tokens, *cache_tokens, model))
+            model = self.session.compactor.model or response.model_name or name
+            self.session.requests.record_usage(Usage(usage.input_tokens, usage.output_tokens, *cache_tokens, model))
         if self._is_streaming and self._is_cut_off(response):
             ctx.messages.append(replace(response, state="interrupted"))
             raise ModelConnectionError(name, "the stream ended before the answer was complete", phase="read")
@@ -259,12 +259,14 @@ class Memory(AbstractCapability[Any]):
         if not isinstance(error, ModelAPIError) or not is_overflow(error_text, status=status):
             raise error
         session, call, name = self.session, self.build_call(request_context), request_context.model.model_name
-        before = sum(session.get_message_sizes().values())
+        before = sum(session.conversation.get_message_sizes().values())
         if request_context.attempt == 1 and call.window is not None:
             tokens = before + call.floor
-            await session.answerer.anotify(RequestOverflow(session.address.session, name, tokens, get_current_time()))
+            await session.compactor.answerer.anotify(
+                RequestOverflow(session.address.session, name, tokens, get_current_time())
+            )
             demand = msgspec.structs.replace(
-                session.build_call(window=call.window, floor=call.floor),
+                session.compactor.build_call(window=call.window, floor=call.floor),
                 demand="overflow",
                 output_reserve=call.output_reserve,
                 recall=call.recall,
@@ -281,7 +283,7 @@ class Memory(AbstractCapability[Any]):
     async def compact(self, call: Call) -> Outcome:
         """Compacts the session. Its `outcome` is then the result."""
         outcome = await self._async_session.compact(call)
-        self.session.compactor.keep_outcome(outcome)
+        self.session.compactor.outcome = outcome
         return outcome
 
     def abort(self) -> None:

@@ -25,7 +25,7 @@ from tenfold.errors import BadInput, UnusableModel, UsageError
 from tenfold.models.choose import qualify_recorded_model, qualify_served_model, resolve_models
 from tenfold.models.provider import ProviderModel, open_client, resolve_window
 from tenfold.session import Session, SessionAddress
-from tenfold.session.conversation import SESSION_MODEL
+from tenfold.session.compactor import SESSION_MODEL
 from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tenfold.store.ids import IDS
@@ -132,14 +132,14 @@ def change_model(agent: Agent, model: str, *, base_url: str = "", window: int | 
     session = agent.session
     is_real = agent.model.model_name != DEMONSTRATION and session.view.path.length > 0
     name, new_model = choose_model(AgentOptions(Path(), model, base_url), is_real=is_real)
-    provider = session.policy_provider
+    provider = session.compactor.policy_provider
     policy = provider.with_agent_model(name, base_url) if isinstance(provider, _LivePolicy) else provider
     summary = policy().summary
     callable_models = tuple(one for one in summary.models if ":" in one)
     writer = _open_summary_writer(replace(summary, models=callable_models), name, base_url)
     agent.use(new_model, window)
-    session.use_policy(policy)
-    session.use_answerer(replace(session.answerer, model=writer))
+    session.compactor.use_policy(policy)
+    session.compactor.use_answerer(replace(session.compactor.answerer, model=writer))
     place = session.address
     info = find_session(place.store, place.session, namespace=place.namespace).info
     if not info.format:

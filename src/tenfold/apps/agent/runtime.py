@@ -74,8 +74,8 @@ class Agent:
         self.model = open_client(model) if isinstance(model, str) else model
         self.session = session or self._create_session(model)
         self.use(self.model, window)
-        self.session.use_model(self.session.model or self.model.model_name)
-        self.session.use_answerer(self.session.answerer.with_extensions(extensions))
+        self.session.compactor.use_model(self.session.compactor.model or self.model.model_name)
+        self.session.compactor.use_answerer(self.session.compactor.answerer.with_extensions(extensions))
         self._model_settings = settings
         self.phase: Phase = "idle"
         self._memory = Memory(self.session, window=self.window, has_run_end_check=True)
@@ -131,7 +131,7 @@ class Agent:
     @asynccontextmanager
     async def _track_run(self, prompt: str, *, is_streaming: bool = False) -> AsyncIterator[dict[str, Any]]:
         """Wraps one run: yields the arguments for pydantic-ai, and reports the start and the end to listeners."""
-        session_id, answerer = self.session.address.session, self.session.answerer
+        session_id, answerer = self.session.address.session, self.session.compactor.answerer
         status: Literal["ok", "failed", "stopped"] = "stopped"
         reason = ""
         is_started = False
@@ -220,7 +220,9 @@ class Agent:
 
     def build_call(self) -> Call:
         """Builds the check of the session for this agent's window and output reserve."""
-        return replace(self.session.build_call(window=self.window), recall="tool", output_reserve=self.output_reserve)
+        return replace(
+            self.session.compactor.build_call(window=self.window), recall="tool", output_reserve=self.output_reserve
+        )
 
     async def run_compaction(self, focus: str = "") -> Outcome:
         """Compacts now. That also does what `compact` has requested; the focus of the request comes first.

@@ -235,7 +235,7 @@ def _describe_settings(agent: Agent) -> list[str]:
         lines.append(f"window {window:,} tokens; the view takes {reading.tokens:,} ({reading.source})")
         lines.append(f"limits: {sizes}, at the latest at {limits.hard:,}")
         lines += [limits.note] if limits.note else []
-    has_model = session.answerer.model is not None
+    has_model = session.compactor.answerer.model is not None
     writers = ", ".join(policy.summary.models)
     lines.append(f"summaries: {writers}" if has_model and writers else "summaries: written by code, without a model")
     lines.append(f"session {session.address.session}")

@@ -276,7 +276,7 @@ def _get_block(session: Session, named: str) -> str:
 
 
 def _count_view(session: Session) -> int:
-    return sum(session.get_message_sizes().values())
+    return sum(session.conversation.get_message_sizes().values())
 
 
 def _report(found: FoundSession, *, json: bool, said: str, **fields: object) -> None:

@@ -200,7 +200,7 @@ def show_preview(path: Path, session: Session, reading: Reading, decision: Decis
 
 def _estimate_receipt(session: Session, plan: Plan | None) -> Receipt | None:
     """Estimates what a plan costs and saves, before any model is asked. None where the model's prices are not known."""
-    rates = find_rates(session.model) if session.model else None
+    rates = find_rates(session.compactor.model) if session.compactor.model else None
     if plan is None or rates is None:
         return None
     return build_receipt(plan.tokens_before, plan.tokens_after, plan.tokens_after, rates, None)

@@ -64,7 +64,7 @@ class CompactArguments(msgspec.Struct, frozen=True):
 
     def build_call(self, session: Session) -> Call:
         """Builds the call that `--to` and `--window` make. Raises `UsageError` if neither size is known."""
-        call = session.compactor.validate_call(session.build_call(to=self.to, window=self.window))
+        call = session.compactor.validate_call(session.compactor.build_call(to=self.to, window=self.window))
         return msgspec.structs.replace(call, recall=self.recall)
 
 
@@ -81,7 +81,7 @@ MOST_LIKELY_SHARE = 100
 
 def _check_least(session: Session, to: str) -> None:
     """Checks that `--to` can be reached. Raises `UsageError` with the arithmetic if what must stay is larger."""
-    target = convert_size(parse_size("--to", to), session.count_uncompacted())
+    target = convert_size(parse_size("--to", to), session.conversation.count_uncompacted())
     decision, _ = session.preview(to=target)
     if decision.should_act and decision.target_missed:
         raise UsageError(
@@ -133,7 +133,7 @@ class CompactRun:
 
     def build_refused_outcome(self, session: Session, refusal: UsageError) -> Outcome:
         """Builds the Outcome of a session that stays as it is, as one of several that are compacted in one run."""
-        tokens, call = session.count_uncompacted(), self.arguments.build_call(session)
+        tokens, call = session.conversation.count_uncompacted(), self.arguments.build_call(session)
         count = sum(1 for _ in session.view.get_visible_messages())
         sizes = tokens, tokens, call.to or 0
         return Outcome("nothing", str(refusal), *sizes, messages_before=count, messages_after=count)
@@ -143,7 +143,9 @@ class CompactRun:
         outcome = session.compact(self.arguments.build_call(session))
         if outcome.status == "failed":
             self.exit_code = max(self.exit_code, ExitCode.FAILED)
-        violations = tuple(f"{wire}: {sentence}" for wire in WIRES for sentence in session.find_violations(wire))
+        violations = tuple(
+            f"{wire}: {sentence}" for wire in WIRES for sentence in session.conversation.find_violations(wire)
+        )
         is_kept = outcome.status == "nothing" and session.view.state.live_blocks
         notes = (*outcome.notes, _EARLIER) if is_kept else outcome.notes
         return msgspec.structs.replace(outcome, violations=violations, notes=notes)

@@ -46,10 +46,10 @@ def rules(  # noqa: PLR0913  the options of the command
     with open_cli_store(store) as place:
         opened_session = open_session(place, find_session(place, session, namespace=namespace), namespace=namespace)
         if drop is not None:
-            opened_session.drop_rule(_get_rule(opened_session.instructions, drop).text)
+            opened_session.drop_rule(_get_rule(opened_session.read_instructions(), drop).text)
         if add is not None:
             opened_session.add_rule(add)
-        instructions = opened_session.instructions
+        instructions = opened_session.read_instructions()
     numbers = {id(each): number for number, each in enumerate((i for i in instructions if i.is_rule), 1)}
     shown = [each for each in instructions if all_ or each.is_rule or each.scope == "unclassified"]
     for each in shown:

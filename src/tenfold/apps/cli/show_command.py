@@ -85,7 +85,9 @@ def show_session(
         render = excerpt_message if is_timeline and not json else _render_whole
         rows = [r for r in build_timeline(current, render) if hidden or r.seen != "hidden"]
         blocks = get_live_blocks(current)
-        sizes = _SessionSizes(len(_list_messages(current)), current.count_uncompacted(), current.take_reading())
+        sizes = _SessionSizes(
+            len(_list_messages(current)), current.conversation.count_uncompacted(), current.take_reading()
+        )
     if json:
         record = {
             "session": row.info.id,
@@ -194,7 +196,7 @@ def _list_messages(session: Session) -> dict[int, Message]:
 
 def build_timeline(session: Session, render: Callable[[Message], str]) -> Iterator[TimelineRow]:
     """Yields every message of the path in order, with the summaries in their places."""
-    view, sizes, messages = session.view, session.get_message_sizes(), _list_messages(session)
+    view, sizes, messages = session.view, session.conversation.get_message_sizes(), _list_messages(session)
     labels = dict(_label_messages(messages))
     shown = list(view.get_visible_messages())
     visible = {each.original_position for each in shown}

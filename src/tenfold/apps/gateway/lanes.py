@@ -142,10 +142,10 @@ class Lane:
         the session's lock.
         """
         session = self.session.session
-        if (not self.synced and session.leaf is not None) or session.find_newest_block_id() is not None:
+        if (not self.synced and session.leaf is not None) or session.conversation.find_newest_block_id() is not None:
             return None
         is_known = bool(self.synced) and self._synced_overhead == _digest_overhead(request)
-        reading = session.take_reading(window=window, floor=session.sent_overhead if is_known else 0)
+        reading = session.take_reading(window=window, floor=session.conversation.sent_overhead if is_known else 0)
         pairs = zip_longest(request.items, self.synced[: len(request.items)])
         new = sum(len(item) for item, old in pairs if item is not old and item != old)  # a system prompt may change
         beside = 0 if is_known else len(request.body) - sum(map(len, request.items))
@@ -225,7 +225,7 @@ class Lane:
             store, namespace, leaf = self.address.store, self.address.namespace, origin.session.session.leaf
             if leaf is not None:
                 path = await asyncio.to_thread(lambda: open_path(store, namespace, store.locate(namespace, leaf)))
-                await asyncio.to_thread(session.move_to, path, (), expected=session.leaf)
+                await asyncio.to_thread(session.compactor.move_to, path, (), expected=session.leaf)
             self._origin = None
 
     def _refresh_moved(self) -> None:
@@ -241,19 +241,19 @@ class Lane:
     def count_hidden(self) -> int:
         """Counts the tokens that compactions take out of each request, by the policy's counter."""
         session = self.session.session
-        block = session.find_newest_block_id()
+        block = session.conversation.find_newest_block_id()
         if block is None:
             return 0
         if self.hidden[0] != block:
-            shown = sum(session.get_message_sizes().values())
-            self.hidden = (block, max(0, session.count_uncompacted() - shown))
+            shown = sum(session.conversation.get_message_sizes().values())
+            self.hidden = (block, max(0, session.conversation.count_uncompacted() - shown))
         return self.hidden[1]
 
 
 @contextmanager
 def try_lock(lane: Lane) -> Iterator[bool]:
     """Holds the lock of a lane's session if it is free at this moment. The event loop must not wait for it."""
-    lock = lane.session.session.lock
+    lock = lane.session.session.conversation.lock
     is_free = lock.acquire(blocking=False)
     try:
         yield is_free
@@ -422,7 +422,7 @@ class LaneTable:
         known: list[tuple[int, Lane]] = []
         continued: list[tuple[int, Lane]] = []
         for lane in kin.lanes:
-            count, is_whole = lane.session.session.match(messages)
+            count, is_whole = lane.session.session.requests.match(messages)
             if is_whole and count and lane.synced_count == len(lane.items):
                 continued.append((count, lane))
             shared = lane.count_shared(request) if lane.synced_count < len(lane.items) else 0

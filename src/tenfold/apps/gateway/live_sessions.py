@@ -178,10 +178,10 @@ class LiveSessions:
         prepared = await self._compact_lane(lane, whole, tenant)
         session, outcome = lane.session.session, None
         if (window := self._find_window(tenant, request)) is not None:
-            outcome = await lane.session.compact(replace(session.build_call(window=window), demand="manual"))
+            outcome = await lane.session.compact(replace(session.compactor.build_call(window=window), demand="manual"))
         if outcome is None or outcome.status == "nothing":  # the client's limit is lower: it would ask again at once
             reading = await lane.session.take_reading()
-            call = session.build_call(to=max(1, int(OVERFLOW_SHARE * reading.tokens)))
+            call = session.compactor.build_call(to=max(1, int(OVERFLOW_SHARE * reading.tokens)))
             outcome = await lane.session.compact(replace(call, demand="manual"))
         token = build_token(tenant, lane.id, session.leaf or "")
         answer = build_answer(request, token, (outcome.spent.input_tokens, outcome.spent.output_tokens))
@@ -239,10 +239,12 @@ class LiveSessions:
         if prepared.pending is not None:  # what is compacted has to be known
             await prepared.pending.start()
         session = lane.session.session
-        call = replace(session.build_call(window=self._find_window(prepared.tenant, asked)), demand="overflow")
+        call = replace(
+            session.compactor.build_call(window=self._find_window(prepared.tenant, asked)), demand="overflow"
+        )
         if call.window is None:
             reading = await lane.session.take_reading()
-            call = replace(session.build_call(to=int(OVERFLOW_SHARE * reading.tokens)), demand="overflow")
+            call = replace(session.compactor.build_call(to=int(OVERFLOW_SHARE * reading.tokens)), demand="overflow")
         outcome = await lane.session.compact(call)
         if outcome.status != "compacted":
             return outcome.reason
@@ -282,7 +284,7 @@ class LiveSessions:
     def _pin_opening(self, lane: Lane, request: ModelRequest, before: Mapping[str, Any], window: int | None) -> None:
         """Has a session learn of a request before it is compacted for the first time, and pins its opening."""
         session = lane.session.session
-        session.sync_request(before, window=window, recall="none", wire=request.wire)
+        session.requests.sync_request(before, window=window, recall="none", wire=request.wire)
         pin_opening(session, window)
         lane.has_pinned_opening = True
 
@@ -299,7 +301,7 @@ class LiveSessions:
         sent = request.with_mapping(before, after)
         session = lane.session.session
         reading = outcome.reading_after if outcome is not None else None
-        reading = reading or session.take_reading(floor=session.sent_overhead)
+        reading = reading or session.take_reading(floor=session.conversation.sent_overhead)
         hidden = int(lane.count_hidden() * reading.slope)
         has_recall = False
         if sent is not request:
@@ -353,11 +355,11 @@ class LiveSessions:
         session, choice = lane.session.session, self._settings.summary_model
         if self._settings.shadow or choice == "none":
             return
-        writer = session.answerer.model
+        writer = session.compactor.answerer.model
         if isinstance(writer, UpstreamModel):
             writer.use_call(call)
         else:
-            session.use_answerer(replace(session.answerer, model=UpstreamModel(self._client, call)))
+            session.compactor.use_answerer(replace(session.compactor.answerer, model=UpstreamModel(self._client, call)))
         key = (call.qualified_model, call.is_own_address, call.window)
         if key not in self._policies:
             base = self._build_base_policy(call.model)
@@ -367,7 +369,7 @@ class LiveSessions:
             policy = _keep(self._policies, key, call.model, replace(base, summary=summary))
         else:
             policy = self._policies[key]
-        session.use_policy(policy)
+        session.compactor.use_policy(policy)
 
     def _build_base_policy(self, model: str) -> Policy:
         if model in self._base_policies:

@@ -22,15 +22,15 @@ def pin_opening(session: Session, window: int | None) -> list[str]:
     """
     if window is None:
         return []
-    room = OPENING_SHARE * window / session.take_reading(window=window, floor=session.sent_overhead).slope
-    sizes, pins = session.get_message_sizes(), session.view.state.pins
+    room = OPENING_SHARE * window / session.take_reading(window=window, floor=session.conversation.sent_overhead).slope
+    sizes, pins = session.conversation.get_message_sizes(), session.view.state.pins
     pinned: list[str] = []
     for shown in _list_opening(session):
         room -= sizes[shown.key]
         if room < 0:
             break
         if shown.position not in pins:
-            (entry,) = session.read_entries([shown.position])
+            (entry,) = session.conversation.read_entries([shown.position])
             pinned.append(session.pin(entry.id))
     return pinned
 

@@ -44,7 +44,7 @@ from tenfold.apps.gateway.usage_reader import UsageReader
 from tenfold.apps.listening import send_error
 from tenfold.errors import BadInput
 from tenfold.models.overflow import find_named_limit, is_overflow
-from tenfold.session.tracing import trace_span
+from tenfold.session.drive import trace_span
 
 _HOP_HEADERS = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",

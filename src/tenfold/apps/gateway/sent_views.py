@@ -57,7 +57,7 @@ class SentView(Struct, frozen=True):
             return None
         if any(not self._is_same(request, at) for at in changed):
             return None
-        added = session.encode_next(self.shown, request.items[count:])
+        added = session.requests.encode_next(self.shown, request.items[count:])
         if added is None:
             return None
         items = [*self.shown[:end], *request.items[start:count], *added]

@@ -125,7 +125,7 @@ async def _answer_question(
     lane = await asyncio.to_thread(sessions.lanes.find_lane, family, asked)
     window = question.window or settings.window
     if question.usage is not None:
-        await lane.session.note_hidden_parts()
+        await asyncio.to_thread(lane.session.session.requests.note_hidden_parts)
         await lane.session.after_model(question.usage)
     earlier = lane.session.session.outcome
     answer = await _build_answer(lane, asked, window)
@@ -162,7 +162,7 @@ async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> 
     after = await lane.run_on_newest(asked, ask_session)
     lane.note_synced(asked)
     sent = asked.with_mapping(before, after)
-    reading = await lane.session.take_reading(window=window, floor=lane.session.session.sent_overhead)
+    reading = await lane.session.take_reading(window=window, floor=lane.session.session.conversation.sent_overhead)
     hidden = int(await asyncio.to_thread(lane.count_hidden) * reading.slope)
     changed = {
         name: raw

@@ -75,7 +75,7 @@ def _import_sessions(recorded: Sequence[ParsedSession], source_id: str, store: S
 def _render_context(row: SessionRow, store: Store, namespace: str, config: Config) -> str:
     policy = config.build_policy(choose_counter(row.info.model or None).counter)
     session = Session(SessionAddress(store, row.info.id, namespace), policy, model=row.info.model)
-    section = session.render_must_keep(SECTION_BUDGET)
+    section = session.conversation.render_must_keep(SECTION_BUDGET)
     if not section:
         return ""
     return (

@@ -63,7 +63,7 @@ class SessionTools:
     def list_rules(self, session: str = LAST) -> str:
         """Lists the rules that the user has set in a session and that hold."""
         opened = self._open_session(self._find_session(session))
-        rules = [each for each in opened.instructions if each.is_rule]
+        rules = [each for each in opened.read_instructions() if each.is_rule]
         lines = [
             f"{number}. {to_one_line(each.text, _TEXT_CHARS)} (position {each.position})"
             for number, each in enumerate(rules, 1)
@@ -76,14 +76,15 @@ class SessionTools:
             return self._list_sessions()
         row = self._find_session(session)
         opened = self._open_session(row)
-        whole, reading = opened.count_uncompacted(), opened.take_reading()
+        whole, reading = opened.conversation.count_uncompacted(), opened.take_reading()
+        newest = opened.conversation.find_newest_block_id() or "none"
         shown = sum(1 for _ in opened.view.get_visible_messages())
         lines = [
             self._describe_row(row),
             f"in view: {shown:,} messages, for the provider {reading.explain()} tokens ({', '.join(reading.evidence)})",
             f"with nothing hidden: {whole:,} tokens, {row.entry_count:,} entries",
-            f"compactions: {row.block_count:,}, the newest in force: {opened.find_newest_block_id() or 'none'}",
-            f"rules of the user in force: {sum(each.is_rule for each in opened.instructions):,}",
+            f"compactions: {row.block_count:,}, the newest in force: {newest}",
+            f"rules of the user in force: {sum(each.is_rule for each in opened.read_instructions()):,}",
         ]
         return self._limit_lines(lines, opened)
 
@@ -95,7 +96,7 @@ class SessionTools:
         if to < 0:
             raise UsageError(f"a target of {to:,} tokens is none: give at least 1, or 0 for a tenth of the session")
         opened = self._open_session(self._find_session(session))
-        whole = opened.count_uncompacted()
+        whole = opened.conversation.count_uncompacted()
         decision, plan = opened.preview(to=to or max(1, whole * DEFAULT_SHARE // 100))
         lines = [decision.explain(), *(plan.explain().splitlines() if plan is not None else [])]
         return self._limit_lines([*map(sanitize, lines), "nothing was changed"], opened)

@@ -104,13 +104,13 @@ def with_hooks(
     after_compaction_end: AfterHook | None = None,
     sender: Sender | None = None,
 ) -> Answerer:
-    """Returns the session's answerer with the design's hooks and events added, for `session.use_answerer`.
+    """Returns the session's answerer with the design's hooks and events added, for `session.compactor.use_answerer`.
 
     Hooks and the sender may be plain functions or coroutines. If one raises, that is reported and the compaction goes
     on. Raises `UsageError` for one that takes other arguments.
     """
     check_hooks(before_compaction_start, after_compaction_end, sender)
-    answerer = session.answerer
+    answerer = session.compactor.answerer
 
     def run_before_hook(consult: ConsultAsk) -> Answer | None:
         assert before_compaction_start is not None
@@ -207,11 +207,11 @@ def compact_context_with_sender(session: Session | None, config: ContextConfig |
     if session is None or config is None:
         return 0
     loop = get_current_loop_id(session)
-    before = session.answerer
+    before = session.compactor.answerer
     run_reported("sender", lambda: sender(AgentStart(loop, "compaction")))
-    session.use_answerer(with_hooks(session, sender=sender))
+    session.compactor.use_answerer(with_hooks(session, sender=sender))
     try:
         return compact_context(session, config)
     finally:
-        session.use_answerer(before)
+        session.compactor.use_answerer(before)
         run_reported("sender", lambda: sender(AgentEnd(loop, (), "compaction")))

@@ -253,8 +253,8 @@ def _count_in_scope(session: Session, chain: Sequence[str], scope: CompactionSco
 
 def _start_plan(session: Session, window: int, policy: Policy) -> tuple[Draft, Goal]:
     """Returns the view as a draft that changes nothing, and the goal of an automatic check in a window."""
-    call = session.build_call(window=window)
-    draft = build_draft(session.view, policy, call, session.get_measures())
+    call = session.compactor.build_call(window=window)
+    draft = build_draft(session.view, policy, call, session.conversation.get_measures())
     limits = policy.get_limits(window, floor=session.take_reading(window=window).floor)
     return draft, build_goal(draft, policy, limits.target, recall=call.recall, window=window)
 
@@ -274,7 +274,7 @@ def _find_overlay_stages(policy: Policy) -> tuple[OverlayStage | StrategyStage, 
 def count_loop_tokens(session: Session) -> dict[str, int]:
     """Counts the tokens that each loop takes in view. The keys are loop ids."""
     view = session.view
-    weights = session.get_message_sizes()
+    weights = session.conversation.get_message_sizes()
     owners = {p: loop.loop_id for loop in find_loops(view) for p in loop.positions}
     tokens = dict.fromkeys(owners.values(), 0)
     for unit in view.units:
@@ -333,7 +333,7 @@ def _is_always_loaded(shown: VisibleMessage) -> bool:
 
 
 def _choose_window(session: Session, window: int | None) -> int:
-    return window if window is not None else session.build_call().window or DEFAULT_WINDOW
+    return window if window is not None else session.compactor.build_call().window or DEFAULT_WINDOW
 
 
 def _find_loop(session: Session, loop_id: str) -> LoopPositions:
@@ -383,14 +383,18 @@ def _compact_now(session: Session, policy: Policy, window: int) -> Outcome:
     """Compacts down to the target of the trigger; a view that is smaller by the overlay alone, as far as that goes."""
     with session.compactor.lock:
         other = Session(
-            session.address, policy, model=session.model, answerer=session.answerer, archive=session.archive
+            session.address,
+            policy,
+            model=session.compactor.model,
+            answerer=session.compactor.answerer,
+            archive=session.compactor.archive,
         )
         reading = other.take_reading(window=window)
         target = int((policy.get_limits(window, floor=reading.floor).target - reading.floor) / reading.slope)
         if reading.estimate <= target:
-            other.use_policy(replace(policy, stages=_find_overlay_stages(policy)))
+            other.compactor.use_policy(replace(policy, stages=_find_overlay_stages(policy)))
             target = reading.estimate - 1
-        call = other.build_call(to=max(1, target), window=window)
+        call = other.compactor.build_call(to=max(1, target), window=window)
         outcome = other.compact(replace(call, run=_find_newest_run(session.view)))
         session.refresh()
     return outcome

@@ -53,8 +53,8 @@ class SessionRecorder:
         self._session, self._has_deltas = session, deltas
         self._open_loops = dict.fromkeys(loop for loop, status in self._read_statuses().items() if status == "running")
         translator = EventTranslator(session, self._append_event, self._find_loop)
-        answerer = session.answerer
-        session.use_answerer(replace(answerer, listeners=(*answerer.listeners, translator.handle_event)))
+        answerer = session.compactor.answerer
+        session.compactor.use_answerer(replace(answerer, listeners=(*answerer.listeners, translator.handle_event)))
 
     def record(self, event: LoopEvent) -> None:
         """Records an event, and with the end of a loop those of its messages that the log does not have yet.
@@ -70,7 +70,7 @@ class SessionRecorder:
         if loop not in self._open_loops and not is_bracket:
             return
         if isinstance(event, AgentEnd) and not is_bracket:
-            self._session.write(lambda: self._append_missing(loop, event.messages))
+            self._session.conversation.write(lambda: self._append_missing(loop, event.messages))
             del self._open_loops[loop]
         self._append_event(event)
 
@@ -129,7 +129,7 @@ class SessionRecorder:
         ):
             return
         body = msgspec.json.encode(replace(event, messages=()) if isinstance(event, AgentEnd) else event)
-        self._session.append_custom(LOOP_EVENT, body, run=event.loop_id)
+        self._session.conversation.append_custom(LOOP_EVENT, body, run=event.loop_id)
 
     def _append_missing(self, loop: str, messages: Sequence[Message]) -> None:
         """Appends those of a loop's messages that neither a request, a list nor the host has appended.

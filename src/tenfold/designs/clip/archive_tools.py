@@ -64,10 +64,10 @@ def build_full_call(session: Session, *, window: int | None) -> Call:
 
     Raises `UsageError` if no window is known.
     """
-    call = session.compactor.validate_call(session.build_call(window=window))
+    call = session.compactor.validate_call(session.compactor.build_call(window=window))
     assert call.window is not None
     estimate, target = session.take_reading(window=call.window).estimate, _get_target(session, call.window)
-    return session.build_call(to=max(1, min(target, estimate - 1)), window=call.window)
+    return session.compactor.build_call(to=max(1, min(target, estimate - 1)), window=call.window)
 
 
 class CompactContextTool:

@@ -137,13 +137,15 @@ class Compactor:
             request = {field: list(history)}
             parsed = read_request(request, confirm=is_whole_summary, wire=self.wire, thorough=True)
             messages, known_times = _read_messages(session, parsed, times)
-            session.use_policy(self._get_policy(parsed.wire, self._find_restored(session)))
-            host_list, _ = session.sync_and_check(messages, session.build_call(window=self.window), times=known_times)
+            session.compactor.use_policy(self._get_policy(parsed.wire, self._find_restored(session)))
+            host_list, _ = session.requests.sync_and_check(
+                messages, session.compactor.build_call(window=self.window), times=known_times
+            )
             before = count_content_tokens(parsed.messages)
 
             def build_unchanged_result(reason: str) -> CompactionResult:
                 """Returns the list that was passed in, or the view if the raw list was compressed earlier."""
-                view = session.build_request(request, parsed, host_list)[field]
+                view = session.requests.build_request(request, parsed, host_list)[field]
                 same = view is request[field]
                 after = before if same else count_content_tokens(session.view.get_messages())
                 return CompactionResult(history if same else view, 0, 0, before, after, reason=reason)
@@ -161,7 +163,7 @@ class Compactor:
                 return CompactionResult(history, 0, 0, before, before, failed=True, reason=outcome.reason)
             block = session.view.find_newest_block()
             fresh = list_fresh_batches(block) if block else []
-            new = session.build_request(request, parsed, host_list)[field]
+            new = session.requests.build_request(request, parsed, host_list)[field]
             count = sum(b.count for b in fresh)
             return CompactionResult(new, len(fresh), count, before, count_content_tokens(session.view.get_messages()))
         except Exception as exc:  # noqa: BLE001 - published: it never throws, and the store may be a user's code
@@ -210,10 +212,10 @@ class Compactor:
         failures = self.consecutive_failures(session.address.session)
         if failures < self.config.max_consecutive_failures:
             return ""
-        call = session.build_call(window=self.window)
+        call = session.compactor.build_call(window=self.window)
         growth = (
             collect_history(
-                build_draft(session.view, self._policy, call, session.get_measures()), self._policy, call
+                build_draft(session.view, self._policy, call, session.conversation.get_measures()), self._policy, call
             ).growth
             or 0
         )
@@ -249,7 +251,7 @@ def _read_messages(
         is_summary = message.origin == "tenfold" and get_summary_text(message) is not None
         head = head and (is_summary or message.role == "system")
         mark = find_summary_mark(get_text(message))
-        if is_summary and not head and (mark is None or not session.is_own_summary(*mark)):
+        if is_summary and not head and (mark is None or not session.requests.is_own_summary(*mark)):
             messages[at] = replace(message, origin="harness")
     return messages, all_times
 

@@ -35,7 +35,7 @@ from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, Event, RunEnd, RunSave
 from tenfold.session import Session
 from tenfold.session.branches import NO_SUMMARY, BranchOptions, NavigateResult, navigate
-from tenfold.session.hook_calls import register_host_loop
+from tenfold.session.concurrency import register_host_loop
 
 T = TypeVar("T")
 
@@ -67,12 +67,12 @@ class TailAgent:
         self._active: CompactOptions | None = None
         session = agent.session
         if settings is not None:
-            report = session.answerer.report_problem
-            session.use_policy(track_settings(settings, session.policy_provider, report))
+            report = session.compactor.answerer.report_problem
+            session.compactor.use_policy(track_settings(settings, session.compactor.policy_provider, report))
         self._binding = self.hooks.attach(session, self, has_queue=lambda: bool(self.queue))
         requests = Extension("requests")
         requests.on(RunSave, CompactionEnd, RunEnd)(self._track_request)
-        session.use_answerer(session.answerer.with_extensions([requests]))
+        session.compactor.use_answerer(session.compactor.answerer.with_extensions([requests]))
 
     @property
     def session(self) -> Session:

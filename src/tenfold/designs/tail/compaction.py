@@ -45,7 +45,7 @@ from tenfold.designs.tail.policy import DEFAULTS, resolve_keep_tokens, tail
 from tenfold.designs.tail.recorded_compaction import is_compaction_last
 from tenfold.errors import UsageError
 from tenfold.models.model import Model
-from tenfold.session.conversation import name_writer
+from tenfold.session.compactor import name_writer
 from tenfold.session.drive import Answerer, arun_engine, run_engine
 
 UNBOUNDED_TARGET = 1 << 40
@@ -120,7 +120,7 @@ SettingsProvider = Callable[[], CompactionSettings]
 def track_settings(
     settings: CompactionSettings | SettingsProvider, base: Callable[[], Policy], report: Callable[[str], None]
 ) -> Callable[[], Policy]:
-    """Returns a provider of the policy `tail` with these settings, for `Session.use_policy`.
+    """Returns a provider of the policy `tail` with these settings, for `session.compactor.use_policy`.
 
     `base` is the provider before it: its summary settings go on, and where its automatic checks are off they stay off.
     If the settings cannot be read or used, the last ones hold and `report` is told why. Raises what `settings` raises

@@ -97,7 +97,7 @@ class TailHooks:
         end of a run does not settle the agent.
         """
         binding = HookBinding(self, session, session if ctx is None else ctx, has_queue)
-        session.use_answerer(session.answerer.with_extensions([binding.extension]))
+        session.compactor.use_answerer(session.compactor.answerer.with_extensions([binding.extension]))
         return binding
 
 
@@ -144,7 +144,7 @@ class HookBinding:
 
     async def _ask(self, event: TailEvent, wanted: type[Any]) -> AsyncIterator[Any]:
         """Calls the handlers and yields what they return. One that raises, or returns another type, is reported."""
-        report = self._session.answerer.report_problem
+        report = self._session.compactor.answerer.report_problem
         for handler in self._hooks.get_handlers(event.type):
             try:
                 result = await handler.run(event, self._ctx)
@@ -188,7 +188,7 @@ class HookBinding:
         session, policy = self._session, self._session.policy
         assert ask.covered is not None
         compaction = Compaction(
-            session.answerer.model,
+            session.compactor.answerer.model,
             settings=CompactionSettings.from_policy(policy),
             counter=policy.counter,
             summary=policy.summary,

@@ -164,7 +164,7 @@ def _build_result(session: Session, view: View, found: RecordedCompaction, span:
     block_id = IDS.generate()
     message = build_summary_message(block_id, (clean_text(found.summary),), policy.summary)
     size = measure_messages([message], policy.counter)[0]
-    draft = build_draft(view, policy, Call(), session.get_measures())
+    draft = build_draft(view, policy, Call(), session.conversation.get_measures())
     before, hidden = draft.tokens, sum(p.tokens for p in draft.pieces if span[0] <= p.first <= span[1])
     if size >= hidden:
         reason = f"the summary that the file records takes {size:,} tokens in place of {hidden:,}"
@@ -187,7 +187,7 @@ def _build_result(session: Session, view: View, found: RecordedCompaction, span:
         policy.counter.name,
         (replacement,),
         select_carried(facts, ()),
-        previous_block=session.find_newest_block_id(),
+        previous_block=session.conversation.find_newest_block_id(),
         reason=RECORDED,
         tokens_before=before,
         tokens_after=after,

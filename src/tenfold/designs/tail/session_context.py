@@ -164,7 +164,7 @@ def get_compaction_entry(session: Session, block: str, *, tokens_before: int | N
         datetime.fromtimestamp(entry.time / 1e6, UTC).isoformat(),
         strip_summary_marks(says[-1], tail(session.policy.counter).summary) if says else "",
         kept,
-        session.get_provider_tokens(entry)[0] if tokens_before is None else tokens_before,
+        session.compactor.get_provider_tokens(entry)[0] if tokens_before is None else tokens_before,
         to_details(entry.files if entry.files is not None else list_files(entry.facts, until=last)),
     )
     if not entry.supplied_details:
@@ -218,10 +218,10 @@ class SessionManager:
         policy = replace(session.policy, stages=(CutAtStage(answer.retained_from),))
         said = f"{answer.supplied_details}\n{answer.text}".encode("utf-8", "surrogatepass")
         supplied = sha256(said).hexdigest()[:8]
-        call = Call("manual", to=1, model=session.model, has_before_hooks=True, supplied=supplied)
+        call = Call("manual", to=1, model=session.compactor.model, has_before_hooks=True, supplied=supplied)
         with session.compactor.lock:
             view = session.view
-            measures = session.freeze_measures(view)
+            measures = session.conversation.freeze_measures(view)
             effects = compact(view, policy, call, measures, now=get_current_time(), new_id=IDS.generate)
             result = run_engine(effects, Answerer(before_hooks=(lambda _: answer,)))
             return session.compactor.apply_result(result, view)

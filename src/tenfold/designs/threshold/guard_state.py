@@ -55,7 +55,7 @@ def get_state(session: Session) -> GuardState:
     view = session.view
     state = GuardState(
         real_tokens=_find_real_tokens(session),
-        last_heuristic=session.take_reading(floor=session.sent_overhead).estimate if view.length else 0,
+        last_heuristic=session.take_reading(floor=session.conversation.sent_overhead).estimate if view.length else 0,
     )
     blocks = (view.path.get_block(position) for position in reversed(view.state.live_blocks))
     # Where nothing could be summarized, a newer Block shows long messages shortened.
@@ -79,9 +79,9 @@ def get_state(session: Session) -> GuardState:
 
 
 def _find_real_tokens(session: Session) -> int:
-    if session.pending_usage is not None:
-        return session.pending_usage.prompt
-    row = session.calibration.find_model(session.model, session.policy.counter.name)
+    if session.conversation.pending_usage is not None:
+        return session.conversation.pending_usage.prompt
+    row = session.conversation.calibration.find_model(session.compactor.model, session.policy.counter.name)
     return row.last_reported if row is not None and row.fresh else 0
 
 
@@ -105,7 +105,7 @@ def restore_stored_log(session: Session, context: Context, request: Mapping[str,
     text = context.state.get(_LOG_KEY + context.agent)
     if text:
         read = read_request(request)
-        session.use_model(read.model or session.model)
+        session.compactor.use_model(read.model or session.compactor.model)
         restore_log(session, str(text), read.messages)
 
 
@@ -121,7 +121,7 @@ def restore_session(session: Session, context: Context, request: Mapping[str, An
         return
     read = read_request(request)
     messages, covered = read.messages, state.contents_at_compaction
-    session.use_model(read.model or session.model)
+    session.compactor.use_model(read.model or session.compactor.model)
     first = next((m for m in messages if m.role != "system"), None)
     if not state.summary or covered > len(messages) or first is None or first.origin == "harness":
         covered = 0
@@ -132,7 +132,7 @@ def restore_session(session: Session, context: Context, request: Mapping[str, An
     if state.real_tokens > 0 and answer >= max(covered, 1):
         session.sync(messages[:answer])
         overhead = sum(session.policy.counter.count(list(read.overhead_texts))) if read.overhead_texts else 0
-        session.record_usage(Usage(state.real_tokens, model=session.model, overhead=overhead))
+        session.requests.record_usage(Usage(state.real_tokens, model=session.compactor.model, overhead=overhead))
 
 
 def _find_last_answer(messages: list[Message]) -> int:
@@ -141,9 +141,9 @@ def _find_last_answer(messages: list[Message]) -> int:
 
 def _show_summary(session: Session, summary: str, window: int) -> None:
     """Compacts what the session holds, with a text that is there already."""
-    answerer = session.answerer
-    session.use_answerer(replace(answerer, before_hooks=(lambda _: Answer(text=summary),)))
+    answerer = session.compactor.answerer
+    session.compactor.use_answerer(replace(answerer, before_hooks=(lambda _: Answer(text=summary),)))
     try:
-        session.compact(replace(session.build_call(window=window), demand="manual"))
+        session.compact(replace(session.compactor.build_call(window=window), demand="manual"))
     finally:
-        session.use_answerer(answerer)
+        session.compactor.use_answerer(answerer)

@@ -52,8 +52,8 @@ def export_log(session: Session) -> str:
     kept = _find_kept(view, others)
     entries = {at: encode_entry(others[at]) for at in others if at in kept}
     left_out = tuple(at for at in others if at not in kept)
-    calibration = encode_calibration(session.calibration)
-    stored = StoredLog(view.length, entries, left_out, calibration, session.pending_usage)
+    calibration = encode_calibration(session.conversation.calibration)
+    stored = StoredLog(view.length, entries, left_out, calibration, session.conversation.pending_usage)
     return msgspec.json.encode(stored).decode()
 
 
@@ -84,18 +84,18 @@ def restore_log(session: Session, text: str, messages: Sequence[Message]) -> boo
     calibration = decode_calibration(stored.calibration)
     first = next((m for m in messages if m.role != "system"), None)
     if first is None or first.origin == "harness" or stored.message_count > len(messages):
-        session.use_calibration(expire_reports(calibration))
+        session.conversation.use_calibration(expire_reports(calibration))
         return False
     for count, entry in list(_list_entries(stored)):
         session.sync(messages[:count])
         if entry is None:
-            session.append_custom(_LEFT_OUT, b"{}")
+            session.conversation.append_custom(_LEFT_OUT, b"{}")
         else:
-            session.append_result(_with_known_ranges(session, entry, stored))
+            session.conversation.append_result(_with_known_ranges(session, entry, stored))
     session.sync(messages[: stored.message_count])
-    session.use_calibration(calibration)
+    session.conversation.use_calibration(calibration)
     if stored.usage is not None:
-        session.record_usage(stored.usage)
+        session.requests.record_usage(stored.usage)
     return True
 
 
@@ -116,4 +116,4 @@ def _with_known_ranges(session: Session, entry: Entry, stored: StoredLog) -> Ent
         is_gone = any(isinstance(ref, BlockPart) and ref.block in left_out for ref in each.covered_ranges)
         known = session.view.get_slice(each.first, each.last) if is_gone else None
         replacements.append(replace(each, covered_ranges=known or each.covered_ranges))
-    return replace(entry, replacements=tuple(replacements), previous_block=session.find_newest_block_id())
+    return replace(entry, replacements=tuple(replacements), previous_block=session.conversation.find_newest_block_id())

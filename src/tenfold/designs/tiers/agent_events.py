@@ -97,4 +97,4 @@ def build_listener(handler: Callable[[AgentEvent], None]) -> Listener:
 def run_compact_command(session: Session, line: str = "/compact", *, window: int | None = None) -> Outcome:
     """Runs `/compact`, optionally followed by a focus, through all tiers. Raises `UsageError` for an unknown window."""
     focus = line.strip().removeprefix("/compact").strip()
-    return session.compact(replace(session.build_call(window=window), demand="manual", focus=focus))
+    return session.compact(replace(session.compactor.build_call(window=window), demand="manual", focus=focus))

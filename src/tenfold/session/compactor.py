@@ -6,70 +6,181 @@ reader, and messages may be appended while a model writes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Call
 from tenfold.compaction.engine.compact import Effects, compact, open_case, preview, take_reading
 from tenfold.compaction.engine.model_breaker import explain_pause
-from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.engine.policy import CheckPoint, Policy
 from tenfold.compaction.engine.redo import RedoRequest, build_redo_policy, find_newest_block, redo
 from tenfold.compaction.plan.pipeline import Plan
+from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.compaction.trigger.limits import Decision, Limits, Need, check_window
 from tenfold.compaction.trigger.sizes import Size, convert_size, parse_size
 from tenfold.config.policies import POLICIES
-from tenfold.core.meter.estimators import expire_reports
+from tenfold.config.settings import build_policy
+from tenfold.core.meter.counters import choose_counter
+from tenfold.core.meter.estimators import MAX_SLOPE, expire_reports
 from tenfold.core.meter.reading import Reading, build_reading
 from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.core.record.block import Block
-from tenfold.core.record.entry import Entry
+from tenfold.core.record.entry import Entry, get_message
 from tenfold.core.view.fold import View
+from tenfold.core.view.path import Path
 from tenfold.errors import LostRace, UsageError
-from tenfold.events import CompactionStart, CompactionWarning, build_event, build_summary_failure
+from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event, build_summary_failure
+from tenfold.models.choose import AUTO, resolve_models
 from tenfold.models.prices import find_rates
-from tenfold.session.archive_keeper import ArchiveKeeper
-from tenfold.session.background import Preparation
-from tenfold.session.compaction_lock import CompactionLock
+from tenfold.session.concurrency import CompactionLock, Preparation
 from tenfold.session.conversation import Conversation
-from tenfold.session.drive import Answerer, run_engine
-from tenfold.session.provider_lessons import ProviderLessons
-from tenfold.session.start_notice import StartNotice
-from tenfold.session.tracing import trace_compaction
-from tenfold.store.archive import Archive, archive_result
+from tenfold.session.drive import Answerer, StartNotice, run_engine, trace_compaction
+from tenfold.store.archive import (
+    ARCHIVING,
+    Archive,
+    LogArchive,
+    archive_result,
+    build_note_id,
+    delete_batches,
+    delete_strays,
+    sync_archive,
+)
+
+PolicyProvider = Callable[[], Policy]
+"""Returns the policy in force. It is called at every check, so that a change applies without a restart."""
+SESSION_MODEL = "the session's model"
+"""The name of the session's own model, which writes the summaries when the policy names no model.
+
+It stands where the model has no name of its own.
+"""
+
+_NO_MODEL = "the session was opened without one: pass it, as in Answerer(model=ProviderModel(NAME))"
+
+
+def name_writer(model: object) -> str:
+    """Returns the name of the model that writes a session's summaries, "" for None.
+
+    A provider's model has its own, "openai:gpt-4o-mini": by it its window, its tokenizer and its prices are known.
+    """
+    name = getattr(model, "model", "")
+    named = isinstance(name, str) and ":" in name
+    return "" if model is None else name if named else SESSION_MODEL
+
+
+def check_model(model: object) -> None:
+    """Raises `UsageError` for a model that is no name."""
+    if model is not None and not isinstance(model, str):
+        raise UsageError(f"model is {model!r}: it is the agent's model by name, as in 'gpt-4o'")
+
+
+def build_provider(policy: Policy | PolicyProvider | str, model: str) -> PolicyProvider:
+    """Returns what provides a policy: given a name, the policy of that name with its published settings.
+
+    Raises `UsageError` for an unknown name and for what is no policy.
+    """
+    check_model(model)
+    if isinstance(policy, str):
+        policy = build_policy(policy, choose_counter(model or None).counter)
+    if isinstance(policy, Policy):
+        built = policy
+        return lambda: built
+    if not callable(policy):
+        raise UsageError(f"policy is {policy!r}: it is a name ({', '.join(POLICIES)}), a Policy, or what returns one")
+    return policy
+
+
+def find_check_point(path: Path) -> CheckPoint:
+    """Finds which check point the end of a path is, by its last message: a tool result, a user message or an answer."""
+    for at in range(path.length - 1, -1, -1):
+        message = get_message(path.get_entry(at))
+        if message is not None:
+            if message.origin == "tool":
+                return "after_tools"
+            return "end_of_run" if message.role == "assistant" else "user_message"
+    return "before_call"
 
 
 class CompactionRunner:
     """Compacts a conversation. `session.compactor` is for callers who drive the engine themselves."""
 
-    def __init__(self, conversation: Conversation, answerer: Answerer, archive: Archive | None) -> None:
-        """`archive`, if any, receives every batch before the Block that contains it is appended."""
-        self.answerer, self.archive = answerer, archive
-        self._keeper = ArchiveKeeper(conversation, archive) if archive is not None else None
+    def __init__(
+        self,
+        conversation: Conversation,
+        policy: PolicyProvider,
+        *,
+        model: str,
+        answerer: Answerer | None,
+        archive: Archive | None,
+    ) -> None:
+        """For the arguments see `Session`. `archive` receives every batch before its Block is appended."""
+        self.policy_provider, self.model = policy, model
+        self.answerer, self.archive = answerer or Answerer(), archive
         self.lock = CompactionLock()
         self.outcome: Outcome | None = None
-        self._conversation = conversation
         self.preparation: Preparation | None = None
+        self._conversation = conversation
+        self._completed: tuple[Policy, tuple[str, str], Policy] | None = None
         self._limits: tuple[tuple[object, int, int, int], Limits] | None = None
-        self._lessons = ProviderLessons()
+        self._has_deleted_strays = False
+        self._told_model: str | None = None
+        self._least_slopes: dict[str, float] = {}
+        self._said_doubts: set[str] = set()
+
+    # -- the policy, the model and who answers -------------------------------------------------------------------------
 
     @property
     def policy(self) -> Policy:
-        """The policy in force, with this compactor's model."""
-        return self._get_policy(None)
+        """The policy in force now. If it names no model, the session's own (if there is one) writes the summaries."""
+        return self.get_policy()
+
+    def get_policy(self, answerer: Answerer | None = None) -> Policy:
+        """Returns the policy in force with the packaged prompts and the counter that the session was opened with.
+
+        If the policy names no model and the answerer has one, that one writes the summaries. For "auto" they are those
+        that `choose_writers` chooses by the model of the agent, if it knows that model's provider.
+        """
+        model = (answerer or self.answerer).model
+        writer = name_writer(model)
+        policy, key = self.policy_provider(), (writer, self.model)
+        if self._completed is None or self._completed[0] is not policy or self._completed[1] != key:
+            summary = with_prompts(policy.summary)
+            if model is not None:
+                summary = replace(summary, models=resolve_models(summary.models, self.model))
+            elif AUTO in summary.models:
+                named = tuple(name for name in summary.models if name != AUTO)
+                summary = replace(summary, models=named, no_model=_NO_MODEL)
+            if model is not None and not summary.models:
+                summary = replace(summary, models=(writer,))
+            self._completed = policy, key, replace(policy, summary=summary, counter=self._conversation.cursor.counter)
+        return self._completed[2]
+
+    def use_policy(self, policy: Policy | PolicyProvider | str) -> None:
+        """Takes another policy, its name, or another provider of it, for the checks to come. The counter stays.
+
+        `policy_provider` is the provider in force. It is called at every check, so it may follow what it reads.
+        """
+        self.policy_provider = build_provider(policy, self.model)
+
+    def use_model(self, model: str) -> None:
+        """Names another model of the agent: its window and its calibration are used from now on."""
+        self.model = model
 
     def use_answerer(self, answerer: Answerer) -> None:
-        """Takes another answerer for the compactions to come."""
+        """Takes another model, or other hooks and listeners, for the compactions to come."""
         self.answerer = answerer
-
-    def drop_preparation(self) -> None:
-        """Forgets what is being prepared: it was made for another branch or by another model."""
-        self.preparation = None
 
     # -- the call, and what it is held against -------------------------------------------------------------------------
 
     def build_call(self, *, to: Size | str | None = None, window: int | None = None, floor: int = 0) -> Call:
-        """Builds a call with the session's model, window and calibration filled in; see `Session.build_call`."""
-        model, policy = self._conversation.model, self.policy
+        """Builds a compaction call with the session's model, window and calibration filled in.
+
+        With a target (`to`) it is a manual call, which no trigger holds back; without one it is an automatic check. A
+        target is in tokens, or a share ("10%") of the whole path and the floor. Replace fields of the result for
+        anything else.
+        """
+        model, policy = self.model, self.policy
         size = None if to is None else parse_size("to", to)
         whole = self._conversation.count_uncompacted() + floor if isinstance(size, float) else 0
         target = None if size is None else convert_size(size, whole)
@@ -83,18 +194,60 @@ class CompactionRunner:
             calibration=self._conversation.calibration,
             has_before_hooks=bool(self.answerer.before_hooks or self.answerer.listeners),
             rates=find_rates(model) if model else None,
-            least_slope=self._lessons.get_least_slope(model),
+            least_slope=self._least_slopes.get(model, 0.0),
         )
 
-    def take_reading(self, call: Call) -> Reading:
-        """Measures the view for a call."""
-        with self._conversation.lock:
-            return self._read_view(self._conversation.view, call)
+    def build_check(self, call: Call, *, has_run_end_check: bool = False) -> Call | None:
+        """Builds the check of a request, None if none is due. For `call` see `Requests.sync_and_check`."""
+        complete = self.build_call(window=call.window, floor=call.floor)
+        check = replace(complete, demand="check", output_reserve=call.output_reserve, recall=call.recall, run=call.run)
+        if check.window is None and self.policy.auto:
+            self._report_unknown_window(check)
+        return check if self.is_check_due(check, has_run_end_check=has_run_end_check) else None
 
-    def _read_view(self, view: View, call: Call) -> Reading:
+    def is_check_due(self, call: Call, *, has_run_end_check: bool = False) -> bool:
+        """Tells whether to check now: at the policy's check points, and wherever the hard limit may be exceeded."""
+        points = {"before_call", find_check_point(self._conversation.view.path)}
+        if "user_message" in points and not has_run_end_check:  # a user message means that the run before it has ended
+            points.add("end_of_run")
+        if call.window is None or not points.isdisjoint(self.policy.checks):
+            return call.window is not None
+        return self.can_overflow(call)
+
+    def _report_unknown_window(self, call: Call) -> None:
+        """Keeps the Outcome of a check that cannot be made. Listeners and the log are told once for each model."""
         conversation = self._conversation
         with conversation.lock:
+            reading, known, self._told_model = self.take_reading(call), self._told_model, self.model
+        reason = (
+            f"{self.explain_unknown_window()}, so {reading.tokens:,} tokens cannot be held against it, and "
+            "nothing is compacted: name a window (window=200_000), or a model whose window is known"
+        )
+        outcome = Outcome("nothing", reason, reading.tokens, reading.tokens, 0, policy=self.policy.name)
+        outcome = replace(outcome, reading_before=reading, reading_after=reading)
+        self.outcome = outcome
+        if known != self.model:
+            self.answerer.notify(
+                CompactionSkip(self._conversation.address.session, outcome, self._conversation.stamps.now())
+            )
+            self.answerer.report_problem(reason)
+
+    def take_reading(self, call: Call, view: View | None = None) -> Reading:
+        """Measures the view for a call, or an earlier view of this session."""
+        conversation = self._conversation
+        with conversation.lock:
+            view = view or conversation.view
             return take_reading(view, self.policy, call, conversation.get_measures(view))
+
+    def get_provider_tokens(self, block: Block) -> tuple[int, int]:
+        """Returns the size of the view before and after a Block as the provider counted it, by what was known then.
+
+        Those of a Block that does not hold them are estimated, by what the provider's reports have taught so far.
+        """
+        if block.provider_tokens is not None:
+            return block.provider_tokens
+        reading = self.take_reading(self.build_call())
+        return reading.convert_size(block.tokens_before), reading.convert_size(block.tokens_after)
 
     def get_need(self, call: Call) -> Need:
         """Tells how badly the view needs a compaction, in the window of a check."""
@@ -112,13 +265,32 @@ class CompactionRunner:
     def take_reading_with_limits(self, call: Call, *, answers: int = 0) -> tuple[Reading, Limits]:
         """Measures the view for a check. Returns the Reading, by what `answers` to come will teach, and the limits."""
         assert call.window is not None
-        taught = self._conversation.next_calibration if answers else self._conversation.calibration
+        conversation = self._conversation
+        with conversation.lock:
+            taught = conversation.cursor.build_next_calibration() if answers else conversation.calibration
         plain = self.build_call(window=call.window, floor=call.floor)
         reading, policy = self.take_reading(replace(plain, calibration=taught)), self.policy
         key = (policy.trigger, call.window, call.output_reserve, reading.floor)
         if self._limits is None or self._limits[0] != key:
             self._limits = key, policy.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
         return reading, self._limits[1]
+
+    def _record_refusal(self, model: str, reading: Reading, limit: int) -> None:
+        """Learns that a request of this Reading takes more than `limit` tokens. It is kept in memory.
+
+        Reports may say otherwise, and be wrong by less than our count can tell.
+        """
+        if reading.tokens <= limit:
+            slope = (limit + 1) / max(1, reading.estimate)
+            self._least_slopes[model] = min(MAX_SLOPE, max(slope, self._least_slopes.get(model, 0.0)))
+
+    def _take_doubt(self, model: str) -> str:
+        """Says why a report of usage is not believed, once for each model. "" if all are, and afterwards."""
+        seen = self._conversation.calibration.find_seen(model, self.policy.counter.name)
+        if seen is None or not seen.doubts or model in self._said_doubts:
+            return ""
+        self._said_doubts.add(model)
+        return seen.explain()
 
     def _with_limits(self, call: Call) -> Call:
         """Returns an automatic check with the limits of its window; any other call as it is."""
@@ -140,7 +312,7 @@ class CompactionRunner:
 
     def explain_unknown_window(self) -> str:
         """Says why there is no window to hold a view against."""
-        model = self._conversation.model
+        model = self.model
         return f"the window of model {model!r} is not known" if model else "no model is named"
 
     # -- running -------------------------------------------------------------------------------------------------------
@@ -158,15 +330,18 @@ class CompactionRunner:
 
     def run_check(self, call: Call) -> None:
         """Runs the check of a request, and what it should prepare for later ones. The caller holds `lock`."""
-        self.keep_outcome(self._use_preparation(call, starts=True) or self.run(call))
-        self.prepare_ahead(call)
+        prepared = self._use_preparation(call)
+        if prepared is None and self.prepare(call, "soft"):
+            prepared = self._use_preparation(call)
+        self.outcome = prepared or self.run(call)
+        self.prepare(call, "warn")
 
     def end_idle_check(self, call: Call, answerer: Answerer) -> bool:
         """Ends the check of a request that has nothing to do, as most have, without running the engine.
 
         Returns False, with nothing done, where a compaction may be due or is being prepared. The caller holds `lock`.
         """
-        policy = self._get_policy(answerer)
+        policy = self.get_policy(answerer)
         can_start = policy.can_prepare and answerer.model is not None and not answerer.before_hooks
         if self.preparation is not None or (can_start and self.get_need(call) == "soft"):
             return False
@@ -181,34 +356,27 @@ class CompactionRunner:
         self._notify_warning(call)
         with trace_compaction(conversation.address.session, policy.name) as record:
             outcome = self.apply_result(result, view, call)
-            self.keep_outcome(outcome)
+            self.outcome = outcome
             record(outcome)
-        self.prepare_ahead(call, answerer)
+        self.prepare(call, "warn", answerer)
         return True
 
-    def _use_preparation(self, call: Call, *, starts: bool = False) -> Outcome | None:
-        """Returns the Outcome of a call that need not run the engine itself. With `starts`, see `start_instead`."""
-        prepared = self.defer_check(call) or self.adopt_preparation(call)
-        if prepared is not None or not (starts and self.start_instead(call)):
-            return prepared
-        return self._use_preparation(call)
-
-    def keep_outcome(self, outcome: Outcome) -> None:
-        """Keeps the Outcome of the last check."""
-        self.outcome = outcome
+    def _use_preparation(self, call: Call) -> Outcome | None:
+        """Returns the Outcome of a call that need not run the engine itself."""
+        return None if self.preparation is None else self.defer_check(call) or self.adopt_preparation(call)
 
     def get_effects(self, call: Call, answerer: Answerer | None = None) -> tuple[Effects, View]:
         """Returns the engine generator for this call and the view it works on, for callers who drive it themselves."""
         conversation = self._conversation
         if call.demand == "overflow" and call.window is not None:
             reading, limits = self.take_reading_with_limits(call)
-            self._lessons.record_refusal(call.model, reading, limits.hard)
+            self._record_refusal(call.model, reading, limits.hard)
         self._notify_warning(call)  # without the lock, which a listener on another thread may need
         with conversation.lock:
             view = conversation.view
             return compact(
                 view,
-                self._get_policy(answerer),
+                self.get_policy(answerer),
                 self._with_limits(call),
                 conversation.freeze_measures(view),
                 now=conversation.stamps.now(),
@@ -220,7 +388,7 @@ class CompactionRunner:
         conversation = self._conversation
         with conversation.lock:
             call = self._with_limits(self.validate_call(call))
-            return preview(conversation.view, self._get_policy(answerer), call, conversation.get_measures())
+            return preview(conversation.view, self.get_policy(answerer), call, conversation.get_measures())
 
     def get_redo_effects(
         self, block: str, request: RedoRequest, answerer: Answerer | None = None
@@ -235,15 +403,12 @@ class CompactionRunner:
                 raise UsageError(f"only the newest Block in force can be written again, {what}")
             return redo(
                 view,
-                build_redo_policy(self._get_policy(answerer), find_newest_block(view), request, POLICIES),
+                build_redo_policy(self.get_policy(answerer), find_newest_block(view), request, POLICIES),
                 request,
                 conversation.freeze_measures(view),
                 now=conversation.stamps.now(),
                 new_id=conversation.stamps.new_id,
             ), view
-
-    def _get_policy(self, answerer: Answerer | None) -> Policy:
-        return self._conversation.get_policy((answerer or self.answerer).model)
 
     def get_redo_answerer(self, answerer: Answerer | None = None) -> Answerer:
         """Returns the answerer for `redo`, which can read the session's entries when an Ask needs originals."""
@@ -258,23 +423,15 @@ class CompactionRunner:
 
     # -- ahead of time -------------------------------------------------------------------------------------------------
 
-    def prepare_ahead(self, call: Call, answerer: Answerer | None = None) -> None:
-        """Starts the next compaction on a thread before the trigger fires, so that no call has to wait for it.
+    def prepare(self, call: Call, need: Need, answerer: Answerer | None = None) -> bool:
+        """Starts a compaction on a thread if the view needs one just that badly. Tells whether it did.
 
-        Does so only in the warning zone, if the policy prepares and a model writes the summaries.
+        In the warning zone ("warn") it is the next one, so that no call has to wait for it. Where the trigger fires
+        ("soft") it is the one that the check of a request would wait for, since much came at once or what was prepared
+        no longer fits. Above the hard limit the request waits. Nothing is started unless the policy prepares and a
+        model writes the summaries.
         """
-        self._start(call, answerer or self.answerer, "warn")
-
-    def start_instead(self, call: Call, answerer: Answerer | None = None) -> bool:
-        """Starts on a thread the compaction that the check of a request would wait for. Tells whether it did.
-
-        That is where the trigger fires and nothing is prepared, since much came at once or what was prepared no longer
-        fits. Not above the hard limit: there the request waits.
-        """
-        return self._start(call, answerer or self.answerer, "soft")
-
-    def _start(self, call: Call, answerer: Answerer, need: Need) -> bool:
-        """Starts a compaction on a thread if the view needs one just that badly. Tells whether it did."""
+        answerer = answerer or self.answerer
         policy = self.policy
         if self.preparation is not None or not policy.can_prepare or answerer.model is None or call.window is None:
             return False
@@ -360,14 +517,14 @@ class CompactionRunner:
         """
         has_explicit_target = call is not None and call.to is not None
         call = replace(call or self.build_call(), to=None)
-        before = self._read_view(planned_view, call)
+        before = self.take_reading(call, planned_view)
         outcome = self._append_result(result, planned_view, None if has_explicit_target else before)
         view = self._conversation.view
         after = before
         if view is not planned_view:
-            after = self._read_view(view, replace(call, calibration=self._conversation.calibration))
+            after = self.take_reading(replace(call, calibration=self._conversation.calibration), view)
         outcome = replace(outcome, reading_before=before, reading_after=after)
-        if doubt := self._lessons.take_doubt(self._conversation.calibration, call.model, self.policy.counter.name):
+        if doubt := self._take_doubt(call.model):
             self._report_problem(doubt)
             outcome = replace(outcome, notes=(*outcome.notes, doubt))
         if not has_explicit_target:
@@ -390,29 +547,50 @@ class CompactionRunner:
         process may be killed between the two. `before` is what the provider counts for the planned view, None where
         the Outcome's sizes are by our counter.
         """
-        conversation, keeper, block = self._conversation, self._keeper, result.entry
-        path = planned_view.path
-        if keeper is None or not isinstance(block, Block) or not conversation.can_append_block(block, path):
+        conversation, archive, block = self._conversation, self.archive, result.entry
+        path, session = planned_view.path, conversation.address.session
+        if archive is None or not isinstance(block, Block) or not conversation.cursor.can_append_block(block, path):
             return self._append_entry(result, planned_view, before)
-        if not keeper.note_block(block):
+        try:
+            conversation.append_custom(ARCHIVING, b"{}", run=block.run, id=build_note_id(block.id))
+        except LostRace:
             return self._build_superseded(result, planned_view)
         is_appended = False
-        result = archive_result(result, keeper.archive, conversation.address.session)
+        result = archive_result(result, archive, session)
         try:
             outcome = self._append_entry(result, planned_view, before)
             is_appended = outcome.status == "compacted" or result.entry is not block
         finally:
-            self._report_problem("" if is_appended else keeper.delete_block(block))
+            self._report_problem("" if is_appended else delete_batches(archive, block, session))
         if is_appended and block.redone_block:
             self.sync_archive(planned_view)
         if outcome.status == "compacted":
-            self._report_problem(keeper.delete_strays())
+            self._delete_strays(archive)
         return outcome
 
     def sync_archive(self, before: View) -> None:
         """Brings the archive, if there is one, in line with the log after an undo, a redo or a change of branch."""
-        if self._keeper is not None:
-            self._report_problem(self._keeper.sync(before))
+        conversation = self._conversation
+        if self.archive is not None:
+            session, others = conversation.address.session, conversation.list_other_views
+            self._report_problem(sync_archive(self.archive, before, conversation.view, session, others))
+
+    def _delete_strays(self, archive: Archive) -> None:
+        """Deletes what earlier processes left of passes that made no Block. Once done, it is not done again."""
+        if not self._has_deleted_strays:
+            address = self._conversation.address
+            problem = delete_strays(archive, LogArchive(address.store, address.namespace, address.session))
+            self._has_deleted_strays = not problem
+            self._report_problem(problem)
+
+    def move_to(self, path: Path, entries: Sequence[Entry], *, expected: str | None) -> bool:
+        """See `Conversation.move_to`. What was being prepared is dropped, and the archive follows."""
+        before = self._conversation.view
+        is_moved = self._conversation.move_to(path, entries, expected=expected)
+        if is_moved:
+            self.preparation = None
+            self.sync_archive(before)
+        return is_moved
 
     def _report_problem(self, problem: str) -> None:
         if problem:
@@ -425,7 +603,7 @@ class CompactionRunner:
         and if an entry was purged meanwhile, nothing is written and the Outcome is `superseded`.
         """
         conversation = self._conversation
-        before = conversation.count_messages(planned_view)
+        before = conversation.cursor.count_messages(planned_view)
         counted = replace(result.outcome, messages_before=before, messages_after=before)
         if result.entry is None:
             return counted
@@ -439,7 +617,7 @@ class CompactionRunner:
 
         try:
             if conversation.write(append):
-                after = conversation.count_messages(conversation.view) if is_block else before
+                after = conversation.cursor.count_messages(conversation.view) if is_block else before
                 return replace(counted, messages_after=after)
         except LostRace:
             pass
@@ -448,7 +626,7 @@ class CompactionRunner:
     def _build_superseded(self, result: EngineResult, planned_view: View) -> Outcome:
         """Builds the Outcome of a result whose entry could not be appended, since the log is another one by now."""
         conversation, outcome = self._conversation, result.outcome
-        before = conversation.count_messages(planned_view)
+        before = conversation.cursor.count_messages(planned_view)
         reason = "the conversation changed in the range while the summary was made; nothing was written"
         if planned_view.path.purges != conversation.view.path.purges:
             reason = "an entry was purged since the conversation was read; nothing was written: compact again"
