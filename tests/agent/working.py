@@ -7,7 +7,10 @@ from typing import Any
 
 from pydantic_ai.settings import ModelSettings
 
-from tenfold.compaction.summarize.structure import STRUCTURES
+from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
+from tenfold.config.policies import POLICIES
+from tenfold.core.meter.counters import CharacterCounter
+from tenfold.designs.tail.writer import PREFIX_HEADINGS
 from tests.models.loopback import Got, Loopback, Served
 from tests.models.provider_rules import Issued, Refusal, find_refusal
 
@@ -107,8 +110,12 @@ class Provider(Loopback):
 
 def serve_summary(got: Got) -> Served:
     """A summary as a model writes one: with the headings that it was asked for, one line under each."""
-    asked = (each for each in STRUCTURES.values() if each and all(heading in got.prompt for heading in each))
-    headings = next(asked, ())
+    known = [
+        *(make(CharacterCounter()).summary.headings for make in POLICIES.values()),
+        PREFIX_HEADINGS,
+        BRANCH_HEADINGS,
+    ]
+    headings = next((each for each in known if each and all(heading in got.prompt for heading in each)), ())
     text = "\n".join(f"{heading}\n- The parts were looked at in turn.\n" for heading in headings)
     return Served(text or "The parts were looked at in turn.", tokens=(got.size // 4, 60))
 

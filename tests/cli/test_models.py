@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from tenfold.apps.cli.summary_models import parse_models
+from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import CharacterCounter
+from tenfold.designs.tail.writer import PREFIX_HEADINGS
 from tenfold.errors import UsageError
 from tests.cli.conftest import EXAMPLES, Cli, write_messages
 from tests.models.conftest import SECRET, keys
@@ -28,7 +30,7 @@ def make_writer(policy: str) -> Script:
     settings = build_policy(policy, CharacterCounter(), models=("m",)).summary
 
     def write_summary(got: Got) -> Served:
-        asked = [settings.list_headings(purpose) for purpose in ("first", "prefix", "branch")]
+        asked = [settings.headings, PREFIX_HEADINGS, BRANCH_HEADINGS]
         said = next((h for h in asked if h and all(heading in got.prompt for heading in h)), ())
         text = "\n".join(f"{heading}\n- {TOLD}" for heading in said) if said else TOLD
         return Served(text=text, tokens=(2_000, 300))

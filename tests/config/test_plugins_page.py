@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tenfold.apps.cli.store_access import open_session
 from tenfold.compaction.engine.policy import Policy
@@ -52,6 +53,18 @@ def test_the_printed_policy_acts_at_its_own_size_and_counts_its_own_way(printed:
     session.undo()
     shown = session.view.get_messages()
     assert all(message in shown for message in held)
+
+
+def test_the_printed_trigger_acts_by_the_number_of_entries_whatever_the_size(printed: dict[str, Any]) -> None:
+    session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), printed["forty"](CharacterCounter()))
+    check = replace(session.build_call(window=1_000_000), demand="check")
+    while session.view.length <= 40:
+        assert session.compact(check).status == "nothing"
+        session.append(*make_work(2, start=session.view.length, words=40))
+    outcome = session.compact(check)
+    assert outcome.status == "compacted"
+    assert "entries have come" in outcome.reason
+    assert session.compact(check).status == "nothing"
 
 
 def test_the_printed_archive_gets_every_batch(printed: dict[str, Any]) -> None:

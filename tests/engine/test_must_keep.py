@@ -9,12 +9,12 @@ from tenfold.compaction.facts.section import is_must_keep
 from tenfold.compaction.facts.section_headings import TITLE
 from tenfold.compaction.plan.pipeline import Stage
 from tenfold.compaction.plan.stages import ClearStage, SummarizePrefixStage, SupersededReadsStage, TruncateStage
-from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.core.record.block import Block, Fact
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, get_text, get_tool_calls
 from tenfold.core.text.excerpts import collapse_spaces, has_words
 from tenfold.core.wire.marks import extract_summary_text
+from tenfold.designs.tiers.stages import SummarizeOlderStage
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
 from tests.engine.making import (

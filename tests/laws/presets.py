@@ -28,6 +28,7 @@ from tenfold.core.text.excerpts import collapse_spaces, has_words
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.view.rules import check_messages
+from tenfold.designs.tail.writer import PREFIX_HEADINGS
 from tenfold.models.model import Model
 from tenfold.models.retry import RetryRule
 from tenfold.session import Session
@@ -99,7 +100,8 @@ class Good(Counted):
 
     def build_answer(self, ask: SummaryAsk) -> Answer:
         asked = f"{ask.system}\n{ask.prompt}"
-        headings = [h for h in self.summary.list_headings(ask.purpose) if h in asked]
+        known = PREFIX_HEADINGS if ask.purpose == "prefix" else self.summary.list_headings(ask.purpose)
+        headings = [h for h in known if h in asked]
         paths = list(dict.fromkeys(KNOWN.findall(ask.prompt)))[:3]
         seal = int(hashlib.sha256(ask.prompt.encode()).hexdigest()[:4], 16)
         line = f"Went on in the {('first', 'second', 'third')[seal % 3]} way"

@@ -6,6 +6,7 @@ import pytest
 
 from tenfold.compaction.engine.call import Call
 from tenfold.core.record.message import Message, Text
+from tenfold.designs.threshold.trigger import EntryTrigger
 from tenfold.models.model import Model
 from tests.laws import presets
 from tests.laws.conversations import count_tokens, encode_view, read_entries
@@ -50,7 +51,7 @@ def has_too_many_entries(judge: Judge) -> bool:
     """Whether more entries follow the newest Block than the policy lets follow one (`sliding`)."""
     session = judge.session
     after = session.view.length - 1 - max(session.view.state.live_blocks, default=-1)
-    return bool(session.policy.max_entries) and after > session.policy.max_entries
+    return isinstance(session.policy.trigger, EntryTrigger) and after > session.policy.trigger.max_entries
 
 
 def assert_does_nothing(judge: Judge, call: Call) -> None:

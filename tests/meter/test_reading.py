@@ -11,16 +11,15 @@ from msgspec.structs import replace
 from tenfold.core.meter.estimators import (
     RECENT_REPORTS,
     Calibration,
-    Estimator,
-    correct_by_ratio,
     decode_calibration,
     encode_calibration,
     expire_reports,
     record_usage,
 )
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
-from tenfold.core.meter.reading import Reading, build_plain_reading, build_reading
+from tenfold.core.meter.reading import AnchoredEstimator, Estimator, Reading, build_plain_reading
 from tenfold.core.record.entry import Usage
+from tenfold.designs.threshold.estimator import RatioEstimator, correct_by_ratio
 from tenfold.errors import RecordError
 
 BPE = "o200k"
@@ -36,7 +35,7 @@ def build_anchors(*requests: tuple[int, int], model: str = "m", counter: str = B
 
 def read_estimate(estimate: int, anchors: Calibration, factor: float | None = 1.0, model: str = "m") -> Reading:
     """The Reading without its interval."""
-    reading = build_reading(estimate, anchors, Estimator(factor=factor), model=model, window=100_000, counter=BPE)
+    reading = AnchoredEstimator(factor=factor).read(estimate, anchors, model=model, window=100_000, counter=BPE)
     return replace(reading, below=0, above=0, evidence=())
 
 
@@ -47,19 +46,19 @@ def read_interval(
     model: str = "gpt-4o",
     counter: str = BPE,
     media: MediaTokens = NO_MEDIA,
-    estimator: Estimator = Estimator(),  # noqa: B008 - an immutable value
+    estimator: Estimator = AnchoredEstimator(),  # noqa: B008 - an immutable value
 ) -> Reading:
-    return build_reading(estimate, anchors, estimator, model=model, window=200_000, counter=counter, media=media)
+    return estimator.read(estimate, anchors, model=model, window=200_000, counter=counter, media=media)
 
 
 def test_without_a_report_the_factor_corrects() -> None:
     assert read_estimate(1_000, Calibration(), 1.35) == Reading(1_350, "estimated", 100_000, 1.35, 0, 1_000)
     assert (
-        build_reading(1_000, Calibration(), Estimator(), model="claude-opus-4-5", window=None, counter=BPE).tokens
+        AnchoredEstimator().read(1_000, Calibration(), model="claude-opus-4-5", window=None, counter=BPE).tokens
         == 1_250
     )
     assert (
-        build_reading(1_000, Calibration(), Estimator(), model="claude-opus-4-5", window=None, counter="chars4").tokens
+        AnchoredEstimator().read(1_000, Calibration(), model="claude-opus-4-5", window=None, counter="chars4").tokens
         == 1_350
     )
 
@@ -125,18 +124,18 @@ def test_answers_that_were_cut_off_teach_nothing(status: str) -> None:
 
 def test_anchors_are_kept_per_counter() -> None:
     anchors = record_usage(build_anchors((100, 3_000)), Usage(3_000, model="m"), 80, "chars4")
-    assert build_reading(100, anchors, Estimator(), model="m", window=None, counter=BPE).tokens == 3_000
-    assert build_reading(80, anchors, Estimator(), model="m", window=None, counter="chars4").tokens == 3_000
+    assert AnchoredEstimator().read(100, anchors, model="m", window=None, counter=BPE).tokens == 3_000
+    assert AnchoredEstimator().read(80, anchors, model="m", window=None, counter="chars4").tokens == 3_000
     assert len(anchors.rows) == 2
 
 
 def test_another_model_lends_its_floor_and_slope_as_an_estimate() -> None:
     anchors = build_anchors((100, 3_000), (10_100, 15_000), model="claude-opus-4-5")
-    lent = build_reading(10_100, anchors, Estimator(), model="claude-sonnet-4-5", window=None, counter=BPE)
+    lent = AnchoredEstimator().read(10_100, anchors, model="claude-sonnet-4-5", window=None, counter=BPE)
     assert (lent.tokens, lent.source) == (15_000, "estimated")
-    newer = build_reading(10_100, anchors, Estimator(), model="claude-opus-4-7", window=None, counter=BPE)
+    newer = AnchoredEstimator().read(10_100, anchors, model="claude-opus-4-7", window=None, counter=BPE)
     assert newer.tokens == pytest.approx(15_000 * 1.6 / 1.25, abs=2)
-    stranger = build_reading(10_100, anchors, Estimator(), model="claude-sonnet-4-5", window=None, counter="chars4")
+    stranger = AnchoredEstimator().read(10_100, anchors, model="claude-sonnet-4-5", window=None, counter="chars4")
     assert stranger.floor == 0
 
 
@@ -152,10 +151,6 @@ def test_only_a_handful_of_models_is_kept() -> None:
         anchors = record_usage(anchors, Usage(1_000, model=f"m{index}"), 10, BPE)
     assert [r.model for r in anchors.rows] == [f"m{i}" for i in range(42, 50)]
     assert len(encode_calibration(anchors)) < 400
-
-
-def test_what_cannot_be_counted_is_unknown() -> None:
-    assert build_reading(None, Calibration(), Estimator(), model="m", window=5, counter=BPE).source == "unknown"
 
 
 def test_an_explicit_target_counts_plainly() -> None:
@@ -181,10 +176,10 @@ def test_the_published_ratio(real: int, last: int, now: int, tokens: int) -> Non
 
 
 def test_the_ratio_is_reset_by_a_block() -> None:
-    estimator = Estimator("ratio", 2.0)
+    estimator = RatioEstimator(2.0)
     anchors = build_anchors((500, 1_500))
-    assert build_reading(600, anchors, estimator, model="m", window=None, counter=BPE).tokens == 1_800
-    reset = build_reading(600, expire_reports(anchors), estimator, model="m", window=None, counter=BPE)
+    assert estimator.read(600, anchors, model="m", window=None, counter=BPE).tokens == 1_800
+    reset = estimator.read(600, expire_reports(anchors), model="m", window=None, counter=BPE)
     assert (reset.tokens, reset.source) == (1_200, "estimated")
 
 
@@ -207,7 +202,7 @@ def test_the_ratio_sets_apart_what_the_reports_hold_beside_the_estimate(
     anchors = Calibration()
     for request in requests:
         anchors = record_usage(expire_reports(anchors), Usage(request[1], model="m"), request[0], BPE)
-    reset = build_reading(100, expire_reports(anchors), Estimator("ratio", 2.0), model="m", window=None, counter=BPE)
+    reset = RatioEstimator(2.0).read(100, expire_reports(anchors), model="m", window=None, counter=BPE)
     assert reset.tokens == hidden + 200
     assert (reset.floor, reset.slope) == (hidden, 2.0)
 
@@ -225,7 +220,7 @@ def test_what_came_and_went_is_expected_again_for_so_many_reports(later: int, hi
     anchors = expire_reports(anchors)
     for sent, reported in [*BURST[2:], *[BURST[3]] * later]:
         anchors = record_usage(anchors, Usage(reported, model="m"), sent, BPE)
-    reading = build_reading(500, anchors, Estimator("ratio", 2.0), model="m", window=8_000, counter=BPE)
+    reading = RatioEstimator(2.0).read(500, anchors, model="m", window=8_000, counter=BPE)
     assert (reading.tokens, reading.floor) == (hidden + 1_000, hidden)
 
 
@@ -233,7 +228,7 @@ def test_what_fills_the_window_alone_is_not_expected_for_long() -> None:
     """No compaction makes room for it, so the conversation is not held down for its sake."""
     anchors = build_anchors((1_000, 2_000), (1_100, 11_200), (1_200, 2_400))
     for sent, tokens in ((1_300, 11_600), (1_400, 11_800), (1_500, 12_000), (1_600, 3_200)):
-        reading = build_reading(sent, anchors, Estimator("ratio", 2.0), model="m", window=8_000, counter=BPE)
+        reading = RatioEstimator(2.0).read(sent, anchors, model="m", window=8_000, counter=BPE)
         assert reading.tokens == tokens
         anchors = record_usage(anchors, Usage(2 * sent, model="m"), sent, BPE)
 
@@ -242,7 +237,7 @@ def test_what_is_hidden_from_some_day_on_is_measured_by_the_recent_reports() -> 
     """Beside the smallest request of all it looked like a steep correction, and a model was asked in vain."""
     lasting = [(sent, 2 * sent + 10_000) for sent in range(2_100, 3_500, 100)]
     anchors = build_anchors((60, 200), (1_000, 2_000), *lasting)
-    reading = build_reading(3_400, anchors, Estimator("ratio", 2.0), model="m", window=8_000, counter=BPE)
+    reading = RatioEstimator(2.0).read(3_400, anchors, model="m", window=8_000, counter=BPE)
     assert (reading.tokens, reading.floor, reading.slope) == (16_800, 10_000, 2.0)
 
 
@@ -255,7 +250,7 @@ def test_a_snapshot_from_before_reports_were_kept_is_read() -> None:
 def test_a_report_that_leaves_out_most_of_the_request_is_not_believed() -> None:
     """A provider may not count what it read from its cache."""
     anchors = build_anchors((1_000, 300))
-    reading = build_reading(1_100, anchors, Estimator("ratio", 2.0), model="m", window=None, counter=BPE)
+    reading = RatioEstimator(2.0).read(1_100, anchors, model="m", window=None, counter=BPE)
     assert reading.tokens == 2_200
 
 
@@ -283,9 +278,9 @@ def test_a_reading_is_finite_monotone_and_never_negative(
     anchors = Calibration()
     for at, prompt, block in requests:
         anchors = record_usage(expire_reports(anchors) if block else anchors, Usage(prompt, model="m"), at, BPE)
-    estimator = Estimator("ratio" if kind == "ratio" else "anchored", factor)
-    small = build_reading(estimate, anchors, estimator, model="m", window=1, counter=BPE)
-    large = build_reading(estimate + more, anchors, estimator, model="m", window=1, counter=BPE)
+    estimator = RatioEstimator(factor) if kind == "ratio" else AnchoredEstimator(factor)
+    small = estimator.read(estimate, anchors, model="m", window=1, counter=BPE)
+    large = estimator.read(estimate + more, anchors, model="m", window=1, counter=BPE)
     assert 0 <= small.tokens <= large.tokens
     assert math.isfinite(small.slope)
     assert 0.5 <= small.slope <= 5
@@ -352,7 +347,7 @@ def test_media_that_a_report_has_counted_are_known() -> None:
 
 
 def test_an_estimator_that_aims_high_still_says_what_is_likely() -> None:
-    careful = read_interval(10_000, estimator=Estimator("ratio", 2.0))
+    careful = read_interval(10_000, estimator=RatioEstimator(2.0))
     assert (careful.low, careful.tokens, careful.high) == (9_500, 20_000, 20_000)
 
 
@@ -361,7 +356,7 @@ def test_an_estimator_that_aims_high_still_says_what_is_likely() -> None:
     st.lists(st.tuples(st.integers(0, 300_000), st.integers(1, 300_000)), max_size=5),
     st.sampled_from(["gpt-4o", "claude-opus-4-7", "claude-3-5-sonnet", "unknown"]),
     st.sampled_from([BPE, "chars4"]),
-    st.sampled_from([Estimator(), Estimator("ratio", 2.0), Estimator(factor=0.5)]),
+    st.sampled_from([AnchoredEstimator(), RatioEstimator(2.0), AnchoredEstimator(factor=0.5)]),
     st.tuples(st.integers(0, 50_000), st.integers(0, 50_000), st.integers(0, 50_000)),
 )
 def test_an_interval_always_holds_its_middle(

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from tenfold.core.meter.counters import BytePairCounter, CharacterCounter, Counter
-from tenfold.core.meter.estimators import Estimator
+from tenfold.designs.threshold.estimator import RatioEstimator
 from tests.sessions import require_sessions
 from yardstick.bench.error_bounds import is_held, read_requests
 from yardstick.bench.meter_replay import Miss, RecordedRequest, find_folder, find_misses, read_runs, switch_model
@@ -63,7 +63,7 @@ def test_a_change_of_model_is_learned_from_its_first_report() -> None:
 def test_the_published_ratio_is_worse_after_a_compaction() -> None:
     found = [
         get_error_size(m)
-        for m in find_misses(get_runs()["pi"], BytePairCounter(), Estimator("ratio", 2.0))
+        for m in find_misses(get_runs()["pi"], BytePairCounter(), RatioEstimator(2.0))
         if m.when == "compacted"
     ]
     assert min(found) > 0.30

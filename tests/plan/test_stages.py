@@ -17,7 +17,6 @@ from tenfold.compaction.plan.stages import (
     TruncateStage,
     condense,
 )
-from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.record.block import Block, KeptOriginal, Substitute
 from tenfold.core.record.entry import MessageEntry, Pin
@@ -33,6 +32,7 @@ from tenfold.core.record.message import (
 )
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
+from tenfold.designs.tiers.stages import SummarizeOlderStage
 from tests.engine.making import (
     COUNTER,
     FILLER,
@@ -350,7 +350,7 @@ def test_merging_puts_a_parent_over_the_oldest_summaries_of_a_level() -> None:
     view = session.view
     for number in range(5):
         view = add_summary(view, number)
-    draft = apply_stage(MergeStage(), view, replace(GOAL, fan_out=4, facts_budget=300))
+    draft = apply_stage(MergeStage(4), view, replace(GOAL, facts_budget=300))
     ((first, last, kind),) = get_changes(draft)
     assert kind == "summary"
     merged = next(p for p in draft.pieces if p.is_changed)
@@ -358,7 +358,7 @@ def test_merging_puts_a_parent_over_the_oldest_summaries_of_a_level() -> None:
     assert build_replacements(draft)[0].level == 1
     assert last < max(u.last for u in view.units)
     assert first == view.units[1].first
-    assert get_changes(apply_stage(MergeStage(), view, replace(GOAL, fan_out=5))) == []
+    assert get_changes(apply_stage(MergeStage(5), view, GOAL)) == []
 
 
 def add_summary(view: View, number: int) -> View:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tenfold.compaction.plan.budgets import BufferBudgets, ReserveBudgets
 from tenfold.compaction.plan.draft import Draft, DraftPiece, Goal, start_draft
 from tenfold.compaction.plan.recent_tail import Tail, TailSize, find_outside_tail, find_tail
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.record.message import Message
+from tenfold.designs.tail.cut import CutSizes, ReserveBudgets
+from tenfold.designs.threshold.trigger import get_text_limit
 from tests.engine.making import (
     COUNTER,
     build_view,
@@ -111,15 +112,14 @@ def test_sizes_of_the_window_shrink_as_the_target_did() -> None:
     budgets = ReserveBudgets()
     aim = budgets.get_target(200_000, 0)
     asked = replace(GOAL, target=aim // 2, window=200_000)
-    got = budgets.apply(asked, 0)
-    assert (got.tail_budget, got.text_limit) == (16_384 // 2, 6_553)
+    got = budgets.find_sizes(asked, 0)
+    assert (got.tail, got.text) == (16_384 // 2, 6_553)
     assert got.ceiling == pytest.approx((200_000 - 8_192) * 4 // 5 // 2, abs=5)
-    named = budgets.apply(replace(asked, exact=True), 0)
-    assert (named.tail_budget, named.ceiling) == (16_384, 0)
-    unknown = budgets.apply(replace(asked, window=None), 0)
-    assert (unknown.tail_budget, unknown.text_limit, unknown.ceiling) == (16_384, 6_553, 0)
+    named = budgets.find_sizes(replace(asked, exact=True), 0)
+    assert (named.tail, named.ceiling) == (16_384, 0)
+    assert budgets.find_sizes(replace(asked, window=None), 0) == CutSizes(16_384, 6_553)
 
 
-@pytest.mark.parametrize(("window", "limit"), [(200_000, 10_000), (8_000, 800), (None, None)])
-def test_half_the_buffer_is_for_the_text(window: int | None, limit: int | None) -> None:
-    assert BufferBudgets().apply(replace(GOAL, window=window), 0).text_limit == limit
+@pytest.mark.parametrize(("window", "limit"), [(200_000, 10_000), (8_000, 800)])
+def test_half_the_buffer_is_for_the_text(window: int, limit: int) -> None:
+    assert get_text_limit(window) == limit

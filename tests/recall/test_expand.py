@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tenfold.compaction.plan.stages import ClearStage
-from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, Replacement, Run, Substitute
 from tenfold.core.record.entry import Attempt, MessageEntry
 from tenfold.core.record.message import Message, Text, get_text
+from tenfold.designs.tiers.stages import SummarizeOlderStage
 from tenfold.errors import NotFoundError, UnknownFormat
 from tenfold.recall.expand import expand
 from tenfold.recall.tools import RecallTools

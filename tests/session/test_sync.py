@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tenfold.core.record.entry import MessageEntry, Usage
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_tool_result
 from tenfold.core.wire import WIRES
-from tenfold.designs.threshold.stored_log import export_log, restore_log
+from tenfold.designs.threshold.guard_state import export_log, restore_log
 from tenfold.session import Session
 from tests.engine import making
 from tests.engine.making import (

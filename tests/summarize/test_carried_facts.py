@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tenfold.compaction.facts.section import render_facts
 from tenfold.compaction.plan.stages import SummarizePrefixStage
-from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.block import Fact
+from tenfold.designs.tiers.stages import SummarizeOlderStage
 from tests.engine.making import (
     build_policy,
     make_call,

@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.compaction.summarize.prompt_files import load_prompt, with_prompts
 from tenfold.compaction.summarize.transcript import split_messages
 from tenfold.compaction.summarize.write import SummarySettings, SummaryTask
 from tenfold.core.record.block import ModelCost
 from tenfold.core.record.message import Message
 from tenfold.core.text.excerpts import Keep, trim_lines
+from tenfold.designs.tail.policy import HEADINGS, PACKAGE
+from tenfold.designs.tail.writer import PREFIX_HEADINGS
 from tenfold.models import ScriptedReply
 from tests.summarize.making import HISTORIES, estimate_tokens, make_answer, make_call, make_result, make_user
 from tests.summarize.test_write import run
@@ -81,9 +83,9 @@ def test_a_piece_without_an_answer_ends_the_asking_and_the_rest_is_told_by_code(
 
 
 def test_pieces_of_a_prefix_keep_its_headings() -> None:
-    settings_ = replace(SMALL, structure="six")
-    text = "\n".join(f"{heading}\nIt went on." for heading in settings_.list_headings("prefix"))
-    written, asked = run(settings_, *[text] * 9, task=replace(TASK, purpose="prefix"))
+    text = "\n".join(f"{heading}\nIt went on." for heading in PREFIX_HEADINGS)
+    task = replace(TASK, purpose="prefix", prompt=load_prompt(PACKAGE, "prefix"), headings=PREFIX_HEADINGS)
+    written, asked = run(replace(SMALL, headings=HEADINGS), *[text] * 9, task=task)
     assert len(asked) > 2
     assert all("## Original Request" in ask.prompt and "## Goal" not in ask.prompt for ask in asked)
     assert written.text == text

@@ -7,19 +7,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.compaction.summarize.headings import arrange_sections, find_heading_errors, restore_headings
+from tenfold.compaction.summarize.headings import (
+    BRANCH_HEADINGS,
+    HEADING_KINDS,
+    arrange_sections,
+    find_heading_errors,
+    render_guide,
+    restore_headings,
+)
 from tenfold.compaction.summarize.ladder import PROMPT_FIELDS
-from tenfold.compaction.summarize.prompt_files import load_prompts, with_prompts
-from tenfold.compaction.summarize.structure import HEADING_KINDS, STRUCTURES, render_guide
+from tenfold.compaction.summarize.prompt_files import load_prompt, load_prompts, with_prompts
 from tenfold.compaction.summarize.write import SummarySettings, SummaryTask
+from tenfold.config.policies import POLICIES
+from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.block import Fact
-from tenfold.errors import UsageError
+from tenfold.designs.tail.policy import PACKAGE
+from tenfold.designs.tail.writer import PREFIX_HEADINGS
 from tenfold.models import ScriptedReply
 from tests.summarize.making import estimate_tokens
 from tests.summarize.test_write import TASK, run
 
-SIX = STRUCTURES["six"]
-MODEL = with_prompts(SummarySettings(structure="six", models=("one",)))
+DESIGNS = [POLICIES[name](CharacterCounter()).summary for name in ("tail", "tiers", "threshold")]
+SIX, SEVEN, FOUR = (each.headings for each in DESIGNS)
+MODEL = with_prompts(SummarySettings(headings=SIX, sections=DESIGNS[0].sections, models=("one",)))
 FACTS = (
     Fact("decision", "We use sqlite.", "k", 3),
     Fact("decision", "We drop redis.", "l", 5),
@@ -32,13 +42,20 @@ def write_under(headings: tuple[str, ...], text: str = "It went on.") -> str:
 
 
 def test_every_heading_of_every_structure_is_explained_once_and_fills_from_some_kind_of_fact() -> None:
-    sections = load_prompts()["sections"]
-    headings = {heading for each in STRUCTURES.values() for heading in each}
-    for heading in headings:
-        assert sections.count(f"\n{heading}\n") == 1
-        assert HEADING_KINDS[heading]
-    written = [line for line in sections.split("\n") if line.startswith("## ")]
-    assert sorted(written) == sorted(headings)
+    for each in DESIGNS:
+        for heading in each.headings:
+            assert each.sections.count(f"\n{heading}\n") == 1
+            assert HEADING_KINDS[heading]
+    known = {line for each in DESIGNS for line in each.sections.split("\n") if line.startswith("## ")}
+    assert known == set(HEADING_KINDS) == {*SIX, *SEVEN, *FOUR, *PREFIX_HEADINGS}
+
+
+def test_what_a_user_says_under_a_heading_takes_the_place_of_the_packages_own() -> None:
+    mine = POLICIES["tail"](CharacterCounter(), summary=SummarySettings(sections="## Critical Context\nMine."))
+    assert mine.summary.sections.count("## Critical Context") == 1
+    assert "Mine." in render_guide(SIX, mine.summary.sections)
+    again = POLICIES["tail"](CharacterCounter(), summary=with_prompts(mine.summary)).summary
+    assert again.sections == mine.summary.sections
 
 
 def test_the_structures_are_those_of_the_designs() -> None:
@@ -50,15 +67,15 @@ def test_the_structures_are_those_of_the_designs() -> None:
         "Next Steps",
         "Critical Context",
     ]
-    assert STRUCTURES["branch"] == SIX[:-1]
-    assert len(STRUCTURES["seven"]) == 7
-    assert len(STRUCTURES["four"]) == 4
+    assert SIX[:-1] == BRANCH_HEADINGS
+    assert len(SEVEN) == 7
+    assert len(FOUR) == 4
     for state in ("### Done", "### In Progress", "### Blocked"):
         assert state.removeprefix("### ") in render_guide(SIX, load_prompts()["sections"])
 
 
 def test_the_edge_fills_what_is_empty_and_leaves_what_is_given() -> None:
-    filled = with_prompts(SummarySettings(first="mine {allotment}", structure="four"))
+    filled = with_prompts(SummarySettings(first="mine {allotment}", headings=FOUR))
     assert filled.first == "mine {allotment}"
     assert all(getattr(filled, name) for name in PROMPT_FIELDS)
     assert with_prompts(filled) is filled
@@ -66,24 +83,21 @@ def test_the_edge_fills_what_is_empty_and_leaves_what_is_given() -> None:
     assert load_prompts()["directive"] in filled.batch
 
 
-def test_an_unknown_structure_names_the_nearest_valid_one() -> None:
-    with pytest.raises(UsageError, match="did you mean 'seven'"):
-        SummarySettings(structure="sevn").list_headings("first")
-
-
 @pytest.mark.parametrize("purpose", ["first", "update", "prefix", "branch", "batch", "merge"])
 def test_each_prompt_asks_for_its_own_headings_and_leaves_no_place_open(purpose: str) -> None:
     task = replace(TASK, purpose=purpose, allotment=600, focus="the tests")
     task = replace(task, items=(), parts=("A.", "B.")) if purpose == "merge" else task
     task = replace(task, previous="Earlier.") if purpose == "update" else task
-    wanted = MODEL.list_headings(purpose)
+    if purpose == "prefix":
+        task = replace(task, prompt=load_prompt(PACKAGE, "prefix"), headings=PREFIX_HEADINGS)
+    wanted = task.list_headings(MODEL)
     written, asked = run(replace(MODEL, instructions="the schema"), write_under(wanted), task=task)
     ask = asked[0]
     assert written.text == write_under(wanted)
     assert ask.purpose == purpose
     places = [ask.prompt.index(f"\n{heading}\n") for heading in wanted]
     assert places == sorted(places)
-    others = {h for each in STRUCTURES.values() for h in each} - set(wanted)
+    others = set(HEADING_KINDS) - set(wanted)
     assert not any(f"\n{heading}\n" in ask.prompt for heading in others)
     assert "Additional focus: the schema\nAdditional focus: the tests" in ask.prompt
     assert "600 tokens" in ask.prompt
@@ -91,20 +105,20 @@ def test_each_prompt_asks_for_its_own_headings_and_leaves_no_place_open(purpose:
 
 
 def test_prose_is_told_what_to_tell_and_given_no_headings() -> None:
-    _, asked = run(replace(MODEL, structure=""), "It went on.")
+    _, asked = run(replace(MODEL, headings=()), "It went on.")
     assert load_prompts()["told"] in asked[0].prompt
     assert "## " not in asked[0].prompt
 
 
 def test_earlier_texts_stand_apart_from_the_messages_each_by_its_meaning() -> None:
     task = replace(TASK, previous="Before.", context="Elsewhere.", purpose="batch")
-    _, asked = run(replace(MODEL, structure=""), "It went on.", task=task)
+    _, asked = run(replace(MODEL, headings=()), "It went on.", task=task)
     head, _, messages = asked[0].prompt.partition("<conversation>")
     assert "<context>\nElsewhere.\n</context>" in head
     assert "<previous-summary>\nBefore.\n</previous-summary>" in head
     assert "Before" not in messages
     merged = SummaryTask((), parts=("One.", "Two."), purpose="merge", allotment=300)
-    _, asked = run(replace(MODEL, structure=""), "Both.", task=merged)
+    _, asked = run(replace(MODEL, headings=()), "Both.", task=merged)
     assert "<summary>\nOne.\n</summary>\n\n<summary>\nTwo.\n</summary>" in asked[0].prompt
     assert "<conversation>" not in asked[0].prompt
 
@@ -137,7 +151,7 @@ def test_then_it_is_filled_by_code_from_the_facts_or_with_none() -> None:
 
 
 def test_what_tools_said_stays_marked_where_code_fills_a_heading() -> None:
-    text = arrange_sections("", STRUCTURES["seven"], FACTS, allotment=400, count=estimate_tokens)
+    text = arrange_sections("", SEVEN, FACTS, allotment=400, count=estimate_tokens)
     assert '## Errors\n- tool: "boom"' in text
 
 
@@ -185,17 +199,16 @@ REPLIES = st.builds(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(REPLIES, min_size=5, max_size=5), st.integers(20, 500), st.sampled_from(["", "six", "four"]))
+@given(st.lists(REPLIES, min_size=5, max_size=5), st.integers(20, 500), st.sampled_from([(), SIX, FOUR]))
 def test_whatever_models_answer_what_is_used_passes_the_check(
-    replies: list[ScriptedReply], allotment: int, structure: str
+    replies: list[ScriptedReply], allotment: int, headings: tuple[str, ...]
 ) -> None:
     task = replace(TASK, allotment=allotment, facts=FACTS)
-    written, asked = run(replace(MODEL, structure=structure, models=("one", "two")), *replies, task=task)
+    written, asked = run(replace(MODEL, headings=headings, models=("one", "two")), *replies, task=task)
     assert estimate_tokens([written.text])[0] <= allotment
     assert "ghost" not in written.text
     assert len(asked) <= 4
     if written.rung in ("model", "stricter", "next_model"):
-        headings = SummarySettings(structure=structure).list_headings("first")
         if allotment >= 250:
             assert find_heading_errors(written.text, headings) == []
     else:

@@ -20,8 +20,8 @@ STATUSES: tuple[Status, ...] = ("nothing", "unsatisfiable", "failed")
 DEMANDS: tuple[Demand, ...] = ("check", "manual", "tool", "overflow")
 
 
-def make_reading(tokens: int, source: Literal["reported", "unknown"] = "reported") -> Reading:
-    return Reading(tokens, source, 100_000, 1.25, 2_000, int(tokens / 1.25))
+def make_reading(tokens: int) -> Reading:
+    return Reading(tokens, "reported", 100_000, 1.25, 2_000, int(tokens / 1.25))
 
 
 def make_attempt(status: Status = "failed") -> Attempt:
@@ -75,8 +75,6 @@ def test_an_unknown_window_never_triggers(demand: Demand) -> None:
     decision = make_decision(10_000_000, demand, limits=None)
     assert not decision.should_act
     assert "--window" in decision.reason
-    unread = decide(make_reading(0, "unknown"), LIMITS, demand, FRESH, least=0, minimum_growth=GROWTH)
-    assert not unread.should_act
 
 
 def test_an_explicit_target_needs_no_window_and_no_trigger() -> None:

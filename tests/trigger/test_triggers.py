@@ -4,17 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.compaction.plan.budgets import ReserveBudgets
-from tenfold.compaction.trigger.limits import (
-    BudgetTrigger,
-    CalibratedBufferTrigger,
-    FillTrigger,
-    HeadroomTrigger,
-    Limits,
-    ReserveTrigger,
-    Trigger,
-    get_buffer,
-)
+from tenfold.compaction.trigger.limits import BudgetTrigger, FillTrigger, HeadroomTrigger, Limits, Trigger
+from tenfold.designs.tail.cut import ReserveBudgets, ReserveTrigger
+from tenfold.designs.threshold.trigger import CalibratedBufferTrigger, get_buffer
 from tenfold.errors import UsageError
 
 TIERS = FillTrigger(act_share=0.80, target_share=0.60, warning_share=0.70, output_reserve=16_000)

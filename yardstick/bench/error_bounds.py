@@ -23,8 +23,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tenfold.core.meter.counters import BytePairCounter, CharacterCounter, Counter
-from tenfold.core.meter.estimators import MIN_GROWTH, Calibration, Estimator, expire_reports, record_usage
-from tenfold.core.meter.reading import GROWTH_SHARE, GROWTH_TOKENS, Reading, build_reading
+from tenfold.core.meter.estimators import MIN_GROWTH, Calibration, expire_reports, record_usage
+from tenfold.core.meter.reading import GROWTH_SHARE, GROWTH_TOKENS, AnchoredEstimator, Reading
 from yardstick.bench.meter_replay import RecordedRequest, estimate_requests, find_folder, read_runs
 
 STRETCH = 10_000
@@ -56,7 +56,7 @@ def read_requests(requests: Sequence[RecordedRequest], counter: Counter) -> Iter
             continue
         row = calibration.find_model(usage.model, name)
         reading, without_report = (
-            build_reading(estimate, known, Estimator(), model=usage.model, window=None, counter=name)
+            AnchoredEstimator().read(estimate, known, model=usage.model, window=None, counter=name)
             for known in (calibration, expire_reports(calibration))
         )
         since = reading.tokens - row.last_reported if row is not None and row.fresh else 0

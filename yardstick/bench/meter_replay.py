@@ -22,8 +22,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.core.meter.counters import BytePairCounter, CharacterCounter, Counter, measure_messages
-from tenfold.core.meter.estimators import Calibration, Estimator, expire_reports, record_usage
-from tenfold.core.meter.reading import build_reading
+from tenfold.core.meter.estimators import Calibration, expire_reports, record_usage
+from tenfold.core.meter.reading import AnchoredEstimator, Estimator
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import (
     Document,
@@ -215,8 +215,8 @@ def find_misses(
             anchors = expire_reports(anchors)
         if request.status != "ok" or usage.prompt <= 0:
             continue
-        reading = build_reading(
-            estimate, anchors, estimator or Estimator(), model=usage.model, window=None, counter=counter.name
+        reading = (estimator or AnchoredEstimator()).read(
+            estimate, anchors, model=usage.model, window=None, counter=counter.name
         )
         when: Literal["first", "next", "compacted", "switched"] = "first" if not found else "next"
         when = "compacted" if request.compacted else "switched" if request.switched else when
@@ -255,7 +255,9 @@ def main() -> None:
     print("the same with another correction until 2,000 tokens of growth were seen: only the first few requests differ")
     for factor in (1.0, 1.23):
         for name, requests in found.items():
-            print(_format_line(name, f"x{factor}", find_misses(requests, counters[0], Estimator(factor=factor))))
+            print(
+                _format_line(name, f"x{factor}", find_misses(requests, counters[0], AnchoredEstimator(factor=factor)))
+            )
     print()
     print(
         "the first request after a simulated change of model, which reports 0.8, 1.0 or 1.3 x the tokens; then the rest"

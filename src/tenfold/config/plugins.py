@@ -17,7 +17,9 @@ from typing import Literal
 
 from tenfold.errors import UsageError
 
-PluginKind = Literal["policies", "stages", "triggers", "counters", "archives", "strategies", "extensions", "commands"]
+PluginKind = Literal[
+    "policies", "stages", "triggers", "counters", "archives", "strategies", "extensions", "commands", "tables"
+]
 PLUGIN_KINDS: tuple[PluginKind, ...] = (
     "policies",
     "stages",
@@ -27,6 +29,7 @@ PLUGIN_KINDS: tuple[PluginKind, ...] = (
     "strategies",
     "extensions",
     "commands",
+    "tables",
 )
 _REQUIRED_MEMBERS: dict[PluginKind, tuple[str, ...]] = {
     "policies": (),
@@ -37,6 +40,7 @@ _REQUIRED_MEMBERS: dict[PluginKind, tuple[str, ...]] = {
     "strategies": (),
     "extensions": ("before_hooks", "after_hooks", "listeners"),
     "commands": (),
+    "tables": (),
 }
 """The members that an object of each kind must have: those of the kind's protocol."""
 

@@ -16,7 +16,7 @@
     policy = "tiers"
     focus = "the database migration"
 
-The table `[compaction]` of the design behind `tiers` is read as well, see `CompactionTable`.
+A table of another name belongs to an installed package, which says what it means in `[tenfold]`: see `plugins`.
 
 `TENFOLD_POLICY`, `TENFOLD_MODEL`, `TENFOLD_FALLBACKS` (separated by commas), `TENFOLD_AUTO`, `TENFOLD_COMPACT_AT`,
 `TENFOLD_DOWN_TO`, `TENFOLD_THRIFT`, `TENFOLD_FOCUS`, `TENFOLD_NAMESPACE` and `TENFOLD_REDACT_AT_REST` override the
@@ -40,21 +40,21 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.plan.pipeline import Stage
-from tenfold.compaction.plan.stages.outputs import RemoveOutputsStage
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.compaction.trigger.limits import Trigger
 from tenfold.compaction.trigger.sizes import NamedSizes, SizedTrigger, parse_size
 from tenfold.config.extensions import Extension
-from tenfold.config.plugins import load_plugin
+from tenfold.config.plugins import list_plugins, load_plugin
 from tenfold.config.policies import POLICIES
 from tenfold.core.meter.counters import Counter
 from tenfold.errors import BadInput, UsageError
-from tenfold.models.choose import AUTO
 from tenfold.store.archive import Archive
 from tenfold.store.base import DEFAULT_NAMESPACE
 
 TomlValue = Any
 """A value in TOML. Each is checked against the type of its setting."""
+TableTranslator = Callable[[Mapping[str, TomlValue], Mapping[str, TomlValue]], Mapping[str, TomlValue]]
+"""Takes a table of its own and `[tenfold]`, and returns `[tenfold]` with what the table says beside it."""
 ENVIRONMENT_KEYS = (
     *("policy", "model", "fallbacks", "auto", "compact_at", "down_to", "thrift", "focus", "namespace"),
     "redact_at_rest",
@@ -105,18 +105,6 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
             for n, s in (("compact_at", self.compact_at), ("down_to", self.down_to))
         )
         return NamedSizes(at, to, self.thrift)
-
-
-class CompactionTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `[compaction]` of the design behind `tiers`, under the design's own names. It selects that policy.
-
-    An empty `model` chooses one: that is "auto" in `[tenfold]`. With `auto` False it compacts only on request. What
-    `[tenfold]`, `[tenfold.presets.tiers]` and the variables say as well comes before it.
-    """
-
-    model: str = ""
-    auto: bool = True
-    protected_messages: int = RemoveOutputsStage().keep_recent_messages
 
 
 _COMMON_KEYS = tuple(field.name for field in msgspec.structs.fields(CommonSettings))
@@ -359,37 +347,23 @@ def _read_table(path: Path) -> tuple[dict[str, TomlValue], str]:
         ) from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise BadInput(f"the settings file {path} is not TOML: {exc}") from exc
-    tables = ("tenfold", "compaction")
+    translators = list_plugins("tables")
+    tables = ("tenfold", *translators)
     for name in document:
         if name not in tables:
             raise UsageError(f"{path} has no table [{name}]{suggest_nearest(name, tables)}")
         if not isinstance(document[name], dict):
             raise UsageError(f"{path}: [{name}] is a table")
     table: dict[str, TomlValue] = document.get("tenfold", {})
-    if "compaction" not in document:
-        return table, "[tenfold]"
-    return _add_compaction(table, document["compaction"], path), "[tenfold]" if "model" in table else "[compaction]"
-
-
-def _add_compaction(
-    table: dict[str, TomlValue], compaction: Mapping[str, TomlValue], path: Path
-) -> dict[str, TomlValue]:
-    """Returns the table `[tenfold]` with what `[compaction]` says beside it."""
-    try:
-        values = msgspec.convert(compaction, CompactionTable)
-    except msgspec.ValidationError as exc:
-        raise UsageError(f"[compaction] in {path}: {exc}") from exc
-    presets = table.get("presets", {})
-    presets = presets if isinstance(presets, dict) else {}
-    policy = table.get("policy", "tiers")
-    if presets.get(policy, {}).get("policy", policy) != "tiers":
-        raise UsageError(
-            f"{path}: [compaction] holds settings of the policy tiers, and [tenfold] names {policy!r}: remove one of "
-            "the two"
-        )
-    own = {"protected_messages": values.protected_messages, **presets.get("tiers", {})}
-    common = {"policy": policy, "model": values.model or AUTO, "auto": values.auto}
-    return {**common, **table, "presets": {**presets, "tiers": own}}
+    model_table = "[tenfold]"
+    for name in sorted(translators.keys() & document.keys()):
+        before, translate = table, cast("TableTranslator", load_plugin("tables", name))
+        try:
+            table = dict(translate(document[name], before))
+        except (msgspec.ValidationError, UsageError) as exc:
+            raise UsageError(f"[{name}] in {path}: {exc}") from exc
+        model_table = model_table if "model" in before else f"[{name}]"
+    return table, model_table
 
 
 def _convert_common(table: Mapping[str, TomlValue], where: str) -> CommonSettings:

@@ -9,7 +9,6 @@ engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -20,7 +19,6 @@ from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
 from tenfold.compaction.facts.parse import get_text_before_facts, parse_facts
 from tenfold.compaction.facts.section import render_facts
-from tenfold.compaction.plan.budgets import ReserveBudgets
 from tenfold.compaction.summarize.fill import build_summary_message
 from tenfold.compaction.summarize.ladder import SummaryResult
 from tenfold.compaction.summarize.write import SummaryTask, clean_text, write_summary
@@ -44,8 +42,8 @@ CLOSING = "</summary>"
 NO_CONTENT = "No content to summarize"
 DEFAULT_WINDOW = 128_000
 """Tokens of the context window if the model's window is not known."""
-RESERVE = ReserveBudgets(reserve_tokens=16_384)
-"""Tokens kept free in the window (clamped to its size). The branch that is summarized may take the rest."""
+RESERVE_TOKENS = 16_384
+"""Tokens kept free in the window, at most half of it. The branch that is summarized may take the rest."""
 MAX_SUMMARY_TOKENS = 2_048
 """The most tokens that the summary of a branch may take, not counting its list of files."""
 MAX_FILE_TOKENS = 1_024
@@ -76,7 +74,7 @@ class BranchOptions(Struct, frozen=True):
     def budget(self) -> int:
         """The most tokens of the branch that are summarized."""
         window = self.window or DEFAULT_WINDOW
-        return window - RESERVE.get_reserve(window)
+        return window - min(RESERVE_TOKENS, window // 2)
 
 
 NO_SUMMARY = BranchOptions()
@@ -282,9 +280,3 @@ def _get_editable_text(entry: Entry) -> str | None:
     ):
         return get_text(entry.message)
     return None
-
-
-def get_common_ancestor(old_path: Path, entries: Sequence[tuple[int, Entry]]) -> str | None:
-    """Returns the id of the entry where a branch begins, None if it begins at the root."""
-    first = entries[0][0] if entries else old_path.length
-    return old_path.get_entry(first - 1).id if first else None

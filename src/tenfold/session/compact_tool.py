@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Call
 from tenfold.core.record.ask import Outcome
-from tenfold.core.record.block import Block, Substitute
+from tenfold.core.record.block import Substitute
 from tenfold.core.record.message import get_text
 from tenfold.core.wire import DEFAULT_WIRE, get_wire
 from tenfold.core.wire.marks import extract_summary_text
@@ -40,9 +40,8 @@ def get_summary(session: Session, block: str = "") -> str | None:
 
     The tags and fixed sentences around the text are left out. None as well if `block` is another Block's id.
     """
-    live = session.view.state.live_blocks
-    newest = session.view.path.get_entry(live[-1]) if live else None
-    if not isinstance(newest, Block) or not newest.id.startswith(block):
+    newest = session.view.find_newest_block()
+    if newest is None or not newest.id.startswith(block):
         return None
     shown = [item for replacement in newest.replacements for item in replacement.shown_items]
     messages = [item.message for item in shown if isinstance(item, Substitute) and item.original_position is None]

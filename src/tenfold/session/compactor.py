@@ -14,7 +14,7 @@ from tenfold.compaction.engine.call import Call
 from tenfold.compaction.engine.compact import Effects, compact, open_case, preview, take_reading
 from tenfold.compaction.engine.model_breaker import explain_pause
 from tenfold.compaction.engine.policy import CheckPoint, Policy
-from tenfold.compaction.engine.redo import RedoRequest, build_redo_policy, find_newest_block, redo
+from tenfold.compaction.engine.redo import RedoRequest, build_redo_policy, redo
 from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.compaction.trigger.limits import Decision, Limits, Need, check_window
@@ -23,7 +23,7 @@ from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import choose_counter
 from tenfold.core.meter.estimators import MAX_SLOPE, expire_reports
-from tenfold.core.meter.reading import Reading, build_reading
+from tenfold.core.meter.reading import Reading
 from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.core.record.block import Block
@@ -403,7 +403,7 @@ class CompactionRunner:
                 raise UsageError(f"only the newest Block in force can be written again, {what}")
             return redo(
                 view,
-                build_redo_policy(self.get_policy(answerer), find_newest_block(view), request, POLICIES),
+                build_redo_policy(self.get_policy(answerer), view.find_newest_block(), request, POLICIES),
                 request,
                 conversation.freeze_measures(view),
                 now=conversation.stamps.now(),
@@ -648,10 +648,9 @@ class CompactionRunner:
         conversation, view = self._conversation, self._conversation.view
         call, policy = self.build_call(), self.policy
         estimate = before.estimate if view is planned_view else conversation.get_measures().count_view(view)
-        after = build_reading(
+        after = policy.estimator.read(
             estimate - entry.tokens_before + entry.tokens_after,
             expire_reports(call.calibration),
-            policy.estimator,
             model=call.model,
             window=call.window,
             counter=policy.counter.name,

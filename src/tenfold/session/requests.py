@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from tenfold.compaction.engine.call import Call
 from tenfold.compaction.facts.redacted_messages import redact_message
 from tenfold.compaction.plan.draft import RecallMode
-from tenfold.compaction.trigger.limits import Need
+from tenfold.compaction.trigger.limits import Need, get_view_check
 from tenfold.core.meter.counters import MESSAGE_OVERHEAD, Counter, get_media_model, measure_messages
 from tenfold.core.meter.media_counts import count_media
 from tenfold.core.record.entry import MessageEntry, Usage, get_message
@@ -366,7 +366,7 @@ class Requests:
         """
         with self._conversation.lock:
             call = self._last_call
-            if call is None or sent is not self._last_sent or self._compactor.policy.max_entries:
+            if call is None or sent is not self._last_sent or get_view_check(self._compactor.policy.trigger):
                 return None
             new = self._read_next(items)
             if new is None or self._find_highest_need(new, items, call) not in ("none", "warn"):
@@ -408,7 +408,7 @@ class Requests:
             return
         cursor = self._cursor
         with self._conversation.lock:
-            whole = cursor.has_whole_request and self._compactor.policy_provider().estimator.kind == "anchored"
+            whole = cursor.has_whole_request and not self._compactor.policy_provider().estimator.covers_overhead
             overhead = usage.overhead or cursor.sent_overhead
             complete = replace(usage, overhead=overhead, is_whole=usage.is_whole or whole)
             self._try_to_keep(lambda: cursor.keep_usage(complete))

@@ -17,8 +17,8 @@ from pydantic_ai.usage import RequestUsage
 from tenfold.apps.agent import Agent
 from tenfold.compaction.engine.call import Call
 from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
 from tenfold.compaction.summarize.ladder import SummarySettings
-from tenfold.compaction.summarize.structure import STRUCTURES
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.core.record.block import Block, ModelCost
@@ -29,8 +29,9 @@ from tenfold.core.view.path import Path
 from tenfold.designs.tail import CompactionResult, CompactionSettings, SessionManager
 from tenfold.designs.tail.agent import TailAgent
 from tenfold.designs.tail.compaction import SettingsProvider
-from tenfold.designs.tail.hook_events import EventName, TailEvent
-from tenfold.designs.tail.policy import tail
+from tenfold.designs.tail.hooks import EventName, TailEvent
+from tenfold.designs.tail.policy import HEADINGS, tail
+from tenfold.designs.tail.writer import PREFIX_HEADINGS
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
@@ -54,7 +55,7 @@ class Structured:
             self.asked.append(ask)
         if ask.purpose in self.failing:
             return Answer(error=f"the provider is down for {ask.purpose}", spent=ModelCost(1))
-        names = STRUCTURES[ask.purpose if ask.purpose in {"prefix", "branch"} else "six"]
+        names = {"prefix": PREFIX_HEADINGS, "branch": BRANCH_HEADINGS}.get(ask.purpose, HEADINGS)
         text = "\n".join(f"{name}\n{self.said} ({ask.purpose})" for name in names)
         return Answer(text=text, spent=ModelCost(1, len(ask.prompt) // 4, len(text) // 4, ask.model))
 

@@ -36,7 +36,7 @@ from tenfold.designs.tail import (
     is_context_overflow,
 )
 from tenfold.designs.tail.agent import TailAgent
-from tenfold.designs.tail.hook_events import EventName, TailEvent
+from tenfold.designs.tail.hooks import EventName, TailEvent
 from tenfold.designs.tail.policy import tail
 from tenfold.errors import ContextOverflow, UsageError
 from tenfold.session import AsyncSession

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tenfold.compaction.summarize.structure import STRUCTURES
+from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
 from tenfold.core.record.ask import Answer
 from tenfold.core.record.entry import BranchSummary, Entry
 from tenfold.core.record.message import Message, get_text, get_tool_calls
@@ -20,7 +20,7 @@ from tenfold.designs.tail import (
     generate_branch_summary,
     prepare_branch_entries,
 )
-from tenfold.designs.tail.hook_events import TailEvent
+from tenfold.designs.tail.hooks import TailEvent
 from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.events import BranchSwitch, Event
 from tenfold.session import Session
@@ -155,7 +155,7 @@ def test_a_branch_is_summarised_under_its_own_sections_within_its_bounds() -> No
     assert ask.purpose == "branch"
     assert ask.max_tokens <= 2_048
     assert "Additional focus: the parser" in ask.prompt
-    assert all(name in result.summary for name in STRUCTURES["branch"])
+    assert all(name in result.summary for name in BRANCH_HEADINGS)
     assert "Critical Context" not in ask.prompt
     assert result.modified_files == ("src/part1.py", "src/part2.py")
     assert not result.aborted

@@ -13,9 +13,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.plan.stages.outputs import TruncateOutputsStage
-from tenfold.compaction.summarize.briefing import BriefingWriter
-from tenfold.compaction.trigger.limits import CalibratedBufferTrigger
+from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
 from tenfold.config.policies import POLICIES
 from tenfold.core.meter.counters import CharacterCounter, measure_messages
 from tenfold.core.record.ask import Answer, SummaryAsk
@@ -41,7 +39,10 @@ from tenfold.designs.threshold import (
     with_max_tokens,
     with_sliding_window,
 )
+from tenfold.designs.threshold.estimator import RatioEstimator
 from tenfold.designs.threshold.policy import OPENING
+from tenfold.designs.threshold.trigger import CalibratedBufferTrigger, EntryTrigger
+from tenfold.designs.threshold.writer import BriefingWriter
 from tenfold.models import Model, ScriptedModel, ScriptedReply
 from tenfold.store.sqlite.store import SqliteStore
 from tests.designs.threshold.simulator import SUMMARY, make_text
@@ -112,7 +113,7 @@ def test_options_choose_the_strategy_and_fall_back_to_the_published_numbers() ->
     plain.add("d", None, with_max_compaction_attempts(5), with_max_tokens(9_000), counter=count)
     found = plain.strategies
     assert [found[a].name for a in "abcd"] == ["threshold", "sliding_window", "sliding_window", "threshold"]
-    assert (found["b"].policy.max_entries, found["c"].policy.max_entries) == (30, 20)
+    assert (found["b"].policy.trigger, found["c"].policy.trigger) == (EntryTrigger(30), EntryTrigger(20))
     writers = [found[a].policy.writer for a in "cd"]
     assert [w.attempts for w in writers if isinstance(w, BriefingWriter)] == [3, 5]
     assert (found["c"].get_window("gpt-4o"), found["d"].get_window("gpt-4o")) == (128_000, 9_000)
@@ -215,8 +216,8 @@ def test_the_published_formula_gives_its_examples(now: int, real: int, last: int
 def test_the_factor_is_the_published_one_and_can_be_set() -> None:
     for name in ("threshold", "sliding"):
         made = POLICIES[name](CharacterCounter())
-        assert (made.estimator.kind, made.estimator.factor) == ("ratio", 2.0)
-        assert POLICIES[name](CharacterCounter(), default_factor=2.5).estimator.factor == 2.5
+        assert made.estimator == RatioEstimator(2.0)
+        assert POLICIES[name](CharacterCounter(), default_factor=2.5).estimator == RatioEstimator(2.5)
     for factor, compacts in ((1.0, False), (4.0, True)):
         made_ = make_guard(with_default_factor(factor))
         made_.plugin_config().before_model(AGENT, {"messages": make_talk(4)})

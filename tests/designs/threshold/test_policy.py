@@ -11,15 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.compaction.plan.continuation import extract_request, is_continuation
 from tenfold.compaction.plan.draft import RecallMode
-from tenfold.compaction.summarize.briefing import (
-    DIVIDER,
-    FALLBACK_CHARACTERS,
-    LEAST_FALLBACK_CHARACTERS,
-    WORDS_PER_TOKEN,
-    write_fallback,
-)
+from tenfold.compaction.plan.protected import extract_request, is_continuation
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.core.meter.counters import BytePairCounter, CharacterCounter, Counter
@@ -30,6 +23,13 @@ from tenfold.core.view.rules import check_messages
 from tenfold.core.wire import extract_summary_text
 from tenfold.designs.threshold import Context, new, with_max_tokens
 from tenfold.designs.threshold.policy import CLOSING, OPENING, threshold
+from tenfold.designs.threshold.writer import (
+    DIVIDER,
+    FALLBACK_CHARACTERS,
+    LEAST_FALLBACK_CHARACTERS,
+    WORDS_PER_TOKEN,
+    write_fallback,
+)
 from tenfold.events import CompactionSkip, CompactionWarning, Event
 from tenfold.models import ScriptedModel, ScriptedReply
 from tenfold.models.provider import OUTPUT_SLACK

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tenfold.compaction.plan.continuation import extract_request, is_continuation
-from tenfold.compaction.plan.recent_tail import EntryKind, count_entries_since, find_entry_split
-from tenfold.compaction.plan.stages.whole_conversation import CONTINUATION_KIND
+from tenfold.compaction.plan.protected import extract_request, is_continuation
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.core.record.message import Message, get_text
@@ -16,6 +14,8 @@ from tenfold.core.view.rules import check_messages
 from tenfold.core.wire import extract_summary_text
 from tenfold.designs.threshold import compute_keep_recent, find_safe_split, find_split_index
 from tenfold.designs.threshold.policy import sliding
+from tenfold.designs.threshold.stages import CONTINUATION_KIND
+from tenfold.designs.threshold.trigger import EntryKind, count_entries_since, find_entry_split
 from tenfold.models import ScriptedModel, ScriptedReply
 from tenfold.session import Session
 from tenfold.session.drive import Answerer

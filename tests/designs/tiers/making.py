@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tenfold.compaction.summarize.structure import STRUCTURES
 from tenfold.core.meter.counters import CharacterCounter, measure_messages
 from tenfold.core.record.message import Message
+from tenfold.designs.tiers.policy import HEADINGS
 from tests.engine.making import FILLER, make_call, make_reply, make_result, make_system_message, make_user_message
 
 COUNTER = CharacterCounter()
-SEVEN = STRUCTURES["seven"]
+SEVEN = HEADINGS
 GOOD = "\n".join(f"{heading}\nThe work goes on as planned.\n" for heading in SEVEN)
 
 

@@ -15,8 +15,7 @@ from tenfold.apps.agent import Agent
 from tenfold.apps.chat.app import Chat
 from tenfold.apps.chat.transcript_lines import build_event_line
 from tenfold.compaction.summarize.evidence import build_source
-from tenfold.compaction.summarize.prompt_files import load_prompts
-from tenfold.compaction.summarize.structure import STRUCTURES, render_guide
+from tenfold.compaction.summarize.headings import render_guide
 from tenfold.compaction.summarize.substance import find_shortfalls
 from tenfold.compaction.summarize.write import SummarySettings
 from tenfold.core.record.ask import Outcome
@@ -30,7 +29,7 @@ from tenfold.designs.tiers import (
     compact_with_summarization,
     get_summary,
 )
-from tenfold.designs.tiers.policy import tiers
+from tenfold.designs.tiers.policy import HEADINGS, tiers
 from tenfold.events import CompactionFailure, Event, SummaryFailure
 from tenfold.models.provider import ProviderModel
 from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
@@ -43,7 +42,7 @@ from tests.laws.presets import QUICK
 from tests.models.conftest import SECRET
 from tests.models.loopback import Loopback, Served, get_base_url
 
-SEVEN = STRUCTURES["seven"]
+SEVEN = HEADINGS
 _WORD_TEXT = """
     marmalade trombone velvet glacier umbrella walrus saffron pyramid harvest lantern meadow orchid penguin quartz
     ribbon sapphire thistle vanilla whisper zeppelin acorn balloon cactus dolphin emerald falcon guitar hammock igloo
@@ -81,7 +80,7 @@ INVALID = {
     "its template without brackets": ScriptedReply(text=put_names_under_headings("- Describe the **{}** of the work.")),
     "its template with the same place everywhere": ScriptedReply(text=put_under_headings("[what the work is about]")),
     "what it was told to write": ScriptedReply(
-        text=render_guide(SEVEN, load_prompts()["sections"]).partition("\n\n")[2]
+        text=render_guide(SEVEN, tiers(COUNTER).summary.sections).partition("\n\n")[2]
     ),
     "random words in sentences": ScriptedReply(
         text=put_under_headings(*(f"The {draw_words(n)} is with the {draw_words(n + 1)}." for n in range(9, 16)))

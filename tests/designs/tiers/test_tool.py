@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.summarize.write import SummarySettings
-from tenfold.core.meter.estimators import Estimator
+from tenfold.core.meter.reading import AnchoredEstimator
 from tenfold.core.record.message import Message, get_text
 from tenfold.designs.tiers import (
     MINIMUM_TOKENS,
@@ -43,7 +43,7 @@ WINDOW = 40_000
 
 def build_policy() -> Policy:
     made = tiers(COUNTER, summary=SummarySettings(models=("small",)))
-    return replace(made, estimator=Estimator("anchored", 1.0))
+    return replace(made, estimator=AnchoredEstimator(1.0))
 
 
 def make_talk(tokens: int) -> list[Message]:

@@ -14,7 +14,7 @@ from tenfold.apps.agent.demonstration import build_demonstration
 from tenfold.apps.chat.status import measure_fill
 from tenfold.config.policies import get_preset
 from tenfold.core.meter.counters import BytePairCounter
-from tenfold.core.meter.estimators import Estimator
+from tenfold.core.meter.reading import AnchoredEstimator
 from tenfold.designs.tiers import (
     CompactionConfig,
     CompactionStatus,
@@ -33,7 +33,7 @@ from tenfold.session.drive import Answerer
 from tests.designs.tiers.making import COUNTER
 from tests.engine.making import FILLER, make_reply, make_user_message, make_work, open_session
 
-EXACT = replace(tiers(COUNTER), estimator=Estimator("anchored", 1.0))
+EXACT = replace(tiers(COUNTER), estimator=AnchoredEstimator(1.0))
 """The preset with a counter that is taken at its word."""
 
 

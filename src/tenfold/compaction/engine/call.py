@@ -10,7 +10,7 @@ from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.plan.draft import RecallMode
 from tenfold.compaction.trigger.economy import Rates
 from tenfold.compaction.trigger.limits import Demand, Limits
-from tenfold.core.meter.estimators import Calibration, get_factor
+from tenfold.core.meter.estimators import Calibration
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
 from tenfold.core.meter.reading import TokenCache
 from tenfold.core.view.fold import View
@@ -81,12 +81,12 @@ def find_reported_slope(call: Call, policy: Policy) -> tuple[tuple[float, int], 
 def find_own_counts(call: Call, policy: Policy) -> tuple[tuple[float, int], ...]:
     """Finds what our own count stands for without reports: by the factor of the model's family, and as it is.
 
-    Each is a slope, and our count of what a request holds besides the view. Where `anchored` has not seen whole
-    requests, only the count as it is says something: a log of another tool may hold another part of what was sent.
+    Each is a slope, and our count of what a request holds besides the view. Where no whole requests were seen, only the
+    count as it is says something: a log of another tool may hold another part of what was sent.
     """
     model, counter = call.model, policy.counter.name
-    factor = get_factor(policy.estimator, model, counter)
-    if policy.estimator.kind == "ratio":
+    factor = policy.estimator.get_factor(model, counter)
+    if policy.estimator.covers_overhead:
         return ((factor, 0), (1.0, 0))
     row = call.calibration.find_model(model, counter)
     if row is None or call.calibration.find_seen(model, counter) is None:

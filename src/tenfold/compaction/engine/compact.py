@@ -19,22 +19,21 @@ from tenfold.compaction.engine.call import Call, Measures, describe_demand, find
 from tenfold.compaction.engine.compaction_case import CompactionCase
 from tenfold.compaction.engine.fit import fit_plan
 from tenfold.compaction.engine.leftover_room import use_leftover_room
-from tenfold.compaction.engine.model_breaker import explain_early_call, explain_pause
+from tenfold.compaction.engine.model_breaker import explain_pause
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.plan import long_messages
 from tenfold.compaction.plan.draft import Draft, itemize_least, start_draft
 from tenfold.compaction.plan.pipeline import Plan
-from tenfold.compaction.plan.recent_tail import count_entries_since
-from tenfold.compaction.plan.stages.cut import CutAtStage
+from tenfold.compaction.plan.stages.condense import CutAtStage
 from tenfold.compaction.summarize.fill import FilledPlan, FillRequest, collect_facts, fill_plan
-from tenfold.compaction.summarize.writer import SingleTextWriter
+from tenfold.compaction.summarize.writer import SingleTextWriter, explain_wait, get_footer_renderer
 from tenfold.compaction.trigger.guard import CompactionHistory, decide
-from tenfold.compaction.trigger.limits import Decision, Limits
+from tenfold.compaction.trigger.limits import Decision, Limits, get_view_check
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.meter.estimators import expire_reports
-from tenfold.core.meter.reading import Reading, build_plain_reading, build_reading, raise_reading
+from tenfold.core.meter.reading import Reading, build_plain_reading, raise_reading
 from tenfold.core.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome
-from tenfold.core.record.block import RECORDED, Block, Run
+from tenfold.core.record.block import RECORDED, Run
 from tenfold.core.record.entry import Attempt
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import VisibleMessage, get_step_messages
@@ -86,7 +85,8 @@ def open_case(  # noqa: PLR0913 - those of `compact`, and `with_facts`
 class Measured(Struct, frozen=True):
     """The size of a view, and what it is held against: the first step of a compaction.
 
-    `limits` is None where the window is unknown. `skip_reason` says why an automatic check ends here, "" where it must
+    `limits` is None where the window is unknown. `due_reason` is that of a trigger that looks at more than the size,
+    "" if there is none. `skip_reason` says why an automatic check ends here, "" where it must
     be looked into; most checks end here, because the view is below the trigger.
     """
 
@@ -94,7 +94,7 @@ class Measured(Struct, frozen=True):
     call: Call
     reading: Reading
     limits: Limits | None
-    too_many_entries: bool
+    due_reason: str
     skip_reason: str
 
 
@@ -107,9 +107,9 @@ def measure(view: View, policy: Policy, call: Call, measures: Measures) -> Measu
         limits = policy.get_limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
     if limits is not None and call.demand == "overflow":
         reading = correct_by_refusal(reading, limits)
-    too_many = has_too_many_entries(view, policy, call)
-    reason = "" if too_many else find_skip_reason(reading, limits, policy, call)
-    return Measured(policy, call, reading, limits, too_many, reason)
+    due = find_due_reason(view, policy, call)
+    reason = "" if due else find_skip_reason(reading, limits, policy, call)
+    return Measured(policy, call, reading, limits, due, reason)
 
 
 def skip(measured: Measured) -> EngineResult:
@@ -135,8 +135,7 @@ def decide_case(
     draft = replace(draft, limit=decision.next_trigger, reading=measured.reading)
     facts = collect_facts(draft) if decision.should_act and with_facts else ()
     notes = list_notes(measured) + (measured.policy.summary.notes if decision.should_act else ())
-    case = CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, measured.reading, notes)
-    return replace(case, token_factor=find_reported_correction(measured))
+    return CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, measured.reading, notes)
 
 
 def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
@@ -166,15 +165,17 @@ def plan_below_limit(case: CompactionCase, plan: Plan) -> tuple[Plan, Compaction
     )
     if plan.changed_pieces and plan.tokens_after <= smaller.tokens_after:
         return plan, case
-    one_text = replace(case, policy=replace(case.policy, writer=SingleTextWriter()))
+    one_text = replace(
+        case, policy=replace(case.policy, writer=SingleTextWriter(get_footer_renderer(case.policy.writer)))
+    )
     return smaller, one_text.with_texts_by_code(last_resort.NOTE.format(case.reading.tokens))
 
 
 def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> CompactionCase:
     """Returns the case, by code where asking a model would be in vain.
 
-    That is where it has just failed several times, and where the view stays so large that the next check, or under the
-    design of `threshold` one of the next turns, would have the text written anew. A person who asks is not held back.
+    That is where it has just failed several times, where the view stays so large that the next check would have the
+    text written anew, and where the policy's writer says so. A person who asks is not held back.
     """
     settings, decision = case.policy.summary, case.decision
     if not settings.models or case.call.demand == "manual":
@@ -185,7 +186,8 @@ def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> Compacti
             f"whatever a model writes, the view of at most {tokens:,} tokens is due for the next compaction "
             "at once, so code wrote the summary"
         )
-    early = explain_early_call(view) if has_limited_calls(view, case) else ""
+    is_waiting = case.call.to is None and not find_due_reason(view, case.policy, case.call)
+    early = explain_wait(case.policy.writer, view) if is_waiting else ""
     if early:
         return case.with_texts_by_code(f"{early}; until then code writes the summary")
     pause = explain_pause(view, case.policy, case.call.window or case.draft.tokens, case.now)
@@ -194,20 +196,14 @@ def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> Compacti
     return case.with_texts_by_code(f"{pause}; until then code writes the summary") if pause else case
 
 
-def has_limited_calls(view: View, case: CompactionCase) -> bool:
-    """Whether the policy's model is asked only every few turns: that of `ratio`, unless it is due by its entries."""
-    is_ratio = case.policy.estimator.kind == "ratio" and case.call.to is None
-    return is_ratio and not has_too_many_entries(view, case.policy, case.call)
-
-
 def is_due_again(case: CompactionCase, plan: Plan) -> bool:
     """Tells whether the trigger fires at once on the view that the plan leads to, if its summary takes all it may."""
     call, policy = case.call, case.policy
     if call.window is None or call.to is not None:
         return False
     counter, calibration = policy.counter.name, expire_reports(call.calibration)
-    reading = build_reading(
-        plan.tokens_after, calibration, policy.estimator, model=call.model, window=call.window, counter=counter
+    reading = policy.estimator.read(
+        plan.tokens_after, calibration, model=call.model, window=call.window, counter=counter
     )
     limits = policy.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
     return limits.get_need(reading.tokens) in ("soft", "hard")
@@ -219,7 +215,13 @@ def consult_hooks(
     """Asks the before-hooks. Returns the plan and how to fill it, or the result if a hook ends the compaction."""
     policy = case.policy
     request = FillRequest(
-        case.new_id(), case.facts, policy.summary, policy.counter.count, case.call.focus, writer=policy.writer
+        case.new_id(),
+        case.facts,
+        policy.summary,
+        policy.counter.count,
+        case.call.focus,
+        writer=policy.writer,
+        token_factor=case.token_factor,
     )
     if not case.call.has_before_hooks:
         return plan, request
@@ -305,12 +307,9 @@ def preview(view: View, policy: Policy, call: Call, measures: Measures) -> tuple
 
 
 def without_double_counted_overhead(call: Call, policy: Policy) -> Call:
-    """Returns the call without its floor where provider reports include it already, so that it is counted once.
-
-    The estimator `ratio` learns one factor for everything that is sent, and no floor. There the floor stays.
-    """
+    """Returns the call without its floor where provider reports include it already, so that it is counted once."""
     counter = policy.counter.name
-    if policy.estimator.kind == "ratio":
+    if policy.estimator.covers_overhead:
         return call
     if call.to is not None or not (
         call.calibration.find_model(call.model, counter) or call.calibration.find_other_model(call.model, counter)
@@ -325,10 +324,9 @@ def take_reading(view: View, policy: Policy, call: Call, measures: Measures) -> 
     estimate = measures.count_view(view) + call.floor
     if call.to is not None:
         return build_plain_reading(estimate, call.window)
-    reading = build_reading(
+    reading = policy.estimator.read(
         estimate,
         call.calibration,
-        policy.estimator,
         model=call.model,
         window=call.window,
         counter=policy.counter.name,
@@ -398,31 +396,24 @@ def _explain_try(reading: Reading, limits: Limits, tried: Decision) -> str:
     )
 
 
-def find_reported_correction(measured: Measured) -> float | None:
-    """Finds what the reports say a token of a counter by characters is worth. None where they need not be asked."""
-    is_reported = measured.reading.source == "reported" and measured.policy.counter.name == "chars4"
-    return measured.reading.slope if is_reported else None
-
-
 def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limits | None) -> Decision:
     policy, call = measured.policy, measured.call
-    too_many = limits is not None and measured.too_many_entries
+    due = measured.due_reason if limits is not None else ""
     least = sum(itemize_least(draft).values())
     is_hard = call.demand == "overflow" or (limits is not None and reading.tokens > limits.hard)
     if policy.can_shorten or is_hard:
         least -= long_messages.count_shortenable_tokens(draft)
     decision = decide(
         reading,
-        with_immediate_trigger(limits, reading) if limits is not None and too_many else limits,
+        with_immediate_trigger(limits, reading) if limits is not None and due else limits,
         call.demand,
         collect_history(draft, policy, call),
         to=call.to,
         least=round(reading.floor + reading.slope * least),
-        minimum_growth=1 if too_many else policy.get_minimum_growth(reading.window or draft.tokens),
+        minimum_growth=1 if due else policy.get_minimum_growth(reading.window or draft.tokens),
     )
-    if too_many and decision.should_act:
-        reason = f"more than {policy.max_entries:,} entries follow the newest summary; {decision.reason}"
-        decision = replace(decision, reason=reason)
+    if due and decision.should_act:
+        decision = replace(decision, reason=f"{due}; {decision.reason}")
     trigger_size = limits.soft if limits is not None else decision.target
     reading_sizes = (decision.target, trigger_size if call.to is None else call.to, decision.limit)
     target, next_trigger, limit = (max(1, int((size - reading.floor) / reading.slope)) for size in reading_sizes)
@@ -437,13 +428,13 @@ def find_limits(draft: Draft, measured: Measured) -> Limits | None:
     """Returns the limits that the decision is made by, None where the window is unknown.
 
     A step that stays whole because it is not answered yet raises the target, up to four fifths of the trigger.
-    The floor of the estimator `ratio` is only what no count sees. The parts known to be fixed come on top of it.
+    Where the floor is only what no count sees, the parts known to be fixed come on top of it.
     """
     policy, call, reading, limits = measured.policy, measured.call, measured.reading, measured.limits
     step = reading.convert_part(long_messages.count_unanswered_tokens(draft)) if policy.can_shorten else 0
     if limits is not None and 0 < step <= limits.hard // 2:
         return replace(limits, target=max(limits.target, min(limits.target + step, limits.soft * 4 // 5)))
-    if reading.window is None or policy.estimator.kind != "ratio":
+    if reading.window is None or not policy.estimator.covers_overhead:
         return limits
     parts = itemize_least(draft)
     floor = reading.floor + round(reading.slope * (parts.get("given apart", 0) + parts.get("system prompt", 0)))
@@ -451,31 +442,25 @@ def find_limits(draft: Draft, measured: Measured) -> Limits | None:
 
 
 def with_immediate_trigger(limits: Limits, reading: Reading) -> Limits:
-    """Lowers the limits so that the present size triggers, and half of it is enough as a target.
-
-    For a check that acts because of the number of entries.
-    """
+    """Lowers the limits so that the present size triggers, and half of it is enough as a target."""
     soft = max(1, min(limits.soft, reading.tokens))
     return replace(limits, soft=soft, target=max(1, min(limits.target, soft // 2)), warning=min(limits.warning, soft))
 
 
-def has_too_many_entries(view: View, policy: Policy, call: Call) -> bool:
-    """Whether an automatic check finds more entries after the newest summary than the policy allows."""
-    checked = policy.auto and call.demand == "check" and call.to is None and call.window is not None
-    return (
-        checked
-        and bool(policy.max_entries)
-        and count_entries_since(view, limit=policy.max_entries) > policy.max_entries
-    )
+def find_due_reason(view: View, policy: Policy, call: Call) -> str:
+    """Asks the trigger of an automatic check whether something else than the size demands a compaction."""
+    is_checked = policy.auto and call.demand == "check" and call.to is None and call.window is not None
+    check = get_view_check(policy.trigger)
+    return check(view) if is_checked and check is not None else ""
 
 
 def collect_history(draft: Draft, policy: Policy, call: Call) -> CompactionHistory:
     """Collects what the log says about earlier compactions on this path. The guards need nothing else."""
     view, marks = draft.view, draft.view.state
     attempts = tuple(a for p in marks.attempts if isinstance(a := view.path.get_entry(p), Attempt))
-    newest = view.path.get_entry(marks.live_blocks[-1]) if marks.live_blocks and not marks.undone else None
+    newest = None if marks.undone else view.find_newest_block()
     change = marks.last_change
-    if isinstance(newest, Block) and newest.reason == RECORDED:  # all that it does not cover came after it
+    if newest is not None and newest.reason == RECORDED:  # all that it does not cover came after it
         change = max(r.last for r in newest.replacements)
     since = max((change, *marks.attempts))
     return CompactionHistory(
@@ -483,8 +468,8 @@ def collect_history(draft: Draft, policy: Policy, call: Call) -> CompactionHisto
         growth=sum(draft.measure_visible(_find_messages_after(view, since))) if since >= 0 else None,
         attempts=attempts,
         retracted=marks.undone,
-        is_repeat=isinstance(newest, Block) and (newest.policy, newest.reason) == (policy.name, describe_demand(call)),
-        is_unsatisfiable=isinstance(newest, Block) and newest.is_unsatisfiable,
+        is_repeat=newest is not None and (newest.policy, newest.reason) == (policy.name, describe_demand(call)),
+        is_unsatisfiable=newest is not None and newest.is_unsatisfiable,
     )
 
 

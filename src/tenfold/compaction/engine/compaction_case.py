@@ -32,8 +32,7 @@ class CompactionCase(Struct, frozen=True):
 
     `facts` are those of everything in view, empty where the decision is not to act. `reading` is the size of the view
     as the provider counts it. `notes` say what else was decided. `waiting_for_model` says why a policy that shows
-    nothing without a model does nothing yet. `token_factor` is the reported correction of a counter by characters, None
-    where there is none.
+    nothing without a model does nothing yet.
     """
 
     draft: Draft
@@ -46,12 +45,21 @@ class CompactionCase(Struct, frozen=True):
     reading: Reading
     notes: tuple[str, ...] = ()
     waiting_for_model: str = ""
-    token_factor: float | None = None
 
     def with_texts_by_code(self, note: str) -> CompactionCase:
         """Returns the case with every text written by code."""
         settings = replace(self.policy.summary, models=(), on_failure="ladder")
         return replace(self, policy=replace(self.policy, summary=settings), notes=(*self.notes, note))
+
+    @property
+    def token_factor(self) -> float:
+        """How many of its model's tokens one of the counter's is taken for, where a text must fit that model.
+
+        For a counter by characters the reports say so.
+        """
+        if self.reading.source == "reported" and self.policy.counter.name == "chars4":
+            return self.reading.slope
+        return self.policy.token_factor
 
     @property
     def minimum_saving(self) -> int:
@@ -74,7 +82,7 @@ class CompactionCase(Struct, frozen=True):
     @property
     def itemized_least(self) -> dict[str, int]:
         """What the view cannot go below, as items, and what the provider counts besides the view, in its tokens."""
-        counted = 0 if self.policy.estimator.kind == "ratio" else self.call.floor
+        counted = 0 if self.policy.estimator.covers_overhead else self.call.floor
         overhead = max(0, self.reading.floor - counted)
         items = {"counted by the provider beside the view": overhead} if overhead else {}
         parts = itemize_least(self.draft).items()
@@ -84,10 +92,10 @@ class CompactionCase(Struct, frozen=True):
     def _is_known_unsatisfiable(self) -> bool:
         """Whether it was reported before that nothing fits the limit by the Reading, and no target was reached since.
 
-        Only the estimator `ratio` keeps that over its Blocks, since only there it follows from what reports hold beside
-        the view. The others report it again after each Block.
+        It holds over Blocks only where it follows from what reports hold beside everything that is counted. Else it is
+        reported again after each Block.
         """
-        return self.decision.already_recorded and self.policy.estimator.kind == "ratio"
+        return self.decision.already_recorded and self.policy.estimator.covers_overhead
 
     @property
     def request_budget(self) -> int:
@@ -119,8 +127,6 @@ class CompactionCase(Struct, frozen=True):
         call, target = self.call, self.decision.target - kept
         is_exact = call.to is not None
         goal = build_goal(draft, self.policy, target, recall=call.recall, window=call.window, exact=is_exact)
-        if self.token_factor is not None:
-            goal = replace(goal, token_factor=self.token_factor)
         sizes = (goal.target + kept, goal.stage_target + kept, goal.tail_budget + kept)
         return replace(goal, target=sizes[0], stage_target=sizes[1], tail_budget=sizes[2])
 
@@ -194,9 +200,8 @@ class CompactionCase(Struct, frozen=True):
         before = self.draft.tokens
         replaced_sizes = {r.first: sum(r.sizes) for r in filled.replacements}
         after = self.draft.fixed_tokens + sum(replaced_sizes.get(p.first, p.tokens) for p in plan.draft.pieces)
-        view = self.draft.view
         receipt = self.build_receipt(before, after, filled.spent.price)
-        under = view.path.get_entry(view.state.live_blocks[-1]).id if view.state.live_blocks else None
+        newest = self.draft.view.find_newest_block()
         block = Block(
             block_id,
             None,
@@ -207,7 +212,7 @@ class CompactionCase(Struct, frozen=True):
             filled.replacements,
             filled.carried_facts,
             filled.rung,
-            under,
+            None if newest is None else newest.id,
             describe_demand(self.call),
             before,
             after,

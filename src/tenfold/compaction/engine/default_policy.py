@@ -17,7 +17,6 @@ from tenfold.compaction.plan.stages import (
 from tenfold.compaction.summarize.write import SummarySettings
 from tenfold.compaction.trigger.limits import FillTrigger
 from tenfold.core.meter.counters import Counter
-from tenfold.core.meter.estimators import Estimator
 
 SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, names=0.05, request=0.25)
 """Shares of the target: the text of a summary gets the room, whoever writes it (docs/decisions/0018)."""
@@ -29,7 +28,6 @@ def tenfold(counter: Counter, *, summary: SummarySettings | None = None) -> Poli
         name="tenfold",
         trigger=FillTrigger(),
         stages=(SupersededReadsStage(), TruncateStage(), ClearStage(), SummarizePrefixStage(), MergeStage()),
-        estimator=Estimator("anchored"),
         counter=counter,
         summary=summary or SummarySettings(),
         shares=SHARES,

@@ -34,7 +34,7 @@ def build_goal(
 ) -> Goal:
     """Builds the goal for a target: the policy's shares, scaled down where fixed messages leave a smaller budget."""
     overhead = count_frame(draft, recall, policy.summary)
-    goal = policy.derive_goal(target, recall=recall, window=window, exact=exact, floor=draft.floor)
+    goal = policy.derive_goal(target, recall=recall, window=window, exact=exact)
     goal = replace(goal, summary_overhead=overhead)
     budget = max(
         MINIMAL_SUMMARY_TOKENS, target - sum(itemize_least(draft).values()) + MINIMAL_SUMMARY_TOKENS - overhead

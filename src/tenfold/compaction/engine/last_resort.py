@@ -16,7 +16,7 @@ from tenfold.compaction.plan.long_messages import shorten_request
 from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.plan.protected import CURRENT_REQUEST
 from tenfold.compaction.plan.stages import SummarizePrefixStage
-from tenfold.compaction.plan.stages.outputs import TruncateOutputsStage
+from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
 from tenfold.core.record.block import Fact
 
 _SHARES = Shares(tail=0.15, users=0.0)
@@ -43,7 +43,7 @@ def plan_last_resort(
         output_tokens = max(_MIN_OUTPUT_TOKENS, room // 3)
         stages = (TruncateOutputsStage(output_tokens, output_tokens // 4), SummarizePrefixStage())
         summary = replace(policy.summary, models=())
-        by_code = replace(policy, stages=stages, shares=_SHARES, budgets=None, summary=summary)
+        by_code = replace(policy, stages=stages, shares=_SHARES, summary=summary)
         plans.append(fit_plan(shortened, by_code, facts, build_goal(shortened, by_code, aim, recall=recall)))
         if plans[-1].tokens_after <= limit:
             break

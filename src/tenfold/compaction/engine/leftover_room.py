@@ -13,8 +13,7 @@ from tenfold.compaction.plan.draft import Draft, DraftPiece, Goal, build_replace
 from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.plan.stages import ClearStage, SupersededReadsStage, TruncateStage
 from tenfold.compaction.plan.stages.condense import STEP_STUB
-from tenfold.compaction.plan.stages.elide import share_room
-from tenfold.compaction.plan.stages.outputs import TruncateOutputsStage
+from tenfold.compaction.plan.stages.elide import TruncateOutputsStage, share_room
 from tenfold.compaction.summarize.fill import FilledPlan
 from tenfold.core.record.block import Replacement
 

@@ -1,4 +1,4 @@
-"""Finds whether asking the summary model again is in vain: it failed several times in a row, or was just asked.
+"""Finds whether asking the summary model again is in vain, because it failed several times in a row.
 
 The log says so. Every Block and every attempt records what it spent on a model, and a Block also who wrote its text.
 """
@@ -18,9 +18,6 @@ MAX_FAILURES = 2
 """Compactions in a row without a usable answer, after which the model is left alone for a while."""
 PAUSE_SECONDS = 5 * 60
 """How long at most, from the last failure on."""
-MIN_TURNS, MIN_ANSWERS = 3, 6
-"""How long a text stands at least for each time that a model was asked for it, in messages of the user, or in answers
-of the agent."""
 MODEL_RUNGS = ("model", "stricter", "next_model")
 """The rungs on which a model wrote the text."""
 _REASON_CHARACTERS = 300
@@ -50,29 +47,6 @@ def explain_pause(view: View, policy: Policy, window: int, now: int) -> str:
         f"asked again after {needed:,} or {PAUSE_SECONDS // 60} minutes, or when you ask for a compaction yourself; "
         f"the last time: {_describe_failure(view, failures[0])}"
     )
-
-
-def explain_early_call(view: View) -> str:
-    """Explains why it is too early to ask a model again. "" if it may be asked.
-
-    It is where a text would be written anew in every turn or two, since there is little room above what must stay.
-    """
-    turns = answers = 0
-    for position in range(view.length - 1, max(view.length - _MAX_ENTRIES, 0) - 1, -1):
-        entry = view.path.get_entry(position)
-        if isinstance(entry, Block | Attempt) and entry.spent.calls:
-            calls = entry.spent.calls
-            if turns >= MIN_TURNS * calls or answers >= MIN_ANSWERS * calls:
-                return ""
-            times = "" if calls == 1 else f"{calls} times "
-            return (
-                f"the summary model was asked {times}{turns:,} messages of the user and {answers:,} answers ago, and "
-                f"is asked again after {MIN_TURNS * calls} messages or {MIN_ANSWERS * calls} answers"
-            )
-        message = get_message(entry)
-        turns += message is not None and message.origin == "human"
-        answers += message is not None and message.origin == "model"
-    return ""
 
 
 def _describe_failure(view: View, position: int) -> str:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from tenfold.compaction.plan.budgets import Budgets
 from tenfold.compaction.plan.draft import Goal, RecallMode
 from tenfold.compaction.plan.pipeline import Stage
 from tenfold.compaction.summarize.batch_writer import BatchWriter
@@ -18,7 +17,7 @@ from tenfold.compaction.summarize.write import SummarySettings
 from tenfold.compaction.summarize.writer import SingleTextWriter, Writer
 from tenfold.compaction.trigger.limits import Limits, Trigger, check_window
 from tenfold.core.meter.counters import Counter
-from tenfold.core.meter.estimators import Estimator, get_factor
+from tenfold.core.meter.reading import AnchoredEstimator, Estimator
 from tenfold.core.record.ask import Outcome
 
 CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
@@ -48,10 +47,9 @@ class Policy(Struct, frozen=True):
     `checks` are the points at which the soft check is made. The hard one (view and output would exceed the window) is
     made before every call. With `auto` False neither is made, and only an explicit demand compacts. With `can_prepare`,
     a model's summary is written ahead of time, in the warning zone. `writer` is how
-    summaries are written. With `max_entries`, a check also acts when more entries than that follow the newest summary.
-    `in_memory_stages`, if any, are the stages for a plain list that belongs to no session. `budgets`, if any, are sizes
-    that depend on the window and not on the target. `restorer`, if any, is called with a session that was read from
-    another tool's file, and puts the newest compaction that the file records in force. `window`, if any, takes the
+    summaries are written. `in_memory_stages`, if any, are the stages for a plain list that belongs to no session.
+    `restorer`, if any, is called with a session that was read from another tool's file, and puts the newest compaction
+    that the file records in force. `window`, if any, takes the
     place of the model's where the caller names none. `default_window`, if any, is the window where that of the model is
     not known either.
 
@@ -62,21 +60,18 @@ class Policy(Struct, frozen=True):
     name: str
     trigger: Trigger
     stages: tuple[Stage, ...]
-    estimator: Estimator
     counter: Counter
+    estimator: Estimator = AnchoredEstimator()
     summary: SummarySettings = SummarySettings()
     shares: Shares = Shares()
     checks: tuple[CheckPoint, ...] = ("before_call",)
-    fan_out: int = 4
     shrink_tokens: int = 1_000
     shrink_share: float = 0.10
     growth_share: float = 0.05
     writer: Writer = SingleTextWriter()
     auto: bool = True
     can_prepare: bool = False
-    max_entries: int = 0
     in_memory_stages: tuple[Stage, ...] = ()
-    budgets: Budgets | None = None
     restorer: Restorer | None = None
     window: int | None = None
     default_window: int | None = None
@@ -96,12 +91,15 @@ class Policy(Struct, frozen=True):
         """Whether it shows head and tail of a current request that would take too much of the target."""
         return self.shares.request < 1
 
-    def derive_goal(
-        self, target: int, *, recall: RecallMode, window: int | None = None, exact: bool = False, floor: int = 0
-    ) -> Goal:
+    @property
+    def token_factor(self) -> float:
+        """How many of its model's tokens one of the counter's is taken for, where a text must fit that model."""
+        return self.estimator.get_factor(self.summary.models[0], self.counter.name) if self.summary.models else 1.0
+
+    def derive_goal(self, target: int, *, recall: RecallMode, window: int | None = None, exact: bool = False) -> Goal:
         """Derives the sizes of a Goal from a target, all in tokens."""
         shares = self.shares
-        goal = Goal(
+        return Goal(
             target=target,
             stage_target=target,
             tail_budget=int(target * shares.tail),
@@ -109,17 +107,12 @@ class Policy(Struct, frozen=True):
             facts_budget=int(target * shares.facts),
             narrative_budget=int(target * shares.narrative),
             names_budget=int(target * shares.names),
-            fan_out=self.fan_out,
             recall=recall,
             window=window,
             exact=exact,
             has_model=bool(self.summary.models),
             focus=self.summary.instructions,
-            token_factor=get_factor(self.estimator, self.summary.models[0], self.counter.name)
-            if self.summary.models
-            else 1.0,
         )
-        return goal if self.budgets is None else self.budgets.apply(goal, floor)
 
     def get_limits(self, window: int, *, output_reserve: int = 0, floor: int = 0) -> Limits:
         """Returns the sizes in tokens at which it acts in a window, and what became of the output reserve (`note`).

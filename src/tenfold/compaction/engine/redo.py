@@ -72,7 +72,7 @@ def redo(
     """
     tokens = measures.count_view(view)
     position = view.state.live_blocks[-1] if view.state.live_blocks else -1
-    block = find_newest_block(view)
+    block = view.find_newest_block()
     summaries = _find_summaries(view, position, block, redo_policy.summary) if block is not None else []
     if block is None or not summaries or not (redo_policy.summary.models or request.tokens):
         reason = "no model is named, and code has written what it can: name a model, or more tokens"
@@ -119,12 +119,6 @@ def redo(
     return EngineResult(outcome, new_block)
 
 
-def find_newest_block(view: View) -> Block | None:
-    """Returns the newest Block in force, if there is one."""
-    found = view.path.get_entry(view.state.live_blocks[-1]) if view.state.live_blocks else None
-    return found if isinstance(found, Block) else None
-
-
 def build_redo_policy(
     policy: Policy, block: Block | None, request: RedoRequest, policies: Mapping[str, Callable[..., Policy]]
 ) -> Policy:
@@ -161,7 +155,7 @@ def _find_summaries(view: View, position: int, block: Block, settings: SummarySe
                 halves = split_at_title(inner)
                 facts = inner[len(halves[0]) :].strip() if halves is not None else ""
                 narrative = get_narrative(text, settings)
-                if halves is None and settings.has_file_lists:
+                if halves is None:
                     narrative = without_footer(narrative)
                     facts = get_narrative(text, settings).removeprefix(narrative).strip()
                 out.append(_OldSummary(ref.index, replacement, text_index, narrative, facts))
@@ -191,7 +185,9 @@ def _build_job(
     )
     piece = DraftPiece(units, 0, budget, sizes=(), kind=replacement.kind, shown_items=show, summary_budget=budget)
     goal = policy.derive_goal(block.tokens_after, recall="none")
-    writing = FillRequest(new, block.facts, policy.summary, policy.counter.count, focus)
+    writing = FillRequest(
+        new, block.facts, policy.summary, policy.counter.count, focus, token_factor=policy.token_factor
+    )
     return build_job(before, goal, piece, budget, writing)
 
 

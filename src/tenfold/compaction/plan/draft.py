@@ -34,16 +34,12 @@ class Goal(Struct, frozen=True):
     """What a plan should reach. All sizes are tokens of the view, by the policy's counter.
 
     `target` is where it aims. Stages stop once the view is at `stage_target`, which is lower where facts that elision
-    takes out of view still need a budget. `ceiling` is how far a last step may take the view above the target, rather
-    than be summarized unseen. The budgets: `tail_budget` for the recent messages that elision leaves alone,
+    takes out of view still need a budget. The budgets: `tail_budget` for the recent messages that elision leaves alone,
     `user_budget` for user messages kept verbatim, `facts_budget` and `narrative_budget` for the two parts of a summary.
-    `text_limit` is what the window allows for a summary's text, None where nothing does.
-    `names_budget` is the part of the facts' budget kept for names in use. `fan_out` is how many Blocks a level may
-    hold. `recall` is how stubs say that the original can be read. `summary_overhead` is what a summary takes without
-    any text in it. `window` is the model's, if known.
+    `names_budget` is the part of the facts' budget kept for names in use. `recall` is how stubs say that the original
+    can be read. `summary_overhead` is what a summary takes without any text in it. `window` is the model's, if known.
     `has_model` says whether a model writes the summaries, and `focus` what they should dwell on. `exact` means that the
-    caller named the target, so nothing may exceed it. `token_factor` is how many of a provider's tokens one of the
-    counter's is taken for, where a text must fit a model's window.
+    caller named the target, so nothing may exceed it.
     """
 
     target: int
@@ -53,16 +49,12 @@ class Goal(Struct, frozen=True):
     facts_budget: int
     narrative_budget: int
     names_budget: int = 0
-    fan_out: int = 4
     recall: RecallMode = "none"
     summary_overhead: int = SUMMARY_OVERHEAD
     window: int | None = None
     has_model: bool = False
     focus: str = ""
     exact: bool = False
-    text_limit: int | None = None
-    ceiling: int = 0
-    token_factor: float = 1.0
 
     @property
     def summary_budget(self) -> int:
@@ -119,14 +111,6 @@ class DraftPiece(Struct, frozen=True):
     def has_summary_text(self) -> bool:
         """Whether a message in it carries a summary, of a Block or from a host's list. Such a text is updated."""
         return any(get_summary_text(s.message) is not None for s in self.get_visible_messages())
-
-    @property
-    def stands_for_range(self) -> bool:
-        """Whether a Block shows something in it for a whole range: a summary, but also a line or a marker.
-
-        The tail of `tail` holds none of these, while a merge or an archive takes up summaries only.
-        """
-        return any(not s.is_original and s.original_position is None for s in self.get_visible_messages())
 
     def get_visible_messages(self) -> list[VisibleMessage]:
         """Returns what is in view for it now."""

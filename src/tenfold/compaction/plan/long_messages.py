@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.plan.draft import Draft, Goal, RecallMode, find_unanswered_step
 from tenfold.compaction.plan.protected import CURRENT_REQUEST, UNANSWERED_STEP
-from tenfold.compaction.plan.stages.outputs import TruncateOutputsStage
+from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
 from tenfold.compaction.plan.stubs import cut_request, render_hint_for
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, Text, get_text

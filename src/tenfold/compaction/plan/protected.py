@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from tenfold.compaction.facts.current_request import find_current_request, get_user_words
-from tenfold.compaction.plan.continuation import extract_request
-from tenfold.core.record.message import find_native_compaction
+from tenfold.core.record.message import Message, Text, find_native_compaction, get_text
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import MessageKey, Unit, VisibleMessage
-from tenfold.core.wire.marks import is_system_prompt
+from tenfold.core.wire.marks import CONTINUATION_END, CONTINUATION_START, is_system_prompt
 from tenfold.core.wire.registry import has_tool_definitions
 
 CURRENT_REQUEST = "current request"
@@ -73,3 +72,30 @@ def _group_messages(unit: Unit) -> list[list[VisibleMessage]]:
         else:
             groups.append([shown])
     return groups
+
+
+# -- a message that quotes the current request -------------------------------------------------------------------------
+
+_OPENING = f"{CONTINUATION_START} The summary holds everything that came before."
+_REQUEST_INTRO = " The user's current request is: `"
+_REQUEST_OUTRO = "` Continue working on it "
+_PLAIN_SENTENCE = " Continue the work "
+
+
+def build_continuation(request: str) -> Message:
+    """Builds the message. `request` is what it quotes ("" where there is no request)."""
+    sentence = f"{_REQUEST_INTRO}{request}{_REQUEST_OUTRO}" if request else _PLAIN_SENTENCE
+    return Message("user", (Text(f"{_OPENING}{sentence}{CONTINUATION_END}"),), "tenfold")
+
+
+def is_continuation(message: Message) -> bool:
+    """Whether a message is a continuation of ours, in a session or in a list that a host sent back."""
+    return message.origin in ("tenfold", "harness") and get_text(message).startswith(_OPENING)
+
+
+def extract_request(message: Message) -> str:
+    """Returns the request that a continuation quotes, "" where it quotes none, or for any other message."""
+    text = get_text(message).removeprefix(_OPENING) if is_continuation(message) else ""
+    if not text.startswith(_REQUEST_INTRO):
+        return ""
+    return text.removeprefix(_REQUEST_INTRO).removesuffix(_REQUEST_OUTRO + CONTINUATION_END)

@@ -15,10 +15,15 @@ from msgspec.structs import replace
 from tenfold.compaction.facts.file_footer import without_footer
 from tenfold.compaction.summarize.check import FATAL_KINDS, CheckFailure, Expectation, check_summary, mend_summary
 from tenfold.compaction.summarize.evidence import build_source
-from tenfold.compaction.summarize.headings import EMPTY_SECTION, arrange_sections, restore_headings, trim_sections
+from tenfold.compaction.summarize.headings import (
+    EMPTY_SECTION,
+    arrange_sections,
+    render_guide,
+    restore_headings,
+    trim_sections,
+)
 from tenfold.compaction.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
 from tenfold.compaction.summarize.reserved_marks import escape_marks
-from tenfold.compaction.summarize.structure import render_guide
 from tenfold.core.record.ask import SummaryAsk
 from tenfold.core.record.block import ModelCost, add_costs
 from tenfold.core.record.message import Message
@@ -51,13 +56,13 @@ def build_context(task: SummaryTask, settings: SummarySettings, count: Count, kn
 
     `known` is text that is in view beside the summary: what it names may be named.
     """
-    headings = settings.list_headings(task.purpose)
+    headings = task.list_headings(settings)
     empty = "\n".join(f"{heading}\n{EMPTY_SECTION}\n" for heading in headings)
     if headings and count([empty])[0] > task.allotment // 2:
         headings = ()
     earlier = "\n".join((*task.earlier_texts, task.context, known))
     source = build_source(task.items, task.facts, earlier, (task.focus, settings.instructions))
-    prompt = f"{getattr(settings, task.purpose)}\n{render_guide(headings, settings.sections)}"
+    prompt = f"{task.prompt or getattr(settings, task.purpose)}\n{render_guide(headings, settings.sections)}"
     expected = Expectation(source, task.allotment, headings, is_strict=settings.is_strict, prompt=prompt)
     return WritingContext(task, settings, count, expected, headings)
 
@@ -103,8 +108,8 @@ def ask_model(context: WritingContext, build_ask: BuildAsk) -> Asking[AskedText]
         spent, error = add_costs(spent, cost), answer.error
         if not error:
             expected = context.expected
-            text = without_footer(answer.text) if context.settings.has_file_lists else answer.text
-            text = restore_headings(text.strip(), expected.headings, is_strict=expected.is_strict)
+            text = without_footer(answer.text).strip()
+            text = restore_headings(text, expected.headings, is_strict=expected.is_strict)
             failures = check_summary(text, finish=answer.finish_reason, expected=expected, count=context.count)
             if not failures:
                 return AskedText(text, rejected, spent)

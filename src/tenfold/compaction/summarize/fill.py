@@ -33,7 +33,6 @@ from tenfold.compaction.plan.draft import (
 from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.plan.stubs import find_hidden_part, render_expand_hint
 from tenfold.compaction.summarize.asking import clean_text
-from tenfold.compaction.summarize.file_lists import render_footer, split_at_footer
 from tenfold.compaction.summarize.ladder import Asking, SummaryResult, SummarySettings
 from tenfold.compaction.summarize.supplied_text import clean_supplied_text
 from tenfold.compaction.summarize.visible_text import (
@@ -43,11 +42,18 @@ from tenfold.compaction.summarize.visible_text import (
     get_visible_text,
     is_fact_in,
 )
-from tenfold.compaction.summarize.writer import SingleTextWriter, Writer, WritingJob, read_unit
+from tenfold.compaction.summarize.writer import (
+    Footer,
+    SingleTextWriter,
+    Writer,
+    WritingJob,
+    get_footer_renderer,
+    read_unit,
+)
 from tenfold.core.record.block import (
     Batch,
-    Block,
     Fact,
+    FactKind,
     FileLists,
     ModelCost,
     Replacement,
@@ -94,7 +100,7 @@ class FillRequest(Struct, frozen=True):
     """What is needed to write the texts of one Block besides the Plan: its id, the facts, settings, texts from hooks.
 
     `supplied_details` is what a hook says about the text it supplied (`Answer.supplied_details`). That text is then
-    used word for word. `supplied_files` are the files that it names.
+    used word for word. `supplied_files` are the files that it names. `token_factor` is that of `WritingJob`.
     """
 
     block: str
@@ -106,6 +112,7 @@ class FillRequest(Struct, frozen=True):
     writer: Writer = SingleTextWriter()
     supplied_details: str = ""
     supplied_files: FileLists | None = None
+    token_factor: float = 1.0
 
 
 def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
@@ -120,7 +127,7 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
     )
     newest = max((p.first for p in plan.changed_pieces if p.summary_budget), default=-1)
     pieces = {p.first: p for p in plan.changed_pieces}
-    if newest >= 0 and (request.settings.has_file_lists or request.supplied_files is not None):
+    if newest >= 0 and (get_footer_renderer(request.writer) is not None or request.supplied_files is not None):
         covered_files = collect_covered_files(plan.draft, pieces[newest].last)
         filled = replace(filled, files=merge_file_lists((covered_files, request.supplied_files or FileLists())))
     out: list[Replacement] = []
@@ -189,9 +196,8 @@ def select_carried(facts: Sequence[Fact], visible: Sequence[Fact]) -> tuple[Fact
 
 
 def _count_dropped_before(draft: Draft) -> int:
-    live = draft.view.state.live_blocks
-    newest = draft.view.path.get_entry(live[-1]) if live else None
-    return newest.dropped_facts if isinstance(newest, Block) else 0
+    newest = draft.view.find_newest_block()
+    return newest.dropped_facts if newest is not None else 0
 
 
 def parse_summary(message: Message, position: int) -> tuple[Fact, ...]:
@@ -215,22 +221,22 @@ def _list_originals(draft: Draft, pieces: Sequence[DraftPiece]) -> list[tuple[in
 
 def collect_facts(draft: Draft) -> tuple[Fact, ...]:
     """Collects the facts of everything in view: those of the newest live Block, and of the original messages since."""
-    marks = draft.view.state
-    newest = draft.view.path.get_entry(marks.live_blocks[-1]) if marks.live_blocks else None
-    older = newest.facts if isinstance(newest, Block) else ()
+    newest = draft.view.find_newest_block()
+    older = newest.facts if newest is not None else ()
     for shown in (s for p in draft.pieces for s in p.get_visible_messages() if s.is_original):
         found = parse_summary(shown.message, shown.position)
         older = merge_facts(older, found) if found else older
     originals = _list_originals(draft, draft.pieces)
     if draft.view.open_step is not None:
         originals += [(p, m) for p, e in draft.view.open_step.entries if (m := get_message(e)) is not None]
-    settings = build_setting_facts((at, draft.view.path.get_entry(at)) for at in marks.rule_settings)
+    settings = build_setting_facts((at, draft.view.path.get_entry(at)) for at in draft.view.state.rule_settings)
     known_lists = {fact.key: fact.position for fact in older if fact.kind == "todo" and fact.note != "part"}
     return merge_facts(older, (*extract_facts(originals, known_lists=known_lists), *settings))
 
 
 FOOTER_SHARE = 4
-"""The lists of files take at most a quarter of the summary's budget."""
+"""A footer takes at most a quarter of the summary's budget."""
+_LISTED_KINDS: frozenset[FactKind] = frozenset({"file_read", "file_modified", "file_created"})
 TEXT_SHARE = 4
 """A quarter of the budget is the text's, however many rules the user gave, where a summary without a text is none."""
 
@@ -240,10 +246,9 @@ def collect_covered_files(draft: Draft, last: int) -> FileLists:
 
     What comes after `last` does not count, although the facts of a file that it touches again stand there.
     """
-    view = draft.view
-    newest = view.path.get_entry(view.state.live_blocks[-1]) if view.state.live_blocks else None
+    newest = draft.view.find_newest_block()
     lists: list[FileLists] = []
-    if isinstance(newest, Block):
+    if newest is not None:
         covered = max((r.last for r in newest.replacements), default=-1)
         lists.append(newest.files if newest.files is not None else list_files(newest.facts, until=covered))
     originals = _list_originals(draft, [p for p in draft.pieces if p.first <= last])
@@ -286,8 +291,9 @@ def _write_text(
     room = piece.summary_budget - plan.goal.summary_overhead
     if not has_section:
         return (yield from _write_narrative(plan, piece, room, request, "")), None
-    footer = render_footer(files or FileLists(), budget=room // FOOTER_SHARE, count=request.count)
-    listed, facts = split_at_footer(request.facts, footer) if footer.text else ((), request.facts)
+    render = get_footer_renderer(request.writer) if files is not None else None
+    footer = render(files or FileLists(), budget=room // FOOTER_SHARE, count=request.count) if render else Footer()
+    listed, facts = _split_at_footer(request.facts, footer) if footer.text else ((), request.facts)
     room -= request.count([footer.text])[0] + 2 if footer.text else 0
     build = partial(build_section, plan, count=request.count)
     with_story = bool(plan.goal.names_budget)  # other policies give all kinds of facts their share before the text
@@ -319,6 +325,15 @@ def _write_text(
     if most is None or not written.text:
         section = section if len(section.unshown) <= len(needed.unshown) else needed
     return written, replace(section, visible=(*section.visible, *listed), footer=footer.text.strip())
+
+
+def _split_at_footer(facts: Sequence[Fact], footer: Footer) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+    """Splits facts into those that the footer tells, and all others. It does not tell deletions and renames apart."""
+
+    def is_listed(fact: Fact) -> bool:
+        return fact.kind in _LISTED_KINDS and fact.text in footer.paths
+
+    return tuple(f for f in facts if is_listed(f)), tuple(f for f in facts if not is_listed(f))
 
 
 def _with_rules(section: FactsSection, rules: FactsSection, build: Callable[..., FactsSection]) -> FactsSection:
@@ -470,4 +485,5 @@ def build_job(view: View, goal: Goal, piece: DraftPiece, budget: int, request: F
         count=request.count,
         focus=request.focus,
         kept_items=tuple(kept),
+        token_factor=request.token_factor,
     )

@@ -7,15 +7,52 @@ other marks ("**Goal:**", "# goal"). `arrange_sections` sorts the sections and f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tenfold.compaction.facts.fact_lines import render_fact_line
-from tenfold.compaction.summarize.structure import HEADING_KINDS
+from tenfold.compaction.facts.merge import WRITTEN_KINDS
 from tenfold.core.record.block import Fact, FactKind
 from tenfold.core.text.excerpts import Count
+
+BRANCH_HEADINGS = ("## Goal", "## Constraints & Preferences", "## Progress", "## Key Decisions", "## Next Steps")
+"""The headings of the summary of a branch that is left."""
+HEADING_KINDS: Mapping[str, frozenset[FactKind]] = MappingProxyType(
+    {
+        **dict.fromkeys(("## Goal", "## Original Request", "## Task State"), frozenset({"request"})),
+        **dict.fromkeys(("## Constraints & Preferences", "## User Guidance"), frozenset({"rule", "correction"})),
+        **dict.fromkeys(("## Progress", "## Early Progress", "## Current State"), WRITTEN_KINDS),
+        **dict.fromkeys(("## Key Decisions", "## Decisions", "## Context & Decisions"), frozenset({"decision"})),
+        **dict.fromkeys(("## Next Steps", "## Exact Next Steps"), frozenset({"todo"})),
+        **dict.fromkeys(
+            ("## Critical Context", "## Key Information", "## Context for Suffix"), frozenset({"identifier"})
+        ),
+        "## Files": WRITTEN_KINDS | {"file_read"},
+        "## Tool History": frozenset({"command"}),
+        "## Errors": frozenset({"error"}),
+    }
+)
+"""The headings that summaries are written under, and which facts fill one that a model left out."""
 
 EMPTY_SECTION = "none"
 """The text under a heading that nothing is known of."""
 _MAX_FACTS, _MAX_FACT_CHARS = 3, 160
+
+
+def render_guide(headings: tuple[str, ...], sections: str) -> str:
+    """Returns the part of a prompt about these headings: how to use them, then what belongs under each.
+
+    `sections` is the text of `SummarySettings.sections`. A heading it does not know gets no text. "" without headings.
+    """
+    if not headings:
+        return ""
+    text_by_heading: dict[str, list[str]] = {"": []}
+    current = ""
+    for line in sections.split("\n"):
+        current = line.strip() if line.startswith("## ") else current
+        text_by_heading.setdefault(current, []).append(line)
+    preamble = "\n".join(text_by_heading[""]).strip()
+    parts = ["\n".join(text_by_heading.get(heading, [heading])).strip() for heading in headings]
+    return "\n\n".join(part for part in (preamble, "\n".join(parts)) if part)
 
 
 def find_heading_errors(text: str, headings: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.summarize.structure import STRUCTURES, get_headings
+from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
 from tenfold.compaction.summarize.transcript import TranscriptStyle
 from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import DEFAULT_TIMEOUT, DEFAULT_TRIES, Answer, Ask, Effort
@@ -24,6 +24,8 @@ T = TypeVar("T")
 Asking = Generator[tuple[Ask, ...], tuple[Answer, ...], T]
 """Yields Asks, receives their Answers, and returns its result."""
 
+STRICTER_SHARE = 0.6
+"""What the second try with a model has of the allotment and of the input."""
 SIZE_PHRASES = ("context", "too long", "too large", "maximum", "token", "413")
 """What an error says if the request was too big. The same model then gets a smaller one."""
 
@@ -34,12 +36,10 @@ class SummarySettings(Struct, frozen=True):
     `no_model` says why there is no model although one was to be chosen: then a policy that keeps its stages shows those
     without a summary, and the Outcome's notes say it.
 
-    `structure` names the headings a summary is written under (`structure.STRUCTURES`; "": free prose). Explicit
-    `headings` replace them. `system` to `repair` are prompt texts, in which `{allotment}`, `{structure}`, `{focus}` and
-    `{failures}` are replaced. `sections` says what belongs under each heading, `told` what free prose covers.
-    `briefing` follows `system` for the writer of `threshold` and `sliding`, with `{headings}` and `{words}`. Empty
-    texts are filled from the package by `with_prompts`. `instructions` is the policy's own wish, put beside the
-    caller's focus.
+    `headings` are those that a summary is written under, in order; without them it is free prose. `system` to `repair`
+    are prompt texts, in which `{allotment}`, `{structure}`, `{focus}` and `{failures}` are replaced. `sections` says
+    what belongs under each heading, `told` what free prose covers. Empty texts are filled from the package by
+    `with_prompts`. `instructions` is the policy's own wish, put beside the caller's focus.
 
     A model is sent at most `input_tokens`. If that is 0, it is `input_share` of its window if known, else
     `DEFAULT_INPUT_TOKENS`. Longer input is summarized in at most `chunks` pieces, each folded into the text so far. A
@@ -47,9 +47,8 @@ class SummarySettings(Struct, frozen=True):
     leaves it to the model. `effort` is how hard a reasoning model thinks; "" turns thinking off where possible. `style`
     is how messages are rendered for the model.
 
-    The message that carries a summary has `role`, and `opening` and `closing` around the text. With `has_file_lists`,
-    the paths of all files that were read or modified stand at its end (`facts.file_footer`). `facts_per_text` is how
-    many tokens the facts section may take for each token of the text; None sets no such bound.
+    The message that carries a summary has `role`, and `opening` and `closing` around the text. `facts_per_text` is
+    how many tokens the facts section may take for each token of the text; None sets no such bound.
     """
 
     models: tuple[str, ...] = ()
@@ -57,7 +56,6 @@ class SummarySettings(Struct, frozen=True):
     system: str = ""
     first: str = ""
     update: str = ""
-    prefix: str = ""
     batch: str = ""
     merge: str = ""
     branch: str = ""
@@ -65,20 +63,16 @@ class SummarySettings(Struct, frozen=True):
     headings: tuple[str, ...] = ()
     on_failure: OnFailure = "ladder"
     input_tokens: int = 0
-    stricter: float = 0.6
     role: Literal["user", "system"] = "user"
     opening: str = ""
     closing: str = ""
-    structure: str = ""
     sections: str = ""
     told: str = ""
     instructions: str = ""
-    has_file_lists: bool = False
     input_share: float = 0.8
     chunks: int = 8
     timeout: float = DEFAULT_TIMEOUT
     tries: int = DEFAULT_TRIES
-    briefing: str = ""
     temperature: float | None = None
     effort: Effort = ""
     style: TranscriptStyle = "numbered"
@@ -103,14 +97,10 @@ class SummarySettings(Struct, frozen=True):
         return bool(self.notes) and self.on_failure == "keep_stages"
 
     def list_headings(self, purpose: str) -> tuple[str, ...]:
-        """Returns the headings that a text of this purpose must hold, in order.
-
-        Raises `UsageError` for an unknown structure.
-        """
-        if purpose in ("prefix", "branch"):
-            prompt = self.prefix if purpose == "prefix" else self.branch
-            return STRUCTURES[purpose] if not prompt or "{structure}" in prompt else ()
-        return self.headings or get_headings(self.structure)
+        """Returns the headings that a text of this purpose must hold, in order."""
+        if purpose == "branch":
+            return BRANCH_HEADINGS if not self.branch or "{structure}" in self.branch else ()
+        return self.headings
 
     def get_input_limit(self, model: str, answer: int, window: int | None = None) -> int:
         """Returns the most tokens to send to `model` so that an answer of `answer` tokens still fits its window.
@@ -124,19 +114,7 @@ class SummarySettings(Struct, frozen=True):
         return min(self.input_tokens or int(window * self.input_share), left)
 
 
-PROMPT_FIELDS = (
-    "system",
-    "first",
-    "update",
-    "prefix",
-    "batch",
-    "merge",
-    "branch",
-    "repair",
-    "sections",
-    "told",
-    "briefing",
-)
+PROMPT_FIELDS = ("system", "first", "update", "batch", "merge", "branch", "repair", "sections", "told")
 """The fields of `SummarySettings` that hold a packaged text unless one is given."""
 DEFAULT_INPUT_TOKENS = 60_000
 """The most tokens sent to a model whose window is not known. With the answer it fits every hosted model of today."""
@@ -149,7 +127,8 @@ class SummaryTask(Struct, frozen=True):
     new text updates and replaces. `parts` are several summaries to be merged into one, oldest first. `context` is
     earlier text that helps to understand the messages and is not repeated. The messages at the positions in `kept` stay
     in view beside the summary, but for the part that is given there. `told` is a text below the summary; what it says
-    need not be told again.
+    need not be told again. `prompt` takes the place of the one that the settings have for the purpose, and
+    `headings` are then those that it asks for.
     """
 
     items: tuple[tuple[int, Message], ...]
@@ -162,6 +141,12 @@ class SummaryTask(Struct, frozen=True):
     parts: tuple[str, ...] = ()
     kept: Mapping[int, str] = {}
     told: str = ""
+    prompt: str = ""
+    headings: tuple[str, ...] = ()
+
+    def list_headings(self, settings: SummarySettings) -> tuple[str, ...]:
+        """Returns the headings that the text must hold, in order."""
+        return self.headings if self.prompt else settings.list_headings(self.purpose)
 
     @property
     def earlier_texts(self) -> tuple[str, ...]:
@@ -206,7 +191,7 @@ def list_steps(settings: SummarySettings) -> tuple[LadderStep, ...]:
     first, *others = settings.models
     return (
         LadderStep(rung="model", model=first),
-        LadderStep(rung="stricter", model=first, share=settings.stricter),
+        LadderStep(rung="stricter", model=first, share=STRICTER_SHARE),
         *(LadderStep(rung="next_model", model=model) for model in others),
     )
 

@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 from tenfold.compaction.facts.section_headings import HEADINGS, TITLES, replace_titles
-from tenfold.compaction.summarize.structure import STRUCTURES
+from tenfold.compaction.summarize.headings import HEADING_KINDS
 from tenfold.core.text.fence import FENCE_TAG
 
 _LOOKALIKES = str.maketrans(
@@ -39,7 +39,7 @@ def _fold_line(line: str) -> str:
     return " ".join(plain.replace("**", "").replace("__", "").split())
 
 
-_OPEN_HEADINGS = frozenset(_fold_line(heading).lower() for group in STRUCTURES.values() for heading in group)
+_OPEN_HEADINGS = frozenset(_fold_line(heading).lower() for heading in HEADING_KINDS)
 _RESERVED = frozenset(_fold_line(heading.line).lower() for heading in HEADINGS) - _OPEN_HEADINGS
 _TITLE_STARTS = tuple(_fold_line(title).lower()[:28] for title in TITLES)
 

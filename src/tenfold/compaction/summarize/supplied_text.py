@@ -1,6 +1,6 @@
 """Cleans a text that a hook or a host supplies as a summary. What code wrote of the same session in it stays as it is.
 
-`Compaction.compact` of the design `tail` gives a summary with a facts section, which is appended by a call of its own.
+A host may get a summary with a facts section in one call and append it by another.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from tenfold.compaction.summarize.asking import (
     fill_prompt,
     render_earlier_texts,
 )
+from tenfold.compaction.summarize.headings import render_guide
 from tenfold.compaction.summarize.ladder import (
     RUNGS,
     LadderStep,
@@ -37,7 +38,6 @@ from tenfold.compaction.summarize.ladder import (
 )
 from tenfold.compaction.summarize.mechanical import write_mechanical
 from tenfold.compaction.summarize.story import write_story
-from tenfold.compaction.summarize.structure import render_guide
 from tenfold.compaction.summarize.template import NO_SUMMARY, find_places, interpolate
 from tenfold.compaction.summarize.transcript import render_transcript, split_messages
 from tenfold.core.record.ask import SummaryAsk
@@ -158,7 +158,7 @@ def _get_message_budget(task: SummaryTask, settings: SummarySettings, model: str
     fixed_texts = (
         settings.system,
         _choose_prompt(task, settings),
-        render_guide(settings.list_headings(task.purpose), settings.sections),
+        render_guide(task.list_headings(settings), settings.sections),
         render_earlier_texts(task, bound // 2, count),
         task.focus,
         settings.instructions,
@@ -220,7 +220,7 @@ def _choose_prompt(task: SummaryTask, settings: SummarySettings) -> str:
         case "merge":
             return settings.merge
         case "prefix" | "batch" | "branch" | "first" if not task.previous.strip():
-            prompts = {"prefix": settings.prefix, "batch": settings.batch, "branch": settings.branch}
-            return prompts.get(task.purpose, settings.first)
+            prompts = {"batch": settings.batch, "branch": settings.branch}
+            return task.prompt or prompts.get(task.purpose, settings.first)
         case _:
             return settings.update

@@ -7,7 +7,7 @@ code renders their section and puts it under the writer's text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from tenfold.compaction.summarize.ladder import Asking, SummaryResult, SummarySe
 from tenfold.compaction.summarize.visible_text import get_shown_positions
 from tenfold.compaction.summarize.write import write_summary
 from tenfold.core.record.ask import Answer, Ask
-from tenfold.core.record.block import Fact
+from tenfold.core.record.block import Fact, FileLists
 from tenfold.core.record.message import Message
 from tenfold.core.text.excerpts import Count
 from tenfold.core.view.fold import View
@@ -34,6 +34,8 @@ class WritingJob(Struct, frozen=True):
     view leaves out of those in `hidden_parts`. `piece.cuts` says where the plan wants the text in parts. `view` is the
     view the plan was made on: it gives times, and what older Blocks hold. `supplied_text` is a text from a hook, for
     writers that keep more than the text. `told` is the facts section, which stands below the text.
+    `token_factor` is how many of the model's tokens one of the counter's is taken for, where the text must fit its
+    window.
     """
 
     piece: DraftPiece
@@ -50,6 +52,7 @@ class WritingJob(Struct, frozen=True):
     kept_items: tuple[tuple[int, Message], ...] = ()
     hidden_parts: Mapping[int, str] = {}
     told: str = ""
+    token_factor: float = 1.0
 
     @property
     def task(self) -> SummaryTask:
@@ -94,15 +97,50 @@ def read_unit(piece: DraftPiece, unit: Unit) -> Iterator[SourceMessage]:
 
 
 class Writer(Protocol):
-    """A way to write. Returns a `SummaryResult` within `job.budget`, and never raises for what a model did."""
+    """A way to write. Returns a `SummaryResult` within `job.budget`, and never raises for what a model did.
+
+    It may have two more methods: `render_footer` (see `get_footer_renderer`) and `explain_wait` (see `explain_wait`).
+    """
 
     def write(self, job: WritingJob) -> WritingGenerator:
         """Yields Asks, receives Answers, and returns the text and how it was written."""
         ...
 
 
+class Footer(Struct, frozen=True):
+    """A text by code that stands last in a summary, and the paths that it names, which the facts need not repeat."""
+
+    text: str = ""
+    paths: frozenset[str] = frozenset()
+
+
+class FooterRenderer(Protocol):
+    """Renders the footer of a summary from the files that it covers, in at most `budget` tokens."""
+
+    def __call__(self, files: FileLists, *, budget: int, count: Count) -> Footer:
+        """Renders the footer."""
+        ...
+
+
+def get_footer_renderer(writer: Writer) -> FooterRenderer | None:
+    """Returns the method `render_footer` of a writer that has one. The Block then keeps the lists of files as well."""
+    renderer: FooterRenderer | None = getattr(writer, "render_footer", None)
+    return renderer
+
+
+def explain_wait(writer: Writer, view: View) -> str:
+    """Says why it is too early to ask a model again, as the method `explain_wait` of a writer does. "" if it is not.
+
+    Until then code writes the text.
+    """
+    explain: Callable[[View], str] | None = getattr(writer, "explain_wait", None)
+    return explain(view) if explain is not None else ""
+
+
 class SingleTextWriter(Struct, frozen=True):
-    """Writes one text by one call, checked, repaired once, and then down the ladder."""
+    """Writes one text by one call, checked, repaired once, and then down the ladder. It may have a footer."""
+
+    render_footer: FooterRenderer | None = None
 
     def write(self, job: WritingJob) -> WritingGenerator:
         """See `Writer.write`."""

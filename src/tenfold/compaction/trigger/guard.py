@@ -61,7 +61,7 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
     need: Need = "soft"
     if to is not None:
         idle = Decision(False, need, to, to if limits is None else limits.hard, "nothing", False, "")
-    elif limits is None or reading.source == "unknown":
+    elif limits is None:
         return _build_unknown(reading, demand)
     else:
         need = "hard" if demand == "overflow" else limits.get_need(tokens)
@@ -134,11 +134,7 @@ def _is_recorded(demand: Demand, history: CompactionHistory) -> bool:
 
 
 def _build_unknown(reading: Reading, demand: Demand) -> Decision:
-    what = (
-        "the view could not be counted"
-        if reading.source == "unknown"
-        else (f"the model's window is not known, so {reading.tokens:,} tokens cannot be held against it")
-    )
+    what = f"the model's window is not known, so {reading.tokens:,} tokens cannot be held against it"
     return Decision(
         False,
         "hard" if demand == "overflow" else "none",

@@ -1,16 +1,18 @@
 """When to compact and down to what. Triggers turn a window into limits, and a Decision says what follows from them.
 
-A trigger is a frozen value with one method, `get_limits`. Published numbers are upper bounds for large windows. All
+A trigger is a frozen value with the method `get_limits`. Published numbers are upper bounds for large windows. All
 sizes are clamped, so that one compaction leaves at least a fifth of the window free in a small window as well. Whether
 to act now, and whether acting again could help, is decided in `guard.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from tenfold.core.view.fold import View
 from tenfold.errors import UsageError
 
 Demand = Literal["check", "manual", "tool", "overflow"]
@@ -82,8 +84,21 @@ class Trigger(Protocol):
         ...
 
 
+ViewCheck = Callable[[View], str]
+"""Says why a view must be compacted although its size does not demand it. "" if nothing else does."""
+
+
+def get_view_check(trigger: Trigger) -> ViewCheck | None:
+    """Returns the method `find_reason` of a trigger that looks at more than sizes, None for one without it.
+
+    An automatic check asks it. Where it gives a reason, the view is compacted down to half of its size at most.
+    """
+    check: ViewCheck | None = getattr(trigger, "find_reason", None)
+    return check
+
+
 class FillTrigger(Struct, frozen=True):
-    """`tenfold` and `tiers`: shares of the window less the output reserve, at which to act, to aim, and to prepare.
+    """Shares of the window less the output reserve, at which to act, to aim, and to prepare.
 
     The output reserve is the larger of `output_reserve`, at most half of the window, and the caller's.
     """
@@ -95,35 +110,11 @@ class FillTrigger(Struct, frozen=True):
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
         """Triggers at the limit. The floor needs no allowance, because the target is a share of the whole."""
-        parts = _divide_window(window, output_reserve, least_reserve=self.output_reserve)
+        parts = divide_window(window, output_reserve, least_reserve=self.output_reserve)
         soft, target, warning = (
             take_share(share, parts.usable) for share in (self.act_share, self.target_share, self.warning_share)
         )
-        return _clamp_limits(parts, soft=soft, target=target, warning=warning)
-
-
-class WindowBudgets(Protocol):
-    """What is kept free of a window, and what a plan needs of it: a policy's sizes, which `plan.budgets` computes."""
-
-    def get_reserve(self, window: int) -> int:
-        """Returns how much of the window is kept free."""
-        ...
-
-    def get_target(self, window: int, floor: int) -> int:
-        """Returns what floor, tail, summary and facts take together."""
-        ...
-
-
-class ReserveTrigger(Struct, frozen=True):
-    """`tail`: keeps the reserve of its budgets free."""
-
-    budgets: WindowBudgets
-
-    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
-        """Triggers above window - reserve, not at it. Aims at what the budgets need."""
-        soft, target = window - self.budgets.get_reserve(window), self.budgets.get_target(window, floor)
-        parts = _divide_window(window, output_reserve)
-        return _clamp_limits(parts, soft=soft, target=target, inclusive=False)
+        return clamp_limits(parts, soft=soft, target=target, warning=warning)
 
 
 class HeadroomTrigger(Struct, frozen=True):
@@ -144,9 +135,9 @@ class HeadroomTrigger(Struct, frozen=True):
         prompt is `system_prompt_tokens`, at most a quarter of the window.
         """
         system = floor if floor > 0 else min(self.system_prompt_tokens, window // 4)
-        parts = _divide_window(window, output_reserve)
+        parts = divide_window(window, output_reserve)
         soft = self._find_first_size(window, system) + max(0, floor)
-        return _clamp_limits(parts, soft=soft, target=take_share(self.target_share, parts.usable))
+        return clamp_limits(parts, soft=soft, target=take_share(self.target_share, parts.usable))
 
     def _is_exceeded(self, messages: int, window: int, system: int) -> bool:
         return self.compact_at - system / window - messages / window < self.least_headroom
@@ -158,34 +149,12 @@ class HeadroomTrigger(Struct, frozen=True):
         return first
 
 
-LARGE_WINDOW, LARGE_BUFFER = 200_000, 20_000
-"""The buffer's size in large windows."""
-
-
 def check_window(window: object) -> None:
     """Raises `UsageError` unless a window is a whole number of tokens, at least 1."""
     if not isinstance(window, int) or isinstance(window, bool):
         raise UsageError(f"a window is a whole number of tokens, at least 1, and not {window!r}")
     if window < 1:
         raise UsageError(f"a window of {window} tokens cannot hold anything; give the model's context window in tokens")
-
-
-def get_buffer(window: int) -> int:
-    """Returns the buffer of `threshold` in this window: 20,000 tokens in windows of 200,000 and more, else a fifth.
-
-    The jump at 200,000 (39,999 below, 20,000 from it on) is published.
-    """
-    return LARGE_BUFFER if window >= LARGE_WINDOW else take_share(0.20, window)
-
-
-class CalibratedBufferTrigger(Struct, frozen=True):
-    """`threshold`: keeps the buffer free."""
-
-    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
-        """Triggers at the limit. Aims at floor + buffer: one half for the summary, one for facts and continuation."""
-        buffer = get_buffer(window)
-        parts = _divide_window(window, output_reserve)
-        return _clamp_limits(parts, soft=window - buffer, target=floor + buffer)
 
 
 class BudgetTrigger(Struct, frozen=True):
@@ -199,10 +168,10 @@ class BudgetTrigger(Struct, frozen=True):
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
         """Triggers above the limit, not at it."""
-        parts = _divide_window(window, output_reserve)
+        parts = divide_window(window, output_reserve)
         soft = take_share(self.context_budget, window) - (window - parts.usable)
         target = take_share(self.target_share, parts.usable)
-        return _clamp_limits(parts, soft=soft, target=target, inclusive=False)
+        return clamp_limits(parts, soft=soft, target=target, inclusive=False)
 
 
 def take_share(share: float, total: int) -> int:
@@ -210,7 +179,7 @@ def take_share(share: float, total: int) -> int:
     return int(share * total + 1e-6)
 
 
-class _WindowParts(Struct, frozen=True):
+class WindowParts(Struct, frozen=True):
     """What of a window is left for the view: `usable` by the policy, at most `ceiling`. `note` is that of `Limits`."""
 
     window: int
@@ -219,7 +188,7 @@ class _WindowParts(Struct, frozen=True):
     note: str = ""
 
 
-def _divide_window(window: int, output_reserve: int, *, least_reserve: int = 0) -> _WindowParts:
+def divide_window(window: int, output_reserve: int, *, least_reserve: int = 0) -> WindowParts:
     """Divides the window between the view and the answer.
 
     The caller's reserve is kept as it is, or refused if it leaves nothing of the window. `least_reserve` is that of the
@@ -232,15 +201,15 @@ def _divide_window(window: int, output_reserve: int, *, least_reserve: int = 0) 
             f"an output reserve of {output_reserve:,} tokens leaves nothing of a window of {window:,}, so {own:,} are "
             f"kept free for the answer; ask for at most {window - 1:,}, or name the model's real window"
         )
-        return _WindowParts(window, window - own, window, note)
+        return WindowParts(window, window - own, window, note)
     note = ""
     if output_reserve < own < least_reserve:
         note = f"the policy keeps {least_reserve:,} tokens free for the answer; of a window of {window:,} it is {own:,}"
-    return _WindowParts(window, window - max(own, output_reserve), window - max(0, output_reserve), note)
+    return WindowParts(window, window - max(own, output_reserve), window - max(0, output_reserve), note)
 
 
-def _clamp_limits(
-    parts: _WindowParts, *, soft: int, target: int, warning: int | None = None, inclusive: bool = True
+def clamp_limits(
+    parts: WindowParts, *, soft: int, target: int, warning: int | None = None, inclusive: bool = True
 ) -> Limits:
     """Puts limits in order: soft within the hard limit, target at most four fifths of soft, warning below soft."""
     soft = max(1, min(soft, parts.usable))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.trigger.limits import Limits, Trigger, take_share
+from tenfold.compaction.trigger.limits import Limits, Trigger, ViewCheck, get_view_check, take_share
 from tenfold.errors import UsageError
 
 Size = int | float
@@ -72,6 +72,11 @@ class SizedTrigger(Struct, frozen=True):
 
     trigger: Trigger
     sizes: NamedSizes
+
+    @property
+    def find_reason(self) -> ViewCheck | None:
+        """The policy's own, if it has one."""
+        return get_view_check(self.trigger)
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
         """Returns the policy's limits with those sizes. Thrift only lowers them, and a named size comes before it."""

@@ -6,12 +6,9 @@ carries the numbers as bytes. Turning them into a Reading is the job of `reading
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 from msgspec import Struct
 
-from tenfold.core.meter.counters import get_family_factor
 from tenfold.core.meter.report_bounds import SeenReport, judge_report
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Status
@@ -26,27 +23,8 @@ HOST_CUT_SHARE = 0.8
 The two compactions in the recorded pi session went down to 0.15 of the size before. No other report there fell at all.
 """
 RECENT_REPORTS = 12
-"""How many reports of a model are kept, and so for how long the estimator `ratio` expects another one as high."""
-NEWEST_REPORTS = 4
-"""For how many of them it does so although the hidden part alone fills the window."""
-MIN_RATIO, MAX_RATIO = 1.0, 5.0
-MIN_LEVER = 200
-"""Estimated tokens between two requests from which their reports tell what grows with the estimate, and what not."""
-MIN_HIDDEN_SHARE = 0.1
-"""Share of the smallest report below which what nothing explains is taken for the inaccuracy of counting."""
+"""How many reports of a model are kept."""
 MAX_MODELS = 8
-
-
-class Estimator(Struct, frozen=True, omit_defaults=True):
-    """How an estimate is corrected towards what the provider would report. It is a value on the policy.
-
-    `anchored` reads floor + slope x estimate. `ratio` is the published formula of the preset `threshold`, with what the
-    reports hold beside all that we count set apart. `factor` is the correction while no usage is known. None takes the
-    factor of the model's family and the counter.
-    """
-
-    kind: Literal["anchored", "ratio"] = "anchored"
-    factor: float | None = None
 
 
 class ModelCalibration(Struct, frozen=True, array_like=True):
@@ -87,68 +65,6 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
     def compute_floor(self, slope: float) -> float:
         """Returns what requests hold that the estimate does not see (system prompt, tools); never below zero."""
         return max(0.0, self.reported_at_smallest - slope * self.smallest_estimate)
-
-    @property
-    def is_credible(self) -> bool:
-        """Whether the reports follow what was sent. A provider may leave out cached tokens, or report a constant."""
-        follows = self._measure_growth() >= MIN_SLOPE
-        return follows and self.last_reported >= MIN_SLOPE * (self.last_estimate + self.last_overhead)
-
-    def measure_hidden(self, factor: float) -> int:
-        """Measures how many tokens the reports hold beside all that we count, for the estimator `ratio`.
-
-        It is what the smallest recent request took beyond what the growth from it to the newest explains. Where the
-        reports do not follow that growth, or there is too little of it and they are more than the largest correction
-        explains, `factor` is taken for it.
-        """
-        lowest, reported = self._find_smallest()
-        last = self.last_estimate + self.last_overhead
-        growth = self._measure_growth()
-        slope = factor if growth < MIN_SLOPE else min(max(growth, MIN_RATIO), MAX_RATIO)
-        hidden = reported - slope * lowest if last - lowest >= MIN_LEVER else 0.0
-        if hidden < self.last_reported - MAX_RATIO * last:
-            hidden = self.last_reported - factor * last
-        return int(hidden) if hidden > MIN_HIDDEN_SHARE * reported else 0
-
-    def find_highest_line(self, factor: float, window: int | None) -> tuple[float, float] | None:
-        """Finds on which line the highest of the recent reports lie where something hidden comes and goes.
-
-        Returns the tokens that are hidden, and the slope, which is that of the other reports (at most `factor` where
-        they are too close together to tell). None if one line can hold all reports. What fills the window alone is soon
-        left out, since no compaction makes room for it.
-        """
-        reports = self.recent_reports
-        high = [each for each in reports if any(_is_beyond(each, other) for other in reports)]
-        if not high:
-            return None
-        low = sorted(each for each in reports if each not in high)
-        (least, at_least), (most, at_most) = low[0], low[-1]
-        slope = (at_most - at_least) / (most - least) if most - least >= MIN_LEVER else factor
-        slope = min(max(slope, MIN_RATIO), MAX_RATIO)
-        newest = reports[-NEWEST_REPORTS:]
-        hidden = [(each, each[1] - slope * each[0]) for each in high]
-        found = [tokens for each, tokens in hidden if window is None or tokens < window or each in newest]
-        return (max(found), slope) if found else None
-
-    def _measure_growth(self) -> float:
-        """Returns the reported tokens per estimated one between the smallest and the newest request, 1.0 if too few."""
-        lowest, reported = self._find_smallest()
-        lever = self.last_estimate + self.last_overhead - lowest
-        return (self.last_reported - reported) / lever if lever >= MIN_LEVER else 1.0
-
-    def _find_smallest(self) -> tuple[int, int]:
-        """Finds the smallest recent request, or that of all where the recent ones are too much alike to tell."""
-        last = self.last_estimate + self.last_overhead
-        lowest = min(self.recent_reports, default=(last, self.last_reported))
-        if last - lowest[0] >= MIN_LEVER:
-            return lowest
-        return self.smallest_estimate + self.last_overhead, self.reported_at_smallest
-
-
-def _is_beyond(report: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether even the largest correction of what was sent more does not explain a report, beside another one."""
-    (sent, reported), (other_sent, other_reported) = report, other
-    return other_reported + MAX_RATIO * max(0, sent - other_sent) < HOST_CUT_SHARE * reported
 
 
 class Calibration(Struct, frozen=True, array_like=True):
@@ -242,26 +158,6 @@ def expire_reports(calibration: Calibration) -> Calibration:
         return calibration
     rows = tuple(msgspec.structs.replace(row, fresh=False, diverged=False) for row in calibration.rows)
     return msgspec.structs.replace(calibration, rows=rows)
-
-
-def get_factor(estimator: Estimator, model: str, counter: str) -> float:
-    """Returns the correction while no usage is known: the estimator's own, else that of the family and counter."""
-    return get_family_factor(model, counter) if estimator.factor is None else estimator.factor
-
-
-def correct_by_ratio(
-    reported: int, last_estimate: int, estimate: int, *, factor: float, hidden: int = 0
-) -> tuple[int, float]:
-    """Applies the published formula of `threshold`. Returns the tokens, and the correction that gave them.
-
-    `reported` is the reported count of the last request and `last_estimate` its estimate (0: none). `estimate` is the
-    present one. `hidden` is what the report is known to hold beside what was estimated; it is not corrected.
-    """
-    if reported <= 0:
-        return hidden + int(estimate * factor), factor
-    shown = reported - hidden
-    correction = min(max(shown / last_estimate, MIN_RATIO), MAX_RATIO) if last_estimate > 0 else factor
-    return max(reported, hidden + int(estimate * correction)), correction
 
 
 def encode_calibration(calibration: Calibration) -> bytes:

@@ -1,13 +1,15 @@
 """Measures how many tokens a view takes, how sure we are, and out of which window. Costs O(new messages).
 
 `TokenCache` remembers the tokens of each visible message. `RunningTotal` keeps their sum along a growing view.
-`build_reading` corrects the sum by what the provider reported. Deciding is the job of `trigger`.
+An `Estimator` corrects the sum by what the provider reported. Deciding is the job of `trigger`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.core.meter.counters import (
@@ -21,28 +23,23 @@ from tenfold.core.meter.counters import (
     measure_messages,
     measure_with_media,
 )
-from tenfold.core.meter.estimators import (
-    MIN_GROWTH,
-    MIN_SLOPE,
-    Calibration,
-    Estimator,
-    ModelCalibration,
-    correct_by_ratio,
-    get_factor,
-)
+from tenfold.core.meter.estimators import MIN_GROWTH, Calibration, ModelCalibration
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
 from tenfold.core.record.token_reading import Evidence, Reading, ReadingSource
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import MessageKey, OpenStep, Unit, VisibleMessage, get_step_messages
 
 __all__ = [
+    "AnchoredEstimator",
     "Calibration",
+    "Estimator",
     "Reading",
     "ReadingSource",
     "RunningTotal",
     "TokenCache",
+    "add_family_bounds",
+    "add_growth_bounds",
     "build_plain_reading",
-    "build_reading",
     "raise_reading",
 ]
 
@@ -60,60 +57,78 @@ expired: 98.2 % lie within (o200k; 99.9 % with characters / 4), and so do the tw
 """
 
 
-def build_reading(  # noqa: PLR0913 - a view's count, and what it is corrected and bounded by
-    estimate: int | None,
-    calibration: Calibration,
-    estimator: Estimator,
-    *,
-    model: str,
-    window: int | None,
-    counter: str = "",
-    media: MediaTokens = NO_MEDIA,
-) -> Reading:
-    """Builds the Reading of a view whose messages count `estimate` tokens by `counter` (None: could not be counted).
+class Estimator(Protocol):
+    """How a count is corrected towards what the provider would report. A policy has one: see `AnchoredEstimator`."""
 
-    With `counter` "", the model's newest report counts, whatever counter it was filed under. That is for callers that
-    use only one counter. `media` is what of the estimate is not text, for the bounds.
+    @property
+    def covers_overhead(self) -> bool:
+        """Whether it corrects a count of everything that is sent, system prompt and tools included.
+
+        Then these stay in the count once usage is reported, and the floor of a Reading is what no count sees. For any
+        other estimator the reports hold them.
+        """
+        ...
+
+    def get_factor(self, model: str, counter: str) -> float:
+        """Returns how many of the provider's tokens one of the counter's is taken for while no usage is known."""
+        ...
+
+    def read(
+        self,
+        estimate: int,
+        calibration: Calibration,
+        *,
+        model: str,
+        window: int | None,
+        counter: str = "",
+        media: MediaTokens = NO_MEDIA,
+    ) -> Reading:
+        """Builds the Reading of a view whose messages count `estimate` tokens by `counter`.
+
+        With `counter` "", the model's newest report counts, whatever counter it was filed under. `media` is what of
+        the estimate is not text, for the bounds.
+        """
+        ...
+
+
+class AnchoredEstimator(Struct, frozen=True):
+    """Reads floor + slope x estimate, both as the reports have taught.
+
+    `factor` is the correction while no usage is known. None takes the factor of the model's family and the counter.
     """
-    if estimate is None:
-        return Reading(0, "unknown", window, 1.0, 0, 0)
-    row = calibration.find_model(model, counter)
-    factor = get_factor(estimator, model, counter)
-    if estimator.kind == "ratio":
-        reading = _read_by_ratio(estimate, row, factor, window)
-        if row is not None and row.fresh:
-            return _add_growth_bounds(reading, row, media)
-        return _add_family_bounds(reading, model, counter, media)
-    if row is None:
-        other = calibration.find_other_model(model, counter)
-        if other is None:
-            reading = Reading(round(estimate * factor), "estimated", window, factor, 0, estimate)
-            return _add_family_bounds(reading, model, counter, media)
-        reading = _read_by_other_model(estimate, other, get_factor(estimator, other.model, counter), factor, window)
-        return _with_bounds(reading, reading.slope, find_bounds(model, counter), media, ("earlier usage",))
-    seen = calibration.find_seen(model, counter)
-    reading = _read_by_reports(estimate, row, factor, 0.0 if seen is None else seen.least_slope, window, media)
-    if seen is None or seen.is_believed:
-        return reading
-    return raise_reading(reading, factor, beside=row.last_overhead)  # the older reports may be as wrong
 
+    factor: float | None = None
+    covers_overhead: ClassVar[bool] = False
 
-def _read_by_reports(
-    estimate: int, row: ModelCalibration, factor: float, least: float, window: int | None, media: MediaTokens
-) -> Reading:
-    """Reads the size by what the model has reported under a counter."""
-    slope = row.compute_slope(factor, least)
-    floor = row.compute_floor(slope)
-    if row.fresh:
-        tokens = row.last_reported + slope * (estimate - row.last_estimate)
-        reading = Reading(max(0, round(tokens)), "reported", window, slope, round(floor), estimate)
-        return _add_growth_bounds(reading, row, media)
-    reading = Reading(round(floor + slope * estimate), "calibrated", window, slope, round(floor), estimate)
-    if row.estimate_growth < MIN_GROWTH:  # the slope is still the family's factor
-        bounds = find_bounds(row.model, row.counter)
-    else:
-        bounds = CALIBRATED_CHARACTERS_BOUNDS if row.counter == "chars4" else CALIBRATED_BOUNDS
-    return _with_bounds(reading, slope, bounds, media, ("earlier usage",))
+    def get_factor(self, model: str, counter: str) -> float:
+        """See `Estimator.get_factor`."""
+        return get_family_factor(model, counter) if self.factor is None else self.factor
+
+    def read(
+        self,
+        estimate: int,
+        calibration: Calibration,
+        *,
+        model: str,
+        window: int | None,
+        counter: str = "",
+        media: MediaTokens = NO_MEDIA,
+    ) -> Reading:
+        """See `Estimator.read`."""
+        row = calibration.find_model(model, counter)
+        factor = self.get_factor(model, counter)
+        if row is None:
+            other = calibration.find_other_model(model, counter)
+            if other is None:
+                reading = Reading(round(estimate * factor), "estimated", window, factor, 0, estimate)
+                return add_family_bounds(reading, model, counter, media)
+            reading = _read_by_other_model(estimate, other, self.get_factor(other.model, counter), factor, window)
+            return _with_bounds(reading, reading.slope, find_bounds(model, counter), media, ("earlier usage",))
+        seen = calibration.find_seen(model, counter)
+        reading = _read_by_reports(estimate, row, factor, 0.0 if seen is None else seen.least_slope, window, media)
+        if seen is None or seen.is_believed:
+            return reading
+        return raise_reading(reading, factor, beside=row.last_overhead)  # the older reports may be as wrong
 
 
 def build_plain_reading(estimate: int, window: int | None = None, *, slope: float = 1.0, beside: int = 0) -> Reading:
@@ -137,23 +152,22 @@ def raise_reading(reading: Reading, least_slope: float, *, beside: int = 0) -> R
     return replace(reading, tokens=least.tokens, slope=least_slope, floor=least.floor, source="estimated", below=0)
 
 
-def _read_by_ratio(estimate: int, row: ModelCalibration | None, factor: float, window: int | None) -> Reading:
-    """Reads the size by the published formula, without a report by `factor`. What is hidden from us is the floor."""
-    if row is None:
-        return Reading(int(estimate * factor), "estimated", window, factor, 0, estimate)
-    hidden, last = row.measure_hidden(factor), row.last_estimate + row.last_overhead
-    reported, is_credible = row.last_reported if row.fresh else 0, row.is_credible
-    if row.diverged and row.recent_reports:  # what is hidden comes and goes: the newest report is read as it is
-        last, reported = row.recent_reports[-1]
-        hidden, is_credible = 0, reported >= MIN_SLOPE * last
-    tokens, correction = correct_by_ratio(reported, last if is_credible else 0, estimate, factor=factor, hidden=hidden)
-    line = row.find_highest_line(factor, window)
-    if line is not None and (row.diverged or line[0] + line[1] * estimate > tokens):
-        hidden, correction = int(line[0]), line[1]
-        tokens = hidden + int(estimate * correction)
-    if estimate < last:  # the request shrank (tools were removed), so the older count is no lower bound
-        tokens = hidden + int(estimate * correction)
-    return Reading(tokens, "reported" if row.fresh else "estimated", window, correction, hidden, estimate)
+def _read_by_reports(
+    estimate: int, row: ModelCalibration, factor: float, least: float, window: int | None, media: MediaTokens
+) -> Reading:
+    """Reads the size by what the model has reported under a counter."""
+    slope = row.compute_slope(factor, least)
+    floor = row.compute_floor(slope)
+    if row.fresh:
+        tokens = row.last_reported + slope * (estimate - row.last_estimate)
+        reading = Reading(max(0, round(tokens)), "reported", window, slope, round(floor), estimate)
+        return add_growth_bounds(reading, row, media)
+    reading = Reading(round(floor + slope * estimate), "calibrated", window, slope, round(floor), estimate)
+    if row.estimate_growth < MIN_GROWTH:  # the slope is still the family's factor
+        bounds = find_bounds(row.model, row.counter)
+    else:
+        bounds = CALIBRATED_CHARACTERS_BOUNDS if row.counter == "chars4" else CALIBRATED_BOUNDS
+    return _with_bounds(reading, slope, bounds, media, ("earlier usage",))
 
 
 def _read_by_other_model(
@@ -170,7 +184,7 @@ def _read_by_other_model(
     return Reading(tokens, "estimated", window, slope * conversion, round(floor), estimate)
 
 
-def _add_family_bounds(reading: Reading, model: str, counter: str, media: MediaTokens) -> Reading:
+def add_family_bounds(reading: Reading, model: str, counter: str, media: MediaTokens) -> Reading:
     """Bounds a Reading without a report: by how far the factor of the model's family has been off."""
     evidence: Evidence = (
         "tokenizer of the family" if find_family(model).factor == 1.0 else "tokenizer of another family"
@@ -192,7 +206,7 @@ def _with_bounds(
     return _with_interval(reading, low, high, (*evidence, *_UNKNOWN_MEDIA[: media.unknown_parts]))
 
 
-def _add_growth_bounds(reading: Reading, row: ModelCalibration, media: MediaTokens) -> Reading:
+def add_growth_bounds(reading: Reading, row: ModelCalibration, media: MediaTokens) -> Reading:
     """Bounds a Reading with a report: only what came since can be off, and of the media at most as much as came."""
     since = reading.tokens - row.last_reported
     error = GROWTH_SHARE * abs(since) + GROWTH_TOKENS if since else 0

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-ReadingSource = Literal["reported", "calibrated", "estimated", "unknown"]
+ReadingSource = Literal["reported", "calibrated", "estimated"]
 Evidence = Literal[
     "reported usage",
     "count since the report",
@@ -28,10 +28,10 @@ class Reading(Struct, frozen=True, omit_defaults=True):
     """A view's size. Decide by `tokens`; `window` is None where the model's window is unknown.
 
     `source` says where the number comes from: reported (the last request's count plus what came since), calibrated
-    (floor + slope x estimate, both learned from reports), estimated (no report of this model), unknown (nothing could
-    be counted; `tokens` is 0). `floor` is what requests hold besides the messages, `estimate` the uncorrected count of
-    the messages. `below` and `above` are how far the provider's own count may lie under and over `tokens`: 0 where the
-    number is no estimate of it, as for an explicit target. `evidence` says what the number rests on.
+    (floor + slope x estimate, both learned from reports), estimated (no report of this model). `floor` is what requests
+    hold besides the messages, `estimate` the uncorrected count of the messages. `below` and `above` are how far the
+    provider's own count may lie under and over `tokens`: 0 where the number is no estimate of it, as for an explicit
+    target. `evidence` says what the number rests on.
     """
 
     tokens: int

@@ -22,7 +22,6 @@ from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.line_writer import LineWriter
 from tenfold.compaction.trigger.limits import DEFAULT_WINDOW, HeadroomTrigger
 from tenfold.core.meter.counters import Counter
-from tenfold.core.meter.estimators import Estimator
 from tenfold.errors import UsageError
 
 HEADROOM = HeadroomTrigger()
@@ -85,7 +84,6 @@ def blocks(  # noqa: PLR0913 - the design's own settings, one each
         name="blocks",
         trigger=HeadroomTrigger(compact_at_pct, compact_budget_threshold_pct, system_prompt_tokens),
         stages=(overlay, OverlayFallbackStage(keep_first_turns, max_summary_tokens), SummarizePrefixStage()),
-        estimator=Estimator("anchored"),
         counter=counter,
         summary=replace(settings, instructions=focus_message or settings.instructions),
         checks=("before_call",),

@@ -17,7 +17,6 @@ from tenfold.compaction.summarize.template import check_template, find_places, i
 from tenfold.compaction.summarize.write import SummarySettings
 from tenfold.compaction.trigger.limits import BudgetTrigger
 from tenfold.core.meter.counters import Counter
-from tenfold.core.meter.estimators import Estimator
 from tenfold.core.record.ask import DEFAULT_TIMEOUT
 from tenfold.errors import UsageError
 
@@ -67,7 +66,6 @@ def clip(  # noqa: PLR0913 - the settings of the published design, each by its n
         name="clip",
         trigger=BudgetTrigger(context_budget=context_budget),
         stages=(FoldStage(keep_recent, scoring),),
-        estimator=Estimator("anchored"),
         counter=counter,
         summary=settings,
         checks=("user_message",),

@@ -19,8 +19,9 @@ docs/designs/tail.md.
 
 from __future__ import annotations
 
-from tenfold.compaction.summarize.prompt_files import load_prompts
-from tenfold.compaction.summarize.structure import get_headings, render_guide
+from tenfold.compaction.summarize.headings import BRANCH_HEADINGS, render_guide
+from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.prompt_files import load_prompt, load_prompts, with_sections
 from tenfold.designs.tail.compaction import (
     Compaction,
     CompactionDetails,
@@ -39,7 +40,7 @@ from tenfold.designs.tail.context_tokens import (
     estimate_tokens,
     find_last_usage,
 )
-from tenfold.designs.tail.hook_events import (
+from tenfold.designs.tail.hooks import (
     AutoCompactionEnd,
     AutoCompactionStart,
     CompactOptions,
@@ -49,9 +50,10 @@ from tenfold.designs.tail.hook_events import (
     SessionBeforeTreeResult,
     SessionCompact,
     SessionTree,
+    TailHooks,
     is_context_overflow,
 )
-from tenfold.designs.tail.hook_registry import TailHooks
+from tenfold.designs.tail.policy import HEADINGS, PACKAGE
 from tenfold.designs.tail.session_context import (
     BranchSummaryResult,
     CompactionEntry,
@@ -62,19 +64,20 @@ from tenfold.designs.tail.session_context import (
     get_compaction_entry,
     prepare_branch_entries,
 )
+from tenfold.designs.tail.writer import PREFIX_HEADINGS
 
-_PROMPTS = load_prompts()
-
-
-def _render_prompt(name: str, purpose: str) -> str:
-    return _PROMPTS[name].replace("{structure}", render_guide(get_headings(purpose), _PROMPTS["sections"]))
+_SECTIONS = with_sections(SummarySettings(), PACKAGE).sections
 
 
-SUMMARIZATION_SYSTEM_PROMPT = _PROMPTS["system"]
-SUMMARIZATION_PROMPT = _render_prompt("first", "six")
-UPDATE_SUMMARIZATION_PROMPT = _render_prompt("update", "six")
-TURN_PREFIX_SUMMARIZATION_PROMPT = _render_prompt("prefix", "prefix")
-BRANCH_SUMMARY_PROMPT = _render_prompt("branch", "branch")
+def _render_prompt(text: str, headings: tuple[str, ...]) -> str:
+    return text.replace("{structure}", render_guide(headings, _SECTIONS))
+
+
+SUMMARIZATION_SYSTEM_PROMPT = load_prompts()["system"]
+SUMMARIZATION_PROMPT = _render_prompt(load_prompts()["first"], HEADINGS)
+UPDATE_SUMMARIZATION_PROMPT = _render_prompt(load_prompts()["update"], HEADINGS)
+TURN_PREFIX_SUMMARIZATION_PROMPT = _render_prompt(load_prompt(PACKAGE, "prefix"), PREFIX_HEADINGS)
+BRANCH_SUMMARY_PROMPT = _render_prompt(load_prompts()["branch"], BRANCH_HEADINGS)
 """The prompts in our words, under the design's names. `{allotment}` and `{focus}` are filled when a model is asked."""
 
 __all__ = [

@@ -28,8 +28,7 @@ from tenfold.apps.agent.runtime import Agent, Phase
 from tenfold.config.extensions import Extension
 from tenfold.core.record.ask import Outcome
 from tenfold.designs.tail.compaction import CompactionSettings, SettingsProvider, track_settings
-from tenfold.designs.tail.hook_events import NO_OPTIONS, CompactOptions, EventName, Milestone
-from tenfold.designs.tail.hook_registry import HandlerT, TailHooks
+from tenfold.designs.tail.hooks import NO_OPTIONS, CompactOptions, EventName, HandlerT, Milestone, TailHooks
 from tenfold.designs.tail.session_context import SessionManager, get_compaction_entry
 from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, Event, RunEnd, RunSave

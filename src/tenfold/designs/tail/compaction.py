@@ -18,21 +18,18 @@ from tenfold.compaction.engine.compact import Effects, build_draft
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.facts.file_footer import without_footer
 from tenfold.compaction.facts.section import render_facts
-from tenfold.compaction.plan.budgets import ReserveBudgets
 from tenfold.compaction.plan.draft import Draft, DraftPiece, Goal, RecallMode
 from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.plan.stages.condense import build_summary
-from tenfold.compaction.plan.stages.cut import CutStage
 from tenfold.compaction.plan.stubs import render_expand_hint
 from tenfold.compaction.summarize.fill import FillRequest, collect_covered_files, collect_facts, count_frame, fill_plan
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.compaction.summarize.transcript import render_message
 from tenfold.compaction.summarize.visible_text import get_narrative
 from tenfold.compaction.summarize.write import SummarySettings
-from tenfold.compaction.trigger.limits import ReserveTrigger
 from tenfold.core.meter.counters import CharacterCounter, Counter
 from tenfold.core.meter.estimators import Calibration
-from tenfold.core.meter.reading import RunningTotal, TokenCache, build_reading
+from tenfold.core.meter.reading import RunningTotal, TokenCache
 from tenfold.core.record.ask import EngineResult, Outcome
 from tenfold.core.record.block import FileLists, Run, Substitute
 from tenfold.core.record.entry import Entry
@@ -41,6 +38,7 @@ from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.wire.marks import extract_summary_text, find_summary_mark
 from tenfold.designs.tail.context_tokens import check_entries, estimate_context_tokens
+from tenfold.designs.tail.cut import CutStage, ReserveBudgets, ReserveTrigger
 from tenfold.designs.tail.policy import DEFAULTS, resolve_keep_tokens, tail
 from tenfold.designs.tail.recorded_compaction import is_compaction_last
 from tenfold.errors import UsageError
@@ -55,7 +53,7 @@ _OWN_BLOCK = "0" * 8
 
 @dataclass(frozen=True, init=False)
 class CompactionSettings:
-    """The design's settings. The sizes, in tokens, are upper bounds for large windows; see `plan.budgets`.
+    """The design's settings. The sizes, in tokens, are upper bounds for large windows; see `ReserveBudgets`.
 
     The design has two names for `keep_recent_tokens`. The other one, `retain_recent_tokens`, can be given and read too.
     """
@@ -80,7 +78,7 @@ class CompactionSettings:
     @classmethod
     def from_policy(cls, policy: Policy) -> CompactionSettings:
         """Returns the settings that a policy has: its sizes if it is of the preset `tail`, else the published ones."""
-        sizes = policy.budgets if isinstance(policy.budgets, ReserveBudgets) else DEFAULTS
+        sizes = next((stage.budgets for stage in policy.stages if isinstance(stage, CutStage)), DEFAULTS)
         return cls(policy.auto, sizes.reserve_tokens, sizes.keep_recent_tokens)
 
     @property
@@ -89,14 +87,19 @@ class CompactionSettings:
         return self.keep_recent_tokens
 
     @property
+    def budgets(self) -> ReserveBudgets:
+        """The sizes, which depend on the window."""
+        return ReserveBudgets(self.reserve_tokens, self.keep_recent_tokens)
+
+    @property
     def trigger(self) -> ReserveTrigger:
         """Tenfold's trigger with these sizes."""
-        return ReserveTrigger(ReserveBudgets(self.reserve_tokens, self.keep_recent_tokens))
+        return ReserveTrigger(self.budgets)
 
     def should_compact(self, context_tokens: int, context_window: int) -> bool:
         """Whether the context is above window - reserve, for any window. False if disabled, or if the window is 0.
 
-        This is the published formula. A session clamps the reserve to its window (see `plan.budgets`), so that one
+        This is the published formula. A session clamps the reserve to its window (see `ReserveBudgets`), so that one
         compaction also suffices in a small one.
         """
         return self.enabled and context_window > 0 and context_tokens > context_window - self.reserve_tokens
@@ -282,7 +285,7 @@ class Compaction:
         if not path_entries or is_compaction_last(path_entries):
             return None
         draft, goal = self._start_plan(View.from_path(Path(path_entries)))
-        after = CutStage().apply(draft, goal)
+        after = CutStage(self.settings.budgets).apply(draft, goal)
         plan = Plan(after, goal, (), self._estimate_context(draft, path_entries), after.tokens)
         return build_preparation(plan, self.settings, self.policy.summary) if plan.changed_pieces else None
 
@@ -291,9 +294,8 @@ class Compaction:
         found = estimate_context_tokens(path_entries)
         if found.last_usage_index is not None:
             return found.tokens
-        estimator = self.policy.estimator
-        name = self._counter.name
-        return build_reading(draft.tokens, Calibration(), estimator, model="", window=None, counter=name).tokens
+        estimator, name = self.policy.estimator, self._counter.name
+        return estimator.read(draft.tokens, Calibration(), model="", window=None, counter=name).tokens
 
     def prepare_range(
         self, view: View, covered: Run, *, exchange_start: int | None, tokens_before: int

@@ -1,7 +1,7 @@
 """The preset `tail`: cut point, retained tail, iterative summary.
 
 The design's words: a *turn* is an exchange, and a *split turn* one that the cut divides. The *cut point* is where the
-recent tail begins (`plan.recent_tail`). A *compaction entry* is a Block, and its *first kept entry* the first message
+recent tail begins (`cut.find_cut_point`). A *compaction entry* is a Block, and its *first kept entry* the first message
 after what the Block covers. The *reserve* and the tokens to keep are those of `ReserveBudgets`, upper bounds for large
 windows. The user's current request and pinned messages stay word for word, before the summary. Its names as code:
 `tenfold.designs.tail`.
@@ -13,19 +13,21 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy, Shares
 from tenfold.compaction.engine.setting_checks import check_least
-from tenfold.compaction.plan.budgets import ReserveBudgets
-from tenfold.compaction.plan.stages.cut import CutStage
-from tenfold.compaction.summarize.split_writer import SplitWriter
+from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
+from tenfold.compaction.summarize.prompt_files import load_prompt, with_sections
 from tenfold.compaction.summarize.write import SummarySettings
-from tenfold.compaction.trigger.limits import ReserveTrigger
 from tenfold.core.meter.counters import Counter
-from tenfold.core.meter.estimators import Estimator
+from tenfold.designs.tail.cut import CutStage, ReserveBudgets, ReserveTrigger
 from tenfold.designs.tail.recorded_compaction import restore_compaction
+from tenfold.designs.tail.writer import SplitWriter
 from tenfold.errors import UsageError
 
 OPENING = """The earlier part of this conversation was compacted; what follows in the tags stands for it.
 <summary>"""
 CLOSING = "</summary>"
+PACKAGE = "tenfold.designs.tail"
+"""Where the prompts lie."""
+HEADINGS = (*BRANCH_HEADINGS, "## Critical Context")
 DEFAULTS = ReserveBudgets()
 """The published sizes."""
 
@@ -64,28 +66,29 @@ def tail(
     budgets = ReserveBudgets(reserve_tokens, keep_recent_tokens)
     narrative = int(0.8 * reserve_tokens)
     settings = replace(
-        summary or SummarySettings(),
-        structure="six",
+        with_sections(summary or SummarySettings(), PACKAGE),
+        headings=HEADINGS,
         on_failure="abort",
         opening=OPENING,
         closing=CLOSING,
-        has_file_lists=True,
         facts_per_text=1.0,
     )
     facts = Shares().facts
+    rest = 1 - facts
     return Policy(
         name="tail",
         trigger=ReserveTrigger(budgets),
-        stages=(CutStage(),),
-        estimator=Estimator("anchored"),
+        stages=(CutStage(budgets),),
         counter=counter,
         summary=replace(settings, style="labelled", effort="high"),
         shares=Shares(
-            tail=0.0, users=0.0, facts=facts, narrative=(1 - facts) * narrative / (keep_recent_tokens + narrative)
+            tail=rest * keep_recent_tokens / (keep_recent_tokens + narrative),
+            users=0.0,
+            facts=facts,
+            narrative=rest * narrative / (keep_recent_tokens + narrative),
         ),
         checks=("end_of_run",),
-        writer=SplitWriter(),
+        writer=SplitWriter(load_prompt(PACKAGE, "prefix")),
         auto=enabled,
-        budgets=budgets,
         restorer=restore_compaction,
     )

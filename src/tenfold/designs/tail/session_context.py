@@ -20,7 +20,7 @@ from tenfold.compaction.engine.compact import compact
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.facts.file_footer import list_files
 from tenfold.compaction.facts.parse import get_text_before_facts
-from tenfold.compaction.plan.stages.cut import CutAtStage
+from tenfold.compaction.plan.stages.condense import CutAtStage
 from tenfold.core.meter.counters import CharacterCounter, measure_messages
 from tenfold.core.record.ask import Answer, Outcome
 from tenfold.core.record.block import Block, FileLists, Substitute
@@ -51,7 +51,6 @@ from tenfold.session.branches import (
     BranchEntries,
     BranchOptions,
     extract_file_facts,
-    get_common_ancestor,
     get_left_entries,
     select_messages,
     summarize_branch,
@@ -306,7 +305,8 @@ def collect_entries_for_branch_summary(session: Session, old_leaf: str | None, t
         for each in (old_leaf, target)
     )
     left = get_left_entries(old, new)
-    return CollectedEntries(left, get_common_ancestor(old, left))
+    first = left[0][0] if left else old.length
+    return CollectedEntries(left, old.get_entry(first - 1).id if first else None)
 
 
 BranchItems = Sequence[tuple[int, Entry]] | Sequence[Entry] | Sequence[Message] | Sequence[Mapping[str, object]]

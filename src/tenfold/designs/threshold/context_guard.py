@@ -20,21 +20,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy
-from tenfold.compaction.plan.budgets import BufferBudgets
-from tenfold.compaction.plan.recent_tail import EntryKind, find_entry_split
-from tenfold.compaction.plan.stages.whole_conversation import KeepRecentStage
-from tenfold.compaction.summarize.briefing import WORDS_PER_TOKEN, render_todos
 from tenfold.compaction.summarize.ladder import SummarySettings
-from tenfold.compaction.trigger.limits import get_buffer
 from tenfold.core.meter.counters import CharacterCounter, Counter
-from tenfold.core.meter.estimators import correct_by_ratio
 from tenfold.core.meter.windows import find_window_row
 from tenfold.core.record.ask import Answer, ConsultAsk
 from tenfold.core.record.message import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, get_tool_calls
 from tenfold.core.text.json_text import decode_json
+from tenfold.designs.threshold.estimator import correct_by_ratio
 from tenfold.designs.threshold.guard_state import export_state, restore_session, restore_stored_log
 from tenfold.designs.threshold.host_objects import Context, read_context, read_fields, write_fields, write_state
 from tenfold.designs.threshold.policy import DEFAULT_FACTOR, MAX_ATTEMPTS, MAX_TURNS, sliding, threshold
+from tenfold.designs.threshold.stages import KeepRecentStage
+from tenfold.designs.threshold.trigger import EntryKind, find_entry_split, get_buffer, get_text_limit
+from tenfold.designs.threshold.writer import WORDS_PER_TOKEN, render_todos
 from tenfold.models.model import Model
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.session.drive import Answerer
@@ -129,7 +127,7 @@ class Strategy:
     @property
     def name(self) -> str:
         """`threshold` or `sliding_window`."""
-        return "sliding_window" if self.policy.max_entries else "threshold"
+        return "sliding_window" if self.policy.name == "sliding" else "threshold"
 
     def get_window(self, model: str) -> int:
         """Returns the window in tokens for requests to this model."""
@@ -450,7 +448,7 @@ def compute_threshold(window: int) -> int:
 
 def compute_max_output_tokens(window: int) -> int:
     """Returns the most tokens of a summary: half the buffer."""
-    return BufferBudgets.get_text_limit(window)
+    return get_text_limit(window)
 
 
 def compute_word_limit(window: int) -> int:

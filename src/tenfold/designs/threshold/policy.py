@@ -1,8 +1,8 @@
 """The presets `threshold` and `sliding`: a calibrated threshold, and a summary with a continuation.
 
 The design's words: a *strategy* is a policy, and *contents* are the messages of the view. The *real tokens* and the
-*last heuristic* are the newest report and the estimate that belongs to it (`meter.estimators`, `ratio`). The *buffer*
-is that of `trigger.limits.get_buffer`. The *watermark* is the last entry that the newest summary covers, found in the
+*last heuristic* are the newest report and the estimate that belongs to it (`RatioEstimator`). The *buffer*
+is that of `trigger.get_buffer`. The *watermark* is the last entry that the newest summary covers, found in the
 log. A *turn* of the sliding window is an entry: a message, or the results of one step. The *summarizer* is the model of
 the summary settings. Its names as code: `tenfold.designs.threshold`.
 """
@@ -12,17 +12,20 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy, Shares
-from tenfold.compaction.plan.budgets import BufferBudgets
 from tenfold.compaction.plan.pipeline import Stage
-from tenfold.compaction.plan.stages.whole_conversation import KeepRecentStage, WholeConversationStage
-from tenfold.compaction.summarize.briefing import BriefingWriter
+from tenfold.compaction.summarize.prompt_files import load_prompt, with_sections
 from tenfold.compaction.summarize.write import SummarySettings
-from tenfold.compaction.trigger.limits import CalibratedBufferTrigger
 from tenfold.core.meter.counters import Counter
-from tenfold.core.meter.estimators import Estimator
+from tenfold.designs.threshold.estimator import RatioEstimator
+from tenfold.designs.threshold.stages import KeepRecentStage, WholeConversationStage
+from tenfold.designs.threshold.trigger import CalibratedBufferTrigger, EntryTrigger
+from tenfold.designs.threshold.writer import BriefingWriter
 
 OPENING = "[Previous conversation summary]"
 CLOSING = "[End of summary - conversation continues below]"
+PACKAGE = "tenfold.designs.threshold"
+"""Where the prompts lie."""
+HEADINGS = ("## Current State", "## Key Information", "## Context & Decisions", "## Exact Next Steps")
 DEFAULT_FACTOR = 2.0
 """Tokens per token counted by characters until usage is reported: the published value. 2.5 is safer where no usage is
 ever reported.
@@ -45,8 +48,7 @@ def threshold(
     vocabulary what is known of that model's family.
     """
     attempts = max_compaction_attempts if max_compaction_attempts > 0 else MAX_ATTEMPTS
-    writer = BriefingWriter(attempts)
-    return _build_policy("threshold", (WholeConversationStage(),), counter, summary, writer, default_factor)
+    return _build_policy("threshold", (WholeConversationStage(),), counter, summary, attempts, default_factor)
 
 
 def sliding(
@@ -65,8 +67,8 @@ def sliding(
     attempts = max_compaction_attempts if max_compaction_attempts > 0 else MAX_ATTEMPTS
     turns = max_turns if max_turns > 0 else MAX_TURNS
     stages = (KeepRecentStage(turns, attempts),)
-    policy = _build_policy("sliding", stages, counter, summary, BriefingWriter(attempts), default_factor)
-    return replace(policy, max_entries=turns)
+    policy = _build_policy("sliding", stages, counter, summary, attempts, default_factor)
+    return replace(policy, trigger=EntryTrigger(turns))
 
 
 def _build_policy(
@@ -74,28 +76,26 @@ def _build_policy(
     stages: tuple[Stage, ...],
     counter: Counter,
     summary: SummarySettings | None,
-    writer: BriefingWriter,
+    attempts: int,
     factor: float | None,
 ) -> Policy:
     if factor is None and counter.name == "chars4":
         factor = DEFAULT_FACTOR
     settings = replace(
-        summary or SummarySettings(),
-        structure="four",
+        with_sections(summary or SummarySettings(), PACKAGE),
+        headings=HEADINGS,
         on_failure="ladder",
         opening=OPENING,
         closing=CLOSING,
-        stricter=0.5,
     )
     return Policy(
         name=name,
         trigger=CalibratedBufferTrigger(),
         stages=stages,
-        estimator=Estimator("ratio", factor),
+        estimator=RatioEstimator(factor),
         counter=counter,
         summary=settings,
         shares=Shares(tail=0.0, users=0.0, facts=0.25, narrative=0.5),
         shrink_tokens=1,
-        writer=writer,
-        budgets=BufferBudgets(),
+        writer=BriefingWriter(attempts, load_prompt(PACKAGE, "briefing")),
     )

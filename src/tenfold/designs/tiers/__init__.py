@@ -5,35 +5,33 @@ nijaru published it in nijaru/ion.
 
 from __future__ import annotations
 
-from tenfold.designs.tiers.agent_events import (
-    AgentEvent,
-    CompactionStatus,
-    ContextWarning,
-    SummarizationFailure,
-    TokenUsage,
-    build_listener,
-    format_status_line,
-    run_compact_command,
-    to_agent_event,
-)
 from tenfold.designs.tiers.pruning import (
     DEFAULT_CONFIG,
+    AgentEvent,
     CompactionCheck,
     CompactionConfig,
     CompactionResult,
     CompactionSettings,
+    CompactionStatus,
     CompactionTier,
+    ContextWarning,
     PruneResult,
     PruningTier,
+    SummarizationFailure,
     SummarizationResult,
     TokenBreakdown,
+    TokenUsage,
+    build_listener,
     check_compaction_needed,
     choose_summarization_models,
     compact_with_summarization,
     count_tokens,
     estimate_tokens,
+    format_status_line,
     prune_messages,
+    run_compact_command,
     summarize_messages,
+    to_agent_event,
 )
 from tenfold.session.compact_tool import MINIMUM_TOKENS, NOT_NEEDED, CompactTool, get_summary
 

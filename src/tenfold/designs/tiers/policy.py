@@ -14,18 +14,26 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy, Shares
 from tenfold.compaction.engine.setting_checks import check_least, is_share
-from tenfold.compaction.plan.stages.outputs import RemoveOutputsStage, TruncateOutputsStage
-from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
-from tenfold.compaction.summarize.short_input import ShortInputWriter
+from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
+from tenfold.compaction.summarize.prompt_files import with_sections
 from tenfold.compaction.summarize.write import SummarySettings
 from tenfold.compaction.trigger.limits import FillTrigger
 from tenfold.core.meter.counters import Counter
-from tenfold.core.meter.estimators import Estimator
+from tenfold.designs.tiers.stages import RemoveOutputsStage, ShortInputWriter, SummarizeOlderStage
 from tenfold.errors import UsageError
 
 OPENING = "<context-summary>"
 CLOSING = """</context-summary>
 Earlier messages are summarized above. Go on from where they ended, and do not ask again what they say already."""
+HEADINGS = (
+    "## Task State",
+    "## Files",
+    "## Tool History",
+    "## Errors",
+    "## Decisions",
+    "## User Guidance",
+    "## Next Steps",
+)
 DEFAULTS = FillTrigger(act_share=0.80, target_share=0.60, warning_share=0.70, output_reserve=16_000)
 """The published shares and the output reserve."""
 _TRUNCATE, _REMOVE = TruncateOutputsStage(), RemoveOutputsStage()
@@ -73,11 +81,10 @@ def tiers(  # noqa: PLR0913 - the design's own settings, one each
             RemoveOutputsStage(protected_messages),
             SummarizeOlderStage(protected_messages),
         ),
-        estimator=Estimator("anchored"),
         counter=counter,
         summary=replace(
-            summary or SummarySettings(),
-            structure="seven",
+            with_sections(summary or SummarySettings(), "tenfold.designs.tiers"),
+            headings=HEADINGS,
             on_failure="keep_stages",
             temperature=0.0,
             role=role,

@@ -1,4 +1,4 @@
-"""The design behind the preset `tiers`, under its own names.
+"""The design behind the preset `tiers`, under its own names: the configuration, the tiers, and what a user sees.
 
     check_compaction_needed   prune_messages   summarize_messages   compact_with_summarization
     the tool `compact`: `CompactTool`          the command `/compact`: `run_compact_command`
@@ -12,31 +12,33 @@ tier is a stage of the policy, and the Block tells which tier was reached.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from tenfold.compaction.engine.model_breaker import MODEL_RUNGS
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.plan.draft import SUMMARY
-from tenfold.compaction.plan.stages.outputs import RemoveOutputsStage, TruncateOutputsStage
-from tenfold.compaction.plan.stages.summarize_older import SummarizeOlderStage
+from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
 from tenfold.compaction.summarize.write import SummarySettings
 from tenfold.compaction.trigger.limits import Limits
-from tenfold.config.settings import CompactionTable
+from tenfold.config.settings import TomlValue
 from tenfold.core.meter.counters import FALLBACK_CHOICE, BytePairCounter, Counter, is_bpe_installed, measure_messages
 from tenfold.core.record.ask import Outcome
-from tenfold.core.record.block import Block, ModelCost, Substitute
+from tenfold.core.record.block import ModelCost, Substitute
 from tenfold.core.record.message import Message
 from tenfold.core.wire import WIRES, detect_wire, encode_messages
 from tenfold.designs.tiers.policy import DEFAULTS, tiers
+from tenfold.designs.tiers.stages import RemoveOutputsStage, SummarizeOlderStage
 from tenfold.errors import UnusableModel, UsageError
-from tenfold.models.choose import ModelChoice, choose_writers
+from tenfold.events import CompactionEnd, CompactionFailure, CompactionWarning, Event, Listener, SummaryFailure
+from tenfold.models.choose import AUTO, ModelChoice, choose_writers
 from tenfold.models.model import Model
 from tenfold.session import Session
-from tenfold.session.compact_tool import get_summary
+from tenfold.session.compact_tool import format_thousands, get_summary, render_compaction_mark
 from tenfold.session.stateless import CompactResult, compact
 
 NativeMessage = Any
@@ -93,14 +95,37 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
         return self.limits.target
 
 
-class CompactionSettings(CompactionTable, frozen=True):
-    """The table `[compaction]` as a value. In a settings file it is read as it stands: see `load_settings`."""
+class CompactionSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[compaction]` of a settings file, which selects the policy `tiers`.
+
+    An empty `model` chooses one: that is "auto" in `[tenfold]`. With `auto` False it compacts only on request. What
+    `[tenfold]`, `[tenfold.presets.tiers]` and the variables say as well comes before it.
+    """
+
+    model: str = ""
+    auto: bool = True
+    protected_messages: int = RemoveOutputsStage().keep_recent_messages
 
     def build_config(self) -> CompactionConfig:
         """Builds the configuration with these values."""
         return CompactionConfig(
             summarization_model=self.model or None, auto=self.auto, protected_messages=self.protected_messages
         )
+
+
+def translate_table(compaction: Mapping[str, TomlValue], table: Mapping[str, TomlValue]) -> dict[str, TomlValue]:
+    """Returns the table `[tenfold]` with what `[compaction]` says beside it: see `config.settings.TableTranslator`."""
+    values = msgspec.convert(compaction, CompactionSettings)
+    presets = table.get("presets", {})
+    presets = presets if isinstance(presets, dict) else {}
+    policy = table.get("policy", "tiers")
+    if presets.get(policy, {}).get("policy", policy) != "tiers":
+        raise UsageError(
+            f"it holds settings of the policy tiers, and [tenfold] names {policy!r}: remove one of the two"
+        )
+    own = {"protected_messages": values.protected_messages, **presets.get("tiers", {})}
+    common = {"policy": policy, "model": values.model or AUTO, "auto": values.auto}
+    return {**common, **table, "presets": {**presets, "tiers": own}}
 
 
 DEFAULT_CONFIG = CompactionConfig()
@@ -349,12 +374,93 @@ def _decode_messages(messages: Sequence[NativeMessage]) -> list[Message]:
     return list(WIRES[detect_wire(items)].decode(items)) if items else []
 
 
-def _get_newest_block(session: Session) -> Block | None:
-    live = session.view.state.live_blocks
-    entry = session.view.path.get_entry(live[-1]) if live else None
-    return entry if isinstance(entry, Block) else None
-
-
 def _get_replacements(result: CompactResult) -> tuple[Any, ...]:
-    newest = _get_newest_block(result.session)
+    newest = result.session.view.find_newest_block()
     return newest.replacements if newest is not None else ()
+
+
+class TokenUsage(Struct, frozen=True):
+    """The context in use and what it may take, `max`, in tokens; 0 for an unknown window.
+
+    `max` is the window less the output reserve. The thresholds are shares of the same, so a compaction comes at 80 %.
+    """
+
+    used: int
+    max: int
+
+    @classmethod
+    def from_session(cls, session: Session, *, window: int | None = None, output_reserve: int = 0) -> TokenUsage:
+        """Reads a session's context size. A larger `output_reserve` than the policy's own takes its place."""
+        reading = session.take_reading(window=window)
+        if reading.window is None:
+            return cls(reading.tokens, 0)
+        limits = session.policy.get_limits(reading.window, output_reserve=output_reserve, floor=reading.floor)
+        return cls(reading.tokens, limits.hard)
+
+    @property
+    def percent(self) -> int:
+        """The percentage in use, rounded down."""
+        return self.used * 100 // self.max if self.max else 0
+
+
+def format_status_line(usage: TokenUsage) -> str:
+    """Formats the status bar's context use: `[ctx: 45%]`, or tokens if the window is unknown."""
+    return f"[ctx: {usage.percent}%]" if usage.max else f"[ctx: {format_thousands(usage.used)}]"
+
+
+class ContextWarning(Struct, frozen=True):
+    """`AgentEvent::ContextWarning`: the context is at 70 % or more, but below the trigger. `max` as in `TokenUsage`."""
+
+    used: int
+    max: int
+
+
+class CompactionStatus(Struct, frozen=True):
+    """`AgentEvent::CompactionStatus`: a compaction was done. Sizes are in tokens."""
+
+    before: int
+    after: int
+
+    @property
+    def line(self) -> str:
+        """The line that is shown for it."""
+        return render_compaction_mark(self.before, self.after)
+
+
+class SummarizationFailure(Struct, frozen=True):
+    """A summary model failed, and what the first two tiers did was kept, or nothing was done. `reason` says why."""
+
+    reason: str
+
+
+AgentEvent = ContextWarning | CompactionStatus | SummarizationFailure
+
+
+def to_agent_event(event: Event) -> AgentEvent | None:
+    """Converts a Tenfold event to the design's, None if it has none."""
+    match event:
+        case CompactionWarning():
+            return ContextWarning(event.tokens, event.usable or event.window)
+        case SummaryFailure(reason=reason) | CompactionFailure(outcome=Outcome(reason=reason)):
+            return SummarizationFailure(reason)
+        case CompactionEnd():
+            return CompactionStatus(event.outcome.tokens_before, event.outcome.tokens_after)
+        case _:
+            return None
+
+
+def build_listener(handler: Callable[[AgentEvent], None]) -> Listener:
+    """Builds a listener for `Answerer(listen=...)` that passes the design's events to `handler`."""
+
+    def forward_event(event: Event) -> None:
+        converted = to_agent_event(event)
+        if converted is not None:
+            handler(converted)
+
+    return forward_event
+
+
+def run_compact_command(session: Session, line: str = "/compact", *, window: int | None = None) -> Outcome:
+    """Runs `/compact`, optionally followed by a focus, through all tiers. Raises `UsageError` for an unknown window."""
+    focus = line.strip().removeprefix("/compact").strip()
+    return session.compact(replace(session.compactor.build_call(window=window), demand="manual", focus=focus))

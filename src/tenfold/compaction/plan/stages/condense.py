@@ -54,6 +54,26 @@ class SummarizePrefixStage(Struct, frozen=True):
         return tail.draft.with_piece(first, build_summary(draft, covered, kept, goal.summary_budget), until=tail.start)
 
 
+class CutAtStage(Struct, frozen=True):
+    """Summarizes what lies before the entry at `position`: for a summary that exists already and has its own size."""
+
+    position: int
+    name: ClassVar[str] = "cut-at"
+    structural: ClassVar[bool] = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:  # noqa: ARG002 - the place is given, no size decides
+        """Plans one summary over everything before the position. Changes nothing where no piece begins there."""
+        first = draft.floor_end
+        starts = [p.first for p in draft.pieces]
+        if draft.view.open_step is not None:
+            starts.append(draft.view.open_step.first)
+        if self.position not in starts or starts.index(self.position) <= first:
+            return draft
+        until = starts.index(self.position)
+        piece = build_summary(draft, draft.pieces[first:until], draft.protected, 1)
+        return draft.with_piece(first, piece, until=until)
+
+
 def condense_step(draft: Draft, piece: DraftPiece, goal: Goal) -> DraftPiece | None:
     """Turns a closed step into one line. None for what is no step, is protected, or would not get shorter."""
     shown = piece.get_visible_messages()
@@ -86,15 +106,16 @@ def count_messages(pieces: Sequence[DraftPiece]) -> int:
 
 
 class MergeStage(Struct, frozen=True):
-    """Puts a parent over the oldest summaries of a level that holds more than the goal's fan-out."""
+    """Puts a parent over the oldest summaries of a level that holds more than `fan_out`."""
 
+    fan_out: int = 4
     name: ClassVar[str] = "merge"
     structural: ClassVar[bool] = True
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Merges the first run of more than `fan_out` neighbouring summaries of one level, except for the newest."""
-        run = _find_run(draft, goal.fan_out)
-        if len(run) <= goal.fan_out:
+        run = _find_run(draft, self.fan_out)
+        if len(run) <= self.fan_out:
             return draft
         covered = draft.pieces[run[0] : run[-1]]
         allotment = max(goal.summary_overhead, min(goal.summary_budget, sum(p.tokens for p in covered) // 2))

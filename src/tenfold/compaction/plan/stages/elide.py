@@ -21,6 +21,8 @@ from tenfold.compaction.plan.stubs import (
     CLEARED_PREFIX,
     describe_cleared,
     describe_superseded,
+    keep_ends,
+    render_hint_for,
     shorten_output,
     with_text,
 )
@@ -155,6 +157,54 @@ class ClearStage(Struct, frozen=True):
 
 _LEAST_NEWEST_CHARACTERS, _NEWEST_CHARACTERS_PER_TOKEN, _NEWEST_LINES = 400, 2, 60
 """How much stays of the newest output: about half of the tail's tokens, and so many lines."""
+
+
+MIN_LINES = 5
+TOKENS_PER_LINE = 10
+_MARKER_TOKENS = 40
+
+
+class TruncateOutputsStage(Struct, frozen=True):
+    """Cuts every tool output above `max_tokens` to its first and last lines, protected messages and errors included.
+
+    Each side has at most `keep_tokens / 10` lines (at least 5, at most half of them), as a line is taken for 10 tokens.
+    It also has at most 2 x `keep_tokens` tokens and half of `max_tokens`, as lines may be longer than that.
+    """
+
+    max_tokens: int = 2_000
+    keep_tokens: int = 250
+    name: ClassVar[str] = "truncate-outputs"
+    structural: ClassVar[bool] = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """Shortens every output above the limit where that saves tokens."""
+
+        def elide(shown: VisibleMessage, tokens: int) -> Message | None:
+            if tokens <= self.max_tokens or shown.is_from_block:  # what a Block shows is short already
+                return None
+            return self._cut_output(draft, goal, shown, tokens)
+
+        return replace(draft, pieces=tuple(elide_outputs(draft, p, self.name, elide) for p in draft.pieces))
+
+    @property
+    def side_lines(self) -> int:
+        """The most lines of one side."""
+        return max(MIN_LINES, self.keep_tokens // TOKENS_PER_LINE)
+
+    def _cut_output(self, draft: Draft, goal: Goal, shown: VisibleMessage, tokens: int) -> Message | None:
+        message, text = shown.message, get_text(shown.message)
+        bare = draft.measure_messages([with_text(message, "")])[0]
+        if tokens - bare <= self.max_tokens:
+            return None
+        bound = 2 * min(2 * self.keep_tokens, self.max_tokens // 2)
+        end = render_hint_for(draft, shown, goal.recall)
+        side = len(text) * bound // (2 * (tokens - bare))
+        while True:
+            new = with_text(message, keep_ends(text, self.side_lines, side, end=end))
+            size = draft.measure_messages([new])[0] - bare
+            if size <= bound + _MARKER_TOKENS or not side:
+                return new
+            side = min(side - 1, side * bound // size)
 
 
 class SupersededReadsStage(Struct, frozen=True):

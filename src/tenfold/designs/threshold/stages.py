@@ -11,15 +11,14 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from tenfold.compaction.plan.continuation import build_continuation, extract_request, is_continuation
 from tenfold.compaction.plan.draft import SUMMARY, UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, join_pieces
-from tenfold.compaction.plan.protected import find_request
-from tenfold.compaction.plan.recent_tail import find_entry_tails
+from tenfold.compaction.plan.protected import build_continuation, extract_request, find_request, is_continuation
 from tenfold.compaction.plan.stubs import cut_request, render_read_hint
 from tenfold.core.record.block import Substitute
 from tenfold.core.record.message import Message, Text
 from tenfold.core.text.redaction import redact
 from tenfold.core.view.units import VisibleMessage
+from tenfold.designs.threshold.trigger import find_entry_tails, get_text_limit
 
 CONTINUATION_KIND = "continuation"
 """The kind of a replacement that shows a recent entry again. The last such entry has the continuation after it; earlier
@@ -132,7 +131,7 @@ def _get_summary_budget(draft: Draft, goal: Goal, covered: Sequence[DraftPiece],
     inside = sum(p.tokens for p in covered)
     fixed = goal.summary_overhead + goal.facts_budget
     available = min(_get_limit(draft, goal) - (draft.tokens - inside), inside * 3 // 4) - other_tokens - fixed
-    most = goal.narrative_budget if goal.text_limit is None else goal.text_limit
+    most = goal.narrative_budget if goal.window is None else get_text_limit(goal.window)
     return fixed + max(_MIN_SUMMARY_TOKENS, min(most, inside // 2, available))
 
 

@@ -1,17 +1,25 @@
-"""The writer of the preset `tail`: one text, or two at once if the cut splits an exchange."""
+"""The writer of `tail`: one text, or two at once if the cut splits an exchange, and the lists of files at its end.
+
+Code makes the lists from facts, so they include deletions, renames and shell commands, and do not depend on what a
+model or a hook says about files.
+"""
 
 from __future__ import annotations
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.file_footer import without_footer
+from tenfold.compaction.facts.file_footer import FOOTER_TAGS, without_footer
+from tenfold.compaction.summarize.asking import clean_text
 from tenfold.compaction.summarize.ladder import RUNGS, SummaryResult, SummaryTask, WritingGenerator
 from tenfold.compaction.summarize.write import write_summary
-from tenfold.compaction.summarize.writer import WritingJob, read_unit, run_together
-from tenfold.core.record.block import add_costs
+from tenfold.compaction.summarize.writer import Footer, WritingJob, read_unit, run_together
+from tenfold.core.record.block import FileLists, add_costs
 from tenfold.core.record.message import Message
+from tenfold.core.text.excerpts import Count
 
+PREFIX_HEADINGS = ("## Original Request", "## Early Progress", "## Context for Suffix")
+"""The headings of the beginning of a split exchange."""
 NO_HISTORY = "No prior history."
 """Used as the history if a split exchange is the first thing that was said."""
 TURN_CONTEXT = "\n\n---\n\n**Turn Context (split turn):**\n\n"
@@ -21,7 +29,12 @@ HISTORY_SHARE = 8, 13
 
 
 class SplitWriter(Struct, frozen=True):
-    """Writes the history, and the beginning of a split exchange if the plan has one."""
+    """Writes the history, and the beginning of a split exchange if the plan has one.
+
+    `prefix` is the prompt for that beginning. The lists of the files that were read or modified stand last.
+    """
+
+    prefix: str = ""
 
     def write(self, job: WritingJob) -> WritingGenerator:
         """See `Writer.write`. A split exchange takes two calls side by side; a caller's focus goes to the history."""
@@ -29,7 +42,21 @@ class SplitWriter(Struct, frozen=True):
         job = replace(job, previous=previous)
         if not job.piece.cut_positions:
             return (yield from _write_whole(job))
-        return (yield from _write_split(job, job.piece.cut_positions[0]))
+        return (yield from _write_split(job, job.piece.cut_positions[0], self.prefix))
+
+    @staticmethod
+    def render_footer(files: FileLists, *, budget: int | None = None, count: Count | None = None) -> Footer:
+        """Renders the two lists as blocks with a blank line before each; "" if both are empty.
+
+        With `budget` in tokens, as many paths of each as fit. How many are not listed is always said.
+        """
+        limit = max(len(files.read), len(files.modified))
+        while True:
+            lists = zip(FOOTER_TAGS, (files.read, files.modified), strict=True)
+            text = "".join(_render_list(tag, paths, limit) for (tag, _), paths in lists)
+            if not limit or budget is None or count is None or count([text])[0] <= budget:
+                return Footer(text, frozenset((*files.read[:limit], *files.modified[:limit])))
+            limit = limit * 3 // 4
 
 
 def _write_whole(job: WritingJob) -> WritingGenerator:
@@ -37,13 +64,18 @@ def _write_whole(job: WritingJob) -> WritingGenerator:
     return _label_failure(written, "Summarization failed")
 
 
-def _write_split(job: WritingJob, turn: int) -> WritingGenerator:
+def _write_split(job: WritingJob, turn: int, prompt: str) -> WritingGenerator:
     early = replace(job, items=tuple((at, m) for at, m in job.items if at < turn))
     budget = job.budget - job.count([TURN_CONTEXT])[0] - 2
     part, total = HISTORY_SHARE
     history_budget = budget * part // total
     prefix_task = SummaryTask(
-        items=_list_beginning(job, turn), facts=job.facts, allotment=budget - history_budget, purpose="prefix"
+        items=_list_beginning(job, turn),
+        facts=job.facts,
+        allotment=budget - history_budget,
+        purpose="prefix",
+        prompt=prompt,
+        headings=PREFIX_HEADINGS,
     )
     settings = replace(job.settings, instructions="", effort="")
     history, prefix = yield from run_together(
@@ -79,3 +111,15 @@ def _list_beginning(job: WritingJob, turn: int) -> tuple[tuple[int, Message], ..
 
 def _label_failure(written: SummaryResult, what: str) -> SummaryResult:
     return replace(written, failure=f"{what}: {written.failure or 'Unknown error'}") if written.failure else written
+
+
+def _render_list(tag: str, paths: tuple[str, ...], limit: int) -> str:
+    if not paths:
+        return ""
+    shown = [_render_path(path) for path in paths[:limit]]
+    shown += [f"({len(paths) - limit:,} more)"] if len(paths) > limit else []
+    return f"\n\n<{tag}>\n" + "\n".join(shown) + f"\n</{tag}>"
+
+
+def _render_path(path: str) -> str:
+    return " ".join(clean_text(path).splitlines()).replace("<", "%3C")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.plan.continuation import extract_request, is_continuation
+from tenfold.compaction.plan.protected import extract_request, is_continuation
 from tenfold.compaction.summarize.asking import (
     NO_ROOM,
     AskedText,
@@ -32,11 +32,19 @@ from tenfold.compaction.summarize.transcript import Items, fit_messages, get_spe
 from tenfold.compaction.summarize.writer import WritingJob
 from tenfold.core.meter.windows import find_window_row
 from tenfold.core.record.ask import SummaryAsk
-from tenfold.core.record.block import ModelCost, Rung, Substitute, add_costs
+from tenfold.core.record.block import Block, ModelCost, Rung, Substitute, add_costs
+from tenfold.core.record.entry import Attempt, get_message
 from tenfold.core.record.message import Message, Part, Text, ToolCall, ToolResult, get_text
 from tenfold.core.text.excerpts import Count, Keep, flatten, trim_lines
 from tenfold.core.text.redaction import redact
+from tenfold.core.view.fold import View
+from tenfold.designs.threshold.trigger import get_text_limit
 
+MIN_TURNS, MIN_ANSWERS = 3, 6
+"""How long a text stands at least for each time that a model was asked for it, in messages of the user, or in answers
+of the agent."""
+_MAX_ENTRIES = 2_000
+"""Entries that are looked at for the last time that a model was asked."""
 WORDS_PER_TOKEN = 0.75
 """Words to ask for per token of the answer, as published."""
 FALLBACK_CHARACTERS = 200
@@ -64,9 +72,11 @@ class BriefingWriter(Struct, frozen=True):
     """Writes one text of at most half the buffer, asking up to `attempts` times.
 
     The conversation and the earlier summary take at most the share of the model's window that the settings allow.
+    `briefing` is a prompt that follows the system prompt, with the places `{headings}` and `{words}`.
     """
 
     attempts: int = 3
+    briefing: str = ""
 
     def write(self, job: WritingJob) -> WritingGenerator:
         """See `Writer.write`."""
@@ -85,9 +95,32 @@ class BriefingWriter(Struct, frozen=True):
         text = write_fallback("\n\n".join(job.previous), context.task.items, budget=job.budget, count=job.count)
         return SummaryResult(text, "mechanical", tuple(notes), spent)
 
+    @staticmethod
+    def explain_wait(view: View) -> str:
+        """Explains why it is too early to ask a model again. "" if it may be asked.
+
+        It is where a text would be written anew in every turn or two, since there is little room above what must stay.
+        """
+        turns = answers = 0
+        for position in range(view.length - 1, max(view.length - _MAX_ENTRIES, 0) - 1, -1):
+            entry = view.path.get_entry(position)
+            if isinstance(entry, Block | Attempt) and entry.spent.calls:
+                calls = entry.spent.calls
+                if turns >= MIN_TURNS * calls or answers >= MIN_ANSWERS * calls:
+                    return ""
+                times = "" if calls == 1 else f"{calls} times "
+                return (
+                    f"the summary model was asked {times}{turns:,} messages of the user and {answers:,} answers ago, "
+                    f"and is asked again after {MIN_TURNS * calls} messages or {MIN_ANSWERS * calls} answers"
+                )
+            message = get_message(entry)
+            turns += message is not None and message.origin == "human"
+            answers += message is not None and message.origin == "model"
+        return ""
+
     def get_answer_budget(self, job: WritingJob) -> int:
         """Returns the tokens of the answer: half the buffer of the window, and never more than the job's budget."""
-        return job.budget if job.goal.text_limit is None else min(job.goal.text_limit, job.budget)
+        return job.budget if job.goal.window is None else min(get_text_limit(job.goal.window), job.budget)
 
     def _ask_for_briefing(
         self, context: WritingContext, job: WritingJob, model: str
@@ -95,7 +128,7 @@ class BriefingWriter(Struct, frozen=True):
         """Asks one model. Also returns a note about messages that did not fit."""
         allowed = _limit_answer(self.get_answer_budget(job), model)
         limit = job.settings.get_input_limit(model, allowed, job.goal.window)
-        budget = int(limit / max(1.0, job.goal.token_factor))
+        budget = int(limit / max(1.0, job.token_factor))
         earlier = render_earlier_texts(context.task, budget // 2, job.count)
         budget -= job.count([earlier])[0]
         transcript = fit_messages(context.task.items, budget=budget, count=job.count)
@@ -105,11 +138,11 @@ class BriefingWriter(Struct, frozen=True):
         def build_next(rejected: tuple[RejectedAnswer, ...]) -> SummaryAsk | None:
             last = rejected[-1] if rejected else None
             if last is None:
-                return _build_briefing_ask(context, rest, model, allowed, 1)
+                return _build_briefing_ask(context, (self.briefing, *rest), model, allowed, 1)
             has_been_repaired = len(rejected) > 1 and not last.is_only_too_long
             if last.is_fatal or has_been_repaired or len(rejected) >= self.attempts:
                 return None
-            shorter = _build_briefing_ask(context, rest, model, allowed, 2)
+            shorter = _build_briefing_ask(context, (self.briefing, *rest), model, allowed, 2)
             return shorter if last.is_only_too_long else build_repair(shorter, context, last)
 
         asked = yield from ask_model(context, build_next)
@@ -156,7 +189,7 @@ def _list_messages(job: WritingJob, quoted_requests: set[str]) -> tuple[tuple[in
 
 
 def _build_briefing_ask(
-    context: WritingContext, rest: Sequence[str], model: str, allowed: int, divisor: int
+    context: WritingContext, texts: Sequence[str], model: str, allowed: int, divisor: int
 ) -> SummaryAsk:
     """Builds a request for so many tokens, and a `divisor`th of the words that they hold."""
     settings, is_update = context.settings, bool(context.task.previous)
@@ -164,12 +197,12 @@ def _build_briefing_ask(
     headings = "; ".join(heading.lstrip("# ") for heading in context.headings)
     system, briefing, prompt = (
         fill_prompt(text, context, allowed, words=str(words), headings=headings)
-        for text in (settings.system, settings.briefing, settings.update if is_update else settings.first)
+        for text in (settings.system, texts[0], settings.update if is_update else settings.first)
     )
     return build_ask(
         context,
         "\n\n".join(text for text in (system, briefing) if text),
-        (prompt, *rest),
+        (prompt, *texts[1:]),
         model=model,
         max_tokens=allowed,
         purpose="update" if is_update else "first",
