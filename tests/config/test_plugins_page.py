@@ -57,7 +57,7 @@ def test_the_printed_policy_acts_at_its_own_size_and_counts_its_own_way(printed:
 
 def test_the_printed_trigger_acts_by_the_number_of_entries_whatever_the_size(printed: dict[str, Any]) -> None:
     session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), printed["forty"](CharacterCounter()))
-    check = replace(session.build_call(window=1_000_000), demand="check")
+    check = replace(session.compactor.build_call(window=1_000_000), demand="check")
     while session.view.length <= 40:
         assert session.compact(check).status == "nothing"
         session.append(*make_work(2, start=session.view.length, words=40))
