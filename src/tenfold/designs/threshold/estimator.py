@@ -13,7 +13,7 @@ from tenfold.core.meter.counters import get_family_factor
 from tenfold.core.meter.estimators import HOST_CUT_SHARE, MIN_SLOPE, Calibration, ModelCalibration
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
 from tenfold.core.meter.reading import add_family_bounds, add_growth_bounds
-from tenfold.core.record.token_reading import Reading
+from tenfold.core.record.token_reading import Reading, ReadingSource
 
 NEWEST_REPORTS = 4
 """For how many of them it does so although the hidden part alone fills the window."""
@@ -71,7 +71,8 @@ def _read_by_ratio(estimate: int, row: ModelCalibration | None, factor: float, w
         tokens = hidden + int(estimate * correction)
     if estimate < last:  # the request shrank (tools were removed), so the older count is no lower bound
         tokens = hidden + int(estimate * correction)
-    return Reading(tokens, "reported" if row.fresh else "estimated", window, correction, hidden, estimate)
+    source: ReadingSource = "reported" if row.fresh else "estimated"
+    return Reading(max(0, tokens), source, window, correction, max(0, hidden), estimate)
 
 
 def correct_by_ratio(
