@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.designs.clip import BatchArchive
 from tests.cli.conftest import Cli
 from tests.designs.clip.making import Cabinet
 from tests.models.conftest import keys
@@ -47,13 +48,14 @@ def test_the_model_of_the_settings_writes(
 
 
 SHELF = Cabinet()
+ARCHIVE = BatchArchive(SHELF)
 
 
 def test_undo_reaches_the_archive_that_the_settings_name(
     tenfold: Cli, pi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Would catch batches that stay in a user's memory though their compaction was taken back."""
-    settings = '[tenfold]\npolicy = "clip"\narchive = "tests.cli.test_settings:SHELF"\n'
+    settings = '[tenfold]\npolicy = "clip"\narchive = "tests.cli.test_settings:ARCHIVE"\n'
     (tmp_path / "tenfold.toml").write_text(settings, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     session = tenfold.run_json("compact", pi, "--to", "10%")["session"]

@@ -15,9 +15,10 @@ from tenfold.compaction.engine.policy import Policy
 from tenfold.config.plugins import PLUGIN_KINDS, list_plugins, load_plugin
 from tenfold.config.settings import build_policy, load_settings
 from tenfold.core.meter.counters import CharacterCounter
+from tenfold.designs.clip import ArchiveRecord
 from tenfold.errors import UsageError
 from tenfold.session import Session, SessionAddress
-from tenfold.store.archive import Archive, ArchiveRecord
+from tenfold.session.archive import Archive
 from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import get_blocks, make_work
 from tests.shape.scan import ROOT
@@ -68,8 +69,8 @@ def test_the_printed_trigger_acts_by_the_number_of_entries_whatever_the_size(pri
 
 
 def test_the_printed_archive_gets_every_batch(printed: dict[str, Any]) -> None:
-    shelf = printed["Shelf"]()
-    kept: dict[str, ArchiveRecord] = shelf.kept
+    shelf = printed["shelf"]
+    kept: dict[str, ArchiveRecord] = shelf.memory.kept
     assert isinstance(shelf, Archive)
     session = Session.create(
         SessionAddress(SqliteStore(":memory:"), "s"), build_policy("clip", CharacterCounter()), archive=shelf
@@ -86,7 +87,7 @@ def test_an_archive_is_named_in_the_settings_and_the_command_uses_it(installed: 
     try:
         file = installed / "tenfold.toml"
         file.write_text(
-            '[tenfold]\npolicy = "mine"\n[tenfold.presets.clip]\narchive = "my_parts:Shelf"\n'
+            '[tenfold]\npolicy = "mine"\n[tenfold.presets.clip]\narchive = "my_parts:shelf"\n'
             '[tenfold.presets.mine]\npolicy = "clip"\n[tenfold.presets.other]\npolicy = "clip"\narchive = "nobody"\n',
             encoding="utf-8",
         )
@@ -102,7 +103,7 @@ def test_an_archive_is_named_in_the_settings_and_the_command_uses_it(installed: 
         session = open_session(store, row, config=config)
         assert session.compact(to=4_000).status == "compacted"
         (block,) = get_blocks(session)
-        kept: dict[str, ArchiveRecord] = getattr(session.compactor.archive, "kept", {})
+        kept: dict[str, ArchiveRecord] = getattr(session.compactor.archive, "memory").kept  # noqa: B009 - the page's own
         assert [r.batch for r in kept.values()] == list(block.batches) != []
         assert open_session(store, row, config=config, policy="tenfold").compactor.archive is None
     finally:

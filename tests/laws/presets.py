@@ -16,7 +16,6 @@ from tenfold.compaction.engine.call import Call
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.facts.extractor import extract_facts
 from tenfold.compaction.facts.section import is_must_keep
-from tenfold.compaction.summarize.batches import list_top_batches
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
@@ -394,7 +393,7 @@ def assert_reachable(session: Session) -> None:
 
 def assert_tiled_by_batches(path: Path, position: int, covered: Sequence[int]) -> None:
     """Law 12 for an archive: each message under the Block that holds it lies in exactly one batch of its top level."""
-    top = [batch for _, batch in list_top_batches(path, position)]
+    top = [batch for _, batch in path.list_top_batches(position)]
     for at in covered:
         if get_message(path.get_entry(at)) is not None:
             holding = [(b.first, b.last) for b in top if b.first <= at <= b.last]

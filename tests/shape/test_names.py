@@ -34,7 +34,7 @@ _VERBS = """
     search select send serialize set settle share shift shorten show skip slice soften sort splice split spread start
     stem store stream strip succeed suggest sum summarize sync take time trace track transform translate trim truncate
     try undo unescape unfold unpack unpin unquote update use validate verify wait walk watch weigh wrap write draft
-    examine grade reveal digest feed identify capture bind begin retry log overlay pass route
+    examine follow grade reveal digest feed identify capture bind begin retry log overlay pass route
 """
 VERBS = frozenset(_VERBS.split())
 """The first words of functions: what they do. A new verb is added here; a word that is no verb does not belong."""

@@ -15,7 +15,7 @@ P99_LINES = 40
 BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
     ("src/tenfold/apps/gateway/view_route.py", "_answer"): "the client goes on with what it has, and is told why",
     ("src/tenfold/designs/clip/archive_tools.py", "handle"): "a model's tool: what went wrong stands in its answer",
-    ("src/tenfold/store/archive.py", "call_archive"): "runs a user's archive: what it raised stands in the reply",
+    ("src/tenfold/designs/clip/archive.py", "call_archive"): "runs a user's memory: what it raised stands in the reply",
     (
         "src/tenfold/apps/gateway/recall_loop.py",
         "_answer_calls",
@@ -24,7 +24,7 @@ BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
         "src/tenfold/apps/cli/headless_run.py",
         "run_headless",
     ): "runs a user's agent: what it raised stands in the last line",
-    ("src/tenfold/designs/blocks/strategy_runner.py", "run_with_asks"): "runs a user's block strategy: it is noted",
+    ("src/tenfold/designs/blocks/runner.py", "run_with_asks"): "runs a user's block strategy: it is noted",
     (
         "src/tenfold/designs/clip/compactor.py",
         "compress",

@@ -80,7 +80,7 @@ def test_the_edge_fills_what_is_empty_and_leaves_what_is_given() -> None:
     assert all(getattr(filled, name) for name in PROMPT_FIELDS)
     assert with_prompts(filled) is filled
     assert "{directive}" not in "".join(load_prompts().values())
-    assert load_prompts()["directive"] in filled.batch
+    assert load_prompts()["directive"] in filled.merge
 
 
 @pytest.mark.parametrize("purpose", ["first", "update", "prefix", "branch", "batch", "merge"])

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.compaction.trigger.limits import BudgetTrigger, FillTrigger, HeadroomTrigger, Limits, Trigger
+from tenfold.compaction.trigger.limits import FillTrigger, Limits, Trigger
+from tenfold.designs.blocks import HeadroomTrigger
+from tenfold.designs.clip.policy import BudgetTrigger
 from tenfold.designs.tail.cut import ReserveBudgets, ReserveTrigger
 from tenfold.designs.threshold.trigger import CalibratedBufferTrigger, get_buffer
 from tenfold.errors import UsageError

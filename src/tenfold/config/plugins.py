@@ -36,7 +36,7 @@ _REQUIRED_MEMBERS: dict[PluginKind, tuple[str, ...]] = {
     "stages": ("name", "structural", "apply"),
     "triggers": ("get_limits",),
     "counters": ("name", "count"),
-    "archives": ("write", "read", "search", "list_records", "delete"),
+    "archives": ("receive", "finish", "follow"),
     "strategies": (),
     "extensions": ("before_hooks", "after_hooks", "listeners"),
     "commands": (),

@@ -48,7 +48,6 @@ from tenfold.config.plugins import list_plugins, load_plugin
 from tenfold.config.policies import POLICIES
 from tenfold.core.meter.counters import Counter
 from tenfold.errors import BadInput, UsageError
-from tenfold.store.archive import Archive
 from tenfold.store.base import DEFAULT_NAMESPACE
 
 TomlValue = Any
@@ -71,7 +70,7 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     `auto` False only a request compacts.
     `compact_at` and `down_to` are sizes in place of the policy's, in tokens or as shares of what is free in the window;
     `thrift` (0 to 1) compacts earlier and deeper, to pay less. `focus` is what summaries emphasize.
-    `archive` receives every batch of a policy that makes batches; if it is empty, only the store keeps them.
+    `archive` names what receives every Block besides the store; if it is empty, nothing does.
     `extensions` are a user's hooks and listeners. `namespace` is the tenant whose sessions the command works on. With
     `redact_at_rest` the store of the command keeps no secrets: see `SqliteStore`.
     """
@@ -165,10 +164,10 @@ class Config(Struct, frozen=True):
             else f"set TENFOLD_MODEL={model}"
         )
 
-    def load_archive(self, name: str = "") -> Archive | None:
-        """Loads the archive of that policy, for `Session(..., archive=)`. None if only the store keeps batches."""
+    def load_archive(self, name: str = "") -> Any:  # noqa: ANN401 - the protocol stands in `session.archive`, above
+        """Loads the archive of that policy, for `Session(..., archive=)`. None if only the store keeps Blocks."""
         reference = self.get_common(name).archive
-        return cast("Archive", load_plugin("archives", reference)) if reference else None
+        return load_plugin("archives", reference) if reference else None
 
     def load_extensions(self, name: str = "") -> tuple[Extension, ...]:
         """Loads the named extensions in order, for an `Agent` or `Answerer.with_extensions`."""

@@ -1,5 +1,5 @@
-"""The five published designs under their own names, one package each.
+"""The five published designs, one package each: policy, stages, writer, prompts and names all stand in that folder.
 
-Come here if you know one of these designs and look for one of its names; docs/presets.md lists them all. This code only
-translates names: what is compacted, and how, is decided by the presets in `policies` and by the engine.
+Come here if you know one of these designs and look for one of its names. A design imports what a policy of yours may
+import, and nobody imports a design: its policy is found by name, through the entry points `tenfold.policies`.
 """

@@ -7,8 +7,17 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-from tenfold.compaction.summarize.batches import format_batch, get_batch, list_top_batches, resolve_slot
-from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Run, Slot
+from tenfold.core.record.block import (
+    OWN_BLOCK,
+    Block,
+    BlockPart,
+    KeptOriginal,
+    RangeRef,
+    Run,
+    Slot,
+    format_batch,
+    resolve_slot,
+)
 from tenfold.core.record.entry import Entry, get_message
 from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.core.view.path import Path
@@ -118,7 +127,7 @@ def _expand_entry(
     if batch is not None:
         return _expand_batch(path, target, batch, deep=deep)
     if entry.top_batches and not deep:
-        return [_build_batch_message(path, slot) for slot, _ in list_top_batches(path, target.position)]
+        return [_build_batch_message(path, slot) for slot, _ in path.list_top_batches(target.position)]
     return _expand_block(path, entry, deep=deep)
 
 
@@ -191,7 +200,7 @@ def _expand_batch(path: Path, target: LocatedEntry, number: str, *, deep: bool) 
 
 
 def _build_batch_message(path: Path, slot: Slot) -> ExpandedMessage:
-    batch = get_batch(path, slot)
+    batch = path.get_batch(slot)
     message = Message("system", (Text(format_batch(batch)),), "tenfold")
     return ExpandedMessage(batch.first, f"{path.get_entry(slot.block).id}/{slot.index}", message, original=False)
 

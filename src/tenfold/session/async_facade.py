@@ -25,6 +25,7 @@ from tenfold.core.record.message import Message
 from tenfold.core.view.fold import View
 from tenfold.core.wire import OriginCallback
 from tenfold.events import CompactionSkip
+from tenfold.session.archive import Archive
 from tenfold.session.compactor import PolicyProvider
 from tenfold.session.concurrency import register_host_loop, run_uninterrupted, wait_until_done
 from tenfold.session.drive import Answerer, arun_engine, trace_compaction
@@ -32,7 +33,6 @@ from tenfold.session.facade import Session
 from tenfold.session.host_lists import HostList
 from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import HostRequest
-from tenfold.store.archive import Archive
 from tenfold.store.base import SessionInfo
 
 T = TypeVar("T")

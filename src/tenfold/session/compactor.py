@@ -27,26 +27,17 @@ from tenfold.core.meter.reading import Reading
 from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.core.record.block import Block
-from tenfold.core.record.entry import Entry, get_message
+from tenfold.core.record.entry import Attempt, Entry, get_message
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.errors import LostRace, UsageError
 from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event, build_summary_failure
 from tenfold.models.choose import AUTO, resolve_models
 from tenfold.models.prices import find_rates
+from tenfold.session.archive import Archive
 from tenfold.session.concurrency import CompactionLock, Preparation
 from tenfold.session.conversation import Conversation
 from tenfold.session.drive import Answerer, StartNotice, run_engine, trace_compaction
-from tenfold.store.archive import (
-    ARCHIVING,
-    Archive,
-    LogArchive,
-    archive_result,
-    build_note_id,
-    delete_batches,
-    delete_strays,
-    sync_archive,
-)
 
 PolicyProvider = Callable[[], Policy]
 """Returns the policy in force. It is called at every check, so that a change applies without a restart."""
@@ -114,7 +105,7 @@ class CompactionRunner:
         answerer: Answerer | None,
         archive: Archive | None,
     ) -> None:
-        """For the arguments see `Session`. `archive` receives every batch before its Block is appended."""
+        """For the arguments see `Session`. `archive` receives every Block before it is appended."""
         self.policy_provider, self.model = policy, model
         self.answerer, self.archive = answerer or Answerer(), archive
         self.lock = CompactionLock()
@@ -123,7 +114,6 @@ class CompactionRunner:
         self._conversation = conversation
         self._completed: tuple[Policy, tuple[str, str], Policy] | None = None
         self._limits: tuple[tuple[object, int, int, int], Limits] | None = None
-        self._has_deleted_strays = False
         self._told_model: str | None = None
         self._least_slopes: dict[str, float] = {}
         self._said_doubts: set[str] = set()
@@ -184,7 +174,7 @@ class CompactionRunner:
         size = None if to is None else parse_size("to", to)
         whole = self._conversation.count_uncompacted() + floor if isinstance(size, float) else 0
         target = None if size is None else convert_size(size, whole)
-        known = policy.window or (find_window(model) if model else None) or policy.default_window
+        known = policy.choose_window(find_window(model) if model else None)
         return Call(
             "check" if target is None else "manual",
             target,
@@ -541,47 +531,45 @@ class CompactionRunner:
         return outcome
 
     def _append_result(self, result: EngineResult, planned_view: View, before: Reading | None) -> Outcome:
-        """Writes the batches of an engine result to the archive, if there is one, and appends its entry.
+        """Gives the Block of an engine result to the archive, if there is one, and appends the result's entry.
 
-        Where the Block is not appended, its batches are deleted again. Before, the log notes that they are written: a
-        process may be killed between the two. `before` is what the provider counts for the planned view, None where
-        the Outcome's sizes are by our counter.
+        `before` is what the provider counts for the planned view, None where the Outcome's sizes are by our counter.
         """
         conversation, archive, block = self._conversation, self.archive, result.entry
-        path, session = planned_view.path, conversation.address.session
-        if archive is None or not isinstance(block, Block) or not conversation.cursor.can_append_block(block, path):
+        if archive is None or not isinstance(block, Block):
+            return self._append_entry(result, planned_view, before)
+        if not conversation.cursor.can_append_block(block, planned_view.path):
             return self._append_entry(result, planned_view, before)
         try:
-            conversation.append_custom(ARCHIVING, b"{}", run=block.run, id=build_note_id(block.id))
+            refusal = archive.receive(conversation, block)
         except LostRace:
             return self._build_superseded(result, planned_view)
+        if refusal:
+            return self._append_entry(self._refuse_block(result, block, refusal), planned_view, before)
         is_appended = False
-        result = archive_result(result, archive, session)
         try:
             outcome = self._append_entry(result, planned_view, before)
-            is_appended = outcome.status == "compacted" or result.entry is not block
+            is_appended = outcome.status == "compacted"
         finally:
-            self._report_problem("" if is_appended else delete_batches(archive, block, session))
+            self._report_problem(archive.finish(conversation, block, is_appended=is_appended))
         if is_appended and block.redone_block:
             self.sync_archive(planned_view)
-        if outcome.status == "compacted":
-            self._delete_strays(archive)
         return outcome
 
-    def sync_archive(self, before: View) -> None:
-        """Brings the archive, if there is one, in line with the log after an undo, a redo or a change of branch."""
-        conversation = self._conversation
-        if self.archive is not None:
-            session, others = conversation.address.session, conversation.list_other_views
-            self._report_problem(sync_archive(self.archive, before, conversation.view, session, others))
+    def _refuse_block(self, result: EngineResult, block: Block, reason: str) -> EngineResult:
+        """Returns a result as failed, without its Block. The Attempt has the id by which the archive knows it."""
+        before = result.outcome
+        outcome = replace(
+            before, status="failed", reason=reason, tokens_after=before.tokens_before, block="", rung="", facts={}
+        )
+        now, size = self._conversation.stamps.now(), (before.tokens_before, before.target)
+        attempt = Attempt(block.id, None, block.run, now, block.policy, "failed", reason, *size, spent=block.spent)
+        return EngineResult(outcome, attempt)
 
-    def _delete_strays(self, archive: Archive) -> None:
-        """Deletes what earlier processes left of passes that made no Block. Once done, it is not done again."""
-        if not self._has_deleted_strays:
-            address = self._conversation.address
-            problem = delete_strays(archive, LogArchive(address.store, address.namespace, address.session))
-            self._has_deleted_strays = not problem
-            self._report_problem(problem)
+    def sync_archive(self, before: View) -> None:
+        """Tells the archive, if there is one, of an undo, a redo or a change of branch."""
+        if self.archive is not None:
+            self._report_problem(self.archive.follow(self._conversation, before))
 
     def move_to(self, path: Path, entries: Sequence[Entry], *, expected: str | None) -> bool:
         """See `Conversation.move_to`. What was being prepared is dropped, and the archive follows."""

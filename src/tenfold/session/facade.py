@@ -28,12 +28,12 @@ from tenfold.core.wire.given_values import list_own_messages
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
+from tenfold.session.archive import Archive
 from tenfold.session.compactor import CompactionRunner, PolicyProvider, build_provider
 from tenfold.session.conversation import Conversation
 from tenfold.session.drive import Answerer, run_engine
 from tenfold.session.log_cursor import SessionAddress, Stamps, check_address
 from tenfold.session.requests import Requests, read_usage
-from tenfold.store.archive import Archive
 from tenfold.store.base import HIT_LIMIT, Hit, SessionInfo
 
 
@@ -59,7 +59,7 @@ class Session:
         `policy` is a Policy or the name of one, as in "tail", which then has its published settings. `model` names
         the agent's model, for its window and its calibration. A callable `policy` is called again at
         every check (`settings.LivePolicy` follows a file), but the counter stays the one the session was opened with.
-        An `archive` receives every batch before the Block that contains it is appended. `stamps` are where new
+        An `archive` receives every Block before it is appended. `stamps` are where new
         entries get their ids and times from.
         """
         self.address = check_address(address)
@@ -212,8 +212,8 @@ class Session:
     def undo(self) -> str:
         """Retracts the newest live Block and returns its id. Raises `UsageError` if there is none.
 
-        The newest one is looked for in the log, so it may be another writer's. Its batches leave the archive, and those
-        of a text that stands again return to it.
+        The newest one is looked for in the log, so it may be another writer's. The archive, if there is
+        one, is told.
         """
         conversation, before = self.conversation, self.view
         conversation.catch_up()

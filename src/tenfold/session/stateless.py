@@ -119,7 +119,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     items = encode_messages(messages)
     wire = _check_format(format) or detect_wire(items)
     chosen = policy if isinstance(policy, Policy) else build_policy(policy, choose_counter(model).counter)
-    chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages)
+    chosen = chosen.with_list_stages()
     address = SessionAddress(SqliteStore(":memory:"), IDS.generate())
     arguments = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()
     ids = ContentIdGenerator(b"\0".join((arguments, *items)))  # the same list gives the same bytes: caches hold

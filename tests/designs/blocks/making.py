@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
+
+from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import Block
 from tenfold.core.record.message import Message, Text, get_text
-from tenfold.designs.blocks import CompactionBlock, ContextConfig, get_loop_records
-from tenfold.designs.blocks.policy import blocks
+from tenfold.designs.blocks import (
+    BlockCompactionStrategy,
+    CompactionBlock,
+    CompactionConfig,
+    ContextConfig,
+    LoopRecord,
+    blocks,
+    build_policy,
+    get_loop_records,
+)
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
@@ -116,6 +127,41 @@ def count_tokens(messages: Sequence[Message]) -> int:
 def count_view_tokens(session: Session) -> int:
     """Tokens of the view."""
     return sum(session.conversation.get_message_sizes().values())
+
+
+def with_strategy(strategy: BlockCompactionStrategy, config: CompactionConfig | None = None) -> Policy:
+    """The preset with a strategy of one's own."""
+    own = replace(config or CompactionConfig(), block_strategy=strategy)
+    return build_policy(ContextConfig(compaction=own), COUNTER)
+
+
+def find_violations(loops: Sequence[LoopRecord]) -> list[str]:
+    """Lists the design's invariants that the blocks of a chain break, oldest loop first.
+
+    The loops with a block are neighbours: those before are older than the scope, those behind came after the
+    compaction. The sections of a loop cover its turns without a gap.
+    """
+    out: list[str] = []
+    having = [number for number, loop in enumerate(loops) if loop.compaction_block is not None]
+    for number, loop in enumerate(loops):
+        block = loop.compaction_block
+        if block is None:
+            if having and having[0] < number < having[-1]:
+                out.append(f"{loop.loop_id}: no block, though an earlier and a later loop have one")
+            continue
+        count = max((m.turn_id.turn_index for m in loop.messages if m.turn_id is not None), default=-1) + 1
+        compacted, recent = block.keep_compacted, block.keep_recent
+        ranges = [r for r in (block.keep_first, compacted and compacted.range, recent and recent.range) if r]
+        ends, starts = [-1, *(r.end_turn for r in ranges)], [*(r.start_turn for r in ranges), count]
+        if any(end + 1 < start for end, start in zip(ends, starts, strict=True)):
+            out.append(f"{loop.loop_id}: turns in no section")
+        if number < len(loops) - 1 and (block.keep_first or recent):
+            out.append(f"{loop.loop_id}: an earlier loop with a first or recent section")
+        if any(r.end_turn >= count for r in ranges):
+            out.append(f"{loop.loop_id}: a section beyond its {count} turns")
+        if any(a.end_turn >= b.start_turn for a, b in pairwise(ranges)):
+            out.append(f"{loop.loop_id}: sections that overlap")
+    return out
 
 
 class HookRecorder:

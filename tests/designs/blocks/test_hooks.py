@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tenfold.compaction.plan.stages.levels import DropBetweenStage
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.config.settings import load_settings
@@ -25,6 +24,7 @@ from tenfold.designs.blocks import (
     ContextConfig,
     MessageDelta,
     SessionRecorder,
+    TokenBudget,
     TokenCounter,
     compact_context,
     compact_context_with_sender,
@@ -33,8 +33,9 @@ from tenfold.designs.blocks import (
     get_loop_records,
     with_hooks,
 )
-from tenfold.designs.blocks.loop_events import BeforeHook, LoopEvent
-from tenfold.designs.blocks.policy import OVERLAY, blocks
+from tenfold.designs.blocks.events import BeforeHook, LoopEvent
+from tenfold.designs.blocks.policy import blocks
+from tenfold.designs.blocks.stages import DropBetweenStage, OverlayStage
 from tenfold.errors import UsageError
 from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session
@@ -346,8 +347,10 @@ def test_scope_and_message_counts_can_be_set_from_a_file(tmp_path: Path) -> None
     table = "compaction_scope = 'token_budget'\nkeep_first = 3\nkeep_recent = 7\n"
     place.write_text(f"[tenfold.presets.blocks]\n{table}", "utf-8")
     made = load_settings(place, environ={}).build_policy(COUNTER, "blocks")
-    assert made.stages[0] == replace(OVERLAY, scope="token_budget")
-    assert made.in_memory_stages[-1] == DropBetweenStage(3, 7)
+    overlay = made.stages[0]
+    assert isinstance(overlay, OverlayStage)
+    assert overlay.config == CompactionConfig(compaction_scope=TokenBudget())
+    assert made.with_list_stages().stages[-1] == DropBetweenStage(3, 7)
 
 
 def test_what_raises_in_memory_is_logged_and_the_levels_stand_in(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,17 +6,16 @@ from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.core.view.fold import View
 from tenfold.core.view.rules import check_messages
-from tenfold.designs.blocks import find_violations, get_loop_records
+from tenfold.designs.blocks import get_loop_records
 from tenfold.designs.blocks.policy import blocks
 from tenfold.session.drive import Answerer
-from tests.designs.blocks.making import COUNTER, count_view_tokens
+from tests.designs.blocks.making import COUNTER, count_view_tokens, find_violations
 from tests.laws import checks, conversations
 from tests.laws.conversations import Broken, Echo
 from tests.laws.nearby import WIRES
@@ -37,7 +36,7 @@ def build_policy(how: str) -> Policy:
             return SMALL(compaction_scope="token_budget")
         case "list":
             made = blocks(COUNTER, keep_first=1, keep_recent=3, tool_output_max_lines=4)
-            return replace(made, stages=made.in_memory_stages)
+            return made.with_list_stages()
         case _:
             return SMALL()
 

@@ -7,17 +7,11 @@ import logging
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
-import tenfold
-from tenfold.compaction.plan.stages.step_lines import build_user_line
-from tenfold.compaction.plan.stubs import describe_step
 from tenfold.core.record.block import Block
-from tenfold.core.record.message import Message, Text, get_text, get_tool_result
+from tenfold.core.record.message import Message, get_text
 from tenfold.core.text.excerpts import Keep, excerpt
-from tenfold.core.view.rules import check_messages
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.designs.blocks import (
     CompactionConfig,
@@ -29,6 +23,7 @@ from tenfold.designs.blocks import (
     compact_messages,
     should_compact,
 )
+from tenfold.designs.blocks.lines import build_user_line, describe_step
 from tenfold.designs.blocks.policy import blocks
 from tenfold.session import Session
 from tenfold.session.stateless import compact
@@ -41,7 +36,6 @@ from tests.designs.blocks.making import (
     Raises,
     count_tokens,
     count_view_tokens,
-    get_newest_block,
     get_texts,
     make_loop,
     make_session,
@@ -49,9 +43,6 @@ from tests.designs.blocks.making import (
     make_user_message,
 )
 from tests.designs.blocks.making import make_reply as answer
-from tests.laws import conversations
-from tests.laws.nearby import WIRES
-from tests.laws.strategies import ENGINE, Log
 
 
 def build_config(budget: int) -> ContextConfig:
@@ -61,7 +52,7 @@ def build_config(budget: int) -> ContextConfig:
 def compact_by_levels(history: Sequence[Message], to: int) -> tuple[Session, set[str]]:
     """A list compacted by the levels, and the kinds of what replaced its ranges."""
     policy = blocks(COUNTER)
-    session = make_session([history], replace(policy, stages=policy.in_memory_stages))
+    session = make_session([history], policy.with_list_stages())
     outcome = session.compact(to=to)
     live = session.view.state.live_blocks
     made = session.view.path.get_entry(live[-1]) if live else None
@@ -269,86 +260,17 @@ def test_a_strategy_is_given_a_copy() -> None:
         (Rows(), "it gave a list; give a list of Message"),
     ],
 )
-def test_a_strategy_of_no_use_in_a_plan_is_logged(
+def test_a_strategy_of_no_use_is_logged(
     strategy: CompactionStrategy, problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=strategy))
     with caplog.at_level(logging.WARNING, logger="tenfold"):
-        made = tenfold.compact(make_rows(FULL), to=count_tokens(FULL) // 10, policy=build_policy(config, COUNTER))
-        assert made.outcome.status == "compacted"
-        assert f"in_memory_strategy: {problem}" in " ".join(caplog.messages)
-        caplog.clear()
         assert count_tokens(compact_in_memory(FULL, config)) <= 40_000
         assert f"in_memory_strategy: {problem}" in " ".join(caplog.messages)
 
 
 def make_rows(messages: Sequence[Message]) -> list[dict[str, str]]:
     return [{"role": m.role, "content": get_text(m)} for m in messages]
-
-
-def test_the_configured_in_memory_strategy_shortens_plain_lists() -> None:
-    config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Halves()))
-    rows = make_rows(FULL)
-    made = tenfold.compact(rows, to=count_tokens(FULL) * 6 // 10, policy=build_policy(config, COUNTER))
-    assert made.outcome.status == "compacted"
-    shown = json.dumps(made.messages)
-    assert "note 120:" in shown
-    assert "note 50:" not in shown
-    assert "[Context compacted" not in shown, "the levels were not needed"
-    assert all(any(m is row for row in rows) for m in made.messages if "note " in str(m["content"])[:5])
-    deeper = tenfold.compact(rows, to=count_tokens(FULL) // 10, policy=build_policy(config, COUNTER))
-    assert "[Context compacted" in json.dumps(deeper.messages), "they go on where the strategy stops"
-
-
-class Cuts:
-    """Shortens the outputs and adds a note."""
-
-    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
-        out = [Message("user", (Text("Some of this is left out."),), "human")]
-        for message in messages:
-            result = get_tool_result(message)
-            if result is None:
-                out.append(message)
-            else:
-                content = (Text(get_text(message)[: config.tool_output_max_lines]),)
-                out.append(replace(message, parts=(replace(result, content=content),)))
-        return out
-
-
-class Thirds(Cuts):
-    """The same, and leaves out every third message: calls without results, results without calls."""
-
-    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
-        return [m for n, m in enumerate(super().compact(messages, config)) if n % 3]
-
-
-@ENGINE
-@given(log=conversations.long_logs(), percent=st.integers(5, 90), which=st.sampled_from((Halves, Cuts, Thirds, Raises)))
-def test_an_in_memory_strategy_runs_under_the_laws(log: Log, percent: int, which: type[CompactionStrategy]) -> None:
-    config = ContextConfig(token_counter=COUNTER, compaction=CompactionConfig(in_memory_strategy=which()))
-    policy = build_policy(config, COUNTER)
-    session = conversations.open_session(log, replace(policy, stages=policy.in_memory_stages))
-    outcome = session.compact(to=max(1, count_view_tokens(session) * percent // 100))
-    if outcome.status == "compacted":
-        assert outcome.tokens_after == count_view_tokens(session) < outcome.tokens_before
-        assert outcome.tokens_after <= outcome.target or outcome.target_missed
-    for wire in WIRES:
-        assert check_messages(session.view.get_messages(), wire) == []
-
-
-def test_what_an_in_memory_strategy_writes_is_not_taken_for_the_users_words() -> None:
-    history = [make_user_message("Never push to main."), *(m for n in range(12) for m in make_turn(n, lines=120))]
-    config = ContextConfig(token_counter=COUNTER, compaction=CompactionConfig(in_memory_strategy=Cuts()))
-    policy = build_policy(config, COUNTER)
-    session = make_session([history], replace(policy, stages=policy.in_memory_stages))
-    session.compact(to=count_view_tokens(session) // 2)
-    assert {r.kind for r in get_newest_block(session).replacements} == {"in-memory"}
-    shown = session.view.get_messages()
-    results = [m for m in shown if m.role == "tool"]
-    assert results
-    assert all(len(get_text(m)) <= 50 for m in results[:-1])
-    assert all(m.origin == "tenfold" for m in shown if get_text(m) == "Some of this is left out.")
-    assert history[0] in shown, "the current request stays"
 
 
 class Words(TokenCounter):

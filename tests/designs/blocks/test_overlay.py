@@ -16,23 +16,18 @@ from tenfold.designs.blocks import (
     CompactionBlock,
     CompactionConfig,
     DefaultBlockCompaction,
-    DefaultCompaction,
     FixedCount,
     LoopRecord,
     TurnMap,
     TurnRange,
     assign_turns,
     build_context_from_session,
-    compact_in_memory,
-    compact_messages,
     compact_session_loops,
     count_compacted_loops,
-    find_violations,
     get_loop_records,
-    walk_chain,
 )
 from tenfold.designs.blocks.policy import blocks
-from tenfold.errors import BadInput, NotFoundError, UsageError
+from tenfold.errors import NotFoundError, UsageError
 from tenfold.session import Session
 from tests.designs.blocks.making import (
     COUNTER,
@@ -40,6 +35,7 @@ from tests.designs.blocks.making import (
     compact_to,
     count_tokens,
     count_view_tokens,
+    find_violations,
     get_compacted_lines,
     get_loop_block,
     get_newest_block,
@@ -239,19 +235,6 @@ def test_a_loop_too_short_to_change_has_a_block_where_a_later_one_has() -> None:
     assert [r.compaction_block for r in get_loop_records(session)] == [None, None]
 
 
-def test_a_chain_follows_parents_leaves_siblings_out_and_refuses_circles() -> None:
-    """The original's manual compaction makes a loop its own parent, and its walk has no guard against that."""
-    a, b = LoopRecord("a", ()), LoopRecord("b", (), "a")
-    again = LoopRecord("b-again", (), "a")
-    assert [r.loop_id for r in walk_chain([a, b, again, LoopRecord("c", (), "b-again")], "c")] == ["a", "b-again", "c"]
-    with pytest.raises(BadInput, match="its own ancestor"):
-        walk_chain([LoopRecord("a", (), "a")], "a")
-    with pytest.raises(NotFoundError):
-        walk_chain([b], "b")
-    session = make_session([make_loop(2), make_loop(2)])
-    assert [r.loop_id for r in walk_chain(get_loop_records(session), "run-2")] == ["run-1", "run-2"]
-
-
 def test_without_run_ids_an_exchange_is_a_loop() -> None:
     session = make_session([])
     session.append(make_system_message(), *make_loop(3), *make_loop(2, start=10))
@@ -347,8 +330,8 @@ def test_a_view_of_silent_turns_has_such_lines_at_every_stage() -> None:
     session = make_session([history], blocks(COUNTER, max_summary_tokens=10_000))
     assert session.compact(to=count_view_tokens(session) * 6 // 10).status == "compacted"
     check_silent_lines(get_view_text(session), range(2, 30))
-    levels = blocks(COUNTER)
-    listed = make_session([history], replace(levels, stages=levels.in_memory_stages[1:]))
+    levels = blocks(COUNTER).with_list_stages()
+    listed = make_session([history], replace(levels, stages=levels.stages[1:]))
     assert listed.compact(to=count_view_tokens(listed) * 6 // 10).status == "compacted"
     check_silent_lines(get_view_text(listed), range(34))
     short = make_session([history], blocks(COUNTER))
@@ -391,36 +374,6 @@ def test_a_short_budget_takes_from_the_target_and_leaves_the_outcome(tokens: int
     for n, line in enumerate(lines):
         assert line.startswith("[Summary] Read(")
         assert f"part{n}.py) -> {'ok' if n % 2 else 'failed'}" in line
-
-
-# -- a configuration without a window ----------------------------------------------------------------------------------
-
-
-def test_a_compaction_config_alone_is_a_configuration() -> None:
-    history = make_loop(60, lines=400)
-    config = CompactionConfig(tool_output_max_lines=6)
-    assert count_tokens(history) > 96_000
-    for made in (
-        compact_messages(history, config),
-        DefaultCompaction().compact(history, config),
-        compact_in_memory(history, config),
-    ):
-        assert count_tokens(made) <= 96_000
-        assert any("[... 394 lines removed ...]" in get_text(m) for m in made)
-    short = make_loop(3)
-    assert compact_messages(short, config) == short
-    assert compact_messages([], config) == []
-    with pytest.raises(UsageError, match="config is 9; give a CompactionConfig or a ContextConfig"):
-        compact_messages(history, 9)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("recent", [3, 14])
-def test_it_counts_the_kept_turns_of_a_list_as_turns(recent: int) -> None:
-    history = [m for n in range(500) for m in make_loop(1, start=n, lines=20)]
-    made = compact_messages(history, CompactionConfig(keep_recent_turns=recent))
-    assert count_tokens(made) < count_tokens(history)
-    assert [m.role for m in made[-3 * recent :]] == ["user", "assistant", "tool"] * recent
-    assert made[-3 * recent - 1].role == "user", "the line of the turn before"
 
 
 # -- scope -------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +19,7 @@ from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.config.settings import load_settings
-from tenfold.core.record.ask import Answer, Ask, SummaryAsk
+from tenfold.core.record.ask import SummaryAsk
 from tenfold.core.record.message import Message, Text, get_text
 from tenfold.core.view.fold import View
 from tenfold.core.view.rules import check_messages
@@ -36,12 +36,10 @@ from tenfold.designs.blocks import (
     ask_model,
     assign_turns,
     build_policy,
-    build_strategy_policy,
     compact_session_loops,
     from_json,
     get_loop_records,
     with_hooks,
-    with_strategy,
 )
 from tenfold.designs.blocks.policy import blocks
 from tenfold.designs.blocks.strategy import StrategyStage
@@ -65,6 +63,7 @@ from tests.designs.blocks.making import (
     make_session,
     make_turn,
     make_user_message,
+    with_strategy,
 )
 from tests.laws import checks, conversations
 from tests.laws.nearby import WIRES
@@ -116,14 +115,6 @@ class ThreeAsync(Three):
         return super().keep_compacted(*given)
 
 
-class ThreeByGenerator(Three):
-    """The same as a generator."""
-
-    def keep_compacted(self, *given: Given) -> Generator[Ask, Answer, CompactedSection | None]:  # type: ignore[override]
-        yield SummaryAsk("s", "p", 100)
-        return super().keep_compacted(*given)
-
-
 def test_the_default_compact_assembles_the_three_sections() -> None:
     record = LoopRecord("r", assign_turns(make_loop(20), "r"))
     made, older = (Three().compact(record, CompactionConfig(), latest) for latest in (True, False))
@@ -133,7 +124,7 @@ def test_the_default_compact_assembles_the_three_sections() -> None:
     assert get_ranges(older) == [None, (0, 19), None]
 
 
-def test_the_default_compact_takes_coroutines_and_generators() -> None:
+def test_the_default_compact_takes_coroutines() -> None:
     record = LoopRecord("r", assign_turns(make_loop(20), "r"))
     plain = Three().compact(record, CompactionConfig(), True)
     awaited = ThreeAsync().compact(record, CompactionConfig(), True)
@@ -141,12 +132,6 @@ def test_the_default_compact_takes_coroutines_and_generators() -> None:
     made = asyncio.run(awaited)
     assert isinstance(plain, CompactionBlock)
     assert replace(made, created_at=NOW) == replace(plain, created_at=NOW)
-    stepped = ThreeByGenerator().compact(record, CompactionConfig(), True)
-    assert isinstance(stepped, Generator)
-    assert isinstance(next(stepped), SummaryAsk)
-    with pytest.raises(StopIteration) as stop:
-        stepped.send(Answer(text="x"))
-    assert replace(stop.value.value, created_at=NOW) == replace(plain, created_at=NOW)
 
 
 class Whole(Three):
@@ -297,13 +282,13 @@ class Tells(DefaultBlockCompaction, frozen=True):
         return CompactedSection(made.range, self.told) if made else None
 
 
-class ByGenerator(DefaultBlockCompaction, frozen=True):
-    """Yields its Ask."""
+class Asks(DefaultBlockCompaction, frozen=True):
+    """Asks once."""
 
-    def keep_compacted(self, *given: Given) -> Generator[Ask, Answer, CompactedSection | None]:  # type: ignore[override]
+    async def keep_compacted(self, *given: Given) -> CompactedSection | None:  # type: ignore[override]
         record, turn_map, config, latest = given
         count = turn_map.turn_count()
-        answer = yield SummaryAsk("s", f"p {count} {record.loop_id} {latest}", config.max_summary_tokens)
+        answer = await ask_model(SummaryAsk("s", f"p {count} {record.loop_id} {latest}", config.max_summary_tokens))
         return CompactedSection(TurnRange(0, count - 1), (make_line(answer.text),))
 
 
@@ -340,7 +325,7 @@ def make_long_session(policy: Policy, model: ScriptedModel | None = None) -> Ses
 
 def test_the_printed_strategy_and_policy_work(printed: ModuleType) -> None:
     model = ScriptedModel([TOLD])
-    session = make_long_session(with_strategy(printed.Digest(), COUNTER), model)
+    session = make_long_session(with_strategy(printed.Digest()), model)
     outcome = compact_to(session, 5)
     assert (outcome.rung, outcome.spent.calls, len(model.asks)) == ("model", 1, 1)
     assert TOLD in get_view_text(session)
@@ -356,8 +341,8 @@ def test_the_printed_settings_plug_it_in(printed: ModuleType, tmp_path: Path) ->
     policy = load_settings(place, environ={}).build_policy(COUNTER)
     stage = policy.stages[0]
     assert isinstance(stage, StrategyStage)
-    assert isinstance(stage.user_strategy.strategy, printed.Digest)
-    assert stage.user_strategy.config.max_summary_tokens == 1_500
+    assert isinstance(stage.config.block_strategy, printed.Digest)
+    assert stage.config.max_summary_tokens == 1_500
     session = make_long_session(policy, ScriptedModel([TOLD]))
     assert session.compact(to=count_view_tokens(session) // 2).status == "compacted"
     assert TOLD in get_view_text(session)
@@ -370,33 +355,33 @@ def test_an_installed_package_publishes_one_by_name(printed: ModuleType, tmp_pat
     (info / "entry_points.txt").write_text("[tenfold.strategies]\ndigest = digests:Digest\n", "utf-8")
     sys.path.insert(0, str(tmp_path))
     try:
-        policy = build_strategy_policy(COUNTER, block_strategy="digest", max_summary_tokens=900)
+        policy = blocks(COUNTER, block_strategy="digest", max_summary_tokens=900)
         with pytest.raises(UsageError, match="did you mean 'digest'"):
-            build_strategy_policy(COUNTER, block_strategy="digets")
+            blocks(COUNTER, block_strategy="digets")
     finally:
         sys.path.remove(str(tmp_path))
     stage = policy.stages[0]
     assert isinstance(stage, StrategyStage)
-    assert isinstance(stage.user_strategy.strategy, printed.Digest)
-    assert stage.user_strategy.config.max_summary_tokens == 900
+    assert isinstance(stage.config.block_strategy, printed.Digest)
+    assert stage.config.max_summary_tokens == 900
 
 
 @pytest.mark.parametrize(
     ("strategy", "wanted", "calls"),
-    [(Tells(COUNTER), "Told plainly.", 0), (ByGenerator(COUNTER), TOLD, 1), (ByCoroutine(COUNTER), TOLD, 2)],
+    [(Tells(COUNTER), "Told plainly.", 0), (Asks(COUNTER), TOLD, 1), (ByCoroutine(COUNTER), TOLD, 2)],
 )
 def test_plain_generator_and_coroutine_are_alike(strategy: DefaultBlockCompaction, wanted: str, calls: int) -> None:
     """The original has no strategy that asks a model."""
     model = ScriptedModel([TOLD], repeat=True)
-    session = make_long_session(with_strategy(strategy, COUNTER), model)
+    session = make_long_session(with_strategy(strategy), model)
     outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
     assert outcome.status == "compacted"
     assert wanted in get_view_text(session)
     assert len(model.asks) == outcome.spent.calls == calls
 
     async def compact_again() -> str:
-        other = make_long_session(with_strategy(strategy, COUNTER), ScriptedModel([TOLD], repeat=True))
-        inside = make_long_session(with_strategy(strategy, COUNTER), ScriptedModel([TOLD], repeat=True))
+        other = make_long_session(with_strategy(strategy), ScriptedModel([TOLD], repeat=True))
+        inside = make_long_session(with_strategy(strategy), ScriptedModel([TOLD], repeat=True))
         inside.compact(to=count_view_tokens(inside) * 6 // 10)  # the sync session, inside a running loop
         await AsyncSession(other).compact(to=count_view_tokens(other) * 6 // 10)
         assert [get_text(m) for m in inside.view.get_messages() if m.origin != "tenfold"] == [
@@ -409,7 +394,7 @@ def test_plain_generator_and_coroutine_are_alike(strategy: DefaultBlockCompactio
 
 def test_what_a_strategy_raises_is_reported_and_lines_are_written() -> None:
     """The original's methods give an Option: an error can only become a None, which nobody hears of."""
-    session = make_long_session(with_strategy(Raises(COUNTER), COUNTER))
+    session = make_long_session(with_strategy(Raises(COUNTER)))
     outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
     assert outcome.status == "compacted"
     said = " ".join(outcome.notes)
@@ -421,7 +406,7 @@ def test_what_a_strategy_raises_is_reported_and_lines_are_written() -> None:
 def test_a_model_that_fails_leaves_lines() -> None:
     """The original has no way to go on when a summary cannot be had."""
     broken = ScriptedModel([ScriptedReply(error="the provider is down")], repeat=True)
-    own = make_long_session(with_strategy(ByGenerator(COUNTER), COUNTER), broken)
+    own = make_long_session(with_strategy(Asks(COUNTER)), broken)
     preset = make_long_session(conversations.make_policy(models=("m",)), broken)
     preset.compactor.use_policy(blocks(COUNTER, summary=preset.policy.summary))
     for session in (own, preset):
@@ -432,7 +417,7 @@ def test_a_model_that_fails_leaves_lines() -> None:
 def test_the_outcome_says_why_the_model_of_a_strategy_failed(printed: ModuleType) -> None:
     broken = ScriptedModel([ScriptedReply(error="the key is wrong")], repeat=True)
     for model, why in ((broken, "the key is wrong"), (None, "no model")):
-        session = make_long_session(with_strategy(printed.Digest(), COUNTER), model)
+        session = make_long_session(with_strategy(printed.Digest()), model)
         outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
         assert outcome.status == "compacted"
         assert re.search(f"it gave None; the model that it asked failed: .*{why}", " ".join(outcome.notes))
@@ -466,7 +451,7 @@ def test_by_hand_the_configured_strategy_and_numbers_are_used_else_those_of_the_
     own = CompactionConfig(keep_first_turns=5, keep_recent_turns=3)
     numbers, default = blocks(COUNTER, keep_first_turns=5, keep_recent_turns=3), blocks(COUNTER)
     assert get_ranges(get_loop_block(compact(numbers))) == [(0, 4), (5, 26), (27, 29)]
-    plain = with_strategy(Tells(COUNTER), COUNTER, config=ContextConfig(compaction=own))
+    plain = with_strategy(Tells(COUNTER), own)
     told = [compact(numbers, Tells(COUNTER)), compact(plain)]
     assert len({str(get_ranges(get_loop_block(session))) for session in told}) == 1, "it is given the policy's numbers"
     for session in (*told, compact(default, None, CompactionConfig(block_strategy=Tells(COUNTER)))):
@@ -478,7 +463,7 @@ def test_by_hand_the_configured_strategy_and_numbers_are_used_else_those_of_the_
 
 def test_what_a_strategy_invents_is_taken_out() -> None:
     invents = Tells(COUNTER, (make_line("Parts were read. The fix is in src/never_was.py."),))
-    session = make_long_session(with_strategy(invents, COUNTER))
+    session = make_long_session(with_strategy(invents))
     outcome = compact_to(session, 6)
     assert "Parts were read." in get_view_text(session)
     assert "never_was" not in get_view_text(session)
@@ -486,10 +471,10 @@ def test_what_a_strategy_invents_is_taken_out() -> None:
 
 
 @ENGINE
-@given(log=conversations.long_logs(), percent=st.integers(10, 80), which=st.sampled_from((Tells, ByGenerator, Raises)))
+@given(log=conversations.long_logs(), percent=st.integers(10, 80), which=st.sampled_from((Tells, Asks, Raises)))
 def test_a_strategy_runs_under_the_laws(log: Log, percent: int, which: type[DefaultBlockCompaction]) -> None:
-    config = ContextConfig(compaction=CompactionConfig(keep_first_turns=1, keep_recent_turns=3))
-    policy = with_strategy(which(COUNTER), COUNTER, config=config)
+    config = CompactionConfig(keep_first_turns=1, keep_recent_turns=3)
+    policy = with_strategy(which(COUNTER), config)
     session = conversations.open_session(log, policy, Answerer(model=ScriptedModel([TOLD], repeat=True)))
     before = session.view.get_messages()
     outcome = session.compact(to=max(1, count_view_tokens(session) * percent // 100))
@@ -533,7 +518,7 @@ class FirstBeyondTheEnd(Tells, frozen=True):
 def test_sections_of_no_use_are_reported_and_the_default_takes_their_place(
     strategy: DefaultBlockCompaction, why: str
 ) -> None:
-    session = make_long_session(with_strategy(strategy, COUNTER))
+    session = make_long_session(with_strategy(strategy))
     assert why in " ".join(compact_to(session, 6).notes)
     assert get_loop_block(session).keep_first == TurnRange(0, 1)
     assert "Told plainly." in get_view_text(session)
@@ -542,7 +527,7 @@ def test_sections_of_no_use_are_reported_and_the_default_takes_their_place(
 def test_the_text_of_a_strategy_is_shown_whatever_its_origin() -> None:
     """Here with the origin of a person's words, beside the words of the user."""
     told = (make_loop(30)[0], Message("user", (Text("Told plainly."),), "human"))
-    session = make_long_session(with_strategy(Tells(COUNTER, told), COUNTER))
+    session = make_long_session(with_strategy(Tells(COUNTER, told)))
     assert compact_to(session, 6).notes == ()
     (shown,) = [m for m in session.view.get_messages() if "Told plainly." in get_text(m)]
     assert shown.origin == "tenfold"

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tenfold.compaction.engine.policy import Policy
-from tenfold.compaction.summarize.batches import list_top_batches
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.core.meter.counters import CharacterCounter
@@ -15,12 +14,12 @@ from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.core.record.block import Batch, Block
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text
 from tenfold.core.wire.marks import extract_summary_text
+from tenfold.designs.clip.archive import ArchiveRecord, BatchArchive, BatchMemory, parse_record
 from tenfold.designs.clip.policy import clip
 from tenfold.errors import StoreError
 from tenfold.models.model import Model
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
-from tenfold.store.archive import Archive, ArchiveRecord, parse_record
 from tenfold.store.base import Store
 from tenfold.store.sqlite.store import SqliteStore
 from tests.laws.conversations import Echo
@@ -42,11 +41,12 @@ def make_session(
     model: Model | None = None,
     store: Store | None = None,
     name: str = "conv",
-    archive: Archive | None = None,
+    archive: BatchMemory | None = None,
 ) -> Session:
     """A session under the preset; the model echoes unless one is given."""
     place = SessionAddress(store or SqliteStore(":memory:"), name)
-    return Session.create(place, using or build_policy(), answerer=Answerer(model=model or Echo()), archive=archive)
+    keeper = BatchArchive(archive) if archive is not None else None
+    return Session.create(place, using or build_policy(), answerer=Answerer(model=model or Echo()), archive=keeper)
 
 
 def make_user(text: str) -> Message:
@@ -89,7 +89,7 @@ def get_newest_block(session: Session) -> Block:
 
 def get_archive(session: Session) -> list[Batch]:
     """The batches in force."""
-    return [batch for _, batch in list_top_batches(session.view.path, session.view.state.live_blocks[-1])]
+    return [batch for _, batch in session.view.path.list_top_batches(session.view.state.live_blocks[-1])]
 
 
 def get_archive_text(session: Session) -> str:

@@ -11,17 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.compaction.summarize.batches import (
-    fit_archive,
-    format_batch,
-    format_time,
-    parse_archive,
-    parse_stored_batch,
-    parse_time,
-    render_archive,
-)
 from tenfold.core.record.ask import Answer, SummaryAsk
-from tenfold.core.record.block import Batch, Block
+from tenfold.core.record.block import Batch, Block, format_batch, format_time
 from tenfold.core.record.entry import MessageEntry, get_message
 from tenfold.core.record.message import Message, Text, get_text
 from tenfold.core.wire.marks import (
@@ -34,12 +25,13 @@ from tenfold.core.wire.marks import (
 )
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, MemoryReadTool, SummaryBatch, get_memory
+from tenfold.designs.clip.archive import ArchiveRecord, BatchArchive, BatchMemory, LogArchive
+from tenfold.designs.clip.batches import fit_archive, parse_archive, parse_stored_batch, parse_time, render_archive
 from tenfold.errors import BadInput
 from tenfold.recall.expand import open_path
 from tenfold.recall.tools import RecallTools
 from tenfold.session import Session
 from tenfold.session.stateless import compact
-from tenfold.store.archive import Archive, ArchiveRecord, LogArchive
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
 from tenfold.store.sqlite.store import SqliteStore
 from tests.designs.clip.making import (
@@ -146,7 +138,7 @@ def test_each_batch_is_archived_under_its_label_with_its_header() -> None:
 @pytest.mark.parametrize("make", [Shelf, SlowShelf])
 def test_an_archive_may_be_plain_or_of_coroutines_also_under_a_running_loop(make: type[Shelf | SlowShelf]) -> None:
     shelf = make()
-    assert issubclass(make, Archive)
+    assert issubclass(make, BatchMemory)
     session = make_session(archive=shelf)
 
     async def run_host() -> None:
@@ -384,7 +376,7 @@ def test_batches_that_another_head_stands_on_stay_in_the_archive(leave: str) -> 
     session = make_session(build_policy(chunk_size=6), archive=shelf)
     run_rounds(session, 4)
     assert shelf.kept
-    other = Session(replace(session.address, head="other"), session.policy, archive=shelf)
+    other = Session(replace(session.address, head="other"), session.policy, archive=BatchArchive(shelf))
     store, leaf = session.address.store, session.leaf or ""
     other.compactor.move_to(open_path(store, "default", store.locate("default", leaf)), (), expected=None)
     other.append(make_user("on another head"))

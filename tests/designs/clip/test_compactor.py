@@ -12,11 +12,10 @@ import msgspec
 import pytest
 
 from tenfold import compact
-from tenfold.compaction.summarize.batches import format_time
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.core.record.ask import Answer, SummaryAsk
-from tenfold.core.record.block import Batch
+from tenfold.core.record.block import Batch, format_time
 from tenfold.core.record.entry import Usage, get_message
 from tenfold.core.record.message import ToolCall, get_text
 from tenfold.designs import clip as design

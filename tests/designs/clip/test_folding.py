@@ -8,7 +8,6 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from tenfold.compaction.plan.stages.batch_archive import ImportanceScoringConfig
 from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import get_message
@@ -16,6 +15,7 @@ from tenfold.core.record.message import Message, Text, ToolCall, get_text, get_t
 from tenfold.core.wire.marks import find_summary_mark
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, CompactionResult, Compactor, SummaryBatch
+from tenfold.designs.clip.fold_stage import ImportanceScoringConfig
 from tenfold.designs.clip.policy import clip
 from tenfold.errors import UsageError
 from tenfold.models.scripted_model import ScriptedModel

@@ -14,7 +14,7 @@ import pytest
 
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, Compactor, get_memory
-from tenfold.store.archive import ArchiveRecord, parse_record
+from tenfold.designs.clip.archive import ArchiveRecord, parse_record
 from tenfold.store.sqlite.store import SqliteStore
 from tests.designs.clip.making import Telling, make_items
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenfold.compaction.summarize.batches import format_time, select_stored_batches
-from tenfold.core.record.block import Batch
+from tenfold.core.record.block import Batch, format_time
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, Compactor, get_memory
+from tenfold.designs.clip.archive import ArchiveRecord, LogArchive
+from tenfold.designs.clip.batches import select_stored_batches
 from tenfold.session import AsyncSession
 from tenfold.session.branches import navigate
 from tenfold.session.drive import Answerer
-from tenfold.store.archive import ArchiveRecord, LogArchive
 from tenfold.store.sqlite.store import SqliteStore
 from tests.designs.clip.making import (
     START,

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import msgspec
-from msgspec.structs import replace
 
 from tenfold.config.settings import build_policy
 from tenfold.core.record.message import Message, OpaquePart, Part, Text, Thinking, ToolCall
@@ -71,7 +70,7 @@ class OwnFormatCheck:
 def compact_messages(past: Sequence[Message], policy: str, budget: int) -> list[Message]:
     """Returns the view of these messages, compacted to the budget by code alone."""
     chosen = build_policy(policy, get_counter())
-    chosen = replace(chosen, stages=chosen.in_memory_stages or chosen.stages)
+    chosen = chosen.with_list_stages()
     session = Session.create(
         SessionAddress(SqliteStore(":memory:"), IDS.generate()), chosen, model=MODEL, answerer=Answerer()
     )

@@ -40,6 +40,7 @@ from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 from tenfold.apps.agent.pydantic_messages import MessageReader, encode_messages, encode_overhead
 from tenfold.compaction.engine.call import Call
 from tenfold.compaction.plan.draft import RecallMode
+from tenfold.compaction.summarize.writer import ArchiveWriter
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Message, Text, get_text
@@ -156,7 +157,7 @@ class Memory(AbstractCapability[Any]):
     def build_call(self, request: ModelRequestContext) -> Call:
         """Builds what the session must know of a request: window, tokens sent beside the list, output reserve."""
         policy = self.session.policy
-        window = resolve_window(request.model, self.window or policy.window) or policy.default_window
+        window = self.window or policy.choose_window(resolve_window(request.model))
         recall: RecallMode = "tool" if self.tools else "none"
         output_reserve = get_output_reserve(request.model_settings, window)
         return Call(window=window, floor=self._count_floor(request), output_reserve=output_reserve, recall=recall)
@@ -317,7 +318,8 @@ class Memory(AbstractCapability[Any]):
         descriptions = recall.describe_tools()
         for name, tool in ((SEARCH, search), (READ, read), (EXPAND, expand)):
             tools.add_function(tool, name=name, description=descriptions[name])
-        if self.session.policy.has_batches:  # their summaries name this tool
-            tools.add_function(search, name="memory_read", description=descriptions[SEARCH])
+        writer = self.session.policy.writer
+        if isinstance(writer, ArchiveWriter):  # its text names this tool
+            tools.add_function(search, name=writer.search_tool, description=descriptions[SEARCH])
         tools.add_function(compact, name=CompactTool.name, description=CompactTool.description)
         return tools

@@ -96,7 +96,7 @@ def open_agent(
         name,
         options.base_url,
     )
-    window = resolve_window(model, options.window) or policy().default_window
+    window = options.window or policy().choose_window(resolve_window(model))
     if window is None:
         report_problem(f"the context window of {name} is unknown, so nothing is compacted: set it with --window")
     coding_tools = CodingTools(options.root, approve, max_size=min(MAX_RESULT_SIZE, window or MAX_RESULT_SIZE))

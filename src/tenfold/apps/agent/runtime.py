@@ -108,7 +108,7 @@ class Agent:
         """
         self.model = open_client(model) if isinstance(model, str) else model
         policy = self.session.policy
-        self.window = resolve_window(self.model, window or policy.window) or policy.default_window
+        self.window = window or policy.choose_window(resolve_window(self.model))
 
     @property
     def output_reserve(self) -> int:

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.compaction.plan.draft import Goal, RecallMode
-from tenfold.compaction.plan.pipeline import Stage
-from tenfold.compaction.summarize.batch_writer import BatchWriter
+from tenfold.compaction.plan.pipeline import SessionStage, Stage
 from tenfold.compaction.summarize.write import SummarySettings
 from tenfold.compaction.summarize.writer import SingleTextWriter, Writer
-from tenfold.compaction.trigger.limits import Limits, Trigger, check_window
+from tenfold.compaction.trigger.limits import Limits, Trigger, check_window, choose_window
 from tenfold.core.meter.counters import Counter
 from tenfold.core.meter.reading import AnchoredEstimator, Estimator
 from tenfold.core.record.ask import Outcome
@@ -47,11 +47,8 @@ class Policy(Struct, frozen=True):
     `checks` are the points at which the soft check is made. The hard one (view and output would exceed the window) is
     made before every call. With `auto` False neither is made, and only an explicit demand compacts. With `can_prepare`,
     a model's summary is written ahead of time, in the warning zone. `writer` is how
-    summaries are written. `in_memory_stages`, if any, are the stages for a plain list that belongs to no session.
-    `restorer`, if any, is called with a session that was read from another tool's file, and puts the newest compaction
-    that the file records in force. `window`, if any, takes the
-    place of the model's where the caller names none. `default_window`, if any, is the window where that of the model is
-    not known either.
+    summaries are written. `restorer`, if any, is called with a session that was read from another tool's file, and puts
+    the newest compaction that the file records in force.
 
     A Block must shrink the view by at least `shrink_tokens` and by `shrink_share` of it. After an attempt or an undo,
     nothing is tried until the view has grown by `growth_share` of the window.
@@ -71,20 +68,12 @@ class Policy(Struct, frozen=True):
     writer: Writer = SingleTextWriter()
     auto: bool = True
     can_prepare: bool = False
-    in_memory_stages: tuple[Stage, ...] = ()
     restorer: Restorer | None = None
-    window: int | None = None
-    default_window: int | None = None
 
     def __repr__(self) -> str:
         """Says its name and how many stages it has, not what they are set to."""
         count = len(self.stages)
         return f"<Policy {self.name!r}: {count} stage{'s' * (count != 1)}{'' if self.auto else ', by hand only'}>"
-
-    @property
-    def has_batches(self) -> bool:
-        """Whether its summaries are batches, which can be looked up one by one."""
-        return isinstance(self.writer, BatchWriter)
 
     @property
     def can_shorten(self) -> bool:
@@ -126,6 +115,15 @@ class Policy(Struct, frozen=True):
         """
         check_window(window)
         return self.trigger.get_limits(window, output_reserve=output_reserve, floor=floor)
+
+    def choose_window(self, known: int | None) -> int | None:
+        """Returns the window where the caller names none: the trigger's own (`WindowTrigger`), else the `known` one."""
+        return choose_window(self.trigger, known)
+
+    def with_list_stages(self) -> Policy:
+        """Returns the policy for a plain list that belongs to no session: see `SessionStage`."""
+        lists = (stage.list_stages for stage in self.stages if isinstance(stage, SessionStage))
+        return replace(self, stages=next(lists, self.stages))
 
     def get_minimum_shrink(self, tokens: int) -> int:
         """Returns how many tokens a Block must save on a view of this size: the larger of both bounds."""

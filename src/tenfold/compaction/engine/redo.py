@@ -20,13 +20,11 @@ from tenfold.compaction.engine.compact import Effects
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.facts.file_footer import without_footer
 from tenfold.compaction.facts.section_headings import split_at_title
-from tenfold.compaction.plan.draft import BATCHES, SUMMARY, SUMMARY_OVERHEAD, UNWRITTEN_SUMMARY, DraftPiece
-from tenfold.compaction.summarize.batch_writer import BatchWriter
-from tenfold.compaction.summarize.batches import list_restored_batches
+from tenfold.compaction.plan.draft import SUMMARY_OVERHEAD, UNWRITTEN_SUMMARY, DraftPiece
 from tenfold.compaction.summarize.fill import FillRequest, build_job, build_summary_message
-from tenfold.compaction.summarize.ladder import PROMPT_FIELDS, OnFailure, SummaryResult, SummarySettings
+from tenfold.compaction.summarize.ladder import PROMPT_FIELDS, OnFailure, SummaryResult
 from tenfold.compaction.summarize.visible_text import get_narrative, is_shown_again
-from tenfold.compaction.summarize.writer import WritingJob
+from tenfold.compaction.summarize.writer import WritingJob, get_text_kinds
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.record.ask import Answer, Ask, EngineResult, Outcome, ReadAsk
 from tenfold.core.record.block import REDO_NOTE, Block, BlockPart, Replacement, Substitute, add_costs
@@ -73,7 +71,7 @@ def redo(
     tokens = measures.count_view(view)
     position = view.state.live_blocks[-1] if view.state.live_blocks else -1
     block = view.find_newest_block()
-    summaries = _find_summaries(view, position, block, redo_policy.summary) if block is not None else []
+    summaries = _find_summaries(view, position, block, redo_policy) if block is not None else []
     if block is None or not summaries or not (redo_policy.summary.models or request.tokens):
         reason = "no model is named, and code has written what it can: name a model, or more tokens"
         if not summaries:
@@ -110,8 +108,8 @@ def redo(
         tokens_after=after,
         notes=(f"{REDO_NOTE}{block.id}", *total.notes),
         spent=total.spent,
-        batches=total.batches,
-        top_batches=total.top_batches,
+        batches=total.batches.added,
+        top_batches=total.batches.top,
     )
     reason = f"{len(out)} summaries of Block {block.id} were written again"
     outcome = Outcome("compacted", reason, tokens, after, after, block=new, policy=redo_policy.name)
@@ -124,28 +122,26 @@ def build_redo_policy(
 ) -> Policy:
     """Returns the Block's own policy with this policy's models. With models, code may not write in their place.
 
-    `policies` are those that can be found by name. Batches that the Block took over from an archive are taken over
-    again.
+    `policies` are those that can be found by name.
     """
     if block is None:
         return policy
     name = block.policy
     preset = policy if name in ("", policy.name) or name not in policies else policies[name](policy.counter)
-    if isinstance(preset.writer, BatchWriter):
-        preset = replace(preset, writer=replace(preset.writer, restored=list_restored_batches(block)))
     models = (request.model,) if request.model else policy.summary.models
     texts = {each: getattr(preset.summary, each) or getattr(policy.summary, each) for each in PROMPT_FIELDS}
     on_failure: OnFailure = "abort" if models else "ladder"
     return replace(preset, summary=replace(preset.summary, models=models, on_failure=on_failure, **texts))
 
 
-def _find_summaries(view: View, position: int, block: Block, settings: SummarySettings) -> list[_OldSummary]:
+def _find_summaries(view: View, position: int, block: Block, policy: Policy) -> list[_OldSummary]:
     out: list[_OldSummary] = []
+    settings, kinds = policy.summary, get_text_kinds(policy.writer)
     for ref in view.range_refs:
         if not isinstance(ref, BlockPart) or ref.block != position:
             continue
         replacement = block.replacements[ref.index]
-        if replacement.kind not in (SUMMARY, BATCHES) or is_shown_again(view, replacement):
+        if replacement.kind not in kinds or is_shown_again(view, replacement):
             continue
         for text_index, show in enumerate(replacement.shown_items):
             text = extract_summary_text(get_text(show.message)) if isinstance(show, Substitute) else None
@@ -188,7 +184,7 @@ def _build_job(
     writing = FillRequest(
         new, block.facts, policy.summary, policy.counter.count, focus, token_factor=policy.token_factor
     )
-    return build_job(before, goal, piece, budget, writing)
+    return replace(build_job(before, goal, piece, budget, writing), redone=block)
 
 
 def _find_first_summary(view: View, position: int, index: int) -> tuple[int, Replacement]:

@@ -215,8 +215,6 @@ class Draft(Struct, frozen=True):
 
 SUMMARY = "summary"
 """The kind of a replacement by a summary."""
-BATCHES = "batches"
-"""The kind of a replacement by an archive of batches. Its writer makes it even where little can be shown."""
 UNWRITTEN_SUMMARY = Message("user", (Text(""),), "tenfold")
 """Marks the place, once in a piece's `shown_items`, of a summary whose text does not exist yet."""
 MINIMAL_SUMMARY_TOKENS = 120

@@ -1,14 +1,14 @@
 """Builds the Plan: what becomes of each range, as a value that prints itself before anything runs.
 
 `build_plan` runs the stages in order and measures the view again after each one. It stops at the target. A stage that
-does not shrink the view is discarded, except for structural ones (merge, clip).
+does not shrink the view is discarded, except for structural ones (merge).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,6 +43,16 @@ class Stage(Protocol):
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Returns the draft with this stage's changes. Must not touch a protected piece."""
+        ...
+
+
+@runtime_checkable
+class SessionStage(Stage, Protocol):
+    """A stage for the runs of a session. For a plain list, its policy has other stages."""
+
+    @property
+    def list_stages(self) -> tuple[Stage, ...]:
+        """The stages that take the place of all of the policy's for a list that belongs to no session."""
         ...
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.tool_calls import classify_tool, find_command, find_path, interpret_call
+from tenfold.compaction.facts.tool_calls import classify_tool, find_command, interpret_call
 from tenfold.compaction.facts.tool_results import judge_result
 from tenfold.compaction.facts.user_words import split_pasted
 from tenfold.compaction.plan.draft import Draft, RecallMode
@@ -245,22 +245,22 @@ def build_step_stub(
     text = " ".join(redact_cached(get_text(shown[0].message)[: 4 * _LINE_CHARACTERS]).split())
     text = excerpt(text, _LINE_CHARACTERS + len("..."), Keep.START)
     parts = [text] if text else []
-    results = _collect_results([s.message for s in shown])
+    results = collect_results([s.message for s in shown])
     for call in get_tool_calls(shown[0].message):
         arguments = excerpt(redact_cached(_get_typed_input(call)[: 4 * _LINE_CHARACTERS]), _LINE_CHARACTERS, Keep.START)
-        ended = _describe_result(call, results.get(call.id), quoted_characters)
+        ended = describe_result(call, results.get(call.id), quoted_characters)
         parts.append(f"{call.name}({arguments}{OUTCOME_MARK}{ended}")
     hint = render_read_hint(recall, draft.view.path.get_entry(shown[0].position).id)
     role: Role = "user" if results else "assistant"
     return Message(role, (Text(f"{STEP_PREFIX}{'; '.join(parts)}{hint}"),), "tenfold")
 
 
-def _collect_results(messages: Iterable[Message]) -> dict[str, Message]:
+def collect_results(messages: Iterable[Message]) -> dict[str, Message]:
     """Maps the ids of the calls of a step to the messages that hold their results."""
     return {result.call_id: m for m in messages if (result := get_tool_result(m)) is not None}
 
 
-def _describe_result(call: ToolCall, message: Message | None, quoted_characters: int = 0) -> str:
+def describe_result(call: ToolCall, message: Message | None, quoted_characters: int = 0) -> str:
     """Describes how a tool call ended, and the size of its result."""
     result = get_tool_result(message) if message is not None else None
     if message is None or result is None:
@@ -287,61 +287,3 @@ def strip_step_mark(text: str) -> str:
     Sizes go because a later cut would change them.
     """
     return SIZE_NOTE.sub("", text.removeprefix(STEP_PREFIX)) if text.startswith(STEP_PREFIX) else text
-
-
-STEP_LINE_PREFIX = "[Summary] "
-"""Begins the line that stands for a step, in the words of the preset `blocks`."""
-USER_LINE_PREFIX = "[User] "
-"""Begins the line that stands for a user's message that does not stay word for word."""
-MAX_QUOTED_BYTES = 200
-"""The most bytes of one text part that such a line quotes. The design omits longer ones; here they are cut."""
-
-
-def describe_step(answer: Message, results: Iterable[Message] = ()) -> str:
-    """Describes a step for its line, by its answer and the messages behind it.
-
-    Quotes the text parts of the answer, at most `MAX_QUOTED_BYTES` of each. Without text it says of each call the tool,
-    the target and the outcome, or, if there were none, just that the assistant responded.
-    """
-    texts = [p.text for p in answer.parts if isinstance(p, Text) and p.text.strip()]
-    if texts:
-        return " ".join(quote_on_one_line(text) for text in texts)
-    found = _collect_results(results)
-    calls = [
-        f"{call.name}({quote_on_one_line(_find_target(call))}{OUTCOME_MARK}{_describe_result(call, found.get(call.id))}"
-        for call in get_tool_calls(answer)
-    ]
-    return "; ".join(calls) or "[Assistant response]"
-
-
-def _find_target(call: ToolCall) -> str:
-    """Returns what a call is about: a shell's command, the first path of other calls, or else all arguments."""
-    action = interpret_call(call)
-    if action.verb == "shell":
-        return find_command(action.arguments)
-    path = action.effects[0].path if action.effects else find_path(action.arguments)
-    return path or call.arguments
-
-
-def quote_on_one_line(text: str) -> str:
-    """Returns a text on one line, in at most `MAX_QUOTED_BYTES`. Secrets are removed before it is cut."""
-    return _cut_to_bytes(redact_cached(" ".join(text.split())[: 4 * MAX_QUOTED_BYTES]))
-
-
-def _cut_to_bytes(text: str) -> str:
-    raw = text.encode("utf-8", "surrogatepass")
-    if len(raw) <= MAX_QUOTED_BYTES:
-        return text
-    return raw[: MAX_QUOTED_BYTES - 3].decode("utf-8", "ignore").rstrip() + "..."
-
-
-# -- markers -----------------------------------------------------------------------------------------------------------
-
-FIT_MARKER = "[Context compacted: {} messages removed to fit context window]"
-REMOVED_MARKER = "[Context compacted: {} messages removed]"
-"""Stand for the messages between those that stay: the first for those after kept first messages, or for all before."""
-
-
-def build_marker(text: str) -> Message:
-    """Builds a message of ours that stands for a range: a marker, or a line for a step."""
-    return Message("user", (Text(text),), "tenfold")

@@ -62,7 +62,7 @@ def build_context(task: SummaryTask, settings: SummarySettings, count: Count, kn
         headings = ()
     earlier = "\n".join((*task.earlier_texts, task.context, known))
     source = build_source(task.items, task.facts, earlier, (task.focus, settings.instructions))
-    prompt = f"{task.prompt or getattr(settings, task.purpose)}\n{render_guide(headings, settings.sections)}"
+    prompt = f"{task.prompt or settings.get_prompt(task.purpose)}\n{render_guide(headings, settings.sections)}"
     expected = Expectation(source, task.allotment, headings, is_strict=settings.is_strict, prompt=prompt)
     return WritingContext(task, settings, count, expected, headings)
 

@@ -20,7 +20,6 @@ from tenfold.compaction.facts.parse import parse_claims, parse_facts
 from tenfold.compaction.facts.section import FactsSection, is_must_keep
 from tenfold.compaction.facts.section_headings import RULES_TITLE, TITLE
 from tenfold.compaction.plan.draft import (
-    BATCHES,
     SUMMARY,
     SUMMARY_OVERHEAD,
     Draft,
@@ -48,17 +47,18 @@ from tenfold.compaction.summarize.writer import (
     Writer,
     WritingJob,
     get_footer_renderer,
+    get_text_kinds,
     read_unit,
 )
 from tenfold.core.record.block import (
-    Batch,
+    NO_BATCHES,
+    Batches,
     Fact,
     FactKind,
     FileLists,
     ModelCost,
     Replacement,
     Rung,
-    Slot,
     Substitute,
     add_costs,
 )
@@ -68,7 +68,6 @@ from tenfold.core.text.excerpts import Count, collapse_spaces, trim_lines, wrap_
 from tenfold.core.view.fold import View
 from tenfold.core.wire.marks import extract_summary_text, find_summary_mark, render_summary
 
-_NARRATIVE_KINDS = (SUMMARY, BATCHES)
 MIN_NARRATIVE_TOKENS = 30
 """A narrative of fewer tokens says nothing beyond the facts and is left out."""
 
@@ -91,8 +90,7 @@ class FilledPlan(Struct, frozen=True):
     spent: ModelCost = ModelCost()
     failure: str = ""
     supplied_details: str = ""
-    batches: tuple[Batch, ...] = ()
-    top_batches: tuple[Slot, ...] = ()
+    batches: Batches = NO_BATCHES
     files: FileLists | None = None
 
 
@@ -151,8 +149,7 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
                 rung=written.rung,
                 notes=(*filled.notes, *written.notes),
                 failure=filled.failure or written.failure,
-                batches=written.batches or filled.batches,
-                top_batches=written.top_batches or filled.top_batches,
+                batches=written.batches if written.batches.top else filled.batches,
                 spent=add_costs(filled.spent, written.spent) if written.spent.calls else filled.spent,
             )
             if section is not None:
@@ -308,7 +305,7 @@ def _write_text(
     most = request.settings.facts_per_text
     if most is not None:  # what the text must leave to them is no more than they may take
         largest = min(largest, int(room * most / (1 + most)))
-    own_line = MIN_NARRATIVE_TOKENS if piece.kind == BATCHES else 0  # an archive begins with its first line
+    own_line = MIN_NARRATIVE_TOKENS if _is_of_archive(piece, request) else 0  # it is written however little fits
     needed = build(first, budget=max(0, min(max(largest, rules.tokens), room - own_line)))
     needed = _with_rules(needed, rules, partial(build, first))
     written = yield from _write_narrative(plan, piece, room - needed.tokens - names.tokens, request, needed.text)
@@ -354,7 +351,7 @@ def _write_narrative(
     plan: Plan, piece: DraftPiece, budget: int, request: FillRequest, told: str
 ) -> Asking[SummaryResult]:
     draft = plan.draft
-    if piece.kind == BATCHES:
+    if _is_of_archive(piece, request):
         job = build_job(draft.view, plan.goal, piece, budget, request)
         return (yield from request.writer.write(replace(job, supplied_text=request.supplied_text)))
     if piece.kind != SUMMARY:
@@ -366,6 +363,11 @@ def _write_narrative(
     job = build_job(draft.view, plan.goal, piece, budget, request)
     job = replace(job, told=told, hidden_parts=_find_hidden_parts(job, draft))
     return (yield from request.writer.write(job))
+
+
+def _is_of_archive(piece: DraftPiece, request: FillRequest) -> bool:
+    """Tells whether a piece is to hold several texts: the writer is asked for it whatever the room is."""
+    return piece.kind != SUMMARY and piece.kind in get_text_kinds(request.writer)
 
 
 def _find_hidden_parts(job: WritingJob, draft: Draft) -> dict[int, str]:
@@ -406,7 +408,7 @@ def _place_text(
             f"({len(piece.get_visible_messages()) - len(replacement.shown_items) + 1:,} messages are not shown here)"
         )
         message, size = (placeholder, placeholder_size) if placeholder_size <= piece.summary_budget else (message, size)
-    if piece.kind in _NARRATIVE_KINDS or facts:
+    if piece.kind in get_text_kinds(request.writer) or facts:
         return _with_item(replacement, at, Substitute(message), size), written
     shown_items, sizes = list(replacement.shown_items), list(replacement.sizes)
     del shown_items[at], sizes[at]  # all facts are in view anyway: show no empty section
@@ -418,7 +420,7 @@ def _build_piece_message(
 ) -> tuple[Message, int]:
     """Builds the message of a summary and counts its tokens."""
     settings = request.settings  # a facts section alone gets no opening and closing
-    if piece.kind not in _NARRATIVE_KINDS:
+    if piece.kind not in get_text_kinds(request.writer):
         settings = replace(settings, opening="", closing="")
     facts, footer = (section.text, section.footer) if section else ("", "")
     texts = narrative_text, facts, render_expand_hint(plan.goal.recall, request.block), footer

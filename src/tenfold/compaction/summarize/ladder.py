@@ -12,7 +12,7 @@ from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
 from tenfold.compaction.summarize.transcript import TranscriptStyle
 from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import DEFAULT_TIMEOUT, DEFAULT_TRIES, Answer, Ask, Effort
-from tenfold.core.record.block import Batch, Fact, ModelCost, Rung, Slot
+from tenfold.core.record.block import NO_BATCHES, Batches, Fact, ModelCost, Rung
 from tenfold.core.record.message import Message
 
 OnFailure = Literal["ladder", "keep_stages", "abort"]
@@ -56,7 +56,6 @@ class SummarySettings(Struct, frozen=True):
     system: str = ""
     first: str = ""
     update: str = ""
-    batch: str = ""
     merge: str = ""
     branch: str = ""
     repair: str = ""
@@ -96,6 +95,11 @@ class SummarySettings(Struct, frozen=True):
         """Whether no summary can come, and the stages that need none are all that is shown."""
         return bool(self.notes) and self.on_failure == "keep_stages"
 
+    def get_prompt(self, purpose: str) -> str:
+        """Returns the prompt for a text of this purpose; for a batch that of a first text."""
+        prompts = {"update": self.update, "merge": self.merge, "branch": self.branch}
+        return prompts.get(purpose, self.first)
+
     def list_headings(self, purpose: str) -> tuple[str, ...]:
         """Returns the headings that a text of this purpose must hold, in order."""
         if purpose == "branch":
@@ -114,7 +118,7 @@ class SummarySettings(Struct, frozen=True):
         return min(self.input_tokens or int(window * self.input_share), left)
 
 
-PROMPT_FIELDS = ("system", "first", "update", "batch", "merge", "branch", "repair", "sections", "told")
+PROMPT_FIELDS = ("system", "first", "update", "merge", "branch", "repair", "sections", "told")
 """The fields of `SummarySettings` that hold a packaged text unless one is given."""
 DEFAULT_INPUT_TOKENS = 60_000
 """The most tokens sent to a model whose window is not known. With the answer it fits every hosted model of today."""
@@ -165,7 +169,7 @@ class LadderStep(Struct, frozen=True):
 class SummaryResult(Struct, frozen=True):
     """A summary's text and how it was written. `failure` is the reason if no text may be used (then `text` is "").
 
-    `batches` are what a writer of batches adds to the Block, and `top_batches` the archive's top level after it.
+    `batches` are the texts of a writer of several.
     """
 
     text: str
@@ -173,8 +177,7 @@ class SummaryResult(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     spent: ModelCost = ModelCost()
     failure: str = ""
-    batches: tuple[Batch, ...] = ()
-    top_batches: tuple[Slot, ...] = ()
+    batches: Batches = NO_BATCHES
 
     def reject(self) -> SummaryResult:
         """Returns the result as a failure. Its notes say why no model's text may be used."""

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -38,13 +40,29 @@ from tenfold.compaction.summarize.ladder import (
 )
 from tenfold.compaction.summarize.mechanical import write_mechanical
 from tenfold.compaction.summarize.story import write_story
-from tenfold.compaction.summarize.template import NO_SUMMARY, find_places, interpolate
 from tenfold.compaction.summarize.transcript import render_transcript, split_messages
 from tenfold.core.record.ask import SummaryAsk
 from tenfold.core.record.block import ModelCost, Rung, add_costs
 from tenfold.core.text.excerpts import Count
 
 __all__ = ["SummaryResult", "SummarySettings", "SummaryTask", "clean_text", "write_summary"]
+
+NO_SUMMARY = "(no prior summary)"
+"""Stands for an earlier summary in a user's own prompt, if there is none."""
+_PLACE = re.compile(r"\{([A-Za-z_]+)\}")
+
+
+def interpolate(template: str, values: Mapping[str, str]) -> str:
+    """Returns a user's own prompt with each place in `values` filled wherever it occurs. Other places stay.
+
+    All are filled in one pass, so braces in a conversation are never taken for a place.
+    """
+    return _PLACE.sub(lambda found: values.get(found.group(1), found.group()), template)
+
+
+def find_places(template: str) -> list[str]:
+    """Returns the names of a template's places, in order."""
+    return _PLACE.findall(template)
 
 
 def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) -> WritingGenerator:
@@ -220,7 +238,6 @@ def _choose_prompt(task: SummaryTask, settings: SummarySettings) -> str:
         case "merge":
             return settings.merge
         case "prefix" | "batch" | "branch" | "first" if not task.previous.strip():
-            prompts = {"batch": settings.batch, "branch": settings.branch}
-            return task.prompt or prompts.get(task.purpose, settings.first)
+            return task.prompt or settings.get_prompt(task.purpose)
         case _:
             return settings.update

@@ -8,17 +8,17 @@ code renders their section and puts it under the writer's text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from tenfold.compaction.facts.redacted_messages import redact_message
-from tenfold.compaction.plan.draft import DraftPiece, Goal
+from tenfold.compaction.plan.draft import SUMMARY, DraftPiece, Goal
 from tenfold.compaction.summarize.ladder import Asking, SummaryResult, SummarySettings, SummaryTask, WritingGenerator
 from tenfold.compaction.summarize.visible_text import get_shown_positions
 from tenfold.compaction.summarize.write import write_summary
 from tenfold.core.record.ask import Answer, Ask
-from tenfold.core.record.block import Fact, FileLists
+from tenfold.core.record.block import Block, Fact, FileLists
 from tenfold.core.record.message import Message
 from tenfold.core.text.excerpts import Count
 from tenfold.core.view.fold import View
@@ -33,9 +33,9 @@ class WritingJob(Struct, frozen=True):
     `previous`, oldest first. Nor is what stays in view, of which the user's messages are in `kept_items`, and what the
     view leaves out of those in `hidden_parts`. `piece.cuts` says where the plan wants the text in parts. `view` is the
     view the plan was made on: it gives times, and what older Blocks hold. `supplied_text` is a text from a hook, for
-    writers that keep more than the text. `told` is the facts section, which stands below the text.
-    `token_factor` is how many of the model's tokens one of the counter's is taken for, where the text must fit its
-    window.
+    writers of several texts. `told` is the facts section, which stands below the text. `token_factor` is how many of
+    the model's tokens one of the counter's is taken for, where the text must fit its window. `redone` is the Block
+    whose text is written again by a redo.
     """
 
     piece: DraftPiece
@@ -53,6 +53,7 @@ class WritingJob(Struct, frozen=True):
     hidden_parts: Mapping[int, str] = {}
     told: str = ""
     token_factor: float = 1.0
+    redone: Block | None = None
 
     @property
     def task(self) -> SummaryTask:
@@ -135,6 +136,31 @@ def explain_wait(writer: Writer, view: View) -> str:
     """
     explain: Callable[[View], str] | None = getattr(writer, "explain_wait", None)
     return explain(view) if explain is not None else ""
+
+
+@runtime_checkable
+class ArchiveWriter(Writer, Protocol):
+    """A writer of several texts: its Block holds all of them (`SummaryResult.batches`), the view shows what fits.
+
+    The pieces of its own `kind`, which its policy's stage plans, it is given however little room there is, and with a
+    text that a hook supplied as `WritingJob.supplied_text`. `search_tool` is the name that its text gives to the tool
+    which finds the others.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The kind of the replacements that it writes."""
+        ...
+
+    @property
+    def search_tool(self) -> str:
+        """The name under which an agent offers its model the search over the session, besides the usual one."""
+        ...
+
+
+def get_text_kinds(writer: Writer) -> tuple[str, ...]:
+    """Returns the kinds of replacements that hold a text of this writer."""
+    return (SUMMARY, writer.kind) if isinstance(writer, ArchiveWriter) else (SUMMARY,)
 
 
 class SingleTextWriter(Struct, frozen=True):

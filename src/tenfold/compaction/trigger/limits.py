@@ -8,7 +8,7 @@ to act now, and whether acting again could help, is decided in `guard.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -18,9 +18,6 @@ from tenfold.errors import UsageError
 Demand = Literal["check", "manual", "tool", "overflow"]
 """Who asks: an automatic check, a person, the model by a tool, or a provider that refused a request as too long."""
 Need = Literal["none", "warn", "soft", "hard"]
-
-DEFAULT_WINDOW = 100_000
-"""For the preset `blocks` only, where neither the model's window nor the caller's is known."""
 
 
 class Limits(Struct, frozen=True):
@@ -97,6 +94,20 @@ def get_view_check(trigger: Trigger) -> ViewCheck | None:
     return check
 
 
+@runtime_checkable
+class WindowTrigger(Trigger, Protocol):
+    """A trigger with a window of its own, where the caller names none."""
+
+    def choose_window(self, known: int | None) -> int | None:
+        """Returns the window to reckon with, given that of the model, None where nobody knows it."""
+        ...
+
+
+def choose_window(trigger: Trigger, known: int | None) -> int | None:
+    """Returns the window of a trigger where the caller names none: its own, else the `known` one of the model."""
+    return trigger.choose_window(known) if isinstance(trigger, WindowTrigger) else known
+
+
 class FillTrigger(Struct, frozen=True):
     """Shares of the window less the output reserve, at which to act, to aim, and to prepare.
 
@@ -117,61 +128,12 @@ class FillTrigger(Struct, frozen=True):
         return clamp_limits(parts, soft=soft, target=target, warning=warning)
 
 
-class HeadroomTrigger(Struct, frozen=True):
-    """`blocks`: triggers when headroom = compact_at - system share - messages' share falls below `least_headroom`.
-
-    In IEEE doubles, as published: with 100,000 and 4,000 tokens of system prompt, 80,999 stays and 81,000 triggers.
-    """
-
-    compact_at: float = 0.90
-    least_headroom: float = 0.05
-    system_prompt_tokens: int = 4_000
-    target_share: float = 0.40
-
-    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
-        """Triggers at the limit, the first size whose headroom is too small.
-
-        A known floor takes the place of the system prompt, and then counts on both sides. Without one, the system
-        prompt is `system_prompt_tokens`, at most a quarter of the window.
-        """
-        system = floor if floor > 0 else min(self.system_prompt_tokens, window // 4)
-        parts = divide_window(window, output_reserve)
-        soft = self._find_first_size(window, system) + max(0, floor)
-        return clamp_limits(parts, soft=soft, target=take_share(self.target_share, parts.usable))
-
-    def _is_exceeded(self, messages: int, window: int, system: int) -> bool:
-        return self.compact_at - system / window - messages / window < self.least_headroom
-
-    def _find_first_size(self, window: int, system: int) -> int:
-        first = max(0, int((self.compact_at - self.least_headroom) * window) - system - 2)
-        while not self._is_exceeded(first, window, system):
-            first += 1
-        return first
-
-
 def check_window(window: object) -> None:
     """Raises `UsageError` unless a window is a whole number of tokens, at least 1."""
     if not isinstance(window, int) or isinstance(window, bool):
         raise UsageError(f"a window is a whole number of tokens, at least 1, and not {window!r}")
     if window < 1:
         raise UsageError(f"a window of {window} tokens cannot hold anything; give the model's context window in tokens")
-
-
-class BudgetTrigger(Struct, frozen=True):
-    """`clip`: triggers above a share of the window less the overhead of system prompt, tools and answer.
-
-    A Reading's tokens already include system prompt and tools, so only the answer is subtracted here.
-    """
-
-    context_budget: float = 0.80
-    target_share: float = 0.40
-
-    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
-        """Triggers above the limit, not at it."""
-        parts = divide_window(window, output_reserve)
-        soft = take_share(self.context_budget, window) - (window - parts.usable)
-        target = take_share(self.target_share, parts.usable)
-        return clamp_limits(parts, soft=soft, target=target, inclusive=False)
 
 
 def take_share(share: float, total: int) -> int:

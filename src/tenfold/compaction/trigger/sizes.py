@@ -7,7 +7,7 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.trigger.limits import Limits, Trigger, ViewCheck, get_view_check, take_share
+from tenfold.compaction.trigger.limits import Limits, Trigger, ViewCheck, choose_window, get_view_check, take_share
 from tenfold.errors import UsageError
 
 Size = int | float
@@ -93,6 +93,10 @@ class SizedTrigger(Struct, frozen=True):
         target = max(1, min(target, int(MAX_TARGET_SHARE * soft)))
         warning = limits.warning if soft == limits.soft else min(int(WARNING_SHARE * soft), soft)
         return replace(limits, soft=soft, target=target, warning=warning, inclusive=True)
+
+    def choose_window(self, known: int | None) -> int | None:
+        """Returns the policy's window."""
+        return choose_window(self.trigger, known)
 
 
 def _shift_size(own: int, thrifty: float, thrift: float) -> int:

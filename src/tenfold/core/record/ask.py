@@ -17,11 +17,11 @@ from tenfold.core.record.notebook import render_table
 from tenfold.core.record.token_reading import Reading
 
 DEFAULT_TIMEOUT = 120.0
-"""Default time limit of a model call in seconds. The value is the `compaction_timeout` of the `clip` preset."""
+"""Default time limit of a model call in seconds."""
 Effort = Literal["", "high"]
 """How much a reasoning model should think before it answers. "" means as little as possible."""
 DEFAULT_TRIES = 3
-"""Default number of attempts for a model call that fails temporarily: 1 + the `max_retries` of 2 of `clip`."""
+"""Default number of attempts for a model call that fails temporarily."""
 
 
 class SummaryAsk(Struct, frozen=True, tag="summarize"):

@@ -170,7 +170,7 @@ class Slot(Struct, frozen=True, array_like=True):
 
 
 class Batch(Struct, frozen=True, omit_defaults=True):
-    """One summary in the archive of the `clip` preset: `text` summarizes the entries at positions `first` to `last`.
+    """One of the texts of a Block that holds several: `text` summarizes the entries at positions `first` to `last`.
 
     `depth` is 0 if it summarizes messages. If it merges other batches, its `sources`, it is one more than the deepest
     of them; the sources stay stored. `start` and `end` are the times of its first and last message (microseconds UTC),
@@ -190,6 +190,57 @@ class Batch(Struct, frozen=True, omit_defaults=True):
     cycle: int = 1
     serial: int = 1
     archive_id: str = ""
+
+
+class Batches(Struct, frozen=True):
+    """The texts of a writer of several: those it `added`, and the `top` level of all that stand then, oldest first."""
+
+    added: tuple[Batch, ...] = ()
+    top: tuple[Slot, ...] = ()
+
+
+NO_BATCHES = Batches()
+UNKNOWN_TIME = "unknown"
+"""Stands for a time that the log does not hold. Times are never made up."""
+_DAY_MILLIS = 86_400_000
+
+
+def format_time(time: int | None) -> str:
+    """Formats microseconds UTC as ISO 8601 in milliseconds with Z, in the proleptic Gregorian calendar.
+
+    None gives `UNKNOWN_TIME`. No clock is read.
+    """
+    if time is None:
+        return UNKNOWN_TIME
+    days, rest = divmod(time // 1_000, _DAY_MILLIS)
+    shifted = days + 719_468  # days since 0000-03-01: a leap day then ends its year
+    era, day_of_era = divmod(shifted, 146_097)
+    year = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month + 2) // 5 + 1
+    month += 3 if month < 10 else -9
+    year += 400 * era + (month <= 2)
+    seconds, millis = divmod(rest, 1_000)
+    return (
+        f"{year:04d}-{month:02d}-{day:02d}T{seconds // 3_600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        f".{millis:03d}Z"
+    )
+
+
+def format_header(batch: Batch) -> str:
+    """Returns the line that a stored batch begins with."""
+    return f"[depth:{batch.depth}|start:{format_time(batch.start)}|end:{format_time(batch.end)}|count:{batch.count}]"
+
+
+def format_batch(batch: Batch) -> str:
+    """Returns a batch as it is archived: header, newline, summary."""
+    return f"{format_header(batch)}\n{batch.text}"
+
+
+def resolve_slot(slot: Slot, position: int) -> Slot:
+    """Returns the slot with `position`, that of the Block that names the slot, in place of `OWN`."""
+    return Slot(position, slot.index) if slot.block == OWN_BLOCK else slot
 
 
 class FileLists(Struct, frozen=True, omit_defaults=True):

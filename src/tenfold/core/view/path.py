@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tenfold.core.record.block import Block
+from tenfold.core.record.block import Batch, Block, Slot, resolve_slot
 from tenfold.core.record.entry import Entry, get_message
 from tenfold.core.record.message import Message
 from tenfold.errors import RecordError
@@ -64,6 +64,16 @@ class Path:
                 "`tenfold expand NUMBER` still prints each original, and `tenfold verify` names the damage"
             )
         return block
+
+    def get_batch(self, slot: Slot) -> Batch:
+        """Returns the batch that a resolved slot names. Raises `RecordError` if its Block is damaged."""
+        return self.get_block(slot.block).batches[slot.index]
+
+    def list_top_batches(self, position: int) -> tuple[tuple[Slot, Batch], ...]:
+        """Returns the top level of batches after the Block at `position`, oldest first. () for any other entry."""
+        block = self.get_entry(position)
+        slots = (resolve_slot(s, position) for s in block.top_batches) if isinstance(block, Block) else ()
+        return tuple((slot, self.get_batch(slot)) for slot in slots)
 
     def get_entries(self, first: int, last: int) -> list[Entry]:
         """Returns the entries `first` to `last`, both inclusive. Loads missing ones with one call per gap."""

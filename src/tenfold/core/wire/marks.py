@@ -40,15 +40,32 @@ _SUMMARY = re.compile(
 
 
 _SUMMARY_START, _SUMMARY_END = '<tenfold-summary block="', "</tenfold-summary>"
-ARCHIVE_START = "[Context Summary"
-"""How a clip-archive begins. Our delimiter stands after such a text, and around any other summary."""
-_ARCHIVE = re.compile(
-    rf"\s*({re.escape(ARCHIVE_START)}.*)\n"
+
+
+class SummaryHead(NamedTuple):
+    """Describes a summary with a first line of its own, which begins with `start` and matches `line`."""
+
+    start: str
+    line: str
+    source: str
+
+
+SUMMARY_HEADS: tuple[SummaryHead, ...] = (
+    SummaryHead(
+        "[Context Summary — ",
+        r"\d+ messages compressed[^\]\n]*\](?=\s|$)",
+        "Numina-Systems/constellation: its clip-archive, which has no delimiter anywhere",
+    ),
+)
+"""Such texts are summaries whoever wrote them. Our delimiter stands behind them, and around any other summary."""
+HEAD_STARTS = "|".join(re.escape(row.start) for row in SUMMARY_HEADS)
+"""How they begin, as a pattern."""
+_HEAD_LINE = re.compile("|".join(re.escape(row.start) + row.line for row in SUMMARY_HEADS))
+_HEADED_SUMMARY = re.compile(
+    rf"\s*((?:{HEAD_STARTS}).*)\n"
     r'<tenfold-summary block="([^"<>\s]+)" hash="([0-9a-f]{16})">\n</tenfold-summary>\s*',
     re.DOTALL,
 )
-_ARCHIVE_LINE = re.compile(rf"{re.escape(ARCHIVE_START)} — \d+ messages compressed[^\]\n]*\](?=\s|$)")
-"""The first line of a clip-archive, whoever wrote it: the original design puts no delimiter anywhere."""
 _FACTS_START = re.compile(
     r"# Facts \((?:carried word for word; lines marked|found by code in the messages, long)"
     r"|# Rules of the user \(word for word"
@@ -81,7 +98,7 @@ HARNESS_PATTERNS: tuple[ForeignText, ...] = (
 )
 SUMMARY_PATTERNS: tuple[ForeignText, ...] = (
     *SUMMARY_TEXTS,
-    ForeignText("Tenfold", "", "a clip-archive, whoever wrote it", f"{ARCHIVE_START} — "),
+    *(ForeignText("Tenfold", "", row.source, row.start) for row in SUMMARY_HEADS),
 )
 TOOL_OUTPUT_PATTERNS: tuple[ForeignText, ...] = (
     *OUTPUT_TEXTS,
@@ -117,7 +134,7 @@ def find_text_origin(text: str, confirm: SummaryConfirmer | None = None, *, is_w
     in our form, `tool` for tool output that an agent without tool calls received as a user message, and else `human`.
     """
     start = text.lstrip()
-    if start.startswith(_SUMMARY_START) or _ARCHIVE_LINE.match(start):
+    if start.startswith(_SUMMARY_START) or _HEAD_LINE.match(start):
         mark = find_summary_mark(text) or _build_foreign_mark(text)
         if mark is not None and confirm is not None and confirm(*mark, is_whole):
             return "tenfold"
@@ -209,10 +226,10 @@ def hash_summary(text: str) -> str:
 def render_summary(block: str, text: str) -> str:
     """Puts a summary into its delimiter, as a complete user text. `block` is the id of the Block that shows it.
 
-    A clip-archive begins with its own first line, as published, so there the delimiter follows the text.
+    A text with a first line of its own (`SUMMARY_HEADS`) keeps it, so there the delimiter follows the text.
     """
     opening = f'<tenfold-summary block="{block}" hash="{hash_summary(text)}">'
-    parts = (text, opening) if _ARCHIVE_LINE.match(text) else (opening, text)
+    parts = (text, opening) if _HEAD_LINE.match(text) else (opening, text)
     return "\n".join((*parts, _SUMMARY_END))
 
 
@@ -226,7 +243,7 @@ def _find_framed_summary(text: str) -> _FramedSummary | None:
     """Finds the block, the hash and the inner text of a text that is exactly one summary with the right hash."""
     if (match := _SUMMARY.fullmatch(text)) is not None:
         found = _FramedSummary(match.group(1), match.group(2), match.group(3))
-    elif (match := _ARCHIVE.fullmatch(text)) is not None:
+    elif (match := _HEADED_SUMMARY.fullmatch(text)) is not None:
         found = _FramedSummary(match.group(2), match.group(3), match.group(1))
     else:
         return None
@@ -234,7 +251,7 @@ def _find_framed_summary(text: str) -> _FramedSummary | None:
 
 
 def _build_foreign_mark(text: str) -> SummaryMark | None:
-    """Returns the mark of a clip-archive that carries none: no Block, so that no store confirms it."""
+    """Returns the mark of a summary that carries none: no Block, so that no store confirms it."""
     inner = extract_summary_text(text)
     return SummaryMark("", hash_summary(inner)) if inner is not None else None
 
@@ -249,12 +266,12 @@ def find_summary_mark(text: str) -> SummaryMark | None:
 
 
 def extract_summary_text(text: str) -> str | None:
-    """Returns the inner text of a summary that `find_summary_mark` accepts, or of a clip-archive without a mark."""
+    """Returns the inner text of a summary that `find_summary_mark` accepts, or of one by its first line alone."""
     found = _find_framed_summary(text)
     if found is not None:
         return found.text
     start = text.strip()
-    return start if _ARCHIVE_LINE.match(start) and _SUMMARY_START not in start else None
+    return start if _HEAD_LINE.match(start) and _SUMMARY_START not in start else None
 
 
 def get_summary_text(message: Message) -> str | None:
@@ -277,7 +294,7 @@ _TAGS = (
         for row in (*HARNESS_PATTERNS, *SUMMARY_PATTERNS, *TOOL_OUTPUT_PATTERNS)
         if row.start.startswith("<") and row.end
     ),
-    (f"{ARCHIVE_START} — ", _SUMMARY_END),
+    *((row.start, _SUMMARY_END) for row in SUMMARY_HEADS),
 )
 """The tags in which programs put something beside the user's words."""
 

@@ -5,9 +5,10 @@ LazyBouy published it in LazyBouy/phi-core.
     values       TurnRange TurnId TurnMessage TurnMap CompactedSection CompactionBlock LoopRecord, to_json from_json
     settings     CompactionConfig ContextConfig FixedCount TokenBudget, should_compact
     counting     TokenCounter ContextTracker
-    strategies   BlockCompactionStrategy DefaultBlockCompaction CompactionStrategy DefaultCompaction, with_strategy
+    strategies   BlockCompactionStrategy DefaultBlockCompaction CompactionStrategy DefaultCompaction, ask_model
     work         compact_messages compact_session_loops build_context_from_session resolve_scope compact_context
     around it    with_hooks, CompactionStarted CompactionEnded AgentStart AgentEnd, SessionRecorder
+    as a policy  blocks build_policy
 
 A *turn* of this design is a step of Tenfold together with the user messages that led to it. A *loop* is a run. Original
 messages are never overwritten: a `LoopRecord` holds them, and its block says what is shown in their place.
@@ -15,46 +16,41 @@ messages are never overwritten: a `LoopRecord` holds them, and its block says wh
 
 from __future__ import annotations
 
-from tenfold.designs.blocks.compaction_config import (
+from tenfold.designs.blocks.config import (
     BlockCompactionStrategy,
     CompactionConfig,
     CompactionScope,
     CompactionStrategy,
     ContextConfig,
     FixedCount,
-    SectionStrategy,
+    HeadroomTrigger,
     TokenBudget,
-    combine_sections,
     should_compact,
 )
-from tenfold.designs.blocks.context_tracker import ContextTracker, TokenCounter, estimate_image
-from tenfold.designs.blocks.in_memory import compact_in_memory
-from tenfold.designs.blocks.list_levels import DefaultCompaction, compact_messages
-from tenfold.designs.blocks.loop_events import (
+from tenfold.designs.blocks.events import (
     AgentEnd,
     AgentStart,
     CompactionEnded,
     CompactionStarted,
     MessageDelta,
     compact_context_with_sender,
-    get_current_loop_id,
+    compact_in_memory,
     with_hooks,
 )
-from tenfold.designs.blocks.orchestration import (
+from tenfold.designs.blocks.loops import (
     build_context_from_session,
     compact_context,
     compact_session_loops,
     count_compacted_loops,
-    count_loop_tokens,
-    find_violations,
     get_loop_records,
     resolve_scope,
-    walk_chain,
 )
-from tenfold.designs.blocks.session_recorder import SessionRecorder
-from tenfold.designs.blocks.strategy import DefaultBlockCompaction, build_policy, build_strategy_policy, with_strategy
-from tenfold.designs.blocks.strategy_runner import ask_model
-from tenfold.designs.blocks.turn_records import (
+from tenfold.designs.blocks.policy import DefaultCompaction, blocks, build_policy, compact_messages
+from tenfold.designs.blocks.recorder import SessionRecorder
+from tenfold.designs.blocks.runner import ask_model
+from tenfold.designs.blocks.strategy import DefaultBlockCompaction
+from tenfold.designs.blocks.tokens import ContextTracker, TokenCounter
+from tenfold.designs.blocks.turns import (
     CompactedSection,
     CompactionBlock,
     LoopRecord,
@@ -83,9 +79,9 @@ __all__ = [
     "DefaultBlockCompaction",
     "DefaultCompaction",
     "FixedCount",
+    "HeadroomTrigger",
     "LoopRecord",
     "MessageDelta",
-    "SectionStrategy",
     "SessionRecorder",
     "TokenBudget",
     "TokenCounter",
@@ -95,26 +91,19 @@ __all__ = [
     "TurnRange",
     "ask_model",
     "assign_turns",
+    "blocks",
     "build_context_from_session",
     "build_policy",
-    "build_strategy_policy",
-    "combine_sections",
     "compact_context",
     "compact_context_with_sender",
     "compact_in_memory",
     "compact_messages",
     "compact_session_loops",
     "count_compacted_loops",
-    "count_loop_tokens",
-    "estimate_image",
-    "find_violations",
     "from_json",
-    "get_current_loop_id",
     "get_loop_records",
     "resolve_scope",
     "should_compact",
     "to_json",
-    "walk_chain",
     "with_hooks",
-    "with_strategy",
 ]

@@ -5,8 +5,8 @@ Numina-Systems published it in Numina-Systems/constellation.
 
 from __future__ import annotations
 
-from tenfold.compaction.plan.stages.batch_archive import ImportanceScoringConfig
-from tenfold.designs.clip.archive_tools import CompactContextTool, MemoryReadTool, get_memory
+from tenfold.designs.clip.archive import ArchiveRecord, BatchArchive, BatchMemory, get_memory, parse_record
+from tenfold.designs.clip.archive_tools import CompactContextTool, MemoryReadTool
 from tenfold.designs.clip.compaction_records import (
     DEFAULT_DIRECTIVE,
     DEFAULT_SCORING_CONFIG,
@@ -31,6 +31,7 @@ from tenfold.designs.clip.compaction_records import (
     should_compress,
 )
 from tenfold.designs.clip.compactor import Compactor, create_compactor, create_from_options
+from tenfold.designs.clip.fold_stage import ImportanceScoringConfig
 
 # The names that the design exports, as it spells them.
 createCompactor = create_from_options  # noqa: N816
@@ -46,6 +47,9 @@ __all__ = [
     "DEFAULT_SUMMARIZATION_PROMPT",
     "DEFAULT_SYSTEM_PROMPT",
     "DEFAULT_WINDOW",
+    "ArchiveRecord",
+    "BatchArchive",
+    "BatchMemory",
     "CompactContextTool",
     "CompactionConfig",
     "CompactionResult",
@@ -71,6 +75,7 @@ __all__ = [
     "interpolatePrompt",
     "interpolate_prompt",
     "parse_batch",
+    "parse_record",
     "render_clip_archive",
     "scoreMessage",
     "score_message",

@@ -10,15 +10,15 @@ import msgspec
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Call
-from tenfold.compaction.plan.stages.batch_archive import FoldStage
-from tenfold.compaction.summarize.batches import list_fresh_batches
 from tenfold.core.view.fold import View
 from tenfold.core.wire import parse_value, to_json_bytes
 from tenfold.core.wire.marks import get_summary_text
+from tenfold.designs.clip.archive import BatchMemory, await_value, call_archive
+from tenfold.designs.clip.batches import list_fresh_batches
 from tenfold.designs.clip.compaction_records import count_content_tokens
+from tenfold.designs.clip.fold_stage import FoldStage
 from tenfold.errors import UsageError
 from tenfold.session import Session
-from tenfold.store.archive import Archive, LogArchive, await_value, call_archive
 
 FAILURES = ("failed", "unsatisfiable", "superseded")
 """The statuses of an Outcome that the design calls a failure."""
@@ -138,7 +138,7 @@ class MemoryReadTool:
         "required": ["query"],
     }
 
-    def __init__(self, archive: Archive, *, limit: int = 5) -> None:
+    def __init__(self, archive: BatchMemory, *, limit: int = 5) -> None:
         """`archive` is a user's own, or `get_memory` of a session. `limit` is the most batches that are returned."""
         self._archive, self._limit = archive, limit
 
@@ -162,8 +162,3 @@ class MemoryReadTool:
         record: Any = await_value(self._archive.read(query))
         found: Any = [record] if record is not None else await_value(self._archive.search(query, limit=self._limit))
         return "\n\n".join(f"{each.id} {each.label}\n{each.content}" for each in found)
-
-
-def get_memory(session: Session) -> LogArchive:
-    """Returns a session's own log as an archive."""
-    return LogArchive(session.address.store, session.address.namespace, session.address.session)

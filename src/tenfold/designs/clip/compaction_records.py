@@ -10,25 +10,18 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.engine.setting_checks import check_least
-from tenfold.compaction.plan.stages.batch_archive import ImportanceScoringConfig
-from tenfold.compaction.summarize.batch_writer import BatchWriter, UnitMessages, split_chunks
-from tenfold.compaction.summarize.batches import (
-    format_batch,
-    format_header,
-    format_label,
-    parse_stored_batch,
-    render_archive,
-)
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.prompt_files import load_prompts, with_prompts
-from tenfold.compaction.summarize.template import NO_SUMMARY, PLACES, check_template, interpolate
-from tenfold.compaction.summarize.write import SummaryTask, write_summary
-from tenfold.compaction.trigger.limits import BudgetTrigger
+from tenfold.compaction.summarize.write import NO_SUMMARY, SummaryTask, interpolate, write_summary
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.ask import DEFAULT_TIMEOUT, SummaryAsk
-from tenfold.core.record.block import Batch
+from tenfold.core.record.block import Batch, format_batch, format_header
 from tenfold.core.record.message import Message, get_text
-from tenfold.designs.clip.policy import clip
+from tenfold.designs.clip.batch_writer import BatchWriter, UnitMessages, split_chunks
+from tenfold.designs.clip.batches import format_label, parse_stored_batch, render_archive
+from tenfold.designs.clip.fold_stage import ImportanceScoringConfig
+from tenfold.designs.clip.policy import BudgetTrigger, clip
+from tenfold.designs.clip.prompt import PLACES, check_template
 
 DEFAULT_WINDOW = 200_000
 """The default window in tokens."""
@@ -184,7 +177,10 @@ def build_resummarization_request(
 
 
 def _get_first_ask(task: SummaryTask, policy: Policy) -> SummaryAsk:
-    (ask,) = next(write_summary(task, policy.summary, COUNTER.count))
+    settings = policy.summary
+    if task.purpose == "batch":
+        settings = cast("BatchWriter", policy.writer).get_settings(settings)
+    (ask,) = next(write_summary(task, settings, COUNTER.count))
     return cast("SummaryAsk", ask)
 
 

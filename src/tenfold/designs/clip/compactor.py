@@ -25,19 +25,15 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.compact import build_draft, collect_history
 from tenfold.compaction.engine.policy import Policy
-from tenfold.compaction.summarize.batch_writer import BatchWriter
-from tenfold.compaction.summarize.batches import (
-    list_fresh_batches,
-    list_top_batches,
-    parse_stored_batch,
-    select_stored_batches,
-)
 from tenfold.compaction.trigger.limits import check_window
 from tenfold.core.record.block import Batch
 from tenfold.core.record.message import Message, get_text
 from tenfold.core.wire import DEFAULT_WIRE, get_wire
 from tenfold.core.wire.marks import find_summary_mark, get_summary_text
-from tenfold.designs.clip.archive_tools import FAILURES, build_full_call, explain_nothing, get_memory
+from tenfold.designs.clip.archive import BatchArchive, BatchMemory, await_value, get_memory
+from tenfold.designs.clip.archive_tools import FAILURES, build_full_call, explain_nothing
+from tenfold.designs.clip.batch_writer import BatchWriter
+from tenfold.designs.clip.batches import list_fresh_batches, parse_stored_batch, select_stored_batches
 from tenfold.designs.clip.compaction_records import (
     DEFAULT_WINDOW,
     CompactionConfig,
@@ -53,7 +49,6 @@ from tenfold.session.drive import Answerer
 from tenfold.session.log_cursor import Stamps
 from tenfold.session.requests import HostRequest, drop_opening_stub, read_request, read_times
 from tenfold.session.stateless import is_whole_summary
-from tenfold.store.archive import Archive, await_value
 from tenfold.store.base import Store
 from tenfold.store.sqlite.store import SqliteStore
 
@@ -71,7 +66,7 @@ class Compactor:
         answerer: Answerer,
         store: Store,
         *,
-        archive: Archive | None = None,
+        archive: BatchMemory | None = None,
         window: int = DEFAULT_WINDOW,
         wire: str = "",
     ) -> None:
@@ -79,6 +74,7 @@ class Compactor:
         self.config, self.store, self.archive, self.window, self.wire = config, store, archive, window, wire
         self._answerer = answerer
         self._policy = config.build_policy()
+        self._keeper = BatchArchive(archive) if archive is not None else None
         self._lock = Lock()
         self._open_sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._recent_sessions: OrderedDict[str, Session] = OrderedDict()
@@ -96,7 +92,7 @@ class Compactor:
                 address = SessionAddress(self.store, conversation_id)
                 stamps = Stamps(message_time=lambda: None)  # a list does not say when its messages were written
                 session = Session.create(
-                    address, self._policy, answerer=self._answerer, archive=self.archive, stamps=stamps
+                    address, self._policy, answerer=self._answerer, archive=self._keeper, stamps=stamps
                 )
                 self._open_sessions[conversation_id] = session
             self._recent_sessions[conversation_id] = session
@@ -112,7 +108,7 @@ class Compactor:
         """
         session = self.get_session(conversation_id)
         refs = [unit.block_part for unit in session.view.units if unit.block_part is not None]
-        standing = [batch for ref in refs for _, batch in list_top_batches(session.view.path, ref.block)]
+        standing = [batch for ref in refs for _, batch in session.view.path.list_top_batches(ref.block)]
         return [SummaryBatch.from_batch(b) for b in standing or select_stored_batches(self._find_restored(session))]
 
     def compress(
@@ -270,7 +266,7 @@ def create_compactor(
     *,
     model: Model | None = None,
     store: Store | None = None,
-    archive: Archive | None = None,
+    archive: BatchMemory | None = None,
     window: int = DEFAULT_WINDOW,
     wire: str = "",
 ) -> Compactor:
@@ -311,7 +307,7 @@ def _check_parts(config: object, model: object, store: object, archive: object) 
         raise UsageError(f"persistence is a path: give a store, as in SqliteStore({str(store)!r})")
     if store is not None and not callable(getattr(store, "read_heads", None)):
         raise UsageError(f"persistence is of type {type(store).__name__}: give a store, as in SqliteStore('log.db')")
-    if archive is not None and not isinstance(archive, Archive):
+    if archive is not None and not isinstance(archive, BatchMemory):
         raise UsageError(
             f"memory is of type {type(archive).__name__}: give one with write, read, search, list_records, delete"
         )

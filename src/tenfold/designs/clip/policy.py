@@ -7,18 +7,37 @@ Nothing is deleted: messages stay in the log as originals, and merged batches st
 
 from __future__ import annotations
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.engine.setting_checks import check_least, is_share
-from tenfold.compaction.plan.stages.batch_archive import FoldStage, ImportanceScoringConfig
-from tenfold.compaction.summarize.batch_writer import BatchWriter
-from tenfold.compaction.summarize.template import check_template, find_places, interpolate
-from tenfold.compaction.summarize.write import SummarySettings
-from tenfold.compaction.trigger.limits import BudgetTrigger
+from tenfold.compaction.summarize.write import SummarySettings, find_places, interpolate
+from tenfold.compaction.trigger.limits import Limits, clamp_limits, divide_window, take_share
 from tenfold.core.meter.counters import Counter
 from tenfold.core.record.ask import DEFAULT_TIMEOUT
+from tenfold.designs.clip.batch_writer import BatchWriter
+from tenfold.designs.clip.fold_stage import FoldStage, ImportanceScoringConfig
+from tenfold.designs.clip.prompt import check_template
 from tenfold.errors import UsageError
+
+
+class BudgetTrigger(Struct, frozen=True):
+    """Triggers above a share of the window less the overhead of system prompt, tools and answer.
+
+    A Reading's tokens already include system prompt and tools, so only the answer is subtracted here.
+    """
+
+    context_budget: float = 0.80
+    target_share: float = 0.40
+
+    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
+        """Triggers above the limit, not at it."""
+        parts = divide_window(window, output_reserve)
+        soft = take_share(self.context_budget, window) - (window - parts.usable)
+        target = take_share(self.target_share, parts.usable)
+        return clamp_limits(parts, soft=soft, target=target, inclusive=False)
+
 
 _FOLD, _FOLDING, _BUDGET = FoldStage(), BatchWriter(), BudgetTrigger()
 
@@ -60,8 +79,6 @@ def clip(  # noqa: PLR0913 - the settings of the published design, each by its n
         timeout=compaction_timeout / 1_000,
         facts_per_text=1 / 3,  # a quarter of the archive
     )
-    if prompt:
-        settings = replace(settings, batch=interpolate(check_template(prompt), {"persona": persona}))
     return Policy(
         name="clip",
         trigger=BudgetTrigger(context_budget=context_budget),
@@ -76,5 +93,6 @@ def clip(  # noqa: PLR0913 - the settings of the published design, each by its n
             clip_last=clip_last,
             max_chunk_tokens=max_chunk_tokens,
             max_retries=max_retries,
+            prompt=interpolate(prompt, {"persona": persona}),
         ),
     )

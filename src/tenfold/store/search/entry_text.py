@@ -10,8 +10,7 @@ from functools import cache
 import msgspec
 from msgspec import Struct
 
-from tenfold.compaction.summarize.batches import format_batch
-from tenfold.core.record.block import Block, Substitute
+from tenfold.core.record.block import Block, Substitute, format_batch
 from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.core.text.json_text import decode_json

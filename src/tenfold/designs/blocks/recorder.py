@@ -5,19 +5,21 @@ An event is a custom entry of the log. No model is shown it, and whoever opens t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 import msgspec
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.redacted_messages import redact_message
 from tenfold.core.record.entry import CustomEntry, get_message
-from tenfold.core.record.message import Message
+from tenfold.core.record.message import Message, Part, Text, Thinking, ToolResult
 from tenfold.core.text.surrogates import replace_surrogates
+from tenfold.core.wire import WIRES
 from tenfold.core.wire.fingerprint import fingerprint_message
-from tenfold.core.wire.marks import is_system_prompt
-from tenfold.designs.blocks.loop_events import (
+from tenfold.core.wire.marks import ERROR_FLAG, is_system_prompt
+from tenfold.designs.blocks.events import (
     AgentEnd,
     AgentStart,
     CompactionEnded,
@@ -27,9 +29,8 @@ from tenfold.designs.blocks.loop_events import (
     MessageDelta,
     get_current_loop_id,
 )
-from tenfold.designs.blocks.missing_messages import drop_earlier_messages, find_missing_messages
-from tenfold.designs.blocks.orchestration import find_loops, get_loop_records
-from tenfold.designs.blocks.turn_records import LoopRecord
+from tenfold.designs.blocks.loops import find_loops, get_loop_records
+from tenfold.designs.blocks.turns import LoopRecord
 from tenfold.session import Session
 
 LOOP_EVENT = "tenfold loop event"
@@ -138,19 +139,31 @@ class SessionRecorder:
         the system prompt with which the view begins, nor what the session had before the loop, if all of it is given.
         """
         session = self._session
-        is_redacted = session.address.store.redact_at_rest
         visible = list(session.view.get_visible_messages())
         opening = takewhile(lambda shown: is_system_prompt(shown.message), visible)
         shown = {fingerprint_message(s.message) for s in (*opening, *(s for s in visible if not s.is_original))}
-
-        def clean(message: Message) -> Message:
-            return redact_message(replace_surrogates(message)) if is_redacted else replace_surrogates(message)
-
         earlier, own = self._find_messages(loop)
-        logged = list(own.values())
         seen = [s.message for s in takewhile(lambda shown: shown.original_position not in own, visible)]
-        messages = drop_earlier_messages(messages, logged, [earlier, seen], clean)
-        session.append(*find_missing_messages(messages, logged, shown, clean), run=loop)
+        known = list(own.values())
+        wire = next((m.native.format for m in reversed(known) if m.native is not None), "")
+        if wire in WIRES and WIRES[wire].profile.has_separate_system:
+            messages = list(dropwhile(is_system_prompt, messages))
+        start, end = _find_earlier([self._clean(message) for message in messages], known, (earlier, seen))
+        counts = Counter(key for message in known for key in _list_keys(message))
+        missing: list[Message] = []
+        for message in (*messages[:start], *messages[end:]):
+            said = self._clean(message)
+            keys = Counter(_list_keys(said))
+            if keys <= counts:
+                counts -= keys
+            elif fingerprint_message(said) not in shown:
+                missing.append(message)
+        session.append(*missing, run=loop)
+
+    def _clean(self, message: Message) -> Message:
+        """Returns a message in the form in which the log has it."""
+        message = replace_surrogates(message)
+        return redact_message(message) if self._session.address.store.redact_at_rest else message
 
     def _find_messages(self, loop: str) -> tuple[list[Message], dict[int, Message]]:
         """Finds the messages on the path that were there before a loop, and by position those of the loop itself.
@@ -173,3 +186,51 @@ class SessionRecorder:
             elif position < start:
                 earlier.append(message)
         return earlier, found
+
+
+def _list_keys(message: Message) -> list[bytes]:
+    """Lists what a message says, one key for each part, the same whatever wire has brought it.
+
+    Some wires mark a failed tool in the text of its result, leave thinking out, or join two answers in one.
+    """
+    said = [part for part in message.parts if not isinstance(part, Thinking)] or message.parts
+    return [fingerprint_message(replace(message, parts=(_without_flag(part),))) for part in said]
+
+
+def _without_flag(part: Part) -> Part:
+    """Returns a part without the mark of a failed tool."""
+    if not isinstance(part, ToolResult):
+        return part
+    content = (replace(p, text=p.text.removeprefix(ERROR_FLAG)) if isinstance(p, Text) else p for p in part.content)
+    return replace(part, content=tuple(content))
+
+
+def _find_earlier(
+    messages: Sequence[Message], known: Sequence[Message], histories: Sequence[Sequence[Message]]
+) -> tuple[int, int]:
+    """Finds the messages of earlier loops, as a slice, where a host gives its whole history as the loop's.
+
+    `histories` are forms of what the session had before the loop. One has to stand at the beginning, whole, with
+    something behind it. Messages that begin as the `known` ones of the loop are its own, whatever an earlier loop said.
+    """
+    start = len(list(takewhile(is_system_prompt, messages)))
+    rest = messages[start:]
+    if not _count_opening(rest, known):
+        for history in histories:
+            count = _count_opening(rest, history)
+            if 0 < count < len(rest):
+                return start, start + count
+    return start, start
+
+
+def _count_opening(messages: Sequence[Message], known: Sequence[Message]) -> int:
+    """Counts the messages at the beginning that say what the known ones do, 0 if some of those are not among them."""
+    wanted = Counter(key for message in dropwhile(is_system_prompt, known) for key in _list_keys(message))
+    for count, message in enumerate(messages, 1):
+        keys = Counter(_list_keys(message))
+        if not keys <= wanted:
+            return 0
+        wanted -= keys
+        if not wanted:
+            return count
+    return 0

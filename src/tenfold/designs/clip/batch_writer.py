@@ -9,31 +9,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.parse import get_text_before_facts
 from tenfold.compaction.summarize.asking import clean_text
-from tenfold.compaction.summarize.batches import (
-    escape_archive_marks,
-    fit_archive,
-    format_time,
-    get_batch,
-    list_top_batches,
-    parse_archive,
-    render_archive,
-    resolve_slot,
-    select_stored_batches,
+from tenfold.compaction.summarize.ladder import (
+    RUNGS,
+    Asking,
+    SummaryResult,
+    SummarySettings,
+    SummaryTask,
+    WritingGenerator,
 )
-from tenfold.compaction.summarize.ladder import RUNGS, Asking, SummaryResult, SummaryTask, WritingGenerator
 from tenfold.compaction.summarize.write import write_summary
 from tenfold.compaction.summarize.writer import WritingJob, read_unit
 from tenfold.core.record.ask import Answer, SummaryAsk
-from tenfold.core.record.block import OWN_BLOCK, Batch, ModelCost, Rung, Slot, add_costs
+from tenfold.core.record.block import (
+    OWN_BLOCK,
+    Batch,
+    Batches,
+    ModelCost,
+    Rung,
+    Slot,
+    add_costs,
+    format_time,
+    resolve_slot,
+)
 from tenfold.core.record.message import Message, get_text, get_tool_calls
 from tenfold.core.view.units import Unit
-from tenfold.core.wire.marks import ARCHIVE_START
+from tenfold.designs.clip.batches import (
+    ARCHIVE_START,
+    escape_archive_marks,
+    fit_archive,
+    list_restored_batches,
+    parse_archive,
+    render_archive,
+    select_stored_batches,
+)
+from tenfold.designs.clip.fold_stage import BATCHES
+from tenfold.designs.clip.prompt import BATCH_PROMPT
 
 MERGE_BUFFER = 2
 """Batches that may stand besides those that are shown. One more, and the middle is merged, as published."""
@@ -76,9 +93,10 @@ class BatchWriter(Struct, frozen=True):
 
     A chunk has at most `chunk_size` messages or, if it is set, `max_chunk_tokens`; a unit is never split. A batch takes
     at most `max_summary_tokens`. The archive shows the earliest `clip_first` and the latest `clip_last` batches. After
-    a call that timed out, the rest is written in chunks half as large, up to `max_retries` times. `restored` are the
-    batches of a user's archive that this log does not know. Its first archive begins with those of them that tell each
-    message once, and takes the others over so that no label is used twice.
+    a call that timed out, the rest is written in chunks half as large, up to `max_retries` times. `prompt` takes the
+    place of the packaged one. `restored` are the batches of a user's archive that this log does not know. Its first
+    archive begins with those of them that tell each message once, and takes the others over so that no label is used
+    twice.
     """
 
     chunk_size: int = 20
@@ -87,7 +105,14 @@ class BatchWriter(Struct, frozen=True):
     clip_last: int = 2
     max_chunk_tokens: int = 0
     max_retries: int = 2
+    prompt: str = ""
     restored: tuple[Batch, ...] = ()
+    kind: ClassVar[str] = BATCHES
+    search_tool: ClassVar[str] = "memory_read"
+
+    def get_settings(self, settings: SummarySettings) -> SummarySettings:
+        """Returns the settings for one batch, with the prompt for it."""
+        return replace(settings, first=self.prompt or BATCH_PROMPT)
 
     def write(self, job: WritingJob) -> WritingGenerator:
         """See `Writer.write`. A failed merge is noted and left for later; a failed chunk fails the whole text."""
@@ -104,8 +129,7 @@ class BatchWriter(Struct, frozen=True):
             builder.rung,
             tuple(builder.notes),
             builder.spent,
-            batches=tuple(builder.new_batches),
-            top_batches=tuple(slot for slot, _ in builder.batches),
+            batches=Batches(tuple(builder.new_batches), tuple(slot for slot, _ in builder.batches)),
         )
 
 
@@ -123,7 +147,8 @@ class _ArchiveBuilder:
         self.spent = ModelCost()
         self.failure = ""
         parsed = [parse_archive(part.text) for part in parts if isinstance(part, EarlierSummary)]
-        self.restored = writer.restored if not self.batches else ()
+        restored = writer.restored if job.redone is None else list_restored_batches(job.redone)
+        self.restored = restored if not self.batches else ()
         earlier = [*(batch for _, batch in self.batches), *self.restored, *chain.from_iterable(parsed)]
         self.cycle = max((batch.cycle for batch in earlier), default=0) + 1
         shown_count = writer.clip_first + writer.clip_last
@@ -201,7 +226,7 @@ class _ArchiveBuilder:
         task = SummaryTask(
             items, job.facts, allotment=self.allotment, purpose="batch", focus=job.focus, context=self._render_context()
         )
-        return write_summary(task, job.settings, job.count)
+        return write_summary(task, self.writer.get_settings(job.settings), job.count)
 
     def _render_context(self) -> str:
         """Renders the archive so far, as it would be shown, as context for the next chunk."""
@@ -283,7 +308,7 @@ class _ArchiveBuilder:
         if parent.block == OWN_BLOCK:
             return source, self.new_batches[source.index]
         slot = resolve_slot(source, parent.block)
-        return slot, get_batch(self.job.view.path, slot)
+        return slot, self.job.view.path.get_batch(slot)
 
     def _merge(self, middle: Sequence[SlotBatch], first: int, last: int) -> Asking[_MergedBatches | None]:
         """Writes a parent over a slice of the middle, or over its beginning. Returns None if no model could."""
@@ -360,7 +385,7 @@ def list_earlier_batches(job: WritingJob) -> list[SlotBatch]:
 
 
 def _list_archive(job: WritingJob, unit: Unit) -> tuple[SlotBatch, ...]:
-    return list_top_batches(job.view.path, unit.block_part.block) if unit.block_part is not None else ()
+    return job.view.path.list_top_batches(unit.block_part.block) if unit.block_part is not None else ()
 
 
 def split_parts(job: WritingJob) -> list[list[UnitMessages] | EarlierSummary]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,18 +16,8 @@ from tenfold.compaction.engine.compact import build_draft
 from tenfold.compaction.engine.fit import build_goal
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.plan.draft import Draft, Goal
-from tenfold.compaction.plan.stages.overlay import (
-    BEYOND_SCOPE,
-    CUT_OUTPUTS,
-    OverlayStage,
-    RunPieces,
-    count_runs_in_scope,
-    find_run_starts,
-    find_runs,
-    measure_compacted,
-)
 from tenfold.compaction.summarize.visible_text import is_shown_again
-from tenfold.compaction.trigger.limits import DEFAULT_WINDOW, check_window
+from tenfold.compaction.trigger.limits import check_window
 from tenfold.config.settings import suggest_nearest
 from tenfold.core.meter.counters import Counter
 from tenfold.core.record.ask import Outcome
@@ -38,25 +27,17 @@ from tenfold.core.record.message import Message, get_text
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import Unit, VisibleMessage, get_step_messages, scan_entries
 from tenfold.core.wire.marks import extract_summary_text
-from tenfold.designs.blocks.compaction_config import (
+from tenfold.designs.blocks.config import (
+    DEFAULT_WINDOW,
+    BlockCompactionStrategy,
     CompactionConfig,
     CompactionScope,
     ContextConfig,
-    FixedCount,
-    SectionStrategy,
-    TokenBudget,
-    to_scope,
 )
-from tenfold.designs.blocks.policy import OVERLAY
-from tenfold.designs.blocks.strategy import (
-    STRATEGY_CUT,
-    StrategyStage,
-    build_policy,
-    derive_config,
-    find_overlay,
-    use_strategy,
-)
-from tenfold.designs.blocks.turn_records import (
+from tenfold.designs.blocks.policy import build_policy, find_overlay, use_strategy
+from tenfold.designs.blocks.stages import BEYOND_SCOPE, CUT_OUTPUTS, OverlayStage, RunPieces, find_run_starts, find_runs
+from tenfold.designs.blocks.strategy import STRATEGY_CUT
+from tenfold.designs.blocks.turns import (
     CompactedSection,
     CompactionBlock,
     LoopRecord,
@@ -64,7 +45,7 @@ from tenfold.designs.blocks.turn_records import (
     TurnRange,
     assign_turns,
 )
-from tenfold.errors import BadInput, NotFoundError, UsageError
+from tenfold.errors import NotFoundError, UsageError
 from tenfold.session import Session
 
 # -- records -----------------------------------------------------------------------------------------------------------
@@ -123,24 +104,6 @@ def _find_hidden_end(view: View) -> int:
     return max((unit.last for unit in view.units if _get_kind(view, unit) == BEYOND_SCOPE), default=-1)
 
 
-def walk_chain(loops: Sequence[LoopRecord], current_loop_id: str) -> tuple[LoopRecord, ...]:
-    """Returns the loops from the root to the current one, following parents; siblings are left out.
-
-    Raises `BadInput` if the parents form a cycle, and `NotFoundError` for an unknown loop id.
-    """
-    by_id = {loop.loop_id: loop for loop in loops}
-    out: list[LoopRecord] = []
-    at: str | None = current_loop_id
-    while at is not None:
-        if at not in by_id:
-            raise NotFoundError(f"no loop has the id {at!r}{suggest_nearest(at, by_id)}")
-        if any(loop.loop_id == at for loop in out):
-            raise BadInput(f"the loop {at!r} is its own ancestor: {' <- '.join(loop.loop_id for loop in out)}")
-        out.append(by_id[at])
-        at = by_id[at].parent_loop_id
-    return tuple(reversed(out))
-
-
 def _build_block(
     view: View, loop: LoopPositions, messages: Sequence[TurnMessage], *, latest: bool
 ) -> CompactionBlock | None:
@@ -188,35 +151,6 @@ def _get_kind(view: View, unit: Unit) -> str:
     return view.get_replacement(unit.block_part).kind if unit.block_part is not None else ""
 
 
-def find_violations(loops: Sequence[LoopRecord]) -> list[str]:
-    """Lists the design's invariants that the blocks of a chain break, oldest loop first.
-
-    The loops with a block are neighbours: those before are older than the scope, those behind came after the
-    compaction. The sections of a loop cover its turns without a gap.
-    """
-    out: list[str] = []
-    having = [number for number, loop in enumerate(loops) if loop.compaction_block is not None]
-    for number, loop in enumerate(loops):
-        block = loop.compaction_block
-        if block is None:
-            if having and having[0] < number < having[-1]:
-                out.append(f"{loop.loop_id}: no block, though an earlier and a later loop have one")
-            continue
-        count = max((m.turn_id.turn_index for m in loop.messages if m.turn_id is not None), default=-1) + 1
-        compacted, recent = block.keep_compacted, block.keep_recent
-        ranges = [r for r in (block.keep_first, compacted and compacted.range, recent and recent.range) if r]
-        ends, starts = [-1, *(r.end_turn for r in ranges)], [*(r.start_turn for r in ranges), count]
-        if any(end + 1 < start for end, start in zip(ends, starts, strict=True)):
-            out.append(f"{loop.loop_id}: turns in no section")
-        if number < len(loops) - 1 and (block.keep_first or recent):
-            out.append(f"{loop.loop_id}: an earlier loop with a first or recent section")
-        if any(r.end_turn >= count for r in ranges):
-            out.append(f"{loop.loop_id}: a section beyond its {count} turns")
-        if any(a.end_turn >= b.start_turn for a, b in pairwise(ranges)):
-            out.append(f"{loop.loop_id}: sections that overlap")
-    return out
-
-
 # -- scope and context -------------------------------------------------------------------------------------------------
 
 
@@ -227,28 +161,23 @@ def resolve_scope(session: Session, chain: Sequence[str], scope: CompactionScope
     scope if what stands for it fits, however large its messages are. Loops that a Block has hidden are never in scope.
     Raises `UsageError` for a window below 1.
     """
-    return _count_in_scope(session, chain, scope, max_context_tokens, session.policy)
+    check_window(max_context_tokens)
+    overlay = find_overlay(session.policy)
+    overlay = replace(overlay, config=replace(overlay.config, compaction_scope=scope))
+    return _count_in_scope(session, chain, overlay, max_context_tokens, session.policy)
 
 
-def _count_in_scope(session: Session, chain: Sequence[str], scope: CompactionScope, window: int, policy: Policy) -> int:
-    """Counts the earlier loops in scope where they are compacted by this policy: see `resolve_scope`."""
-    check_window(window)
-    loops = {loop.loop_id: loop for loop in find_loops(session.view)}
-    known = [loops[loop] for loop in chain if loop in loops]
-    draft, goal = _start_plan(session, window, policy)
-    runs = find_runs(draft)
+def _count_in_scope(session: Session, chain: Sequence[str], overlay: OverlayStage, window: int, policy: Policy) -> int:
+    """Counts the earlier loops in scope where they are compacted by this overlay: see `resolve_scope`."""
     hidden_end = _find_hidden_end(session.view)
-    shown = [loop for loop in known if loop.positions[0] > hidden_end]
+    loops = {loop.loop_id: loop for loop in find_loops(session.view) if loop.positions[0] > hidden_end}
+    shown = [loops[loop] for loop in chain if loop in loops]
     if not shown:
         return 0
-    overlay = find_overlay(policy)
-    overlay_run = _find_overlay_stages(policy)[0].overlay_run
-
-    def measure_loop(number: int) -> int:
-        own = [run for run in runs if _find_owner(shown, draft, run) == shown[-1 - number].loop_id]
-        return sum(measure_compacted(draft, goal, run, overlay.max_summary_tokens, overlay_run) for run in own)
-
-    return count_runs_in_scope(to_scope(scope), len(shown) - 1, window=window, measure_run=measure_loop)
+    draft, goal = _start_plan(session, window, policy)
+    owners = [(run, _find_owner(shown, draft, run)) for run in find_runs(draft)]
+    runs = [[run for run, owner in owners if owner == loop.loop_id] for loop in shown]
+    return overlay.count_in_scope(runs, draft, goal, window)
 
 
 def _start_plan(session: Session, window: int, policy: Policy) -> tuple[Draft, Goal]:
@@ -263,28 +192,6 @@ def _find_owner(loops: Sequence[LoopPositions], draft: Draft, run: RunPieces) ->
     """Returns the id of the loop that a run of a draft begins in, "" for one of none of these loops."""
     first, last = draft.pieces[run.first].first, draft.pieces[run.last - 1].last
     return next((loop.loop_id for loop in loops if any(first <= p <= last for p in loop.positions)), "")
-
-
-def _find_overlay_stages(policy: Policy) -> tuple[OverlayStage | StrategyStage, ...]:
-    """Returns the stages of a policy that overlay loops, with the preset's own where the policy has none."""
-    found = tuple(stage for stage in policy.stages if isinstance(stage, OverlayStage | StrategyStage))
-    return found or (OVERLAY,)
-
-
-def count_loop_tokens(session: Session) -> dict[str, int]:
-    """Counts the tokens that each loop takes in view. The keys are loop ids."""
-    view = session.view
-    weights = session.conversation.get_message_sizes()
-    owners = {p: loop.loop_id for loop in find_loops(view) for p in loop.positions}
-    tokens = dict.fromkeys(owners.values(), 0)
-    for unit in view.units:
-        owner = next((owners[p] for p in range(unit.first, unit.last + 1) if p in owners), None)
-        if owner is not None:
-            tokens[owner] += sum(weights[s.key] for s in unit.visible_messages)
-    if view.open_step is not None:
-        closed = {s.key for u in view.units for s in u.visible_messages}
-        tokens[owners[view.open_step.first]] += sum(size for key, size in weights.items() if key not in closed)
-    return tokens
 
 
 def build_context_from_session(
@@ -308,10 +215,9 @@ def build_context_from_session(
     policy = session.policy
     if config is not None:
         policy = build_policy(ContextConfig(compaction=config), policy.counter, summary=policy.summary)
-    own = find_overlay(policy).scope
-    scope = TokenBudget() if own == "token_budget" else FixedCount(own)
     window = _choose_window(session, max_context_tokens)
-    many = _count_in_scope(session, [loop.loop_id for loop in chain], scope, window, policy)
+    check_window(window)
+    many = _count_in_scope(session, [loop.loop_id for loop in chain], find_overlay(policy), window, policy)
     first, last = chain[-1 - many].positions[0], current.positions[-1]
     shown = [s for unit in view.units if unit.first <= last for s in _load_unit(view, unit, first)]
     if view.open_step is not None and view.open_step.first <= last:
@@ -353,7 +259,7 @@ def _find_loop(session: Session, loop_id: str) -> LoopPositions:
 def compact_session_loops(
     session: Session,
     current_loop_id: str,
-    strategy: SectionStrategy | None = None,
+    strategy: BlockCompactionStrategy | None = None,
     config: CompactionConfig | None = None,
     max_context_tokens: int | None = None,
     *,
@@ -371,11 +277,11 @@ def compact_session_loops(
         raise UsageError(f"{current_loop_id!r} is not the current loop: that is {last[0].loop_id!r}; fork to go back")
     own, window = session.policy, _choose_window(session, max_context_tokens)
     policy = replace(own, counter=counter or own.counter)
-    if config is not None or not any(isinstance(stage, OverlayStage | StrategyStage) for stage in own.stages):
+    if config is not None or not any(isinstance(stage, OverlayStage) for stage in own.stages):
         context = ContextConfig(compaction=config or CompactionConfig())
         policy = build_policy(context, policy.counter, summary=own.summary)
     if strategy is not None:
-        policy = use_strategy(policy, strategy, config or derive_config(policy))
+        policy = use_strategy(policy, strategy)
     return _compact_now(session, policy, window)
 
 
@@ -392,27 +298,19 @@ def _compact_now(session: Session, policy: Policy, window: int) -> Outcome:
         reading = other.take_reading(window=window)
         target = int((policy.get_limits(window, floor=reading.floor).target - reading.floor) / reading.slope)
         if reading.estimate <= target:
-            other.compactor.use_policy(replace(policy, stages=_find_overlay_stages(policy)))
+            other.compactor.use_policy(replace(policy, stages=(find_overlay(policy),)))
             target = reading.estimate - 1
         call = other.compactor.build_call(to=max(1, target), window=window)
-        outcome = other.compact(replace(call, run=_find_newest_run(session.view)))
+        outcome = other.compact(replace(call, run=find_loops(session.view)[-1].run))
         session.refresh()
     return outcome
-
-
-def _find_newest_run(view: View) -> str:
-    """Returns the run id of the last message on the path, "" if it has none."""
-    messages = (view.path.get_entry(p) for p in range(view.length - 1, -1, -1))
-    return next((entry.run for entry in messages if get_message(entry) is not None), "")
 
 
 def count_compacted_loops(session: Session, outcome: Outcome) -> int:
     """Counts the loops whose view the Block of this Outcome changed; 0 if nothing was appended."""
     view = session.view
-    block = next(
-        (b for p in reversed(view.state.live_blocks) if (b := view.path.get_entry(p)).id == outcome.block), None
-    )
-    if not isinstance(block, Block):
+    block = view.find_newest_block()
+    if block is None or block.id != outcome.block:
         return 0
     ranges = [(r.first, r.last) for r in block.replacements if not is_shown_again(view, r)]
     return sum(any(a <= p <= z for p in loop.positions for a, z in ranges) for loop in find_loops(view))

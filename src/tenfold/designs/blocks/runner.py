@@ -1,18 +1,17 @@
-"""Runs a method of a user's strategy, whether it is a plain function, a coroutine or a generator.
+"""Runs a method of a user's strategy, whether it is a plain function or a coroutine.
 
-A generator yields Asks and is sent Answers. A coroutine awaits `ask_model`, and may await anything else. Coroutines run
-on an event loop of their own, so they work under the sync driver, the async driver and inside a running loop.
+A coroutine awaits `ask_model`, and may await anything else. It runs on an event loop of its own, so it works under the
+sync driver, the async driver and inside a running loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from queue import SimpleQueue
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -22,9 +21,8 @@ from tenfold.errors import UsageError
 from tenfold.session.drive import Answerer
 
 T = TypeVar("T")
-StrategyReturn: TypeAlias = T | Awaitable[T] | Generator[Ask, Answer, T]
-"""What a strategy's method may return: the value, a coroutine, or a generator that yields Asks and returns it."""
-AskGenerator = Generator[Ask, Answer, object]
+StrategyReturn: TypeAlias = T | Awaitable[T]
+"""What a strategy's method may return: the value, or a coroutine that returns it."""
 PendingAsk = tuple[Ask, Future[Answer]]
 _ASK_QUEUE: ContextVar[SimpleQueue[PendingAsk | None]] = ContextVar("tenfold-asking")
 NO_MODEL_ERROR = "no model may be asked here: plans are made more than once"
@@ -53,28 +51,12 @@ async def ask_model(ask: Ask) -> Answer:
 
 
 def combine_results(results: Sequence[StrategyReturn[Any]], combine: Callable[..., T]) -> StrategyReturn[T]:
-    """Returns `combine` of what several methods returned, in the form in which they did.
+    """Returns `combine` of what several methods returned; a coroutine where one of them is."""
 
-    That is the value where all are plain. It is a generator where one is, which also runs the coroutines among them,
-    and else a coroutine.
-    """
-    if any(inspect.isgenerator(each) for each in results):
-        return _combine_steps(results, combine)
-    if any(isinstance(each, Awaitable) for each in results):
-        return _combine_awaited(results, combine)
-    return combine(*results)
+    async def await_all() -> T:
+        return combine(*[await each if isinstance(each, Awaitable) else each for each in results])
 
-
-def _combine_steps(results: Sequence[StrategyReturn[Any]], combine: Callable[..., T]) -> Generator[Ask, Answer, T]:
-    values: list[object] = []
-    for each in results:
-        work = _as_generator(each)
-        values.append(each if work is None else (yield from work))
-    return combine(*values)
-
-
-async def _combine_awaited(results: Sequence[StrategyReturn[Any]], combine: Callable[..., T]) -> T:
-    return combine(*[await each if isinstance(each, Awaitable) else each for each in results])
+    return await_all() if any(isinstance(each, Awaitable) for each in results) else combine(*results)
 
 
 def run_without_model(method: Callable[[], object]) -> StrategyResult:
@@ -102,9 +84,9 @@ def run_with_asks(method: Callable[[], object]) -> Generator[tuple[Ask, ...], tu
     spent, model_error = ModelCost(), ""
     try:
         value = method()
-        work = _as_generator(value)
-        if work is None:
+        if not isinstance(value, Awaitable):
             return StrategyResult(value)
+        work = _drive_coroutine(value)
         ask = next(work)
         while True:
             (answer,) = yield (ask,)
@@ -117,13 +99,7 @@ def run_with_asks(method: Callable[[], object]) -> Generator[tuple[Ask, ...], tu
         return StrategyResult(None, f"it raised {type(exc).__name__}: {exc}", spent, model_error)
 
 
-def _as_generator(value: object) -> AskGenerator | None:
-    if inspect.isgenerator(value):
-        return cast("AskGenerator", value)
-    return _drive_coroutine(value) if isinstance(value, Awaitable) else None
-
-
-def _drive_coroutine(awaitable: Awaitable[object]) -> AskGenerator:
+def _drive_coroutine(awaitable: Awaitable[object]) -> Generator[Ask, Answer, object]:
     """Runs a coroutine on an event loop in its own thread, and yields its Asks. Closing the generator cancels it."""
     asks: SimpleQueue[PendingAsk | None] = SimpleQueue()
 

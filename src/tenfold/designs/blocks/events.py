@@ -7,7 +7,7 @@ The order of a compaction: `before_compaction_start`, `CompactionStarted`, the w
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -16,13 +16,15 @@ from msgspec.structs import replace
 from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.core.record.block import Block
 from tenfold.core.record.message import Message
-from tenfold.designs.blocks.compaction_config import ContextConfig
-from tenfold.designs.blocks.orchestration import compact_context, count_compacted_loops, find_loops
-from tenfold.designs.blocks.strategy_runner import run_reported, run_without_model
+from tenfold.designs.blocks.config import ContextConfig, should_compact
+from tenfold.designs.blocks.loops import compact_context, count_compacted_loops, find_loops
+from tenfold.designs.blocks.policy import DefaultCompaction, count_tokens, run_levels
+from tenfold.designs.blocks.runner import run_reported, run_without_model
 from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionStart, Event
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
+from tenfold.store.ids import get_current_time
 
 
 class CompactionStarted(Struct, frozen=True, tag="compaction_started"):
@@ -215,3 +217,59 @@ def compact_context_with_sender(session: Session | None, config: ContextConfig |
     finally:
         session.compactor.use_answerer(before)
         run_reported("sender", lambda: sender(AgentEnd(loop, (), "compaction")))
+
+
+# -- lists that belong to no session -----------------------------------------------------------------------------------
+
+
+def compact_in_memory(
+    messages: Sequence[Message],
+    config: ContextConfig | None,
+    *,
+    loop_id: str = "",
+    before_compaction_start: BeforeHook | None = None,
+    after_compaction_end: AfterHook | None = None,
+    sender: Sender | None = None,
+) -> list[Message]:
+    """Compacts a list that belongs to no session, with hooks and events in the published order.
+
+    Where the trigger does not fire, and without a configuration, the list is returned unchanged, and no hook or event
+    hears of it. If the before-hook returns False, it is returned unchanged too, without events. The work is the
+    configured in-memory strategy, or the design's levels, which go down to the trigger's target. `loop_id` is the id in
+    the events, whose `loops_compacted` is 0. A hook, sender or strategy that raises is logged; for the strategy the
+    levels stand in. Raises `UsageError` for a hook or sender that takes other arguments.
+    """
+    check_hooks(before_compaction_start, after_compaction_end, sender)
+    if config is None:
+        return list(messages)
+    count, before = len(messages), count_tokens(messages, config)
+    if not should_compact(before, config):
+        return list(messages)
+    if before_compaction_start is not None:
+        hook = before_compaction_start
+        if run_reported("before_compaction_start", lambda: hook(before, count)) is False:
+            return list(messages)
+    send = sender or (lambda _: None)
+    started = CompactionStarted(loop_id, before, count, get_current_time())
+    run_reported("sender", lambda: send(started))
+    shorter = _shorten_list(messages, config)
+    after = count_tokens(shorter, config)
+    ended = CompactionEnded(loop_id, count, len(shorter), before, after, 0, get_current_time())
+    run_reported("sender", lambda: send(ended))
+    if after_compaction_end is not None:
+        last = after_compaction_end
+        run_reported("after_compaction_end", lambda: last(count, len(shorter), before, after))
+    return shorter
+
+
+def _shorten_list(messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+    own = config.compaction.in_memory_strategy
+    if own is not None and not isinstance(own, DefaultCompaction):
+        strategy = own
+        result = run_without_model(lambda: strategy.compact(list(messages), config))
+        if isinstance(result.value, Sequence) and all(isinstance(each, Message) for each in result.value):
+            return list(result.value)
+        problem = result.error or f"it gave a {type(result.value).__name__}; give a list of Message"
+        Answerer().report_problem(f"in_memory_strategy: {problem}; it was ignored")
+    target = config.trigger.get_limits(config.max_context_tokens, output_reserve=0, floor=0).target
+    return run_levels(messages, config, target)

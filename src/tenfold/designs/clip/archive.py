@@ -1,18 +1,17 @@
-"""Keeps the batches of the `clip` preset in an archive, where they can be read and searched.
+"""Keeps the batches of the preset `clip` in a memory, where they can be read and searched.
 
-By default the archive is the log itself, which holds every batch. A user's own memory store can receive each batch as
-well, before its Block is appended. If the Block is not appended after all, its batches are deleted there, and so they
-are once it is undone or written again, or a host changes a message so that its branch is left. Nothing else removes
-anything from an archive.
+By default the memory is the log itself, which holds every batch. A user's own can receive each batch as well, before
+its Block is appended. If the Block is not appended after all, its batches are deleted there, and so they are once it is
+undone or written again, or a host changes a message so that its branch is left. Nothing else removes anything from it.
 
-The log notes which Block is about to be archived (`build_note_id`). So batches of a pass whose process was killed are
+The log notes which Block is about to be archived (`_build_note_id`). So batches of a pass whose process was killed are
 known for what they are, and the first pass of the next process deletes them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from inspect import isawaitable
@@ -21,15 +20,14 @@ from typing import Any, Protocol, cast, runtime_checkable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.summarize.batches import LABEL_START, format_batch, format_label, parse_stored_batch
-from tenfold.core.record.ask import EngineResult
-from tenfold.core.record.block import Batch, Block
-from tenfold.core.record.entry import Attempt
+from tenfold.core.record.block import Batch, Block, format_batch
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
+from tenfold.designs.clip.batches import LABEL_START, format_label, parse_stored_batch
 from tenfold.errors import NotFoundError
+from tenfold.session import Session
+from tenfold.session.conversation import Conversation
 from tenfold.store.base import MAIN, Store
-from tenfold.store.ids import get_current_time
 from tenfold.store.search.entry_text import fold_text
 from tenfold.store.search.terms import parse_question
 from tenfold.store.sqlite.word_search import match_words, parse_query
@@ -60,7 +58,7 @@ class ArchiveRecord(Struct, frozen=True):
 
 
 @runtime_checkable
-class Archive(Protocol):
+class BatchMemory(Protocol):
     """A store of batches. Each method may be a coroutine function. `write` may be called twice with the same id.
 
     A store that keeps nothing but labels and contents gives records back with `parse_record`.
@@ -85,6 +83,86 @@ class Archive(Protocol):
     def delete(self, id: str) -> object:
         """Removes a batch whose compaction failed afterwards, or does not stand any more."""
         ...
+
+
+class BatchArchive:
+    """Keeps a session's batches in a user's memory: what `Session(..., archive=)` takes, and the settings name."""
+
+    def __init__(self, memory: BatchMemory) -> None:
+        self.memory = memory
+        self._clean: set[tuple[str, str]] = set()
+
+    def receive(self, session: Conversation, block: Block) -> str:
+        """Writes a Block's batches to the memory. Returns why it refused one, "" if it took all.
+
+        After a refusal none of them stays. The log notes the Block first, since the process may be killed before that
+        is appended. Batches that came from the memory are not written again.
+        """
+        session.append_custom(ARCHIVING, b"{}", run=block.run, id=_build_note_id(block.id))
+        return self._write_batches(session, block)
+
+    def finish(self, session: Conversation, block: Block, *, is_appended: bool) -> str:
+        """Deletes the batches of a Block that was not appended, else what earlier processes left of such Blocks."""
+        if not is_appended:
+            return self._delete(_list_own_records(block, session.address.session))
+        name = session.address.namespace, session.address.session
+        if name in self._clean:
+            return ""
+        problem = self._delete_strays(get_memory(session))
+        if not problem:
+            self._clean.add(name)
+        return problem
+
+    def follow(self, session: Conversation, before: View) -> str:
+        """Deletes what no longer stands and writes what stands again.
+
+        Nothing is deleted that stands on another head of the conversation, whose views are asked for only then.
+        """
+        old, new, name = list_standing_blocks(before), list_standing_blocks(session.view), session.address.session
+        kept, standing = {block.id for block in old}, {block.id for block in new}
+        gone = [block for block in old if block.id not in standing and block.batches]
+        others = session.list_other_views() if gone else []
+        elsewhere = {block.id for view in others for block in list_standing_blocks(view)}
+        problems = [self._delete(_list_own_records(block, name)) for block in gone if block.id not in elsewhere]
+        problems += [self._write_batches(session, block) for block in new if block.id not in kept]
+        return "; ".join(filter(None, problems))
+
+    def _write_batches(self, session: Conversation, block: Block) -> str:
+        records = _list_own_records(block, session.address.session)
+        for number, record in enumerate(records, 1):
+            reply = call_archive(partial(self.memory.write, record))
+            if reply.value is True:
+                continue
+            problem = reply.problem or f"its write gave {reply.value!r}, and True says it is kept"
+            left = self._delete(records[:number])
+            return f"the archive did not take batch {record.label}: {problem}{left and '; '}{left}"
+        return ""
+
+    def _delete_strays(self, log: LogArchive) -> str:
+        """Deletes the batches of a log's passes that ended without their Block, as when the process was killed.
+
+        Another process may be about to append such a Block, so this is for after the append of one, which leaves no
+        room for the other.
+        """
+
+        def list_strays() -> list[ArchiveRecord]:
+            records: Any = await_value(self.memory.list_records(log.session))
+            own = [record for record in records if record.conversation == log.session and log.has_made(record.id)]
+            return [record for record in own if log.read(record.id) is None]
+
+        reply = call_archive(list_strays)
+        if reply.problem:
+            return f"the archive could not be looked through for batches of no compaction: {reply.problem}"
+        return self._delete(cast("list[ArchiveRecord]", reply.value))
+
+    def _delete(self, records: Sequence[ArchiveRecord]) -> str:
+        """Deletes records. Returns which are left, "" if none is: a batch that was never kept may have no delete."""
+        problems: list[str] = []
+        for record in records:
+            problem = call_archive(partial(self.memory.delete, record.id)).problem
+            if problem and call_archive(partial(self.memory.read, record.id)) != ArchiveReply():
+                problems.append(f"batch {record.id} of no compaction is left in the archive: {problem}")
+        return "; ".join(problems)
 
 
 def parse_record(id: str, label: str, content: str, conversation: str) -> ArchiveRecord:
@@ -157,7 +235,7 @@ class LogArchive(Struct, frozen=True):
     def has_made(self, id: str) -> bool:
         """Tells whether a compaction of this log made the batch with that id, even if it failed or was undone."""
         block = id.rpartition("/")[0]
-        return self._has_entry(block) or self._has_entry(build_note_id(block))
+        return self._has_entry(block) or self._has_entry(_build_note_id(block))
 
     def _has_entry(self, id: str) -> bool:
         try:
@@ -170,7 +248,12 @@ class LogArchive(Struct, frozen=True):
         """Does nothing, since the Block of a failed compaction was never appended."""
 
 
-def build_note_id(block: str) -> str:
+def get_memory(session: Session | Conversation) -> LogArchive:
+    """Returns a session's own log as an archive."""
+    return LogArchive(session.address.store, session.address.namespace, session.address.session)
+
+
+def _build_note_id(block: str) -> str:
     """Builds the id of the entry of kind `ARCHIVING` for a Block."""
     return f"batches-of-{block}"
 
@@ -191,74 +274,8 @@ def build_records(block: Block, conversation: str) -> Iterator[ArchiveRecord]:
         )
 
 
-def write_batches(archive: Archive, block: Block, conversation: str) -> str:
-    """Writes a Block's batches to the archive. Returns why it refused one of them, "" if it took them all.
-
-    After a refusal none of them stays. Batches that came from the archive are not written again.
-    """
-    records = _list_own_records(block, conversation)
-    for number, record in enumerate(records, 1):
-        reply = call_archive(partial(archive.write, record))
-        if reply.value is True:
-            continue
-        problem = reply.problem or f"its write gave {reply.value!r}, and True says it is kept"
-        left = _delete_records(archive, records[:number])
-        return f"the archive did not take batch {record.label}: {problem}{left and '; '}{left}"
-    return ""
-
-
-def delete_batches(archive: Archive, block: Block, conversation: str) -> str:
-    """Deletes a Block's batches, since the Block was not appended. Returns what could not be deleted, "" if all was."""
-    return _delete_records(archive, _list_own_records(block, conversation))
-
-
-def delete_strays(archive: Archive, log: LogArchive) -> str:
-    """Deletes the batches of a log's passes that ended without their Block, as when the process was killed.
-
-    Returns what could not be done, "" if all was. Another process may be about to append such a Block, so this is for
-    after the append of one, which leaves no room for the other.
-    """
-
-    def list_strays() -> list[ArchiveRecord]:
-        records: Any = await_value(archive.list_records(log.session))
-        own = [record for record in records if record.conversation == log.session and log.has_made(record.id)]
-        return [record for record in own if log.read(record.id) is None]
-
-    reply = call_archive(list_strays)
-    if reply.problem:
-        return f"the archive could not be looked through for batches of no compaction: {reply.problem}"
-    return _delete_records(archive, cast("list[ArchiveRecord]", reply.value))
-
-
-def sync_archive(
-    archive: Archive, before: View, after: View, conversation: str, list_other_views: Callable[[], Iterable[View]]
-) -> str:
-    """Brings an archive in line after an undo, a redo or a change of branch.
-
-    What no longer stands is deleted, and what stands again is written. Nothing is deleted that stands on another head
-    of the conversation, whose views are asked for only then. Returns what could not be done, "" if all was.
-    """
-    old, new = list_standing_blocks(before), list_standing_blocks(after)
-    kept, standing = {block.id for block in old}, {block.id for block in new}
-    gone = [block for block in old if block.id not in standing and block.batches]
-    elsewhere = {block.id for view in list_other_views() for block in list_standing_blocks(view)} if gone else set()
-    problems = [delete_batches(archive, block, conversation) for block in gone if block.id not in elsewhere]
-    problems += [write_batches(archive, block, conversation) for block in new if block.id not in kept]
-    return "; ".join(filter(None, problems))
-
-
 def _list_own_records(block: Block, conversation: str) -> list[ArchiveRecord]:
     return [record for record in build_records(block, conversation) if not record.batch.archive_id]
-
-
-def _delete_records(archive: Archive, records: Sequence[ArchiveRecord]) -> str:
-    """Deletes records. Returns which are left, "" if none is: a batch that was never kept may have no delete."""
-    problems: list[str] = []
-    for record in records:
-        problem = call_archive(partial(archive.delete, record.id)).problem
-        if problem and call_archive(partial(archive.read, record.id)) != ArchiveReply():
-            problems.append(f"batch {record.id} of no compaction is left in the archive: {problem}")
-    return "; ".join(problems)
 
 
 class ArchiveReply(Struct, frozen=True):
@@ -274,33 +291,6 @@ def call_archive(call: Callable[[], object]) -> ArchiveReply:
         return ArchiveReply(await_value(call()))
     except Exception as exc:  # noqa: BLE001 - an archive is a user's code, and no run may fail for one
         return ArchiveReply(problem=f"{type(exc).__name__}: {exc}")
-
-
-def archive_result(result: EngineResult, archive: Archive, conversation: str) -> EngineResult:
-    """Archives the batches of the Block in a result. Returns the result, or a failed one without the Block."""
-    block = result.entry
-    reason = write_batches(archive, block, conversation) if isinstance(block, Block) else ""
-    if not reason or not isinstance(block, Block):
-        return result
-    before = result.outcome
-    outcome = replace(
-        before, status="failed", reason=reason, tokens_after=before.tokens_before, block="", rung="", facts={}
-    )
-    size = (before.tokens_before, before.target)
-    return EngineResult(
-        outcome,
-        Attempt(
-            block.id,  # what could not be deleted from the archive is known by it
-            None,
-            block.run,
-            get_current_time(),
-            block.policy,
-            "failed",
-            reason,
-            *size,
-            spent=block.spent,
-        ),
-    )
 
 
 def await_value(value: object) -> object:

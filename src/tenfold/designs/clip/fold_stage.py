@@ -8,12 +8,14 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.plan.draft import BATCHES, UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, join_pieces
+from tenfold.compaction.plan.draft import UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, join_pieces
 from tenfold.compaction.plan.recent_tail import TailSize, find_tail
 from tenfold.compaction.plan.stages.condense import describe_change
 from tenfold.core.record.block import Substitute
 from tenfold.core.record.message import Message, get_text, get_tool_calls
 
+BATCHES = "batches"
+"""The kind of a replacement by an archive of batches."""
 MIN_ARCHIVE_TOKENS = 50
 """Tokens for the archive's first line and the line that says what is omitted."""
 

@@ -12,15 +12,13 @@ from itertools import zip_longest
 
 from msgspec.structs import replace
 
-from tenfold.core.record.block import OWN_BLOCK, Batch, Block, Slot
+from tenfold.core.record.block import UNKNOWN_TIME, Batch, Block, format_time
 from tenfold.core.text.excerpts import Count, Keep, excerpt
-from tenfold.core.view.path import Path
-from tenfold.core.wire.marks import ARCHIVE_START
 from tenfold.errors import BadInput
 
+ARCHIVE_START = "[Context Summary"
+"""How a clip-archive begins. `core.wire.marks.SUMMARY_HEADS` knows its first line."""
 EARLIEST_HEADING, RECENT_HEADING = "## Earliest context", "## Recent context"
-UNKNOWN_TIME = "unknown"
-"""Stands for a time that the log does not hold. Times are never made up."""
 LABEL_START = "compaction-batch-"
 _DAY_MILLIS = 86_400_000
 _TIME = r"\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|unknown"
@@ -31,29 +29,6 @@ _ARCHIVE_MARKS = re.compile(
     r"^\[(?=Batch \d+ —|Context Summary|\.\.\. \d+ earlier summaries)|^#+ (?=(?:Earliest|Recent) context$)",
     re.MULTILINE,
 )
-
-
-def format_time(time: int | None) -> str:
-    """Formats microseconds UTC as ISO 8601 in milliseconds with Z, in the proleptic Gregorian calendar.
-
-    None gives `UNKNOWN_TIME`. No clock is read.
-    """
-    if time is None:
-        return UNKNOWN_TIME
-    days, rest = divmod(time // 1_000, _DAY_MILLIS)
-    shifted = days + 719_468  # days since 0000-03-01: a leap day then ends its year
-    era, day_of_era = divmod(shifted, 146_097)
-    year = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * month + 2) // 5 + 1
-    month += 3 if month < 10 else -9
-    year += 400 * era + (month <= 2)
-    seconds, millis = divmod(rest, 1_000)
-    return (
-        f"{year:04d}-{month:02d}-{day:02d}T{seconds // 3_600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-        f".{millis:03d}Z"
-    )
 
 
 def parse_time(text: str) -> int | None:
@@ -78,16 +53,6 @@ def format_label(conversation: str, batch: Batch) -> str:
     """
     label = f"{LABEL_START}{conversation}-{format_time(batch.end)}"
     return label if batch.serial == 1 else f"{label}-{batch.serial}"
-
-
-def format_header(batch: Batch) -> str:
-    """Returns the line that a stored batch begins with."""
-    return f"[depth:{batch.depth}|start:{format_time(batch.start)}|end:{format_time(batch.end)}|count:{batch.count}]"
-
-
-def format_batch(batch: Batch) -> str:
-    """Returns a batch as it is archived: header, newline, summary."""
-    return f"{format_header(batch)}\n{batch.text}"
 
 
 def parse_stored_batch(content: str) -> Batch:
@@ -221,20 +186,3 @@ def parse_archive(text: str) -> tuple[Batch, ...]:
         start, end = parse_time(line.group(3)), parse_time(line.group(4))
         out.append(Batch(body, int(line.group(2)), -1, -1, start, end, count, (), int(total.group(2) or 1)))
     return tuple(out)
-
-
-def resolve_slot(slot: Slot, position: int) -> Slot:
-    """Returns the slot with `position`, that of the Block that names the slot, in place of `OWN`."""
-    return Slot(position, slot.index) if slot.block == OWN_BLOCK else slot
-
-
-def get_batch(path: Path, slot: Slot) -> Batch:
-    """Returns the batch that a resolved slot names."""
-    return path.get_block(slot.block).batches[slot.index]
-
-
-def list_top_batches(path: Path, position: int) -> tuple[tuple[Slot, Batch], ...]:
-    """Returns the archive's top level after the Block at `position`, oldest first."""
-    block = path.get_entry(position)
-    slots = (resolve_slot(s, position) for s in block.top_batches) if isinstance(block, Block) else ()
-    return tuple((slot, get_batch(path, slot)) for slot in slots)
