@@ -13,6 +13,7 @@ from tenfold.apps.agent import Agent
 from tenfold.config.policies import POLICIES
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import MessageEntry
+from tenfold.core.record.token_reading import ProviderTokens
 from tests.agent.test_agent import make_session
 from tests.agent.working import look
 
@@ -43,7 +44,7 @@ def test_soft_checks_are_made_at_the_points_of_the_policy_only(policy: str) -> N
         assert asyncio.run(made.invoke(f"Round {number}: look at every part.")) == "All of it is done."
     path = log.view.path
     entries = [path.get_entry(position) for position in range(path.length)]
-    hard = log.policy.trigger.get_limits(WINDOW, output_reserve=0, floor=0).hard
+    hard = log.policy.trigger.get_limits(WINDOW, output_reserve=0, floor=ProviderTokens(0)).hard
     last, soft = "", set()
     for entry in entries:
         match entry:

@@ -24,6 +24,7 @@ from tenfold.config.settings import (
     load_settings,
 )
 from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.errors import BadInput, UsageError
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
@@ -54,7 +55,8 @@ class Always(Struct, frozen=True):
     """A trigger that always fires."""
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - the protocol's
-        return Limits(soft=0, hard=window, target=1, warning=0)
+        none = ProviderTokens(0)
+        return Limits(none, ProviderTokens(window), ProviderTokens(1), none)
 
 
 class Words(Struct, frozen=True):

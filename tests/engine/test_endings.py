@@ -17,6 +17,7 @@ from tenfold.compaction.trigger.limits import Demand, Limits
 from tenfold.core.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome, ReadAsk, SummaryAsk
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import Attempt, Entry, Usage
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.models import ScriptedModel, ScriptedReply
 from tenfold.session import AsyncSession
 from tenfold.session.drive import Answerer, arun_engine, run_engine
@@ -473,7 +474,8 @@ class Sizes(Struct, frozen=True):
     at: int = 3_000
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002
-        return Limits(self.at, window, self.at // 2, self.at)
+        at = ProviderTokens(self.at)
+        return Limits(at, ProviderTokens(window), ProviderTokens(self.at // 2), at)
 
 
 def test_a_trigger_of_ones_own_runs_under_the_same_guards() -> None:

@@ -17,8 +17,9 @@ from tenfold.core.meter.estimators import (
     record_usage,
 )
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
-from tenfold.core.meter.reading import AnchoredEstimator, Estimator, Reading, build_plain_reading
+from tenfold.core.meter.reading import AnchoredEstimator, Estimator, Reading, ReadingSource, build_plain_reading
 from tenfold.core.record.entry import Usage
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.designs.threshold.estimator import RatioEstimator, correct_by_ratio
 from tenfold.errors import RecordError
 
@@ -29,13 +30,44 @@ def build_anchors(*requests: tuple[int, int], model: str = "m", counter: str = B
     """Anchors after requests of (estimate, reported)."""
     anchors = Calibration()
     for estimate, prompt in requests:
-        anchors = record_usage(anchors, Usage(prompt, model=model), estimate, counter)
+        anchors = record_usage(anchors, Usage(prompt, model=model), Counted(estimate), counter)
     return anchors
+
+
+def make_reading(
+    tokens: int,
+    source: ReadingSource,
+    window: int | None,
+    slope: float,
+    floor: int,
+    estimate: int,
+    *,
+    below: int = 0,
+    above: int = 0,
+) -> Reading:
+    sizes = ProviderTokens(tokens), ProviderTokens(floor), Counted(estimate)
+    return Reading(sizes[0], source, window, slope, sizes[1], sizes[2], below=below, above=above)
+
+
+def read(
+    estimate: int,
+    anchors: Calibration,
+    estimator: Estimator,
+    *,
+    model: str,
+    window: int | None,
+    counter: str,
+    media: MediaTokens = NO_MEDIA,
+) -> Reading:
+    size = Counted(estimate)
+    return estimator.read(size, anchors, model=model, window=window, counter=counter, media=media)
 
 
 def read_estimate(estimate: int, anchors: Calibration, factor: float | None = 1.0, model: str = "m") -> Reading:
     """The Reading without its interval."""
-    reading = AnchoredEstimator(factor=factor).read(estimate, anchors, model=model, window=100_000, counter=BPE)
+    reading = AnchoredEstimator(factor=factor).read(
+        Counted(estimate), anchors, model=model, window=100_000, counter=BPE
+    )
     return replace(reading, below=0, above=0, evidence=())
 
 
@@ -48,35 +80,39 @@ def read_interval(
     media: MediaTokens = NO_MEDIA,
     estimator: Estimator = AnchoredEstimator(),  # noqa: B008 - an immutable value
 ) -> Reading:
-    return estimator.read(estimate, anchors, model=model, window=200_000, counter=counter, media=media)
+    return read(estimate, anchors, estimator, model=model, window=200_000, counter=counter, media=media)
 
 
 def test_without_a_report_the_factor_corrects() -> None:
-    assert read_estimate(1_000, Calibration(), 1.35) == Reading(1_350, "estimated", 100_000, 1.35, 0, 1_000)
+    assert read_estimate(1_000, Calibration(), 1.35) == make_reading(1_350, "estimated", 100_000, 1.35, 0, 1_000)
     assert (
-        AnchoredEstimator().read(1_000, Calibration(), model="claude-opus-4-5", window=None, counter=BPE).tokens
+        AnchoredEstimator()
+        .read(Counted(1_000), Calibration(), model="claude-opus-4-5", window=None, counter=BPE)
+        .tokens
         == 1_250
     )
     assert (
-        AnchoredEstimator().read(1_000, Calibration(), model="claude-opus-4-5", window=None, counter="chars4").tokens
+        AnchoredEstimator()
+        .read(Counted(1_000), Calibration(), model="claude-opus-4-5", window=None, counter="chars4")
+        .tokens
         == 1_350
     )
 
 
 def test_a_host_that_cut_its_list_itself_says_nothing_of_our_view() -> None:
     before = build_anchors((1_000, 2_000), (101_000, 102_000))
-    cut = record_usage(before, Usage(15_000, model="m"), 102_000, BPE)
-    again = record_usage(cut, Usage(16_000, model="m"), 103_000, BPE)
+    cut = record_usage(before, Usage(15_000, model="m"), Counted(102_000), BPE)
+    again = record_usage(cut, Usage(16_000, model="m"), Counted(103_000), BPE)
     newest = (*cut.rows[0].recent_reports, (103_000, 16_000))
     assert again.rows == (replace(cut.rows[0], recent_reports=newest),), "it learns nothing else of them"
-    assert read_estimate(103_000, again) == Reading(104_000, "calibrated", 100_000, 1.0, 1_000, 103_000)
-    ours = record_usage(expire_reports(again), Usage(9_000, model="m"), 8_000, BPE)
+    assert read_estimate(103_000, again) == make_reading(104_000, "calibrated", 100_000, 1.0, 1_000, 103_000)
+    ours = record_usage(expire_reports(again), Usage(9_000, model="m"), Counted(8_000), BPE)
     assert read_estimate(8_000, ours).tokens == 9_000
 
 
 def test_the_last_report_carries_what_came_since() -> None:
     anchors = build_anchors((100, 3_000))
-    assert read_estimate(100, anchors) == Reading(3_000, "reported", 100_000, 1.0, 2_900, 100)
+    assert read_estimate(100, anchors) == make_reading(3_000, "reported", 100_000, 1.0, 2_900, 100)
     assert read_estimate(600, anchors, 1.2).tokens == 3_000 + 600
 
 
@@ -84,7 +120,7 @@ def test_the_slope_is_the_growth_between_requests_once_enough_was_seen() -> None
     young = build_anchors((100, 3_000), (2_099, 5_600))
     assert read_estimate(2_099, young).slope == 1.0
     grown = build_anchors((100, 3_000), (2_100, 5_600))
-    assert read_estimate(3_100, grown) == Reading(5_600 + 1_300, "reported", 100_000, 1.3, 2_870, 3_100)
+    assert read_estimate(3_100, grown) == make_reading(5_600 + 1_300, "reported", 100_000, 1.3, 2_870, 3_100)
 
 
 @pytest.mark.parametrize(("growth", "slope"), [(0, 0.5), (100_000, 5.0), (-500, 0.5)])
@@ -94,12 +130,12 @@ def test_the_slope_is_clamped(growth: int, slope: float) -> None:
 
 def test_after_a_block_the_line_is_used_not_the_old_report() -> None:
     anchors = expire_reports(build_anchors((100, 3_000), (10_100, 15_000)))
-    assert read_estimate(2_100, anchors) == Reading(2_880 + 2_520, "calibrated", 100_000, 1.2, 2_880, 2_100)
+    assert read_estimate(2_100, anchors) == make_reading(2_880 + 2_520, "calibrated", 100_000, 1.2, 2_880, 2_100)
 
 
 def test_growth_is_not_measured_across_a_block() -> None:
     anchors = expire_reports(build_anchors((100, 3_000), (10_100, 15_000)))
-    anchors = record_usage(anchors, Usage(90_000, model="m"), 12_200, BPE)
+    anchors = record_usage(anchors, Usage(90_000, model="m"), Counted(12_200), BPE)
     assert read_estimate(12_200, anchors).slope == 1.2
     assert read_estimate(12_300, anchors).tokens == 90_120
 
@@ -110,7 +146,7 @@ def test_the_floor_comes_from_the_request_with_the_smallest_estimate() -> None:
 
 
 def test_a_floor_is_never_negative() -> None:
-    assert read_estimate(1_000, expire_reports(build_anchors((10_000, 2_000)))) == Reading(
+    assert read_estimate(1_000, expire_reports(build_anchors((10_000, 2_000)))) == make_reading(
         1_000, "calibrated", 100_000, 1.0, 0, 1_000
     )
 
@@ -118,29 +154,31 @@ def test_a_floor_is_never_negative() -> None:
 @pytest.mark.parametrize("status", ["aborted", "error"])
 def test_answers_that_were_cut_off_teach_nothing(status: str) -> None:
     before = build_anchors((100, 3_000))
-    assert record_usage(before, Usage(9_000, model="m"), 200, BPE, status=status) is before  # type: ignore[arg-type]
-    assert record_usage(before, Usage(0, model="m"), 200, BPE) is before
+    assert record_usage(before, Usage(9_000, model="m"), Counted(200), BPE, status=status) is before  # type: ignore[arg-type]
+    assert record_usage(before, Usage(0, model="m"), Counted(200), BPE) is before
 
 
 def test_anchors_are_kept_per_counter() -> None:
-    anchors = record_usage(build_anchors((100, 3_000)), Usage(3_000, model="m"), 80, "chars4")
-    assert AnchoredEstimator().read(100, anchors, model="m", window=None, counter=BPE).tokens == 3_000
-    assert AnchoredEstimator().read(80, anchors, model="m", window=None, counter="chars4").tokens == 3_000
+    anchors = record_usage(build_anchors((100, 3_000)), Usage(3_000, model="m"), Counted(80), "chars4")
+    assert read(100, anchors, AnchoredEstimator(), model="m", window=None, counter=BPE).tokens == 3_000
+    assert read(80, anchors, AnchoredEstimator(), model="m", window=None, counter="chars4").tokens == 3_000
     assert len(anchors.rows) == 2
 
 
 def test_another_model_lends_its_floor_and_slope_as_an_estimate() -> None:
     anchors = build_anchors((100, 3_000), (10_100, 15_000), model="claude-opus-4-5")
-    lent = AnchoredEstimator().read(10_100, anchors, model="claude-sonnet-4-5", window=None, counter=BPE)
+    lent = read(10_100, anchors, AnchoredEstimator(), model="claude-sonnet-4-5", window=None, counter=BPE)
     assert (lent.tokens, lent.source) == (15_000, "estimated")
-    newer = AnchoredEstimator().read(10_100, anchors, model="claude-opus-4-7", window=None, counter=BPE)
+    newer = read(10_100, anchors, AnchoredEstimator(), model="claude-opus-4-7", window=None, counter=BPE)
     assert newer.tokens == pytest.approx(15_000 * 1.6 / 1.25, abs=2)
-    stranger = AnchoredEstimator().read(10_100, anchors, model="claude-sonnet-4-5", window=None, counter="chars4")
+    stranger = AnchoredEstimator().read(
+        Counted(10_100), anchors, model="claude-sonnet-4-5", window=None, counter="chars4"
+    )
     assert stranger.floor == 0
 
 
 def test_a_model_that_returns_still_has_its_own_anchor() -> None:
-    anchors = record_usage(build_anchors((100, 3_000)), Usage(4_000, model="n"), 200, BPE)
+    anchors = record_usage(build_anchors((100, 3_000)), Usage(4_000, model="n"), Counted(200), BPE)
     assert read_estimate(100, anchors).tokens == 3_000
     assert read_estimate(200, anchors, model="n").tokens == 4_000
 
@@ -148,15 +186,15 @@ def test_a_model_that_returns_still_has_its_own_anchor() -> None:
 def test_only_a_handful_of_models_is_kept() -> None:
     anchors = Calibration()
     for index in range(50):
-        anchors = record_usage(anchors, Usage(1_000, model=f"m{index}"), 10, BPE)
+        anchors = record_usage(anchors, Usage(1_000, model=f"m{index}"), Counted(10), BPE)
     assert [r.model for r in anchors.rows] == [f"m{i}" for i in range(42, 50)]
     assert len(encode_calibration(anchors)) < 400
 
 
 def test_an_explicit_target_counts_plainly() -> None:
-    assert build_plain_reading(500, 1_000) == Reading(500, "estimated", 1_000, 1.0, 0, 500)
-    assert build_plain_reading(500, 1_000).fill == 0.5
-    assert build_plain_reading(500).fill is None
+    assert build_plain_reading(Counted(500), 1_000) == make_reading(500, "estimated", 1_000, 1.0, 0, 500)
+    assert build_plain_reading(Counted(500), 1_000).fill == 0.5
+    assert build_plain_reading(Counted(500)).fill is None
 
 
 @pytest.mark.parametrize(
@@ -172,14 +210,14 @@ def test_an_explicit_target_counts_plainly() -> None:
     ],
 )
 def test_the_published_ratio(real: int, last: int, now: int, tokens: int) -> None:
-    assert correct_by_ratio(real, last, now, factor=2.0)[0] == tokens
+    assert correct_by_ratio(ProviderTokens(real), Counted(last), Counted(now), factor=2.0)[0] == tokens
 
 
 def test_the_ratio_is_reset_by_a_block() -> None:
     estimator = RatioEstimator(2.0)
     anchors = build_anchors((500, 1_500))
-    assert estimator.read(600, anchors, model="m", window=None, counter=BPE).tokens == 1_800
-    reset = estimator.read(600, expire_reports(anchors), model="m", window=None, counter=BPE)
+    assert read(600, anchors, estimator, model="m", window=None, counter=BPE).tokens == 1_800
+    reset = read(600, expire_reports(anchors), estimator, model="m", window=None, counter=BPE)
     assert (reset.tokens, reset.source) == (1_200, "estimated")
 
 
@@ -201,8 +239,8 @@ def test_the_ratio_sets_apart_what_the_reports_hold_beside_the_estimate(
 ) -> None:
     anchors = Calibration()
     for request in requests:
-        anchors = record_usage(expire_reports(anchors), Usage(request[1], model="m"), request[0], BPE)
-    reset = RatioEstimator(2.0).read(100, expire_reports(anchors), model="m", window=None, counter=BPE)
+        anchors = record_usage(expire_reports(anchors), Usage(request[1], model="m"), Counted(request[0]), BPE)
+    reset = read(100, expire_reports(anchors), RatioEstimator(2.0), model="m", window=None, counter=BPE)
     assert reset.tokens == hidden + 200
     assert (reset.floor, reset.slope) == (hidden, 2.0)
 
@@ -219,8 +257,8 @@ def test_what_came_and_went_is_expected_again_for_so_many_reports(later: int, hi
     anchors = build_anchors(*BURST[:2])
     anchors = expire_reports(anchors)
     for sent, reported in [*BURST[2:], *[BURST[3]] * later]:
-        anchors = record_usage(anchors, Usage(reported, model="m"), sent, BPE)
-    reading = RatioEstimator(2.0).read(500, anchors, model="m", window=8_000, counter=BPE)
+        anchors = record_usage(anchors, Usage(reported, model="m"), Counted(sent), BPE)
+    reading = read(500, anchors, RatioEstimator(2.0), model="m", window=8_000, counter=BPE)
     assert (reading.tokens, reading.floor) == (hidden + 1_000, hidden)
 
 
@@ -228,16 +266,16 @@ def test_what_fills_the_window_alone_is_not_expected_for_long() -> None:
     """No compaction makes room for it, so the conversation is not held down for its sake."""
     anchors = build_anchors((1_000, 2_000), (1_100, 11_200), (1_200, 2_400))
     for sent, tokens in ((1_300, 11_600), (1_400, 11_800), (1_500, 12_000), (1_600, 3_200)):
-        reading = RatioEstimator(2.0).read(sent, anchors, model="m", window=8_000, counter=BPE)
+        reading = read(sent, anchors, RatioEstimator(2.0), model="m", window=8_000, counter=BPE)
         assert reading.tokens == tokens
-        anchors = record_usage(anchors, Usage(2 * sent, model="m"), sent, BPE)
+        anchors = record_usage(anchors, Usage(2 * sent, model="m"), Counted(sent), BPE)
 
 
 def test_what_is_hidden_from_some_day_on_is_measured_by_the_recent_reports() -> None:
     """Beside the smallest request of all it looked like a steep correction, and a model was asked in vain."""
     lasting = [(sent, 2 * sent + 10_000) for sent in range(2_100, 3_500, 100)]
     anchors = build_anchors((60, 200), (1_000, 2_000), *lasting)
-    reading = RatioEstimator(2.0).read(3_400, anchors, model="m", window=8_000, counter=BPE)
+    reading = read(3_400, anchors, RatioEstimator(2.0), model="m", window=8_000, counter=BPE)
     assert (reading.tokens, reading.floor, reading.slope) == (16_800, 10_000, 2.0)
 
 
@@ -250,7 +288,7 @@ def test_a_snapshot_from_before_reports_were_kept_is_read() -> None:
 def test_a_report_that_leaves_out_most_of_the_request_is_not_believed() -> None:
     """A provider may not count what it read from its cache."""
     anchors = build_anchors((1_000, 300))
-    reading = RatioEstimator(2.0).read(1_100, anchors, model="m", window=None, counter=BPE)
+    reading = read(1_100, anchors, RatioEstimator(2.0), model="m", window=None, counter=BPE)
     assert reading.tokens == 2_200
 
 
@@ -277,10 +315,12 @@ def test_a_reading_is_finite_monotone_and_never_negative(
 ) -> None:
     anchors = Calibration()
     for at, prompt, block in requests:
-        anchors = record_usage(expire_reports(anchors) if block else anchors, Usage(prompt, model="m"), at, BPE)
+        anchors = record_usage(
+            expire_reports(anchors) if block else anchors, Usage(prompt, model="m"), Counted(at), BPE
+        )
     estimator = RatioEstimator(factor) if kind == "ratio" else AnchoredEstimator(factor)
-    small = estimator.read(estimate, anchors, model="m", window=1, counter=BPE)
-    large = estimator.read(estimate + more, anchors, model="m", window=1, counter=BPE)
+    small = read(estimate, anchors, estimator, model="m", window=1, counter=BPE)
+    large = read(estimate + more, anchors, estimator, model="m", window=1, counter=BPE)
     assert 0 <= small.tokens <= large.tokens
     assert math.isfinite(small.slope)
     assert 0.5 <= small.slope <= 5
@@ -377,8 +417,10 @@ def test_an_interval_always_holds_its_middle(
 
 
 def test_an_interval_is_shown_in_a_few_characters() -> None:
-    assert Reading(42_000, "estimated", 200_000, 1.0, 0, 0, below=1_000, above=2_000).explain() == "41k-44k of 200k"
-    assert Reading(42_000, "reported", 200_000, 1.0, 0, 0).explain() == "42k of 200k"
-    assert Reading(42_010, "reported", None, 1.0, 0, 0, below=5, above=20).explain() == "42k"
-    assert Reading(950, "estimated", 1_048_576, 1.0, 0, 0, below=47, above=3_150).explain() == "903-4.1k of 1.05M"
-    assert Reading(999_700, "reported", 1_000_000, 1.0, 0, 0).explain() == "1M of 1M"
+    assert (
+        make_reading(42_000, "estimated", 200_000, 1.0, 0, 0, below=1_000, above=2_000).explain() == "41k-44k of 200k"
+    )
+    assert make_reading(42_000, "reported", 200_000, 1.0, 0, 0).explain() == "42k of 200k"
+    assert make_reading(42_010, "reported", None, 1.0, 0, 0, below=5, above=20).explain() == "42k"
+    assert make_reading(950, "estimated", 1_048_576, 1.0, 0, 0, below=47, above=3_150).explain() == "903-4.1k of 1.05M"
+    assert make_reading(999_700, "reported", 1_000_000, 1.0, 0, 0).explain() == "1M of 1M"

@@ -7,6 +7,7 @@ import threading
 
 from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.core.record.block import Block
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionStart, CompactionWarning, Event
 from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import AsyncSession
@@ -67,7 +68,7 @@ def test_a_quiet_check_is_no_news_a_warning_is_and_so_is_a_refusal() -> None:
     session.compact(window=tokens * 10)
     assert told == []
     window = int(tokens / 0.75)
-    limits = session.policy.trigger.get_limits(window, output_reserve=0, floor=0)
+    limits = session.policy.trigger.get_limits(window, output_reserve=0, floor=ProviderTokens(0))
     assert limits.warning <= tokens < limits.soft
     session.compact(window=window)
     (warned,) = told

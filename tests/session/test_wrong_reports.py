@@ -15,6 +15,7 @@ import pytest
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import choose_counter, measure_messages
 from tenfold.core.meter.report_bounds import SLACK, SeenReport, find_report_bounds, judge_report
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.core.wire import WIRES
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
@@ -126,7 +127,9 @@ def test_a_prompt_that_somebody_adds_behind_us_is_believed_once_two_reports_show
     seen: SeenReport | None = None
     found: list[bool] = []
     for sent in (200, 900, 1_800, 700, 1_500):
-        seen = judge_report(seen, model=MODEL, counter="o200k", sent=sent, reported=sent + 20_000)
+        seen = judge_report(
+            seen, model=MODEL, counter="o200k", sent=Counted(sent), reported=ProviderTokens(sent + 20_000)
+        )
         found.append(seen.is_believed)
     assert found == [False, True, True, True, True]
 
@@ -135,8 +138,12 @@ def test_a_prompt_that_somebody_adds_behind_us_is_believed_once_two_reports_show
 def test_what_a_tokenizer_may_count_is_believed_and_half_of_it_is_not(model: str, counter: str) -> None:
     least, most = find_report_bounds(model, counter)
     for share in (least, 1.0, most):
-        assert judge_report(None, model=model, counter=counter, sent=5_000, reported=int(share * 5_000)).is_believed
-    below = judge_report(None, model=model, counter=counter, sent=5_000, reported=int(least * 5_000) - SLACK - 1)
+        assert judge_report(
+            None, model=model, counter=counter, sent=Counted(5_000), reported=ProviderTokens(int(share * 5_000))
+        ).is_believed
+    below = judge_report(
+        None, model=model, counter=counter, sent=Counted(5_000), reported=ProviderTokens(int(least * 5_000) - SLACK - 1)
+    )
     assert not below.is_believed
     assert least > 0.5
     assert below.doubts == 1

@@ -6,13 +6,15 @@ from typing import Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tenfold.compaction.trigger.guard import CompactionHistory, decide
 from tenfold.compaction.trigger.limits import Decision, Demand, FillTrigger, Limits
 from tenfold.core.meter.reading import Reading
 from tenfold.core.record.entry import Attempt
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 
-LIMITS = Limits(soft=85_000, hard=100_000, target=40_000, warning=70_000)
+LIMITS = Limits(ProviderTokens(85_000), ProviderTokens(100_000), ProviderTokens(40_000), ProviderTokens(70_000))
 GROWTH = 5_000
 FRESH = CompactionHistory(messages_since=50)
 Status = Literal["nothing", "unsatisfiable", "failed"]
@@ -21,7 +23,8 @@ DEMANDS: tuple[Demand, ...] = ("check", "manual", "tool", "overflow")
 
 
 def make_reading(tokens: int) -> Reading:
-    return Reading(tokens, "reported", 100_000, 1.25, 2_000, int(tokens / 1.25))
+    estimate = Counted(int(tokens / 1.25))
+    return Reading(ProviderTokens(tokens), "reported", 100_000, 1.25, ProviderTokens(2_000), estimate)
 
 
 def make_attempt(status: Status = "failed") -> Attempt:
@@ -36,8 +39,10 @@ def make_decision(
     least: int = 10_000,
     to: int | None = None,
     limits: Limits | None = LIMITS,
-) -> Decision:
-    return decide(make_reading(tokens), limits, demand, history, to=to, least=least, minimum_growth=GROWTH)
+) -> Decision[ProviderTokens]:
+    named = None if to is None else ProviderTokens(to)
+    reading, floor = make_reading(tokens), ProviderTokens(least)
+    return decide(reading, limits, demand, history, to=named, least=floor, minimum_growth=GROWTH)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +64,7 @@ def test_a_check_acts_at_the_limits(tokens: int, act: bool, need: str) -> None: 
 
 
 def test_a_strict_trigger_does_not_fire_at_its_limit() -> None:
-    strict = Limits(soft=85_000, hard=100_000, target=40_000, warning=70_000, inclusive=False)
+    strict = replace(LIMITS, inclusive=False)
     assert not make_decision(85_000, limits=strict).should_act
     assert make_decision(85_001, limits=strict).should_act
 

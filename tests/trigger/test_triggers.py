@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.compaction.trigger.limits import FillTrigger, Limits, Trigger
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.designs.blocks import HeadroomTrigger
 from tenfold.designs.clip.policy import BudgetTrigger
 from tenfold.designs.tail.cut import ReserveBudgets, ReserveTrigger
@@ -24,17 +25,18 @@ triggers = pytest.mark.parametrize("trigger", ALL, ids=lambda t: type(t).__name_
 
 
 def compute_limits(trigger: Trigger, window: int, output_reserve: int = 0, floor: int = 0) -> Limits:
-    return trigger.get_limits(window, output_reserve=output_reserve, floor=floor)
+    return trigger.get_limits(window, output_reserve=output_reserve, floor=ProviderTokens(floor))
 
 
 def should_fire(trigger: Trigger, tokens: int, window: int) -> bool:
-    return compute_limits(trigger, window).get_need(tokens) in ("soft", "hard")
+    return compute_limits(trigger, window).get_need(ProviderTokens(tokens)) in ("soft", "hard")
 
 
 def test_fill_takes_shares_of_what_the_output_leaves() -> None:
     got = compute_limits(FillTrigger(), 200_000, output_reserve=20_000)
-    assert got == Limits(soft=153_000, hard=180_000, target=72_000, warning=126_000, ceiling=180_000)
-    assert [got.get_need(n) for n in (125_999, 126_000, 152_999, 153_000, 180_000, 180_001)] == [
+    assert (got.soft, got.hard, got.target, got.warning) == (153_000, 180_000, 72_000, 126_000)
+    assert (got.ceiling, got.inclusive, got.note) == (180_000, True, "")
+    assert [got.get_need(ProviderTokens(n)) for n in (125_999, 126_000, 152_999, 153_000, 180_000, 180_001)] == [
         "none",
         "warn",
         "warn",
@@ -104,7 +106,7 @@ def test_budget_is_strict_and_takes_the_answer_off() -> None:
 def test_budget_fires_on_anything_where_nothing_is_left() -> None:
     got = compute_limits(BudgetTrigger(context_budget=0.4), 10_000, output_reserve=9_000)
     assert got.soft == 1
-    assert got.get_need(2) == "soft"
+    assert got.get_need(ProviderTokens(2)) == "soft"
 
 
 @triggers
@@ -140,7 +142,7 @@ def test_need_grows_with_the_view(one: int, other: int) -> None:
     for trigger in ALL:
         got = compute_limits(trigger, 200_000, 8_000)
         low, high = sorted((one, other))
-        assert order.index(got.get_need(low)) <= order.index(got.get_need(high))
+        assert order.index(got.get_need(ProviderTokens(low))) <= order.index(got.get_need(ProviderTokens(high)))
 
 
 @triggers

@@ -25,6 +25,7 @@ from msgspec import Struct
 from tenfold.core.meter.counters import BytePairCounter, CharacterCounter, Counter
 from tenfold.core.meter.estimators import MIN_GROWTH, Calibration, expire_reports, record_usage
 from tenfold.core.meter.reading import GROWTH_SHARE, GROWTH_TOKENS, AnchoredEstimator, Reading
+from tenfold.core.record.token_reading import Counted
 from yardstick.bench.meter_replay import RecordedRequest, estimate_requests, find_folder, read_runs
 
 STRETCH = 10_000
@@ -56,13 +57,13 @@ def read_requests(requests: Sequence[RecordedRequest], counter: Counter) -> Iter
             continue
         row = calibration.find_model(usage.model, name)
         reading, without_report = (
-            AnchoredEstimator().read(estimate, known, model=usage.model, window=None, counter=name)
+            AnchoredEstimator().read(Counted(estimate), known, model=usage.model, window=None, counter=name)
             for known in (calibration, expire_reports(calibration))
         )
         since = reading.tokens - row.last_reported if row is not None and row.fresh else 0
         is_learned = row is not None and row.estimate_growth >= MIN_GROWTH
         yield ReadRequest(reading, without_report, estimate, usage.prompt, since, is_learned, row is None)
-        calibration = record_usage(calibration, usage, estimate, name, status=request.status)
+        calibration = record_usage(calibration, usage, Counted(estimate), name, status=request.status)
 
 
 def is_held(reading: Reading, reported: int) -> bool:

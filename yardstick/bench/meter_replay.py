@@ -37,6 +37,7 @@ from tenfold.core.record.message import (
     ToolCall,
     ToolResult,
 )
+from tenfold.core.record.token_reading import Counted
 
 Json = dict[str, Any]
 
@@ -216,12 +217,12 @@ def find_misses(
         if request.status != "ok" or usage.prompt <= 0:
             continue
         reading = (estimator or AnchoredEstimator()).read(
-            estimate, anchors, model=usage.model, window=None, counter=counter.name
+            Counted(estimate), anchors, model=usage.model, window=None, counter=counter.name
         )
         when: Literal["first", "next", "compacted", "switched"] = "first" if not found else "next"
         when = "compacted" if request.compacted else "switched" if request.switched else when
         found.append(Miss((reading.tokens - usage.prompt) / usage.prompt, when, usage.prompt))
-        anchors = record_usage(anchors, usage, estimate, counter.name, status=request.status)
+        anchors = record_usage(anchors, usage, Counted(estimate), counter.name, status=request.status)
     return found
 
 

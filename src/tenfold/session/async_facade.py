@@ -22,6 +22,7 @@ from tenfold.compaction.trigger.limits import Decision
 from tenfold.compaction.trigger.sizes import Size
 from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.core.record.message import Message
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.wire import OriginCallback
 from tenfold.events import CompactionSkip
@@ -178,7 +179,7 @@ class AsyncSession:
 
     async def preview(
         self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None
-    ) -> tuple[Decision, Plan | None]:
+    ) -> tuple[Decision[Counted], Plan | None]:
         """See `Session.preview`."""
         session, answerer = self.session, self._answerer
         return await asyncio.to_thread(

@@ -28,6 +28,7 @@ from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import Attempt, Entry, get_message
+from tenfold.core.record.token_reading import PLAIN_READING, Counted, ProviderTokens
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.errors import LostRace, UsageError
@@ -229,15 +230,16 @@ class CompactionRunner:
             view = view or conversation.view
             return take_reading(view, self.policy, call, conversation.get_measures(view))
 
-    def get_provider_tokens(self, block: Block) -> tuple[int, int]:
+    def get_provider_tokens(self, block: Block) -> tuple[ProviderTokens, ProviderTokens]:
         """Returns the size of the view before and after a Block as the provider counted it, by what was known then.
 
         Those of a Block that does not hold them are estimated, by what the provider's reports have taught so far.
         """
         if block.provider_tokens is not None:
-            return block.provider_tokens
+            before, after = block.provider_tokens
+            return ProviderTokens(before), ProviderTokens(after)
         reading = self.take_reading(self.build_call())
-        return reading.convert_size(block.tokens_before), reading.convert_size(block.tokens_after)
+        return reading.to_provider(Counted(block.tokens_before)), reading.to_provider(Counted(block.tokens_after))
 
     def get_need(self, call: Call) -> Need:
         """Tells how badly the view needs a compaction, in the window of a check."""
@@ -265,7 +267,7 @@ class CompactionRunner:
             self._limits = key, policy.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
         return reading, self._limits[1]
 
-    def _record_refusal(self, model: str, reading: Reading, limit: int) -> None:
+    def _record_refusal(self, model: str, reading: Reading, limit: ProviderTokens) -> None:
         """Learns that a request of this Reading takes more than `limit` tokens. It is kept in memory.
 
         Reports may say otherwise, and be wrong by less than our count can tell.
@@ -373,7 +375,7 @@ class CompactionRunner:
                 new_id=conversation.stamps.new_id,
             ), view
 
-    def preview(self, call: Call, answerer: Answerer | None = None) -> tuple[Decision, Plan | None]:
+    def preview(self, call: Call, answerer: Answerer | None = None) -> tuple[Decision[Counted], Plan | None]:
         """Returns what a compaction would decide and plan. Changes nothing and calls no model."""
         conversation = self._conversation
         with conversation.lock:
@@ -433,7 +435,7 @@ class CompactionRunner:
             return False
         if explain_pause(view, policy, call.window, self._conversation.stamps.now()):
             return False
-        to = max(1, int((limits.target - reading.floor) / reading.slope))
+        to = reading.to_counted(limits.target)
         effects, view = self.get_effects(replace(call, demand="manual", to=to, has_before_hooks=False), answerer)
         self.preparation = Preparation(lambda: (run_engine(effects, answerer), view))
         return True
@@ -475,10 +477,10 @@ class CompactionRunner:
             return None
         if call.window is not None:
             reading, limits = self.take_reading_with_limits(call)
-            most = call.to if call.to is not None else limits.soft
+            most = limits.soft if call.to is None else PLAIN_READING.to_provider(Counted(call.to))
         else:
             reading = self.take_reading(self.build_call())
-            most = call.to or 0
+            most = PLAIN_READING.to_provider(Counted(call.to or 0))
         self.preparation = None
         prepared = preparation.take_result()
         if isinstance(prepared, Exception):
@@ -488,11 +490,11 @@ class CompactionRunner:
             return None
         result, view = prepared
         if isinstance(result.entry, Block):
-            saved = result.entry.tokens_before - result.entry.tokens_after
+            saved = Counted(result.entry.tokens_before - result.entry.tokens_after)
             if reading.tokens - saved * reading.slope > most:
                 return None
-            plan = f"prepared ahead: Block {result.entry.id}, {reading.convert_part(saved):,} tokens less"
-            target = reading.convert_size(result.outcome.target)
+            plan = f"prepared ahead: Block {result.entry.id}, {reading.to_provider_part(saved):,} tokens less"
+            target = reading.to_provider(Counted(result.outcome.target))
             consult = ConsultAsk(plan, reading.tokens, target)
             self.answerer.notify(self._build_started_event(consult, call.run))
         outcome = self.apply_result(result, view, call)
@@ -637,7 +639,7 @@ class CompactionRunner:
         call, policy = self.build_call(), self.policy
         estimate = before.estimate if view is planned_view else conversation.get_measures().count_view(view)
         after = policy.estimator.read(
-            estimate - entry.tokens_before + entry.tokens_after,
+            Counted(estimate - entry.tokens_before + entry.tokens_after),
             expire_reports(call.calibration),
             model=call.model,
             window=call.window,

@@ -23,6 +23,7 @@ from tenfold.core.meter.reading import RunningTotal, TokenCache
 from tenfold.core.record.block import Block, Fact
 from tenfold.core.record.entry import CustomEntry, Entry, Usage, get_message
 from tenfold.core.record.message import NativeBytes, get_text
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.view.rules import Violation, check_messages
@@ -63,7 +64,7 @@ class Conversation:
         """What the providers' usage reports have taught on this path."""
         return self.cursor.calibration
 
-    def count_uncompacted(self) -> int:
+    def count_uncompacted(self) -> Counted:
         """Counts the tokens of the whole path with no Block applied. A target such as 10% is a share of this number."""
         with self.lock:
             self.cursor.load_counts()

@@ -22,6 +22,7 @@ from tenfold.core.meter.reading import Reading
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.entry import RULE_ADDED, RULE_DROPPED, Usage
 from tenfold.core.record.message import Message, get_text
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.wire import OriginCallback
 from tenfold.core.wire.given_values import list_own_messages
@@ -205,7 +206,7 @@ class Session:
 
     def preview(
         self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None
-    ) -> tuple[Decision, Plan | None]:
+    ) -> tuple[Decision[Counted], Plan | None]:
         """Returns what `compact` would decide and plan for the same arguments. Changes nothing and calls no model."""
         return self.compactor.preview(call or self.compactor.build_call(to=to, window=window))
 

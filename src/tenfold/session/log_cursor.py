@@ -25,6 +25,7 @@ from tenfold.core.meter.reading import RunningTotal, TokenCache
 from tenfold.core.record.block import Block, BlockPart, KeptOriginal, RangeRef, Run
 from tenfold.core.record.entry import BranchSummary, Entry, MessageEntry, Pin, Retraction, Setting, Usage, get_message
 from tenfold.core.record.message import Message
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.text.surrogates import replace_surrogates
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
@@ -210,7 +211,7 @@ class LogCursor:
             key = build_original_key(show.position) if isinstance(show, KeptOriginal) else build_block_key(ref, index)
             self.token_cache.add(key, tokens)
 
-    def count_uncompacted(self) -> int:
+    def count_uncompacted(self) -> Counted:
         """Counts the tokens of every message on the path, using the stored counts where there are any."""
         if not self.view.state.live_blocks:
             return self.running_total(self.view)
@@ -219,8 +220,8 @@ class LogCursor:
         if any(n is None for n in stored):
             entries = enumerate(self.view.path.get_entries(0, length - 1))
             originals = [build_original(p, m) for p, e in entries if (m := get_message(e)) is not None]
-            return sum(self.token_cache.measure(originals))
-        return sum(n for n in stored if n is not None)
+            return Counted(sum(self.token_cache.measure(originals)))
+        return Counted(sum(n for n in stored if n is not None))
 
     def count_messages(self, view: View) -> int:
         """Counts the messages that a view shows. Counting goes on from the view that was counted last."""

@@ -23,6 +23,7 @@ from tenfold.core.meter.counters import MESSAGE_OVERHEAD, Counter, get_media_mod
 from tenfold.core.meter.media_counts import count_media
 from tenfold.core.record.entry import MessageEntry, Usage, get_message
 from tenfold.core.record.message import Message, Text, ToolResult, get_text
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.core.text.surrogates import replace_surrogates
 from tenfold.core.view.fold import View
 from tenfold.core.view.order_rules import find_violations
@@ -389,7 +390,7 @@ class Requests:
         added = sum(map(len, raws)) + parts * MESSAGE_OVERHEAD + media.tokens
         answers = sum(message.role == "assistant" for message in new)
         reading, limits = compactor.take_reading_with_limits(complete, answers=answers)
-        return limits.get_need(reading.tokens + int(reading.slope * added))
+        return limits.get_need(ProviderTokens(reading.tokens + reading.to_provider_part(Counted(added))))
 
     def is_own_summary(self, block: str, seal: str, is_whole: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - see `SummaryConfirmer`
         """Tells whether this session wrote the summary that carries this mark, also where it is a part of a message."""

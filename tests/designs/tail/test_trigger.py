@@ -14,6 +14,7 @@ from tenfold.config.extensions import Extension
 from tenfold.config.policies import get_preset
 from tenfold.core.record.entry import MessageEntry, Usage
 from tenfold.core.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.wire import WIRES
 from tenfold.designs.tail import (
     Compaction,
@@ -92,9 +93,9 @@ def test_the_check_is_strict_and_a_disabled_one_never_fires() -> None:
 def test_sizes_are_clamped_so_that_a_small_window_is_not_always_full(window: int) -> None:
     """The originals subtracted 16,384 from any window: one of 8k was always over, one of 0 always compacted."""
     assert not should_compact(1_000_000, 0), "an unknown window never triggers"
-    limits = tail(COUNTER).trigger.get_limits(window, output_reserve=0, floor=0)
-    assert limits.get_need(window // 2 - 1) in ("none", "warn")
-    assert limits.get_need(window) in ("soft", "hard")
+    limits = tail(COUNTER).trigger.get_limits(window, output_reserve=0, floor=ProviderTokens(0))
+    assert limits.get_need(ProviderTokens(window // 2 - 1)) in ("none", "warn")
+    assert limits.get_need(ProviderTokens(window)) in ("soft", "hard")
     assert limits.target <= window * 4 // 5
     assert limits.soft >= window // 2
 

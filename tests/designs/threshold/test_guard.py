@@ -18,6 +18,7 @@ from tenfold.config.policies import POLICIES
 from tenfold.core.meter.counters import CharacterCounter, measure_messages
 from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.core.record.message import Document, Image, Message, Text, ToolCall, ToolResult
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.designs.threshold import (
     BuiltinRegistry,
     Context,
@@ -241,8 +242,8 @@ def test_buffer_threshold_and_word_limit(window: int, buffer: int, tokens: int, 
     assert compute_threshold(window) == window - buffer
     assert (compute_max_output_tokens(window), compute_word_limit(window)) == (tokens, words)
     limits = CalibratedBufferTrigger().get_limits(window, output_reserve=0, floor=0)
-    assert limits.get_need(window - buffer) == "soft", "at the threshold it is compacted"
-    assert limits.get_need(window - buffer - 1) in ("none", "warn")
+    assert limits.get_need(ProviderTokens(window - buffer)) == "soft", "at the threshold it is compacted"
+    assert limits.get_need(ProviderTokens(window - buffer - 1)) in ("none", "warn")
 
 
 class Half(Struct, frozen=True):

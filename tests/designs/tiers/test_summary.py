@@ -18,6 +18,7 @@ from tenfold.compaction.summarize.write import SummarySettings
 from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.core.record.block import ModelCost
 from tenfold.core.record.message import Image, Message, Text, Thinking, ToolResult, get_text
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.wire import WIRES
 from tenfold.designs.tiers import (
     CompactionConfig,
@@ -245,7 +246,7 @@ def test_above_the_hard_limit_a_summary_by_code_stands_in_for_one_that_failed(hi
     assert outcome.status == "compacted"
     assert (outcome.rung, outcome.spent.calls) == ("extractive", len(model.asks))
     assert f"a view of {before.tokens:,} tokens is above the limit, so code wrote the summary" in outcome.notes[0]
-    limits = session.policy.trigger.get_limits(window, output_reserve=0, floor=0)
+    limits = session.policy.trigger.get_limits(window, output_reserve=0, floor=ProviderTokens(0))
     assert session.take_reading(window=window).tokens < limits.soft
     again = session.compact(replace(session.compactor.build_call(window=window), demand="check"))
     assert again.status == "nothing"

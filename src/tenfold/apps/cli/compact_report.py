@@ -16,7 +16,7 @@ from tenfold.compaction.trigger.economy import build_receipt, explain_receipt
 from tenfold.compaction.trigger.limits import Decision
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import MUST_KEEP, ModelCost, Receipt, add_costs
-from tenfold.core.record.token_reading import Reading
+from tenfold.core.record.token_reading import PLAIN_READING, Counted, Reading
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.models.prices import find_rates
 from tenfold.session import Session
@@ -186,7 +186,9 @@ def count_files(count: int) -> str:
     return "1 file" if count == 1 else f"{count:,} files"
 
 
-def show_preview(path: Path, session: Session, reading: Reading, decision: Decision, plan: Plan | None) -> None:
+def show_preview(
+    path: Path, session: Session, reading: Reading, decision: Decision[Counted], plan: Plan | None
+) -> None:
     """Prints what would be done, and why. `reading` is what the provider counts for the view now."""
     show(sanitize(str(path)), style="bold")
     lines = [decision.explain(), *(plan.explain().splitlines() if plan is not None else [])]
@@ -211,9 +213,11 @@ def render_reading(reading: Reading) -> str:
     return f"{reading.explain()} tokens ({', '.join(reading.evidence)})"
 
 
-def encode_preview(path: Path, session: Session, reading: Reading, decision: Decision, plan: Plan | None) -> bytes:
+def encode_preview(
+    path: Path, session: Session, reading: Reading, decision: Decision[Counted], plan: Plan | None
+) -> bytes:
     """Encodes the Decision and the Plan as one JSON object, with sizes like those that the plan prints."""
-    convert_size = plan.draft.reading.convert_size if plan is not None else int
+    convert_size = (plan.draft.reading if plan is not None else PLAIN_READING).to_provider
     stages = plan.stage_results if plan is not None else ()
     return msgspec.json.encode(
         {

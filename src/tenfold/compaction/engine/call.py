@@ -13,19 +13,20 @@ from tenfold.compaction.trigger.limits import Demand, Limits
 from tenfold.core.meter.estimators import Calibration
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
 from tenfold.core.meter.reading import TokenCache
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 
 
 class Call(Struct, frozen=True):
     """One request for a compaction, with everything that the engine may not look up by itself.
 
-    `to` is an explicit target in tokens of the view. Without it, the policy's trigger and `window` decide. `floor` is
-    the tokens that are sent besides the view: a system prompt and tools that are no messages of it. `calibration` is
-    what providers reported so far. With `has_before_hooks`, the before-hooks are consulted once there is a plan.
-    `limits` are the policy's limits for this window and floor, if the caller has computed them already. `rates` are
-    the prices of the model that reads the view, None where they are not known. `least_slope` is how many tokens the
-    provider counts at least for one of ours, as a request that it refused has shown, 0 if none was. `supplied` names a
-    summary that the caller has already, so that another one is another demand.
+    `to` is an explicit target by the policy's counter. Without it, the policy's trigger and `window` decide. `floor` is
+    what is sent besides the view, by the same counter: a system prompt and tools that are no messages of it.
+    `calibration` is what providers reported so far. With `has_before_hooks`, the before-hooks are consulted once there
+    is a plan. `limits` are the policy's limits for this window and floor, if the caller has computed them already.
+    `rates` are the prices of the model that reads the view, None where they are not known. `least_slope` is how many
+    tokens the provider counts at least for one of ours, as a request that it refused has shown, 0 if none was.
+    `supplied` names a summary that the caller has already, so that another one is another demand.
     """
 
     demand: Demand = "manual"
@@ -57,7 +58,7 @@ class Measures(Struct, frozen=True):
     """
 
     token_cache: TokenCache
-    count_view: Callable[[View], int]
+    count_view: Callable[[View], Counted]
     measure_media: Callable[[View], MediaTokens] = measure_no_media
 
 
@@ -70,25 +71,25 @@ def describe_demand(call: Call) -> str:
     return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand
 
 
-def find_reported_slope(call: Call, policy: Policy) -> tuple[tuple[float, int], ...]:
+def find_reported_slope(call: Call, policy: Policy) -> tuple[tuple[float, Counted], ...]:
     """Finds how many tokens the smallest request took for each that we count. Empty before the first report."""
     row = call.calibration.find_model(call.model, policy.counter.name)
     if row is None or row.smallest_estimate <= 0:
         return ()
-    return ((row.reported_at_smallest / row.smallest_estimate, 0),)
+    return ((row.reported_at_smallest / row.smallest_estimate, Counted(0)),)
 
 
-def find_own_counts(call: Call, policy: Policy) -> tuple[tuple[float, int], ...]:
+def find_own_counts(call: Call, policy: Policy) -> tuple[tuple[float, Counted], ...]:
     """Finds what our own count stands for without reports: by the factor of the model's family, and as it is.
 
     Each is a slope, and our count of what a request holds besides the view. Where no whole requests were seen, only the
     count as it is says something: a log of another tool may hold another part of what was sent.
     """
-    model, counter = call.model, policy.counter.name
+    model, counter, none = call.model, policy.counter.name, Counted(0)
     factor = policy.estimator.get_factor(model, counter)
     if policy.estimator.covers_overhead:
-        return ((factor, 0), (1.0, 0))
+        return ((factor, none), (1.0, none))
     row = call.calibration.find_model(model, counter)
     if row is None or call.calibration.find_seen(model, counter) is None:
-        return ((1.0, 0),)
-    return ((factor, row.last_overhead), (1.0, row.last_overhead), (1.0, 0))
+        return ((1.0, none),)
+    return ((factor, row.last_overhead), (1.0, row.last_overhead), (1.0, none))

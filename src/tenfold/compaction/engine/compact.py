@@ -35,6 +35,7 @@ from tenfold.core.meter.reading import Reading, build_plain_reading, raise_readi
 from tenfold.core.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome
 from tenfold.core.record.block import RECORDED, Run
 from tenfold.core.record.entry import Attempt
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import VisibleMessage, get_step_messages
 
@@ -181,7 +182,7 @@ def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> Compacti
     if not settings.models or case.call.demand == "manual":
         return case
     if is_due_again(case, plan):
-        tokens = case.reading.convert_size(plan.tokens_after)
+        tokens = case.reading.to_provider(plan.tokens_after)
         return case.with_texts_by_code(
             f"whatever a model writes, the view of at most {tokens:,} tokens is due for the next compaction "
             "at once, so code wrote the summary"
@@ -250,9 +251,10 @@ def build_consult_ask(case: CompactionCase, plan: Plan) -> ConsultAsk:
     """Builds what the before-hooks are asked. Its sizes are what the provider counts, unless the caller named one."""
     changed = plan.changed_pieces
     splits = [position for piece in changed for position in piece.cut_positions]
-    tokens, target, reading = plan.tokens_before, case.decision.target, case.reading
+    reading = case.reading
+    tokens, target = int(plan.tokens_before), int(case.decision.target)
     if case.call.to is None:
-        tokens, target = reading.tokens, reading.convert_size(target)
+        tokens, target = reading.tokens, reading.to_provider(case.decision.target)
     return ConsultAsk(
         plan.explain(),
         tokens,
@@ -300,7 +302,7 @@ def recover_from_failure(case: CompactionCase, plan: Plan, request: FillRequest,
     return plan, replace(by_code, notes=(note, *by_code.notes), spent=failed.spent)
 
 
-def preview(view: View, policy: Policy, call: Call, measures: Measures) -> tuple[Decision, Plan | None]:
+def preview(view: View, policy: Policy, call: Call, measures: Measures) -> tuple[Decision[Counted], Plan | None]:
     """Returns what `compact` would decide, and its plan, which is None where it would not act. Calls no model."""
     case = decide_case(view, measure(view, policy, call, measures), measures, now=0, new_id=str)
     return case.decision, plan_below_limit(case, plan_case(case))[0] if case.decision.should_act else None
@@ -321,7 +323,7 @@ def without_double_counted_overhead(call: Call, policy: Policy) -> Call:
 def take_reading(view: View, policy: Policy, call: Call, measures: Measures) -> Reading:
     """Reads the view's size with the policy's estimator. Costs O(what is new since the last measurement)."""
     call = without_double_counted_overhead(call, policy)
-    estimate = measures.count_view(view) + call.floor
+    estimate = Counted(measures.count_view(view) + call.floor)
     if call.to is not None:
         return build_plain_reading(estimate, call.window)
     reading = policy.estimator.read(
@@ -339,8 +341,9 @@ def correct_by_refusal(reading: Reading, limits: Limits) -> Reading:
     """Returns the Reading of a view that the provider refused: it takes more than fits, and no less than we count."""
     if reading.tokens > limits.hard:
         return replace(reading, slope=max(reading.slope, 1.0))
-    tokens = limits.hard + 1
-    return replace(reading, tokens=tokens, slope=max(1.0, tokens / max(1, reading.estimate)), floor=0)
+    tokens = ProviderTokens(limits.hard + 1)
+    slope = max(1.0, tokens / max(1, reading.estimate))
+    return replace(reading, tokens=tokens, slope=slope, floor=ProviderTokens(0))
 
 
 def build_draft(view: View, policy: Policy, call: Call, measures: Measures) -> Draft:
@@ -366,8 +369,8 @@ def find_skip_reason(reading: Reading, limits: Limits | None, policy: Policy, ca
     return f"{reading.tokens:,} tokens ({reading.source}) do not reach the trigger of {limits.soft:,}"
 
 
-def make_decision(draft: Draft, measured: Measured) -> Decision:
-    """Decides whether to act, and down to which target. The result's sizes are tokens by the policy's counter.
+def make_decision(draft: Draft, measured: Measured) -> Decision[Counted]:
+    """Decides whether to act, and down to which target.
 
     Reports of usage may be wrong and corrections are guesses. So where nothing fits the limit by the Reading, what fits
     without what the policy itself keeps free for an answer is tried, then what fits by the reports or by our own count.
@@ -388,17 +391,18 @@ def make_decision(draft: Draft, measured: Measured) -> Decision:
     return decision
 
 
-def _explain_try(reading: Reading, limits: Limits, tried: Decision) -> str:
+def _explain_try(reading: Reading, limits: Limits, tried: Decision[Counted]) -> str:
     """Explains what is tried against the Reading, in the tokens that the Reading gives."""
     return (
         f"{reading.tokens:,} tokens ({reading.explain_source()}) are above the hard limit of {limits.hard:,}, and so "
-        f"is the least that must stay: down to {reading.convert_size(tried.target):,}"
+        f"is the least that must stay: down to {reading.to_provider(tried.target):,}"
     )
 
 
-def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limits | None) -> Decision:
+def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limits | None) -> Decision[Counted]:
     policy, call = measured.policy, measured.call
     due = measured.due_reason if limits is not None else ""
+    to = None if call.to is None else build_plain_reading(reading.estimate).to_provider(Counted(call.to))
     least = sum(itemize_least(draft).values())
     is_hard = call.demand == "overflow" or (limits is not None and reading.tokens > limits.hard)
     if policy.can_shorten or is_hard:
@@ -408,20 +412,29 @@ def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limit
         with_immediate_trigger(limits, reading) if limits is not None and due else limits,
         call.demand,
         collect_history(draft, policy, call),
-        to=call.to,
-        least=round(reading.floor + reading.slope * least),
+        to=to,
+        least=ProviderTokens(round(reading.floor + reading.slope * least)),
         minimum_growth=1 if due else policy.get_minimum_growth(reading.window or draft.tokens),
     )
     if due and decision.should_act:
         decision = replace(decision, reason=f"{due}; {decision.reason}")
     trigger_size = limits.soft if limits is not None else decision.target
-    reading_sizes = (decision.target, trigger_size if call.to is None else call.to, decision.limit)
-    target, next_trigger, limit = (max(1, int((size - reading.floor) / reading.slope)) for size in reading_sizes)
+    target, limit = reading.to_counted(decision.target), int(reading.to_counted(decision.limit))
     if decision.need == "hard":  # also where a newest report and the line through all of them disagree
         limit = min(limit, draft.tokens - 1)
     if call.demand == "overflow":  # the provider says that this is above its limit, and not by how much
         limit = min(limit, max(target, draft.tokens * 9 // 10))
-    return replace(decision, target=target, next_trigger=next_trigger, limit=max(1, limit))
+    return Decision(
+        decision.should_act,
+        decision.need,
+        target,
+        Counted(max(1, limit)),
+        decision.status,
+        decision.target_missed,
+        decision.reason,
+        decision.already_recorded,
+        next_trigger=reading.to_counted(trigger_size if to is None else to),
+    )
 
 
 def find_limits(draft: Draft, measured: Measured) -> Limits | None:
@@ -431,20 +444,24 @@ def find_limits(draft: Draft, measured: Measured) -> Limits | None:
     Where the floor is only what no count sees, the parts known to be fixed come on top of it.
     """
     policy, call, reading, limits = measured.policy, measured.call, measured.reading, measured.limits
-    step = reading.convert_part(long_messages.count_unanswered_tokens(draft)) if policy.can_shorten else 0
+    unanswered = Counted(long_messages.count_unanswered_tokens(draft) if policy.can_shorten else 0)
+    step = reading.to_provider_part(unanswered)
     if limits is not None and 0 < step <= limits.hard // 2:
-        return replace(limits, target=max(limits.target, min(limits.target + step, limits.soft * 4 // 5)))
+        raised = ProviderTokens(min(limits.target + step, limits.soft * 4 // 5))
+        return replace(limits, target=max(limits.target, raised))
     if reading.window is None or not policy.estimator.covers_overhead:
         return limits
     parts = itemize_least(draft)
-    floor = reading.floor + round(reading.slope * (parts.get("given apart", 0) + parts.get("system prompt", 0)))
+    fixed = reading.to_provider_part(Counted(parts.get("given apart", 0) + parts.get("system prompt", 0)))
+    floor = ProviderTokens(reading.floor + fixed)
     return policy.get_limits(reading.window, output_reserve=call.output_reserve, floor=floor)
 
 
 def with_immediate_trigger(limits: Limits, reading: Reading) -> Limits:
     """Lowers the limits so that the present size triggers, and half of it is enough as a target."""
-    soft = max(1, min(limits.soft, reading.tokens))
-    return replace(limits, soft=soft, target=max(1, min(limits.target, soft // 2)), warning=min(limits.warning, soft))
+    soft = ProviderTokens(max(1, min(limits.soft, reading.tokens)))
+    target = ProviderTokens(max(1, min(limits.target, soft // 2)))
+    return replace(limits, soft=soft, target=target, warning=min(limits.warning, soft))
 
 
 def find_due_reason(view: View, policy: Policy, call: Call) -> str:

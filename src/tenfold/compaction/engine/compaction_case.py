@@ -21,7 +21,7 @@ from tenfold.compaction.trigger.limits import Decision
 from tenfold.core.record.ask import EngineResult, Outcome
 from tenfold.core.record.block import Block, Fact, ModelCost, Receipt
 from tenfold.core.record.entry import Attempt
-from tenfold.core.record.token_reading import Reading
+from tenfold.core.record.token_reading import Counted, Reading
 
 UnchangedStatus = Literal["nothing", "cancelled", "unsatisfiable", "failed"]
 AttemptStatus = Literal["nothing", "unsatisfiable", "failed"]
@@ -38,7 +38,7 @@ class CompactionCase(Struct, frozen=True):
     draft: Draft
     policy: Policy
     call: Call
-    decision: Decision
+    decision: Decision[Counted]
     facts: tuple[Fact, ...]
     now: int
     new_id: Callable[[], str]
@@ -86,7 +86,7 @@ class CompactionCase(Struct, frozen=True):
         overhead = max(0, self.reading.floor - counted)
         items = {"counted by the provider beside the view": overhead} if overhead else {}
         parts = itemize_least(self.draft).items()
-        return {name: self.reading.convert_part(tokens) for name, tokens in parts} | items
+        return {name: int(self.reading.to_provider_part(Counted(tokens))) for name, tokens in parts} | items
 
     @property
     def _is_known_unsatisfiable(self) -> bool:
@@ -141,9 +141,9 @@ class CompactionCase(Struct, frozen=True):
 
     def explain_small_saving(self, plan: Plan) -> str:
         """Says how little the plan saves, and how much a Block must save."""
-        before = self.reading.convert_size(plan.tokens_before)
-        sizes = max(0, plan.tokens_before - plan.tokens_after), self.minimum_saving
-        saved, worth = map(self.reading.convert_part, sizes)
+        before = self.reading.to_provider(plan.tokens_before)
+        sizes = Counted(max(0, plan.tokens_before - plan.tokens_after)), Counted(self.minimum_saving)
+        saved, worth = map(self.reading.to_provider_part, sizes)
         return f"the best plan saves {saved:,} of {before:,} tokens; the least worth a Block is {worth:,}"
 
     def build_outcome(self, status: UnchangedStatus, reason: str) -> Outcome:

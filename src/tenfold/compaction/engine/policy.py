@@ -19,7 +19,9 @@ from tenfold.compaction.trigger.limits import Limits, Trigger, check_window, cho
 from tenfold.core.meter.counters import Counter
 from tenfold.core.meter.reading import AnchoredEstimator, Estimator
 from tenfold.core.record.ask import Outcome
+from tenfold.core.record.token_reading import ProviderTokens
 
+NO_FLOOR = ProviderTokens(0)
 CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
 
 Restorer = Callable[[Any], Outcome | None]
@@ -103,7 +105,7 @@ class Policy(Struct, frozen=True):
             focus=self.summary.instructions,
         )
 
-    def get_limits(self, window: int, *, output_reserve: int = 0, floor: int = 0) -> Limits:
+    def get_limits(self, window: int, *, output_reserve: int = 0, floor: ProviderTokens = NO_FLOOR) -> Limits:
         """Returns the sizes in tokens at which it acts in a window, and what became of the output reserve (`note`).
 
         `output_reserve` is what the answer may take, `floor` what is sent besides the messages. A reserve that leaves

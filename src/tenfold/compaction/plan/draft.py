@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tenfold.compaction.plan.protected import PROVIDER_COMPACTED, find_protected
 from tenfold.core.record.block import BlockPart, KeptOriginal, Replacement, ShownItem, Substitute
 from tenfold.core.record.message import Message, Text
-from tenfold.core.record.token_reading import PLAIN_READING, Reading
+from tenfold.core.record.token_reading import PLAIN_READING, Counted, Reading
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import MessageKey, Unit, VisibleMessage, build_original_key
 from tenfold.core.wire.marks import get_summary_text, is_system_prompt
@@ -157,9 +157,9 @@ class Draft(Struct, frozen=True):
     reading: Reading = PLAIN_READING
 
     @property
-    def tokens(self) -> int:
+    def tokens(self) -> Counted:
         """The view's size if this were carried out, with each summary at its full budget."""
-        return self.fixed_tokens + sum(p.tokens for p in self.pieces)
+        return Counted(self.fixed_tokens + sum(p.tokens for p in self.pieces))
 
     @property
     def has_unwritten_summary(self) -> bool:

@@ -25,6 +25,7 @@ from tenfold.compaction.plan.draft import (
 from tenfold.core.record.block import Substitute
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.units import build_original_key
 
 
@@ -60,8 +61,8 @@ class StageResult(Struct, frozen=True):
     """What one stage did: tokens before and after it, and whether its result was kept."""
 
     stage: str
-    before: int
-    after: int
+    before: Counted
+    after: Counted
     kept: bool
 
 
@@ -71,8 +72,8 @@ class Plan(Struct, frozen=True):
     draft: Draft
     goal: Goal
     stage_results: tuple[StageResult, ...]
-    tokens_before: int
-    tokens_after: int
+    tokens_before: Counted
+    tokens_after: Counted
 
     def __repr__(self) -> str:
         """Says its sizes by the counter. `explain` prints all of it."""
@@ -89,8 +90,8 @@ class Plan(Struct, frozen=True):
 
         The tokens are what the provider counts, or, with an explicit target, like that by the counter.
         """
-        convert_size, convert_part = self.draft.reading.convert_size, self.draft.reading.convert_part
-        before, after, target = map(convert_size, (self.tokens_before, self.tokens_after, self.goal.target))
+        convert_size, convert_part = self.draft.reading.to_provider, self.draft.reading.to_provider_part
+        before, after, target = map(convert_size, (self.tokens_before, self.tokens_after, Counted(self.goal.target)))
         lines = [
             f"plan: {before:,} -> at most {after:,} tokens (target {target:,})",
             *(
@@ -101,15 +102,15 @@ class Plan(Struct, frozen=True):
         ]
         for (_, is_changed), group in groupby(enumerate(self.draft.pieces), key=_get_line_key):
             run = [piece for _, piece in group]
-            before = convert_part(sum(p.tokens_before for p in run))
+            before = convert_part(Counted(sum(p.tokens_before for p in run)))
             if is_changed:
-                sizes = f"{before:,} -> {convert_part(run[0].tokens):,} tokens"
+                sizes = f"{before:,} -> {convert_part(Counted(run[0].tokens)):,} tokens"
                 lines.append(f"  {_format_range(run)}  {run[0].kind}  {sizes}  {run[0].reason}")
             elif any(p.get_visible_messages() for p in run):  # Blocks and pins show nothing by themselves
                 why = f" ({run[0].protected_reason})" if run[0].protected_reason else ""
                 lines.append(f"  {_format_range(run)}  keep{why}  {before:,} tokens")
         if self.draft.fixed_tokens:
-            lines.append(f"  open step  keep  {convert_part(self.draft.fixed_tokens):,} tokens")
+            lines.append(f"  open step  keep  {convert_part(Counted(self.draft.fixed_tokens)):,} tokens")
         return "\n".join(lines)
 
 

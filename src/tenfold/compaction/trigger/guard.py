@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from tenfold.compaction.trigger.limits import Decision, Demand, Limits, Need
 from tenfold.core.meter.reading import Reading
 from tenfold.core.record.entry import Attempt
+from tenfold.core.record.token_reading import ProviderTokens
 
 MAX_FRUITLESS = 2
 
@@ -48,14 +49,14 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
     demand: Demand,
     history: CompactionHistory,
     *,
-    to: int | None = None,
-    least: int,
+    to: ProviderTokens | None = None,
+    least: ProviderTokens,
     minimum_growth: int,
-) -> Decision:
+) -> Decision[ProviderTokens]:
     """Decides whether to compact a view of this Reading, and down to what.
 
-    `to` is an explicit target, in the Reading's tokens, and overrides `limits` (None: the window is unknown). `least`
-    is what nothing can go below, in the same tokens. `minimum_growth` is the policy's.
+    `to` is an explicit target and overrides `limits` (None: the window is unknown). `least` is what nothing can go
+    below. `minimum_growth` is the policy's.
     """
     tokens = reading.tokens
     need: Need = "soft"
@@ -85,11 +86,11 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
     return replace(idle, should_act=True, need=wanted, status="", reason=reason, already_recorded=is_recorded)
 
 
-def _find_target(limits: Limits, demand: Demand, tokens: int) -> int:
+def _find_target(limits: Limits, demand: Demand, tokens: ProviderTokens) -> ProviderTokens:
     """Returns the target. If the provider refused what we read as fitting, it is lowered by as much as we misread."""
     if demand != "overflow" or tokens >= limits.hard:
         return limits.target
-    return max(1, limits.target * tokens // limits.hard)
+    return ProviderTokens(max(1, limits.target * tokens // limits.hard))
 
 
 def _find_refusal(demand: Demand, need: Need, history: CompactionHistory, minimum_growth: int) -> str:
@@ -116,8 +117,13 @@ def _find_refusal(demand: Demand, need: Need, history: CompactionHistory, minimu
 
 
 def _build_unsatisfiable(
-    idle: Decision, reading: Reading, demand: Demand, history: CompactionHistory, *, least: int
-) -> Decision:
+    idle: Decision[ProviderTokens],
+    reading: Reading,
+    demand: Demand,
+    history: CompactionHistory,
+    *,
+    least: ProviderTokens,
+) -> Decision[ProviderTokens]:
     reason = (
         f"nothing can bring the view under {idle.limit:,} tokens: system prompt, current request, open step, pins and "
         f"a minimal summary take {least:,}, {least - idle.limit:,} too many (the view has {reading.tokens:,}); "
@@ -133,13 +139,13 @@ def _is_recorded(demand: Demand, history: CompactionHistory) -> bool:
     return demand != "manual" and is_known
 
 
-def _build_unknown(reading: Reading, demand: Demand) -> Decision:
+def _build_unknown(reading: Reading, demand: Demand) -> Decision[ProviderTokens]:
     what = f"the model's window is not known, so {reading.tokens:,} tokens cannot be held against it"
     return Decision(
         False,
         "hard" if demand == "overflow" else "none",
-        0,
-        0,
+        ProviderTokens(0),
+        ProviderTokens(0),
         "nothing",
         False,
         f"{what}; name a window (--window, window=) or a target (--to, to=)",
@@ -151,13 +157,13 @@ def _explain_below(reading: Reading, limits: Limits) -> str:
     return f"{reading.tokens:,} tokens ({reading.source}) are {relation} the trigger of {limits.soft:,}"
 
 
-def _explain_small(reading: Reading, idle: Decision, least: int) -> str:
+def _explain_small(reading: Reading, idle: Decision[ProviderTokens], least: ProviderTokens) -> str:
     if idle.target_missed:
         return f"{reading.tokens:,} tokens are no more than the least that must stay, {least:,}"
     return f"{reading.tokens:,} tokens are already within the target of {idle.target:,}"
 
 
-def _explain_action(reading: Reading, limits: Limits | None, demand: Demand, idle: Decision) -> str:
+def _explain_action(reading: Reading, limits: Limits | None, demand: Demand, idle: Decision[ProviderTokens]) -> str:
     aim = f"down to {idle.target:,}" + (", the least that must stay" if idle.target_missed else "")
     size = f"{reading.tokens:,} tokens ({reading.explain_source()})"
     match demand:

@@ -8,10 +8,11 @@ to act now, and whether acting again could help, is decided in `guard.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, runtime_checkable
+from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.core.view.fold import View
 from tenfold.errors import UsageError
 
@@ -19,9 +20,11 @@ Demand = Literal["check", "manual", "tool", "overflow"]
 """Who asks: an automatic check, a person, the model by a tool, or a provider that refused a request as too long."""
 Need = Literal["none", "warn", "soft", "hard"]
 
+Tokens = TypeVar("Tokens", Counted, ProviderTokens)
+
 
 class Limits(Struct, frozen=True):
-    """The sizes a view is compared with, in tokens as a Reading gives them (its floor included).
+    """The sizes a view is compared with, as the provider counts (the floor of a Reading included).
 
     `warning` <= `soft` <= `hard` <= `ceiling`, and `target` lies below `soft`. Above `hard`, view and answer exceed the
     window. Above `ceiling` (0: as `hard`) they do so even without what the policy itself keeps free for an answer. With
@@ -29,15 +32,15 @@ class Limits(Struct, frozen=True):
     of an output reserve that could not be kept as it was given, "" if it was.
     """
 
-    soft: int
-    hard: int
-    target: int
-    warning: int
+    soft: ProviderTokens
+    hard: ProviderTokens
+    target: ProviderTokens
+    warning: ProviderTokens
     inclusive: bool = True
-    ceiling: int = 0
+    ceiling: ProviderTokens = ProviderTokens(0)
     note: str = ""
 
-    def get_need(self, tokens: int) -> Need:
+    def get_need(self, tokens: ProviderTokens) -> Need:
         """Returns how urgently a view of this size needs a compaction."""
         if tokens > self.hard:
             return "hard"
@@ -46,8 +49,10 @@ class Limits(Struct, frozen=True):
         return "warn" if tokens >= self.warning else "none"
 
 
-class Decision(Struct, frozen=True):
+class Decision(Struct, Generic[Tokens], frozen=True):
     """Whether to act, how urgently, and down to which size. `reason` is one sentence that carries the arithmetic.
+
+    Its sizes are what the provider counts where it is decided, and by the policy's counter where it is carried out.
 
     `status` says why nothing is done although something was asked for. `target_missed` means that the least possible
     size lies above the target, so the compaction aims at that size. `already_recorded` means that the log says already
@@ -58,8 +63,8 @@ class Decision(Struct, frozen=True):
 
     should_act: bool
     need: Need
-    target: int
-    limit: int
+    target: Tokens
+    limit: Tokens
     status: Literal["", "nothing", "unsatisfiable"]
     target_missed: bool
     reason: str
@@ -76,7 +81,7 @@ class Decision(Struct, frozen=True):
 class Trigger(Protocol):
     """When a policy acts."""
 
-    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
+    def get_limits(self, window: int, *, output_reserve: int, floor: ProviderTokens) -> Limits:
         """Returns the limits in a window. `output_reserve` is kept free for the answer; `floor` cannot be compacted."""
         ...
 
@@ -178,4 +183,12 @@ def clamp_limits(
     target = max(1, min(target, soft * 4 // 5, parts.window * 4 // 5))
     default_warning = soft * 14 // 17 if warning is None else warning
     warning = max(0, min(default_warning, soft))
-    return Limits(soft, parts.usable, target, warning, inclusive, parts.ceiling, parts.note)
+    return Limits(
+        ProviderTokens(soft),
+        ProviderTokens(parts.usable),
+        ProviderTokens(target),
+        ProviderTokens(warning),
+        inclusive,
+        ProviderTokens(parts.ceiling),
+        parts.note,
+    )

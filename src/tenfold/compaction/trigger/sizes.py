@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.compaction.trigger.limits import Limits, Trigger, ViewCheck, choose_window, get_view_check, take_share
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.errors import UsageError
 
 Size = int | float
@@ -78,7 +79,7 @@ class SizedTrigger(Struct, frozen=True):
         """The policy's own, if it has one."""
         return get_view_check(self.trigger)
 
-    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
+    def get_limits(self, window: int, *, output_reserve: int, floor: ProviderTokens) -> Limits:
         """Returns the policy's limits with those sizes. Thrift only lowers them, and a named size comes before it."""
         limits, sizes = self.trigger.get_limits(window, output_reserve=output_reserve, floor=floor), self.sizes
         free = limits.hard
@@ -92,7 +93,8 @@ class SizedTrigger(Struct, frozen=True):
             return limits
         target = max(1, min(target, int(MAX_TARGET_SHARE * soft)))
         warning = limits.warning if soft == limits.soft else min(int(WARNING_SHARE * soft), soft)
-        return replace(limits, soft=soft, target=target, warning=warning, inclusive=True)
+        named = ProviderTokens(soft), ProviderTokens(target), ProviderTokens(warning)
+        return replace(limits, soft=named[0], target=named[1], warning=named[2], inclusive=True)
 
     def choose_window(self, known: int | None) -> int | None:
         """Returns the policy's window."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from tenfold.core.meter.report_bounds import SeenReport, judge_report
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Status
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.errors import RecordError
 
 MIN_GROWTH = 2_000
@@ -25,6 +26,7 @@ The two compactions in the recorded pi session went down to 0.15 of the size bef
 RECENT_REPORTS = 12
 """How many reports of a model are kept."""
 MAX_MODELS = 8
+_NOTHING = ProviderTokens(0)
 
 
 class ModelCalibration(Struct, frozen=True, array_like=True):
@@ -41,17 +43,17 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
 
     model: str
     counter: str
-    estimate_growth: int = 0
-    reported_growth: int = 0
-    smallest_estimate: int = -1
-    reported_at_smallest: int = -1
-    last_estimate: int = -1
-    last_reported: int = -1
+    estimate_growth: Counted = Counted(0)
+    reported_growth: ProviderTokens = ProviderTokens(0)
+    smallest_estimate: Counted = Counted(-1)
+    reported_at_smallest: ProviderTokens = ProviderTokens(-1)
+    last_estimate: Counted = Counted(-1)
+    last_reported: ProviderTokens = ProviderTokens(-1)
     fresh: bool = False
     diverged: bool = False
-    last_overhead: int = 0
+    last_overhead: Counted = Counted(0)
     unused: int = 0
-    recent_reports: tuple[tuple[int, int], ...] = ()
+    recent_reports: tuple[tuple[Counted, ProviderTokens], ...] = ()
 
     def compute_slope(self, factor: float, least: float = 0.0) -> float:
         """Returns the reported tokens per estimated token, from growth and clamped.
@@ -96,7 +98,7 @@ class Calibration(Struct, frozen=True, array_like=True):
 
 
 def record_usage(
-    calibration: Calibration, usage: Usage, estimate: int, counter: str, *, status: Status = "ok"
+    calibration: Calibration, usage: Usage, estimate: Counted, counter: str, *, status: Status = "ok"
 ) -> Calibration:
     """Returns the calibration after an answer.
 
@@ -106,19 +108,20 @@ def record_usage(
     if status != "ok" or usage.prompt <= 0 or estimate < 0:
         return calibration
     if usage.is_whole:
-        calibration, is_believed = _judge(calibration, usage, estimate + usage.overhead, counter)
+        calibration, is_believed = _judge(calibration, usage, Counted(estimate + usage.overhead), counter)
         if not is_believed:
             return calibration
     old = calibration.find_model(usage.model, counter) or ModelCalibration(usage.model, counter)
-    sent, last = estimate + usage.overhead, old.last_estimate + old.last_overhead
-    recent = (*old.recent_reports[1 - RECENT_REPORTS :], (sent, usage.prompt))
+    sent, last = Counted(estimate + usage.overhead), old.last_estimate + old.last_overhead
+    prompt = ProviderTokens(usage.prompt)
+    recent = (*old.recent_reports[1 - RECENT_REPORTS :], (sent, prompt))
     is_cut = old.fresh and sent >= last and usage.prompt < HOST_CUT_SHARE * old.last_reported and not usage.is_whole
     if old.diverged or is_cut:
         return _with_row(calibration, msgspec.structs.replace(old, fresh=False, diverged=True, recent_reports=recent))
     grown_estimate, grown_reported = old.estimate_growth, old.reported_growth
     if old.fresh and estimate > old.last_estimate and usage.overhead == old.last_overhead:
-        grown_estimate += estimate - old.last_estimate
-        grown_reported += usage.prompt - old.last_reported
+        grown_estimate = Counted(grown_estimate + estimate - old.last_estimate)
+        grown_reported = ProviderTokens(grown_reported + prompt - old.last_reported)
     lowest = old.smallest_estimate < 0 or estimate <= old.smallest_estimate
     row = ModelCalibration(
         usage.model,
@@ -126,11 +129,11 @@ def record_usage(
         grown_estimate,
         grown_reported,
         estimate if lowest else old.smallest_estimate,
-        usage.prompt if lowest else old.reported_at_smallest,
+        prompt if lowest else old.reported_at_smallest,
         estimate,
-        usage.prompt,
+        prompt,
         True,
-        last_overhead=usage.overhead,
+        last_overhead=Counted(usage.overhead),
         recent_reports=recent,
     )
     return _with_row(calibration, row)
@@ -141,10 +144,10 @@ def _with_row(calibration: Calibration, row: ModelCalibration) -> Calibration:
     return msgspec.structs.replace(calibration, rows=(*others[1 - MAX_MODELS :], row))
 
 
-def _judge(calibration: Calibration, usage: Usage, sent: int, counter: str) -> tuple[Calibration, bool]:
+def _judge(calibration: Calibration, usage: Usage, sent: Counted, counter: str) -> tuple[Calibration, bool]:
     """Returns the calibration that remembers the report of a whole request, and whether the report is believed."""
     before = calibration.find_seen(usage.model, counter)
-    seen = judge_report(before, model=usage.model, counter=counter, sent=sent, reported=usage.prompt)
+    seen = judge_report(before, model=usage.model, counter=counter, sent=sent, reported=ProviderTokens(usage.prompt))
     others = tuple(each for each in calibration.seen if each is not before)
     return msgspec.structs.replace(calibration, seen=(*others[1 - MAX_MODELS :], seen)), seen.is_believed
 

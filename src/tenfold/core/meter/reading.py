@@ -25,7 +25,7 @@ from tenfold.core.meter.counters import (
 )
 from tenfold.core.meter.estimators import MIN_GROWTH, Calibration, ModelCalibration
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
-from tenfold.core.record.token_reading import Evidence, Reading, ReadingSource
+from tenfold.core.record.token_reading import Counted, Evidence, ProviderTokens, Reading, ReadingSource
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import MessageKey, OpenStep, Unit, VisibleMessage, get_step_messages
 
@@ -43,6 +43,7 @@ __all__ = [
     "raise_reading",
 ]
 
+NO_TOKENS = Counted(0)
 _UNKNOWN_MEDIA: tuple[Evidence, ...] = ("media of unknown size",)
 GROWTH_SHARE = 0.5
 GROWTH_TOKENS = 200
@@ -75,7 +76,7 @@ class Estimator(Protocol):
 
     def read(
         self,
-        estimate: int,
+        estimate: Counted,
         calibration: Calibration,
         *,
         model: str,
@@ -106,7 +107,7 @@ class AnchoredEstimator(Struct, frozen=True):
 
     def read(
         self,
-        estimate: int,
+        estimate: Counted,
         calibration: Calibration,
         *,
         model: str,
@@ -120,7 +121,7 @@ class AnchoredEstimator(Struct, frozen=True):
         if row is None:
             other = calibration.find_other_model(model, counter)
             if other is None:
-                reading = Reading(round(estimate * factor), "estimated", window, factor, 0, estimate)
+                reading = build_corrected(estimate * factor, "estimated", window, factor, 0, estimate)
                 return add_family_bounds(reading, model, counter, media)
             reading = _read_by_other_model(estimate, other, self.get_factor(other.model, counter), factor, window)
             return _with_bounds(reading, reading.slope, find_bounds(model, counter), media, ("earlier usage",))
@@ -131,17 +132,19 @@ class AnchoredEstimator(Struct, frozen=True):
         return raise_reading(reading, factor, beside=row.last_overhead)  # the older reports may be as wrong
 
 
-def build_plain_reading(estimate: int, window: int | None = None, *, slope: float = 1.0, beside: int = 0) -> Reading:
+def build_plain_reading(
+    estimate: Counted, window: int | None = None, *, slope: float = 1.0, beside: Counted = NO_TOKENS
+) -> Reading:
     """Builds the Reading that takes each estimated token for `slope`, without what was learned otherwise.
 
     With 1.0 it is the plain count, as for an explicit target, and no estimate of what a provider counts: it has no
     bounds. `beside` is our count of what the request holds besides the view.
     """
     floor = round(slope * beside)
-    return Reading(floor + round(slope * estimate), "estimated", window, slope, floor, estimate)
+    return build_corrected(floor + round(slope * estimate), "estimated", window, slope, floor, estimate)
 
 
-def raise_reading(reading: Reading, least_slope: float, *, beside: int = 0) -> Reading:
+def raise_reading(reading: Reading, least_slope: float, *, beside: Counted = NO_TOKENS) -> Reading:
     """Returns the Reading, no smaller than `least_slope` for each of our tokens, as a refusal has shown (0: none).
 
     `beside` is our count of what the request holds besides the view.
@@ -153,16 +156,16 @@ def raise_reading(reading: Reading, least_slope: float, *, beside: int = 0) -> R
 
 
 def _read_by_reports(
-    estimate: int, row: ModelCalibration, factor: float, least: float, window: int | None, media: MediaTokens
+    estimate: Counted, row: ModelCalibration, factor: float, least: float, window: int | None, media: MediaTokens
 ) -> Reading:
     """Reads the size by what the model has reported under a counter."""
     slope = row.compute_slope(factor, least)
     floor = row.compute_floor(slope)
     if row.fresh:
         tokens = row.last_reported + slope * (estimate - row.last_estimate)
-        reading = Reading(max(0, round(tokens)), "reported", window, slope, round(floor), estimate)
+        reading = build_corrected(max(0, tokens), "reported", window, slope, floor, estimate)
         return add_growth_bounds(reading, row, media)
-    reading = Reading(round(floor + slope * estimate), "calibrated", window, slope, round(floor), estimate)
+    reading = build_corrected(floor + slope * estimate, "calibrated", window, slope, floor, estimate)
     if row.estimate_growth < MIN_GROWTH:  # the slope is still the family's factor
         bounds = find_bounds(row.model, row.counter)
     else:
@@ -171,7 +174,7 @@ def _read_by_reports(
 
 
 def _read_by_other_model(
-    estimate: int, other: ModelCalibration, other_factor: float, factor: float, window: int | None
+    estimate: Counted, other: ModelCalibration, other_factor: float, factor: float, window: int | None
 ) -> Reading:
     """Reads the size for a model that has not reported yet.
 
@@ -180,8 +183,15 @@ def _read_by_other_model(
     slope = other.compute_slope(other_factor)
     conversion = factor / other_factor
     floor = other.compute_floor(slope) * conversion
-    tokens = round(floor + slope * conversion * estimate)
-    return Reading(tokens, "estimated", window, slope * conversion, round(floor), estimate)
+    tokens = floor + slope * conversion * estimate
+    return build_corrected(tokens, "estimated", window, slope * conversion, floor, estimate)
+
+
+def build_corrected(
+    tokens: float, source: ReadingSource, window: int | None, slope: float, floor: float, estimate: Counted
+) -> Reading:
+    """Builds a Reading of what an estimator takes for the provider's count, rounded to whole tokens."""
+    return Reading(ProviderTokens(round(tokens)), source, window, slope, ProviderTokens(round(floor)), estimate)
 
 
 def add_family_bounds(reading: Reading, model: str, counter: str, media: MediaTokens) -> Reading:
@@ -324,7 +334,7 @@ class RunningTotal:
         self(view)
         return self._media if view.open_step is None else self._media + self._open_media
 
-    def __call__(self, view: View) -> int:
+    def __call__(self, view: View) -> Counted:
         """Returns the uncorrected tokens of all messages in view. After a Block or an undo it adds up again."""
         units, count = view.closed_units
         if units is not self._units or count < self._unit_count:
@@ -336,8 +346,8 @@ class RunningTotal:
             self._unit_count = count
         step = view.open_step
         if step is None:
-            return self._total
+            return Counted(self._total)
         if step is not self._step:
             self._step, self._open_tokens = step, self._cache.measure_open_step(step)
             self._open_media = self._cache.sum_media(get_step_messages(step, closing=False))
-        return self._total + self._open_tokens
+        return Counted(self._total + self._open_tokens)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.core.meter.counters import find_bounds, find_family, get_family_factor, is_own_vocabulary
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 
 UNMEASURED_TEXT, UNMEASURED_CHARACTERS = 0.85, 0.6
 """What of the least measured tokens a text of a language or kind that was not measured may take, by a vocabulary of
@@ -32,8 +33,8 @@ class SeenReport(Struct, frozen=True, array_like=True):
 
     model: str
     counter: str
-    sent: int
-    reported: int
+    sent: Counted
+    reported: ProviderTokens
     is_believed: bool = True
     doubts: int = 0
     doubted: int = 0
@@ -71,7 +72,9 @@ def find_report_bounds(model: str, counter: str) -> tuple[float, float]:
     return (least if find_family(model).factor == 1.0 else least * UNMEASURED_TEXT), most
 
 
-def judge_report(before: SeenReport | None, *, model: str, counter: str, sent: int, reported: int) -> SeenReport:
+def judge_report(
+    before: SeenReport | None, *, model: str, counter: str, sent: Counted, reported: ProviderTokens
+) -> SeenReport:
     """Judges the report of a whole request of which we count `sent` tokens, beside the one `before` it.
 
     More than our count explains is believed only where the report before shows the same surplus: a prompt or tools that
@@ -82,7 +85,8 @@ def judge_report(before: SeenReport | None, *, model: str, counter: str, sent: i
         is_believed = before is not None and _has_same_surplus(before, sent, reported, least, most)
     else:
         is_believed = reported >= least * sent - SLACK
-    seen = replace(before or SeenReport(model, counter, 0, 0), sent=sent, reported=reported, is_believed=is_believed)
+    known = before or SeenReport(model, counter, sent, reported)
+    seen = replace(known, sent=sent, reported=reported, is_believed=is_believed)
     return seen if is_believed else replace(seen, doubts=seen.doubts + 1, doubted=reported, doubted_sent=sent)
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tenfold.core.record.block import MUST_KEEP, FileLists, ModelCost, Receipt, Run
 from tenfold.core.record.entry import Entry
 from tenfold.core.record.notebook import render_table
-from tenfold.core.record.token_reading import Reading
+from tenfold.core.record.token_reading import Counted, Reading
 
 DEFAULT_TIMEOUT = 120.0
 """Default time limit of a model call in seconds."""
@@ -172,7 +172,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     def convert_sizes(self, before: Reading, after: Reading) -> Outcome:
         """Returns the Outcome with its sizes as the provider counts them. `after` counts only if a Block was made."""
         size = before.tokens
-        target = before.convert_size(self.target) if self.target else 0
+        target = before.to_provider(Counted(self.target)) if self.target else 0
         return replace(
             self, tokens_before=size, tokens_after=after.tokens if self.status == "compacted" else size, target=target
         )

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NewType
 
 from msgspec import Struct
+
+Counted = NewType("Counted", int)
+"""Tokens by the policy's counter: what every message, piece and plan is measured in."""
+ProviderTokens = NewType("ProviderTokens", int)
+"""Tokens as the provider counts them: what it reports and bills, and what windows and limits are in.
+
+Only a Reading converts one into the other: `to_provider`, `to_provider_part` and `to_counted`.
+"""
 
 ReadingSource = Literal["reported", "calibrated", "estimated"]
 Evidence = Literal[
@@ -34,12 +42,12 @@ class Reading(Struct, frozen=True, omit_defaults=True):
     target. `evidence` says what the number rests on.
     """
 
-    tokens: int
+    tokens: ProviderTokens
     source: ReadingSource
     window: int | None
     slope: float
-    floor: int
-    estimate: int
+    floor: ProviderTokens
+    estimate: Counted
     below: int = 0
     above: int = 0
     evidence: tuple[Evidence, ...] = ()
@@ -50,22 +58,26 @@ class Reading(Struct, frozen=True, omit_defaults=True):
         return self.tokens / self.window if self.window else None
 
     @property
-    def low(self) -> int:
-        """The lower bound of what the provider counts, in tokens."""
-        return max(0, self.tokens - self.below)
+    def low(self) -> ProviderTokens:
+        """The lower bound of what the provider counts."""
+        return ProviderTokens(max(0, self.tokens - self.below))
 
     @property
-    def high(self) -> int:
-        """The upper bound of what the provider counts, in tokens."""
-        return self.tokens + self.above
+    def high(self) -> ProviderTokens:
+        """The upper bound of what the provider counts."""
+        return ProviderTokens(self.tokens + self.above)
 
-    def convert_size(self, tokens: int) -> int:
-        """Converts the size of a view by the counter of `estimate` to what the provider would count for it."""
-        return self.tokens if tokens == self.estimate else round(self.floor + self.slope * tokens)
+    def to_provider(self, size: Counted) -> ProviderTokens:
+        """Converts the size of a whole view to what the provider would count for it."""
+        return self.tokens if size == self.estimate else ProviderTokens(round(self.floor + self.slope * size))
 
-    def convert_part(self, tokens: int) -> int:
+    def to_provider_part(self, size: Counted) -> ProviderTokens:
         """Converts the size of a part of a view to what the provider would count for it."""
-        return round(self.slope * tokens)
+        return ProviderTokens(round(self.slope * size))
+
+    def to_counted(self, size: ProviderTokens) -> Counted:
+        """Converts what the provider counts for a whole view to the size of that view, at least 1."""
+        return Counted(max(1, int((size - self.floor) / self.slope)))
 
     def build_record(self) -> dict[str, object]:
         """Builds what JSON outputs say of the Reading: the number, its bounds, the window, and how it is known."""
@@ -86,7 +98,7 @@ class Reading(Struct, frozen=True, omit_defaults=True):
         return f"{size} of {format_thousands(self.window)}" if self.window else size
 
 
-PLAIN_READING = Reading(0, "estimated", None, 1.0, 0, 0)
+PLAIN_READING = Reading(ProviderTokens(0), "estimated", None, 1.0, ProviderTokens(0), Counted(0))
 """Converts each size to itself: for sizes of which nothing else is known."""
 
 

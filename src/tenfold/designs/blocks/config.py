@@ -12,6 +12,7 @@ from tenfold.compaction.engine.setting_checks import check_least, is_share
 from tenfold.compaction.trigger.limits import Limits, check_window, clamp_limits, divide_window, take_share
 from tenfold.core.meter.counters import Counter
 from tenfold.core.record.message import Message
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.designs.blocks.runner import StrategyReturn, combine_results
 from tenfold.designs.blocks.turns import CompactedSection, CompactionBlock, LoopRecord, TurnMap, TurnRange
 from tenfold.errors import UsageError
@@ -239,4 +240,4 @@ def should_compact(estimated_tokens: int, config: ContextConfig | None) -> bool:
     if config is None:
         return False
     limits = config.trigger.get_limits(config.max_context_tokens, output_reserve=0, floor=0)
-    return limits.get_need(estimated_tokens) in ("soft", "hard")
+    return limits.get_need(ProviderTokens(estimated_tokens)) in ("soft", "hard")

@@ -361,7 +361,7 @@ class OverlayFallbackStage(Struct, frozen=True):
         if not every:
             return draft
         steps = find_steps(draft, every[-1])
-        aim, tokens = get_stage_aim(draft, goal), draft.tokens
+        aim, tokens = get_stage_aim(draft, goal), int(draft.tokens)
         replaced = [step for step in steps if draft.pieces[step.start].kind == STEP_LINE]
         for step in (*steps[self.config.keep_first_turns :], *steps[: self.config.keep_first_turns]):
             if tokens <= aim:

@@ -56,7 +56,7 @@ def explain_nothing(session: Session, *, window: int) -> str:
 
 
 def _get_target(session: Session, window: int) -> int:
-    return session.policy.get_limits(window, output_reserve=0, floor=0).target
+    return session.policy.get_limits(window).target
 
 
 def build_full_call(session: Session, *, window: int | None) -> Call:

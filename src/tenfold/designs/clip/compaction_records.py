@@ -17,6 +17,7 @@ from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.ask import DEFAULT_TIMEOUT, SummaryAsk
 from tenfold.core.record.block import Batch, format_batch, format_header
 from tenfold.core.record.message import Message, get_text
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.designs.clip.batch_writer import BatchWriter, UnitMessages, split_chunks
 from tenfold.designs.clip.batches import format_label, parse_stored_batch, render_archive
 from tenfold.designs.clip.fold_stage import ImportanceScoringConfig
@@ -139,10 +140,8 @@ def estimate_tokens(text: str) -> int:
 
 def should_compress(tokens: int, *, window: int = DEFAULT_WINDOW, overhead: int = 0, max_output: int = 0) -> bool:
     """Whether content of this size exceeds the token budget. `overhead` is the system prompt and the tools."""
-    return BudgetTrigger().get_limits(window, output_reserve=max_output, floor=0).get_need(tokens + overhead) in (
-        "soft",
-        "hard",
-    )
+    size = ProviderTokens(tokens + overhead)
+    return BudgetTrigger().get_limits(window, output_reserve=max_output, floor=0).get_need(size) in ("soft", "hard")
 
 
 def interpolate_prompt(template: str, *, persona: str = "", existing_summary: str = "", messages: str = "") -> str:

@@ -34,6 +34,7 @@ from tenfold.core.record.ask import EngineResult, Outcome
 from tenfold.core.record.block import FileLists, Run, Substitute
 from tenfold.core.record.entry import Entry
 from tenfold.core.record.message import Message, get_text
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.wire.marks import extract_summary_text, find_summary_mark
@@ -286,7 +287,7 @@ class Compaction:
             return None
         draft, goal = self._start_plan(View.from_path(Path(path_entries)))
         after = CutStage(self.settings.budgets).apply(draft, goal)
-        plan = Plan(after, goal, (), self._estimate_context(draft, path_entries), after.tokens)
+        plan = Plan(after, goal, (), Counted(self._estimate_context(draft, path_entries)), after.tokens)
         return build_preparation(plan, self.settings, self.policy.summary) if plan.changed_pieces else None
 
     def _estimate_context(self, draft: Draft, path_entries: Sequence[Entry]) -> int:
@@ -312,7 +313,7 @@ class Compaction:
         piece = build_summary(draft, draft.pieces[first:until], draft.measure_kept(), budget)
         piece = replace(piece, cut_positions=() if exchange_start is None else (exchange_start,))
         after = draft.with_piece(first, piece, until=until)
-        plan = Plan(after, goal, (), tokens_before, after.tokens)
+        plan = Plan(after, goal, (), Counted(tokens_before), after.tokens)
         return build_preparation(plan, self.settings, self.policy.summary)
 
     def _start_plan(self, view: View) -> tuple[Draft, Goal]:

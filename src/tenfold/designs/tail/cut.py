@@ -18,6 +18,7 @@ from tenfold.compaction.plan.recent_tail import TailSize, find_tail
 from tenfold.compaction.plan.stages.condense import build_summary
 from tenfold.compaction.trigger.limits import Limits, clamp_limits, divide_window
 from tenfold.core.record.block import Block
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.units import MessageKey
 
 
@@ -121,7 +122,7 @@ class CutStage(Struct, frozen=True):
         tail = draft.pieces[cut.index :]
         unkept = sum(p.tokens - sum(kept.get(s.key, 0) for s in p.get_visible_messages()) for p in tail)
         narrative = max(least, min(narrative, largest_summary - unkept))
-        stays = draft.reading.convert_part(sum(p.tokens for p in tail) + draft.fixed_tokens - draft.floor)
+        stays = draft.reading.to_provider_part(Counted(sum(p.tokens for p in tail) + draft.fixed_tokens - draft.floor))
         piece = build_summary(draft, covered, kept, goal.summary_overhead + goal.facts_budget + narrative)
         piece = replace(piece, reason=f"{piece.reason}; a tail of {stays:,} tokens stays")
         out = draft.with_piece(first, piece, until=cut.index)

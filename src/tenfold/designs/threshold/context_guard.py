@@ -25,6 +25,7 @@ from tenfold.core.meter.counters import CharacterCounter, Counter
 from tenfold.core.meter.windows import find_window_row
 from tenfold.core.record.ask import Answer, ConsultAsk
 from tenfold.core.record.message import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, get_tool_calls
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.core.text.json_text import decode_json
 from tenfold.designs.threshold.estimator import correct_by_ratio
 from tenfold.designs.threshold.guard_state import export_state, restore_session, restore_stored_log
@@ -438,7 +439,7 @@ def calibrate(estimate: int, *, real: int = 0, last: int = 0, factor: float = DE
 
     If `real` or `last` is 0, the correction is `factor`.
     """
-    return correct_by_ratio(real, last, estimate, factor=factor)[0]
+    return correct_by_ratio(ProviderTokens(real), Counted(last), Counted(estimate), factor=factor)[0]
 
 
 def compute_threshold(window: int) -> int:

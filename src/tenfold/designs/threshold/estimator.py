@@ -12,8 +12,8 @@ from msgspec import Struct
 from tenfold.core.meter.counters import get_family_factor
 from tenfold.core.meter.estimators import HOST_CUT_SHARE, MIN_SLOPE, Calibration, ModelCalibration
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
-from tenfold.core.meter.reading import add_family_bounds, add_growth_bounds
-from tenfold.core.record.token_reading import Reading, ReadingSource
+from tenfold.core.meter.reading import add_family_bounds, add_growth_bounds, build_corrected
+from tenfold.core.record.token_reading import Counted, Reading, ReadingSource
 
 NEWEST_REPORTS = 4
 """For how many of them it does so although the hidden part alone fills the window."""
@@ -39,7 +39,7 @@ class RatioEstimator(Struct, frozen=True):
 
     def read(
         self,
-        estimate: int,
+        estimate: Counted,
         calibration: Calibration,
         *,
         model: str,
@@ -55,10 +55,10 @@ class RatioEstimator(Struct, frozen=True):
         return add_family_bounds(reading, model, counter, media)
 
 
-def _read_by_ratio(estimate: int, row: ModelCalibration | None, factor: float, window: int | None) -> Reading:
+def _read_by_ratio(estimate: Counted, row: ModelCalibration | None, factor: float, window: int | None) -> Reading:
     """Reads the size by the published formula, without a report by `factor`. What is hidden from us is the floor."""
     if row is None:
-        return Reading(int(estimate * factor), "estimated", window, factor, 0, estimate)
+        return build_corrected(int(estimate * factor), "estimated", window, factor, 0, estimate)
     hidden, last = measure_hidden(row, factor), row.last_estimate + row.last_overhead
     reported, follows = row.last_reported if row.fresh else 0, is_credible(row)
     if row.diverged and row.recent_reports:  # what is hidden comes and goes: the newest report is read as it is
@@ -72,7 +72,7 @@ def _read_by_ratio(estimate: int, row: ModelCalibration | None, factor: float, w
     if estimate < last:  # the request shrank (tools were removed), so the older count is no lower bound
         tokens = hidden + int(estimate * correction)
     source: ReadingSource = "reported" if row.fresh else "estimated"
-    return Reading(max(0, tokens), source, window, correction, max(0, hidden), estimate)
+    return build_corrected(max(0, tokens), source, window, correction, max(0, hidden), estimate)
 
 
 def correct_by_ratio(

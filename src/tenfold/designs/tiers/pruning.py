@@ -77,7 +77,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     @property
     def limits(self) -> Limits:
         """Trigger, target and warning in tokens, clamped so that they are usable in the smallest window."""
-        return self.build_policy().trigger.get_limits(self.context_window, output_reserve=0, floor=0)
+        return self.build_policy().get_limits(self.context_window)
 
     @property
     def available_tokens(self) -> int:

@@ -28,6 +28,7 @@ from tenfold.compaction.plan.stubs import (
 )
 from tenfold.core.record.block import Substitute
 from tenfold.core.record.message import Message, ToolCall, get_text, get_tool_calls, get_tool_result
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.units import MessageKey, VisibleMessage
 from tenfold.core.wire import can_take_text
 
@@ -62,7 +63,7 @@ def elide_outputs(
             items[index] = Substitute(stub, shown[index].original_position), size
     if not saved:
         return piece
-    saved = draft.reading.convert_part(piece.tokens_before - piece.tokens + saved)
+    saved = draft.reading.to_provider_part(Counted(piece.tokens_before - piece.tokens + saved))
     reason = f"saves {saved:,} tokens of tool output"
     return piece.with_items(items, kind, reason)
 
@@ -74,7 +75,7 @@ def _elide_outside_tail(
 
     `with_room` elides those of the last step less, each by so many tokens, where that much of the target would be left.
     """
-    pieces, tokens = list(draft.pieces), draft.tokens
+    pieces, tokens = list(draft.pieces), int(draft.tokens)
     for index in find_outside_tail(draft, goal):
         if tokens <= goal.stage_target:
             break
