@@ -16,7 +16,7 @@ def assert_span(span: ReadableSpan, outcome: Outcome) -> None:
     assert span.name == "tenfold.compact"
     assert dict(span.attributes or {}) == {
         "tenfold.session": "s",
-        "tenfold.compaction.engine.policy": "tenfold",
+        "tenfold.policy": "tenfold",
         "tenfold.status": outcome.status,
         "tenfold.tokens_before": outcome.tokens_before,
         "tenfold.tokens_after": outcome.tokens_after,
