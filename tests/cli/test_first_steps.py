@@ -297,4 +297,7 @@ def test_the_version_is_printed_without_loading_the_commands() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = ran.stdout.splitlines()[1]
-    assert loaded == "['tenfold.apps.cli', 'tenfold.apps.cli.process', 'tenfold.errors', 'tenfold.apps.cli.main']"
+    assert (
+        loaded
+        == "['tenfold.apps', 'tenfold.apps.cli', 'tenfold.apps.cli.process', 'tenfold.errors', 'tenfold.apps.cli.main']"
+    )

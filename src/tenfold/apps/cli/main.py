@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +18,6 @@ from typer.main import get_command, get_group
 
 from tenfold import __version__
 from tenfold.apps.cli.process import ExitCode, relax_stream_errors
-from tenfold.config.plugins import list_plugins, load_plugin
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
 COMMANDS = {
@@ -63,7 +63,7 @@ class _LazyGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer publishes no type for it
         del ctx
-        return [*COMMANDS, *list_plugins("commands")]
+        return [*COMMANDS, *_load_plugins().list_plugins("commands")]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - nor for these
         if cmd_name not in self.commands:  # a name that is misspelt is compared with those of all commands
@@ -75,6 +75,11 @@ class _LazyGroup(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
 
+def _load_plugins() -> ModuleType:
+    """Imports what finds installed packages, which `tenfold --version` does not need."""
+    return importlib.import_module("tenfold.config.plugins")
+
+
 @cache
 def _load_commands(name: str) -> dict[str, Any]:
     """Imports the module that defines a command, its own or an installed package's. Returns its commands by name."""
@@ -82,7 +87,7 @@ def _load_commands(name: str) -> dict[str, Any]:
     if name in COMMANDS:
         importlib.import_module(f"tenfold.apps.cli.{COMMANDS[name]}").register(part)
     else:
-        register: Any = load_plugin("commands", name)
+        register: Any = _load_plugins().load_plugin("commands", name)
         register(part)
     for each in (part, *(group.typer_instance for group in part.registered_groups)):
         for command in each.registered_commands if each is not None else ():
