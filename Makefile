@@ -52,6 +52,7 @@ lint: $(STAMP)
 	$(PY) -m ruff format --check
 	$(PY) -m mypy --num-workers 2
 	$(PY) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())'
+	@$(PY) scripts/code_lines.py src/tenfold tests yardstick
 
 bench: $(STAMP)
 	@$(PY) -m bench $(if $(WRITE),--keep)
