@@ -266,14 +266,18 @@ def assert_originals_reachable(fold: Fold, log: Sequence[Entry]) -> None:
 
 
 def assert_positions_tiled(fold: Fold, log: Sequence[Entry]) -> None:
+    """Law 12: no position of the log falls between, in the view or under a Block."""
+    assert_view_tiled(fold_from_root(fold, log), log)
+
+
+def assert_view_tiled(view: View, log: Sequence[Entry]) -> None:
     """Law 12: units, and the refs of the view, and what each replacement covers, tile their ranges without a gap."""
-    view = fold_from_root(fold, log)
     ends = [(u.first, u.last) for u in view.units]
     if view.open_step is not None:
-        ends.append((view.open_step.first, len(log) - 1))
-        assert [p for p, _ in view.open_step.entries] == list(range(view.open_step.first, len(log)))
-    assert_tiled(ends, 0, len(log) - 1)
-    assert_refs(log, view.range_refs, 0, len(log) - 1)
+        ends.append((view.open_step.first, view.length - 1))
+        assert [p for p, _ in view.open_step.entries] == list(range(view.open_step.first, view.length))
+    assert_tiled(ends, 0, view.length - 1)
+    assert_refs(log, view.range_refs, 0, view.length - 1)
 
 
 def assert_refs(log: Sequence[Entry], refs: Sequence[RangeRef], first: int, last: int) -> None:

@@ -171,15 +171,6 @@ def assert_allowed(after: View, wires: Sequence[str] = WIRES) -> None:
         assert check_messages(messages, wire) == [], wire
 
 
-def assert_view_tiled(after: View, log: Sequence[Entry]) -> None:
-    """Law 12: no position falls between, in view or under the Block."""
-    ends = [(u.first, u.last) for u in after.units]
-    if after.open_step is not None:
-        ends.append((after.open_step.first, len(log) - 1))
-    checks.assert_tiled(ends, 0, len(log) - 1)
-    checks.assert_refs(log, after.range_refs, 0, len(log) - 1)
-
-
 def assert_reachable(desk: Desk, after: View, block: Block) -> None:
     """Law 5: what the Block covers is found through `covers`, and through the store from its id, as it was."""
     log = (*desk.log[: after.length - 1], block)

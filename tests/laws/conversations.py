@@ -18,7 +18,7 @@ from tenfold.core.meter.counters import CharacterCounter, measure_messages
 from tenfold.core.record.ask import Answer, EngineResult, SummaryAsk
 from tenfold.core.record.block import ModelCost
 from tenfold.core.record.entry import Entry, MessageEntry, get_message
-from tenfold.core.record.message import Message, OpaquePart, Part, Text, ToolResult
+from tenfold.core.record.message import Message, Part, Text, ToolResult
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
@@ -111,25 +111,6 @@ def long_logs(*, least: int = 10, most: int = 30) -> st.SearchStrategy[Log]:
     return st.builds(lengthen_log, moves.map(strategies.play), st.sampled_from((8, 20, 40)))
 
 
-def compacted_logs() -> st.SearchStrategy[Log]:
-    """Logs with Blocks that the engine planned: two compactions, with talk and a pin between them."""
-    share = st.integers(10, 60)
-    return st.builds(compact_log, long_logs(), share, long_logs(least=3, most=10), share)
-
-
-def compact_log(log: Log, percent: int, more: Log = (), again: int = 0) -> Log:
-    """The path after compacting to `percent` of its tokens and, with `more` said, to `again` percent."""
-    session = open_session(log)
-    session.compact(to=max(1, count_tokens(session.view.get_messages()) * percent // 100))
-    if said := extract_messages(more):
-        kept = [s.position for s in session.view.get_visible_messages() if s.is_original]
-        if kept:
-            session.pin(session.view.path.get_entry(kept[percent % len(kept)]).id)
-        session.append(*said)
-        session.compact(to=max(1, count_tokens(session.view.get_messages()) * again // 100))
-    return tuple(session.view.path.get_entries(0, session.view.length - 1))
-
-
 def build_seeded_log(seed: int) -> Log:
     """A long log without Hypothesis."""
     kinds = ("user", "answer", "result", "result", "calls", "parallel", "thinking")
@@ -139,20 +120,6 @@ def build_seeded_log(seed: int) -> Log:
 def extract_messages(log: Log) -> list[Message]:
     """The messages that a log says."""
     return [m for e in log if (m := get_message(e)) is not None]
-
-
-def extract_later_messages(log: Log) -> list[Message]:
-    """The messages that a log says, for a session that has said another one: they name other items of a provider."""
-    out: list[Message] = []
-    for message in extract_messages(log):
-        parts = tuple(
-            replace(part, raw=part.raw.replace(b'"fc_', b'"fc_later_')) if isinstance(part, OpaquePart) else part
-            for part in message.parts
-        )
-        native = message.native
-        body = replace(native, body=native.body.replace(b'"fc_', b'"fc_later_')) if native is not None else None
-        out.append(replace(message, parts=parts, native=body))
-    return out
 
 
 def count_tokens(shown: Sequence[Message]) -> int:

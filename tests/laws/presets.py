@@ -16,22 +16,25 @@ from tenfold.compaction.engine.call import Call
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.facts.extractor import extract_facts
 from tenfold.compaction.facts.section import is_must_keep
+from tenfold.compaction.facts.section_headings import TITLE
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.core.record.block import Block, Fact, ModelCost
-from tenfold.core.record.entry import Attempt, Entry, MessageEntry, get_message
-from tenfold.core.record.message import Message, Part, Text, ToolCall, ToolResult, get_text, get_tool_calls
+from tenfold.core.record.entry import Attempt, Entry, MessageEntry, Usage, get_message
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text, get_tool_calls
 from tenfold.core.text.excerpts import collapse_spaces, has_words
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.view.rules import check_messages
+from tenfold.core.wire.marks import find_summary_mark
 from tenfold.designs.tail.writer import PREFIX_HEADINGS
 from tenfold.models.model import Model
 from tenfold.models.retry import RetryRule
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
+from tenfold.store.base import DEFAULT_NAMESPACE
 from tests.laws import checks, conversations, strategies
 from tests.laws.conversations import COUNTER, NeverAsk, count_tokens, encode_view, get_minimum_saving, read_entries
 from tests.laws.nearby import WIRES
@@ -138,6 +141,8 @@ def _build_fixed(answer: Answer) -> Callable[[SummaryAsk], Answer]:
     return lambda _ask: answer
 
 
+RANDOM_WORDS = "marmalade trombone velvet glacier umbrella walrus saffron pyramid "
+NO_WORDS = "qwrt zxcvb plmko vfrtg "
 BAD: Mapping[str, Callable[[SummaryAsk], Answer]] = MappingProxyType(
     {
         "empty": _build_fixed(Answer(text=" \n", spent=ModelCost(1))),
@@ -147,6 +152,9 @@ BAD: Mapping[str, Callable[[SummaryAsk], Answer]] = MappingProxyType(
         "call": _build_fixed(
             Answer(text='<tool_call>{"name": "bash"}</tool_call>', finish_reason="tool", spent=ModelCost(1))
         ),
+        "a character": _build_fixed(Answer(text="¤x", spent=ModelCost(1))),
+        "random words": _build_fixed(Answer(text=RANDOM_WORDS * 3, spent=ModelCost(1))),
+        "random words, cut off": _build_fixed(Answer(text=NO_WORDS * 100, finish_reason="length", spent=ModelCost(1))),
         "no headings": _build_fixed(Answer(text="It went well, and nothing else is to be said.", spent=ModelCost(1))),
         "too late": _build_fixed(Answer(error="no answer", retryable=True, timed_out=True, spent=ModelCost(1))),
         "too big": _build_fixed(Answer(error="400: maximum context length exceeded", spent=ModelCost(1))),
@@ -241,24 +249,11 @@ def build_story(moves: Sequence[Move], factor: int) -> Log:
     )
 
 
-FILLER = "we went through part {n} of the report, and it was as it had been described in lib/part{n}.py before. "
-
-
 def lengthen_message(message: Message, number: int, factor: int) -> Message:
     """The message with so many sentences more in its texts and outputs; a few of the user's own too."""
     if message.role == "user" and number % 5:
         return message
-    more = FILLER.format(n=number % 8) * factor
-    parts: list[Part] = []
-    for part in message.parts:
-        match part:
-            case Text(text=text) if text:
-                parts.append(Text(f"{text}. {more}"))
-            case ToolResult(content=content):
-                parts.append(replace(part, content=(*content, Text(more))))
-            case _:
-                parts.append(part)
-    return replace(message, parts=tuple(parts))
+    return conversations.lengthen_message(message, number % 8, factor)
 
 
 def stories(*, least: int = 20, most: int = 48) -> st.SearchStrategy[Log]:
@@ -320,6 +315,7 @@ class Judge:
             assert_repeat_does_nothing(session, call)
             assert not session.view.can_append(block), "law 14: over the same range a second Block is stale"
             assert_keeps_facts(session)
+            assert_one_section(session)
         else:
             assert_nothing_changed(session, before, now[len(held) :], outcome, calls)
         return outcome
@@ -400,6 +396,16 @@ def assert_tiled_by_batches(path: Path, position: int, covered: Sequence[int]) -
             assert len(holding) == 1, f"the message at {at} lies in {holding} of {[(b.first, b.last) for b in top]}"
 
 
+def assert_one_section(session: Session) -> None:
+    """At most one section of facts is in view, and a host that sends a summary of the view back is understood."""
+    texts = [get_text(m) for m in session.view.get_messages() if m.origin == "tenfold"]
+    assert sum(TITLE in text for text in texts) <= 1, "an older summary's section stays in view beside a newer one"
+    live = {session.view.path.get_entry(at).id for at in session.view.state.live_blocks}
+    for mark in filter(None, map(find_summary_mark, texts)):
+        assert mark.block in live
+        assert session.requests.is_own_summary(mark.block, mark.hash)
+
+
 def assert_reopens(session: Session) -> None:
     """Law 1: opened anew from its snapshot, and folded from the root, the session shows the same bytes."""
     shown = encode_view(session)
@@ -445,9 +451,15 @@ def assert_asks_no_model(session: Session) -> None:
     other.preview(to=size // 2)
     other.preview(window=size)
     other.sync(other.view.get_messages())
+    other.refresh()
+    assert other.conversation.find_violations("anthropic") == ()
+    assert other.address.store.verify(DEFAULT_NAMESPACE) == []
+    for position in other.view.state.live_blocks:
+        assert other.expand(other.view.path.get_entry(position).id)
     assert read_entries(other) == held
     for _ in other.view.state.live_blocks:
         other.undo()
+    other.requests.record_usage(Usage(size))
 
 
 # -- facts -------------------------------------------------------------------------------------------------------------

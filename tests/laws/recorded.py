@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import Entry
-from tenfold.core.record.message import Message
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.formats import ParsedSession
-from tenfold.session import Session
 from tests.laws import conversations, oracle, strategies
 from tests.laws.compactions import Desk, build_tenth_call
 from tests.laws.strategies import Log
 
 SMALL = 40
 SPREAD = 10
-LATER = 12
 EVERY = 9
 LIVED = 10
 _COMPACTED: dict[int, Log] = {}
-_TENTHS: dict[int, Tenth] = {}
 _LIVED: dict[int, Log] = {}
 
 
@@ -64,24 +58,6 @@ def build_path_with_blocks(session: ParsedSession) -> Log:
             out = strategies.play([(kinds[number % len(kinds)], number, 1 + number % 3, 1 + number % 6)], grown)
         _COMPACTED[id(session)] = out
     return _COMPACTED[id(session)]
-
-
-class Tenth(Struct, frozen=True):
-    """A recorded session taken to a tenth by the engine, offline: the open session, its view before, the Outcome."""
-
-    session: Session
-    before: tuple[Message, ...]
-    outcome: Outcome
-
-
-def compact_to_tenth(session: ParsedSession) -> Tenth:
-    """The session compacted to a tenth of its tokens, at least 2,000. Made once a test run: do not write to it."""
-    if id(session) not in _TENTHS:
-        opened = conversations.open_session(get_path(session))
-        before = opened.view.get_messages()
-        outcome = opened.compact(to=max(2_000, conversations.count_tokens(before) // 10))
-        _TENTHS[id(session)] = Tenth(opened, tuple(before), outcome)
-    return _TENTHS[id(session)]
 
 
 def build_compacted_path(session: ParsedSession) -> Log:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from tenfold.core.record.block import Block
 from tenfold.core.view.fold import View
-from tests.laws import compactions, conversations
+from tests.laws import checks, compactions, conversations
 from tests.laws.compactions import AFTERWARDS, Desk
 from tests.laws.nearby import WIRES
 from tests.laws.recorded import build_compacted_path, choose_cuts, get_path
@@ -91,7 +91,7 @@ def judge_cut(desk: Desk, view: View) -> Planned | None:
     log = (*desk.log[: view.length], block)
     compactions.assert_shrinks(view, after, verdict)
     compactions.assert_allowed(after)
-    compactions.assert_view_tiled(after, log)
+    checks.assert_view_tiled(after, log)
     compactions.assert_reachable(desk, after, block)
     compactions.assert_reopens(desk, after, block)
     compactions.assert_repeat_does_nothing(desk, after, call)

@@ -58,7 +58,7 @@ def assert_keeps_laws(log: Sequence[Entry]) -> None:
                     f"the refused entry {view.length - 1} changed the view"
                 )
         assert_reopens(log, opened, view, shown)
-        assert_view_tiled(log, view)
+        checks.assert_view_tiled(view, log)
         if view.open_step is None:
             assert shown[: len(sent)] == sent, f"entry {view.length - 1} changed what was sent before it"
             sent = shown
@@ -83,15 +83,6 @@ def assert_reopens(log: Sequence[Entry], changed: View, view: View, shown: list[
             view.state.live_blocks,
             view.state.pins,
         )
-
-
-def assert_view_tiled(log: Sequence[Entry], view: View) -> None:
-    """Law 12: no position falls between, in view or under a Block."""
-    ends = [(u.first, u.last) for u in view.units]
-    if view.open_step is not None:
-        ends.append((view.open_step.first, view.open_step.entries[-1][0]))
-    checks.assert_tiled(ends, 0, view.length - 1)
-    checks.assert_refs(log, view.range_refs, 0, view.length - 1)
 
 
 def choose_full_wires(log: Sequence[Entry], view: View) -> Sequence[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.core.view.fold import View
 from tenfold.formats import ParsedSession
-from tests.laws import checks, conversations, recorded
-from tests.laws.strategies import ENGINE, LAW, Log, logs
+from tests.laws import checks, recorded
+from tests.laws.strategies import LAW, Log, logs
 
 
 @LAW
@@ -42,22 +41,8 @@ def test_opening_from_any_snapshot_is_folding_from_the_root(log: Log) -> None:
     checks.assert_opens_from_snapshots(View, log)
 
 
-@ENGINE
-@given(conversations.compacted_logs())
-def test_what_the_engine_wrote_opens_and_extends_as_it_folds(log: Log) -> None:
-    checks.assert_opens_from_snapshots(View, log)
-    checks.assert_extends_as_it_folds(View, log)
-
-
 def test_recorded_sessions_fold_as_predicted_wherever_they_are_cut(session: ParsedSession) -> None:
     log = recorded.get_path(session)
     for length in recorded.choose_cuts(log):
         checks.assert_agrees_with_oracle(View, log[:length])
     checks.assert_folds_same_twice(View, log)
-
-
-@pytest.mark.costly(3)
-def test_recorded_sessions_extend_and_open_as_they_fold(session: ParsedSession) -> None:
-    log = recorded.build_path_with_blocks(session)
-    checks.assert_extends_as_it_folds(View, log, at=recorded.choose_cuts(log))
-    checks.assert_opens_from_snapshots(View, log)

@@ -1,4 +1,7 @@
-"""Law 6: nothing is done, and no model called, if nothing follows the newest Block and the same is asked again."""
+"""Law 6: nothing is done, and no model called, if nothing follows the newest Block and the same is asked again.
+
+After each compaction of `test_presets_*.py` the same is asked again; here it is asked after what looks like news.
+"""
 
 from __future__ import annotations
 
@@ -8,50 +11,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Call
-from tenfold.session import Session
 from tenfold.session.drive import Answerer
-from tests.laws import conversations, strategies
-from tests.laws.conversations import Echo, NeverAsk, count_tokens, encode_view, read_entries
+from tests.laws import conversations, presets, strategies
+from tests.laws.conversations import Echo, count_tokens, encode_view, read_entries
 from tests.laws.strategies import ENGINE, Log
-
-
-def open_compacted_session(log: Log, call: Call) -> Session | None:
-    """A session that this call has compacted, None where there was nothing to compact."""
-    session = conversations.open_session(log, conversations.make_policy(models=("echo",)), Answerer(Echo()))
-    return session if session.compact(call).status == "compacted" else None
-
-
-def assert_asks_nothing(session: Session, call: Call) -> None:
-    """Asks for the same again, here and in the session opened anew, where any model call fails the test."""
-    place = session.address
-    again = Session(place, session.policy, answerer=Answerer(NeverAsk()))
-    for opened in (again, session):
-        before, held = encode_view(opened), read_entries(opened)
-        opened.compactor.use_answerer(Answerer(NeverAsk()))
-        outcome = opened.compact(call)
-        assert outcome.status == "nothing"
-        assert outcome.reason
-        assert (encode_view(opened), read_entries(opened)) == (before, held)
-
-
-@ENGINE
-@given(conversations.long_logs(), st.integers(10, 60))
-def test_the_same_target_asked_again_does_nothing(log: Log, percent: int) -> None:
-    call = Call(to=max(1, count_tokens(conversations.open_session(log).view.get_messages()) * percent // 100))
-    session = open_compacted_session(log, call)
-    assume(session is not None)
-    assert session is not None
-    assert_asks_nothing(session, call)
-
-
-@ENGINE
-@given(conversations.long_logs(least=16), st.sampled_from(("check", "manual", "tool", "overflow")))
-def test_the_same_demand_in_the_same_window_does_nothing(log: Log, demand: str) -> None:
-    call = replace(Call(window=count_tokens(conversations.open_session(log).view.get_messages())), demand=demand)
-    session = open_compacted_session(log, call)
-    assume(session is not None)
-    assert session is not None
-    assert_asks_nothing(session, call)
 
 
 @pytest.mark.parametrize("demand", ["check", "manual", "tool", "overflow"])
@@ -60,9 +23,9 @@ def test_an_open_step_from_before_the_block_is_no_message_after_it(demand: str) 
         strategies.play([*[("user", 0, 0, 0), ("answer", 0, 0, 0)] * 15, ("calls", 0, 0, 0)]), 20
     )
     call = replace(Call(window=count_tokens(conversations.open_session(log).view.get_messages())), demand=demand)
-    session = open_compacted_session(log, call)
-    assert session is not None
-    assert_asks_nothing(session, call)
+    session = conversations.open_session(log, conversations.make_policy(models=("echo",)), Answerer(Echo()))
+    assert session.compact(call).status == "compacted"
+    presets.assert_repeat_does_nothing(session, call)
 
 
 @ENGINE

@@ -20,8 +20,8 @@ from tenfold.session.drive import Answerer, arun_engine, run_engine
 from tests.engine.making import Awaited
 from tests.laws import conversations
 from tests.laws.checks import BYTES
-from tests.laws.conversations import Echo, count_tokens, record_answers
-from tests.laws.strategies import ENGINE, ID, Log
+from tests.laws.conversations import Echo, count_tokens
+from tests.laws.strategies import ENGINE, ID
 
 
 def start_engine(session: Session, call: Call) -> Effects:
@@ -43,27 +43,6 @@ def replay(effects: Effects, answers: dict[bytes, Answer]) -> EngineResult:
     except StopIteration as stop:
         verdict: EngineResult = stop.value
         return verdict
-
-
-@ENGINE
-@given(log=conversations.long_logs(), percent=st.integers(5, 70), consult=st.booleans())
-def test_sync_async_and_replay_come_to_the_same_verdict(log: Log, percent: int, *, consult: bool) -> None:
-    session = conversations.open_session(log, conversations.make_policy(models=("echo", "other")))
-    call = Call(to=max(1, count_tokens(session.view.get_messages()) * percent // 100), has_before_hooks=consult)
-    answerer = Answerer(Echo(), before_hooks=(lambda _: Answer(focus="the tests"),))
-    known: dict[bytes, Answer] = {}
-
-    async def answer_slowly(ask: SummaryAsk) -> Answer:
-        await asyncio.sleep(0)
-        return answerer.answer(ask)
-
-    plain = run_engine(start_engine(session, call), answerer)
-    awaited = asyncio.run(arun_engine(start_engine(session, call), replace(answerer, model=Awaited(answer_slowly))))
-    assert run_engine(record_answers(start_engine(session, call), known), answerer) == plain
-    assert plain == awaited
-    assert replay(start_engine(session, call), known) == plain
-    if plain.outcome.status == "compacted" and plain.outcome.rung == "model":
-        assert known
 
 
 def ask_three_rounds() -> Effects:

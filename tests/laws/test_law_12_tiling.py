@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 
 from tenfold.core.view.fold import View
-from tests.laws import checks, conversations
-from tests.laws.strategies import ENGINE, LAW, Log, logs
+from tests.laws import checks
+from tests.laws.strategies import LAW, Log, logs
 
 
 @LAW
@@ -19,10 +19,3 @@ def test_units_and_covers_tile_the_path(log: Log) -> None:
 @given(logs(most=14))
 def test_exactly_whole_closed_units_may_be_replaced(log: Log) -> None:
     checks.assert_names_whole_ranges(View, log)
-
-
-@ENGINE
-@given(conversations.compacted_logs())
-def test_nothing_falls_between_the_engines_blocks(log: Log) -> None:
-    checks.assert_positions_tiled(View, log)
-    checks.assert_agrees_with_oracle(View, log)

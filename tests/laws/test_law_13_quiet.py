@@ -3,47 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from tenfold.compaction.engine.call import Call
 from tenfold.core.record.ask import Answer, Ask, ConsultAsk, ReadAsk, SummaryAsk
-from tenfold.core.record.entry import Usage
-from tenfold.session import Session
 from tenfold.session.drive import Answerer
-from tenfold.store.base import DEFAULT_NAMESPACE
 from tests.laws import conversations
-from tests.laws.conversations import Echo, NeverAsk, WasAsked, count_tokens, encode_view, read_entries
-from tests.laws.strategies import ENGINE, Log
-
-
-@ENGINE
-@given(conversations.long_logs(), st.integers(10, 60))
-def test_nothing_but_a_compaction_asks_a_model(log: Log, percent: int) -> None:
-    using = conversations.make_policy(models=("m",))
-    made = conversations.open_session(log, using, Answerer(Echo()))
-    size = count_tokens(made.view.get_messages())
-    assume(made.compact(to=max(1, size * percent // 100)).status == "compacted")
-    session = Session(made.address, using, answerer=Answerer(NeverAsk()))
-    block = session.view.path.get_entry(session.view.state.live_blocks[-1]).id
-    before, held = encode_view(session), read_entries(session)
-    session.take_reading(window=size)
-    session.search("report on part")
-    assert session.expand(block)
-    assert session.expand(block, deep=True)
-    session.preview(to=max(1, size // 20))
-    session.preview(window=size)
-    session.conversation.find_violations("anthropic")
-    session.refresh()
-    assert session.address.store.verify(DEFAULT_NAMESPACE) == []
-    assert (encode_view(session), read_entries(session)) == (before, held)
-    session.compact(replace(Call(window=10 * size), demand="check"))
-    session.requests.record_usage(Usage(size))
-    session.sync(session.view.get_messages())
-    session.append(*conversations.extract_messages(log)[:2])
-    assert session.undo() == block
-    assert session.preview(to=max(1, size // 20))
+from tests.laws.conversations import Echo, NeverAsk, WasAsked, count_tokens
 
 
 def test_only_a_summarize_ask_reaches_the_model() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tenfold.core.view.fold import View
-from tenfold.formats import ParsedSession
-from tests.laws import checks, recorded, strategies
+from tests.laws import checks, strategies
 from tests.laws.strategies import BLOCKS, LAW, STALE, TALK, Log, Move, logs, talk
 
 
@@ -55,13 +53,3 @@ def test_after_a_newer_block_over_the_same_range_the_older_plan_is_refused(log: 
     both = checks.fold_from_root(View, [*log, rival, planned])
     assert both.get_messages() == view.get_messages()
     assert both.state.live_blocks == view.state.live_blocks
-
-
-@pytest.mark.costly(3)
-def test_a_block_planned_on_a_recorded_session_fits_its_later_leaves(session: ParsedSession) -> None:
-    log = recorded.get_path(session)
-    for length in recorded.choose_cuts(log, most=6):
-        block = strategies.build_legal_block(log[:length], [(0, 2, 1), (4, 1, 5)])
-        if block is not None:
-            later = log[length : length + recorded.LATER]
-            checks.assert_fits_later_leaves(View, log[:length], block, later)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenfold.compaction.summarize.check import CheckFailure, Expectation, check_summary, mend_summary
-from tenfold.compaction.summarize.claims import find_claims
-from tenfold.compaction.summarize.evidence import SourceText, build_source
+from tenfold.compaction.summarize.evidence import build_source
 from tenfold.compaction.summarize.headings import trim_sections
 from tenfold.core.text.excerpts import trim_lines
 from tests.summarize.making import estimate_tokens, make_call, make_result, make_user
@@ -112,28 +111,6 @@ def test_a_sentence_goes_with_its_quotes_and_leaves_the_others_as_they_are(line:
 
 def test_shortening_keeps_whole_lines_and_no_bare_heading() -> None:
     assert trim_lines("# A\none\n# B\n" + "x" * 400, 10, estimate_tokens) == "# A\none"
-
-
-def test_a_suffix_counts_but_a_part_of_a_name_does_not() -> None:
-    source = SourceText(text="/repo/src/main.py")
-    assert source.has_word("src/main.py")
-    assert source.has_word("main.py")
-    assert not source.has_word("ain.py")
-    assert not source.has_word("src/main.p")
-
-
-def test_the_beginning_of_a_name_counts_where_it_ends_in_a_joint() -> None:
-    source = SourceText(text="mcp__browser__open_page and mcp__browser__click, only_one_name")
-    assert source.has_word("mcp__browser__")
-    assert source.has_word("mcp__browser__*")
-    assert not source.has_word("mcp__brow")
-    assert not source.has_word("only_"), "one name alone shares nothing: this is one that was cut off"
-    assert not source.has_word("mcp__search__")
-    assert not source.has_word("rowser__")
-
-
-def test_claims_leaves_plain_words_alone() -> None:
-    assert find_claims("The cat/dog ratio, 3/4 done, at 10:30, and v2 of it; read and/or write.") == []
 
 
 def test_a_long_text_loses_the_ends_of_its_longest_sections_and_keeps_the_last_section() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tenfold.compaction.facts.extractor import extract_facts
 from tenfold.compaction.summarize.claims import find_claim_errors
-from tenfold.compaction.summarize.evidence import SourceText, build_source
+from tenfold.compaction.summarize.evidence import build_source
 from tenfold.core.record.message import Message
 from tests.summarize.making import make_answer, make_call, make_result, make_run, make_user, run_with_seeds
 
@@ -86,41 +86,6 @@ def test_a_later_permission_counts_as_much_as_the_rule_before() -> None:
     assert find_errors("The user allows pushing to main.", messages[:2]) == ["user"]
     assert find_errors("The user allows pushing to main.", messages) == []
     assert find_errors("The user forbade pushing to main.", messages) == []
-
-
-def test_the_error_says_what_the_user_said() -> None:
-    source = build_source([(0, make_user("never push to main"))], (), "")
-    (error,) = find_claim_errors("The user allows pushing to main.", source)
-    assert 'the user said the opposite: "never push to main"' in error.detail
-
-
-def test_what_an_earlier_summary_says_of_the_user_stays_sayable() -> None:
-    earlier = "## Goal\nSpeed up the export.\n\nThe user forbids deploys on Fridays. NOTES.md demands signed commits."
-    source = build_source([], (), earlier)
-    assert find_claim_errors("The user does not want deploys on Fridays.", source) == []
-    assert [e.kind for e in find_claim_errors("The user allows deploys on Fridays.", source)] == ["user"]
-
-
-def test_a_focus_is_the_users_word() -> None:
-    source = build_source([(0, make_user("fix the parser"))], (), "", ("keep every price of the vendor list",))
-    assert find_claim_errors("The user wants every price of the vendor list kept.", source) == []
-
-
-def test_words_of_another_language_are_not_held_against_a_sentence() -> None:
-    messages = [make_user("Bitte lösche die alten Protokolle nicht, solange die Prüfung läuft, und frag mich vorher")]
-    assert find_errors("The user wants old logs to be kept during the audit.", messages) == []
-
-
-def test_users_of_a_program_are_not_the_user() -> None:
-    assert find_errors("When the user requests a password, a link is sent.", MESSAGES) == []
-
-
-def test_a_source_of_one_text_is_searched_too() -> None:
-    source = SourceText("see src/a.py, 3 errors")
-    assert [e.detail for e in find_claim_errors("src/a.py has 3 errors, src/b.py has 17.", source)] == [
-        "src/b.py",
-        "17",
-    ]
 
 
 SAID_TWICE = [

@@ -9,16 +9,14 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.extractor import extract_facts
-from tenfold.compaction.facts.section import is_must_keep
 from tenfold.compaction.plan.draft import SUMMARY_OVERHEAD
 from tenfold.compaction.summarize.fill import MAX_CARRIED_MUST_KEEP, MAX_CARRIED_OTHERS
 from tenfold.config.policies import POLICIES
 from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
-from tenfold.core.record.block import Block, BlockPart, Fact, ModelCost
+from tenfold.core.record.block import BlockPart, Fact, ModelCost
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, get_text, get_tool_calls
-from tenfold.core.text.excerpts import collapse_spaces, has_words
+from tenfold.core.text.excerpts import collapse_spaces
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
@@ -33,7 +31,7 @@ from tests.engine.making import (
     make_user_message,
     open_session,
 )
-from tests.laws.presets import QUICK
+from tests.laws.presets import QUICK, find_missing_facts, find_newest_block, get_live_facts
 from tests.thorough import is_taken
 
 INVENTED = "src/ghost/invented_module.py"
@@ -66,56 +64,11 @@ def open_with_model(name: str, model: object | None, messages: Sequence[Message]
     return open_session(messages, made, answerer=Answerer(model, retry_rule=QUICK))  # type: ignore[arg-type]
 
 
-def get_live_facts(session: Session) -> list[Fact]:
-    """The must-keep facts of the whole history, from the originals."""
-    path = session.view.path
-    originals = [
-        (p, m) for p, e in enumerate(path.get_entries(0, path.length - 1)) if (m := get_message(e)) is not None
-    ]
-    return [f for f in extract_facts(originals) if is_must_keep(f)]
-
-
 def get_view_text(session: Session) -> str:
     words = (
         get_text(m) + "\n" + "\n".join(c.arguments for c in get_tool_calls(m)) for m in session.view.get_messages()
     )
     return collapse_spaces("\n".join(words))
-
-
-def find_missing_facts(session: Session) -> list[Fact]:
-    """The must-keep facts that no message in view says, neither in full nor shortened with the gap stated.
-
-    What the Block in force knows to be settled is left out: it has followed each step, where `live` reads the whole
-    history at once and counts a request that was made twice as one.
-    """
-    text = get_view_text(session)
-    block = find_newest_block(session)
-    settled = {(f.kind, f.key) for f in (block.facts if block else ()) if not f.live}
-    return [f for f in get_live_facts(session) if (f.kind, f.key) not in settled and not is_in_view(f, text)]
-
-
-def is_in_view(fact: Fact, text: str) -> bool:
-    """Whether a fact stands in the text, or begins in it and the text says that something is left out there.
-
-    A long list is shown by its open items, so of one an item stands there, and how many are not shown.
-    """
-    words = collapse_spaces(fact.text)
-    if fact.kind == "todo" and "open items not shown)" in text:
-        return any(has_words(collapse_spaces(line), text) for line in fact.text.split("\n"))
-    start = text.find(words[:40])
-    return has_words(words, text) or (
-        len(words) > 400 and start >= 0 and bool(_GAP.search(text, start, start + len(words)))
-    )
-
-
-_GAP = re.compile(r"\[\.\.\. [\d,]+ characters (?:of the request left out[^\]]*)?\.\.\.\]|open items not shown\)")
-
-
-def find_newest_block(session: Session) -> Block | None:
-    marks = session.view.state
-    block = session.view.path.get_entry(marks.live_blocks[-1]) if marks.live_blocks else None
-    assert block is None or isinstance(block, Block)
-    return block
 
 
 def build_eventful_messages() -> list[Message]:
@@ -199,55 +152,6 @@ def test_the_users_rules_stay_however_short_the_text_is(name: str, window: int, 
     assert session.compact(window=window).status == "compacted"
     text = get_view_text(session)
     assert [rule for rule in rules if rule not in text] == []
-
-
-BAD = {
-    "late": Answer(error="TimeoutError: no answer within 120 s", retryable=True, spent=ModelCost(1)),
-    "empty": Answer(text=" \n", spent=ModelCost(1)),
-    "cut off": Answer(text="The wo", finish_reason="length", spent=ModelCost(1)),
-    "refused": Answer(text="No.", finish_reason="refusal", spent=ModelCost(1)),
-    "an error as text": Answer(text="Error: prompt is too long", spent=ModelCost(1)),
-    "a character": Answer(text="¤x", spent=ModelCost(1)),
-    "random words": Answer(
-        text="marmalade trombone velvet glacier umbrella walrus saffron pyramid " * 3, spent=ModelCost(1)
-    ),
-    "random words, cut off": Answer(text="qwrt zxcvb plmko vfrtg " * 100, finish_reason="length", spent=ModelCost(1)),
-    "a call": Answer(text='<tool_call>{"name": "bash"}</tool_call>', finish_reason="tool", spent=ModelCost(1)),
-}
-
-
-class Always:
-    """A model that gives one answer to everything."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answers = answer
-        self.calls = 0
-
-    def answer(self, _ask: SummaryAsk) -> Answer:
-        self.calls += 1
-        return self.answers
-
-
-@pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("name", POLICIES)
-def test_no_must_keep_fact_is_lost_whatever_the_model_does(name: str, bad: str) -> None:
-    model = Always(BAD[bad])
-    session = open_with_model(name, model, build_eventful_messages())
-    before = session.view.get_messages()
-    outcome = session.compact(to=1_600)
-    if outcome.status == "failed":
-        assert session.policy.summary.on_failure != "ladder"
-        assert session.view.get_messages() == before
-        assert model.calls
-    else:
-        assert outcome.status == "compacted", outcome.reason
-        block = find_newest_block(session)
-        assert block is not None
-        assert len(find_missing_facts(session)) <= block.unshown_facts
-        if (text := BAD[bad].text.strip()) and model.calls:
-            assert text[:20] not in get_view_text(session)
-            assert outcome.notes, "it is told why"
-    assert model.calls <= 12, "a model that fails is not asked for ever"
 
 
 LONGEST = ("claude-code/large-conversation.jsonl", "pi/before-compaction.jsonl")

@@ -6,8 +6,6 @@ import json
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.section_headings import TITLE
@@ -17,18 +15,17 @@ from tenfold.core.meter.counters import choose_counter
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, get_text
 from tenfold.core.wire import WIRES
-from tenfold.core.wire.marks import extract_summary_text, find_summary_mark
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.models.model import Model
 from tenfold.session import Session, SessionAddress
 from tenfold.session.stateless import compact
 from tenfold.store.sqlite.store import SqliteStore
 from tests import sessions
 from tests.engine.making import make_call, make_result, make_user_message, open_session
-from tests.laws import conversations, presets
+from tests.laws import presets
 from tests.laws.conversations import count_tokens
-from tests.laws.presets import NAMES, PRESET, Good, Judge, find_newest_block
+from tests.laws.presets import NAMES, Good
 from tests.laws.recorded import get_path
-from tests.laws.strategies import Log
 
 pytestmark = pytest.mark.costly(4)
 
@@ -38,39 +35,8 @@ def find_sections(session: Session) -> list[Message]:
     return [m for m in session.view.get_messages() if m.origin == "tenfold" and TITLE in get_text(m)]
 
 
-def assert_one_at_most(session: Session) -> None:
-    """At most one section stands in view, and the newest Block that has one wrote it; the host's list is ours still."""
-    found = find_sections(session)
-    assert len(found) <= 1, "an older summary's section stays in view beside a newer one"
-    live = {session.view.path.get_entry(at).id for at in session.view.state.live_blocks}
-    for message in session.view.get_messages():
-        mark = find_summary_mark(get_text(message)) if message.origin == "tenfold" else None
-        if mark is not None:
-            assert mark.block in live
-            assert session.requests.is_own_summary(mark.block, mark.hash), "a host that sends it back is understood"
-
-
 def build_model(name: str, *, asks: bool) -> Model | None:
     return Good(presets.build_preset(name).summary) if asks else None
-
-
-@pytest.mark.parametrize("asks", [True, False])
-@pytest.mark.parametrize("name", NAMES)
-@PRESET
-@given(log=presets.stories(), shares=st.lists(st.integers(15, 80), min_size=2, max_size=4))
-def test_one_section_whatever_the_history(name: str, asks: bool, log: Log, shares: list[int]) -> None:  # noqa: FBT001
-    using = ("m",) if asks else ()
-    judge = Judge(presets.open_session(name, log[: len(log) // 2], build_model(name, asks=asks), models=using))
-    more = conversations.extract_messages(log[len(log) // 2 :])
-    each = -(-len(more) // len(shares))
-    for number, share in enumerate(shares):
-        session = judge.session
-        judge.compact(session.compactor.build_call(to=max(1, count_tokens(session.view.get_messages()) * share // 100)))
-        block = find_newest_block(session)
-        if block is not None and any(TITLE in get_text(m) for m in find_sections(session)):
-            assert_one_at_most(session)
-        session.append(*more[number * each : (number + 1) * each])
-    judge.check_whole_path()
 
 
 @pytest.mark.parametrize("asks", [True, False])
@@ -87,7 +53,7 @@ def test_one_section_while_a_recorded_session_grows(file: str, name: str, asks: 
     for start in range(0, len(said), step):
         session.append(*said[start : start + step])
         compacted += session.compact(window=window).status == "compacted"
-        assert_one_at_most(session)
+        presets.assert_one_section(session)
     assert compacted > 4
 
 
@@ -113,7 +79,7 @@ def test_an_older_summary_keeps_its_text_and_undo_gives_its_section_back() -> No
         session.append(*presets.build_work(number * 40, 5_000), run=f"run-{number}")
         before = session.view.get_messages()
         assert session.compact(to=4_000 + 1_000 * number).status == "compacted"
-        assert_one_at_most(session)
+        presets.assert_one_section(session)
     (section,) = find_sections(session)
     assert f'block="{session.view.path.get_entry(session.view.state.live_blocks[-1]).id}"' in get_text(section)
     texts = [extract_summary_text(get_text(m)) for m in session.view.get_messages() if m.origin == "tenfold"]
@@ -124,7 +90,7 @@ def test_an_older_summary_keeps_its_text_and_undo_gives_its_section_back() -> No
     )
     again = session.redo()
     assert again.status in ("compacted", "failed", "nothing")
-    assert_one_at_most(session)
+    presets.assert_one_section(session)
     while session.view.state.live_blocks and session.view.length:
         session.undo()
     assert session.view.get_messages()[-len(before[-3:]) :] == before[-3:]

@@ -13,7 +13,8 @@ from tenfold.core.wire.marks import extract_summary_text
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
 from tests.engine.making import COUNTER, build_policy, get_attempts, get_blocks, open_session
-from tests.summarize.test_every_policy import BAD, Always, Answering, build_eventful_messages, compact_with_model
+from tests.laws.presets import Bad
+from tests.summarize.test_every_policy import Answering, build_eventful_messages, compact_with_model
 
 FIRST, BETTER = "The schema was moved at first.", "The billing code was moved to the new schema with care."
 
@@ -86,7 +87,7 @@ def test_under_another_policy_the_block_stays_what_its_own_made_it(name: str) ->
 def test_a_failed_redo_changes_nothing(name: str) -> None:
     session = compact_preset(name)
     before = session.view.get_messages()
-    session.compactor.use_answerer(Answerer(Always(BAD["an error as text"])))
+    session.compactor.use_answerer(Answerer(Bad(["error text"])))
     assert session.redo(request=RedoRequest(model="large")).status == "failed"
     assert session.view.get_messages() == before
     assert get_attempts(session)[-1].status == "failed"

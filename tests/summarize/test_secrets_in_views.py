@@ -7,7 +7,6 @@ import json
 import pytest
 
 from tenfold import compact
-from tenfold.config.policies import POLICIES
 
 TOLD, PRINTED, SAID = "Zx9Qw7Er5Ty3Ui1Op0As", "Lk8Jh6Gf4Ds2Aq1Mn3Bv", "Po5Iu7Yt9Re1Wq3Zx2Cv"
 COMMAND = f"deploy --region north --token {TOLD} --verbose"
@@ -37,16 +36,6 @@ GIVEN: list[dict[str, object]] = [
     *(m for n in range(1, 30) for m in make_step(n, f"cat notes/{n}.txt", f"note {n}\n" + "as it was before\n" * 60)),
     {"role": "user", "content": "go on"},
 ]
-
-
-@pytest.mark.parametrize("target", [1_200, 2_400, 4_800, 7_200])
-@pytest.mark.parametrize("policy", sorted(POLICIES))
-def test_what_replaces_messages_holds_none_of_their_secrets(policy: str, target: int) -> None:
-    made = compact(GIVEN, to=target, model="gpt-4o", format="openai-chat", policy=policy)
-    written = [json.dumps(message) for message in made.messages if message not in GIVEN]
-    assert written
-    for secret in (TOLD, PRINTED, SAID):
-        assert [text for text in written if secret in text] == []
 
 
 HEX, UUID = "9f86d081884c7d659a2feaa0c55ad015", "3f1c2b1a-9d8e-4f7a-b6c5-0123456789ab"
