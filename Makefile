@@ -55,7 +55,7 @@ lint: $(STAMP)
 	@$(PY) scripts/code_lines.py src/tenfold tests yardstick
 
 bench: $(STAMP)
-	@$(PY) -m bench $(if $(WRITE),--keep)
+	@$(PY) -m yardstick.bench $(if $(WRITE),--keep)
 
 figures: $(STAMP)
 	@$(PY) -m scripts.figures

@@ -9,11 +9,11 @@ import pytest
 from tenfold.config.policies import POLICIES
 from tenfold.recall import tools
 from tenfold.store.base import HIT_LIMIT
-from tenfold.testing import cases, identifier_finder, validity
-from tenfold.testing.methods import ALL, get_methods
+from tenfold.testing import identifier_finder, validity
 from tenfold.testing.probes import PROBE_KINDS, planted_rules, presence
-from tenfold_yardstick import bill, future_recall, gold_answers, players, quality, question_search, speed
+from tenfold_yardstick import bill, cases, future_recall, gates, gold_answers, players, quality, question_search, speed
 from tenfold_yardstick.commands.eval_commands import app
+from tenfold_yardstick.methods import ALL, get_methods
 from tenfold_yardstick.players import MODEL_SUFFIX, get_player_factories
 from tenfold_yardstick.quality_report import REAL_SUMMARY
 from tests.docs.commands import build_page
@@ -43,7 +43,7 @@ def test_every_kind_and_gate_is_defined(name: str) -> None:
         f"first {bill.MIN_CACHEABLE_TOKENS:,} tokens",
         f"at {players.TRIGGER_SHARE:.0%}".replace("%", " %"),
         f"{gold_answers.GOLD_BUDGET:,} tokens",
-        f"{validity.LEAST_SUMMARY} tokens of summary",
+        f"{gates.LEAST_SUMMARY} tokens of summary",
         f"{question_search.MIN_ANSWER_LENGTH} characters",
         f"up to {speed.COMPARISON_LENGTH:,} messages",
         f"median of {speed.TURN_LIMITS[0]} to {speed.TURN_LIMITS[1]} turns",
@@ -57,7 +57,7 @@ def test_figures_are_those_of_the_code(said: str) -> None:
 
 def test_readers_are_led_there() -> None:
     assert "docs/measures.md" in (ROOT / "README.md").read_text("utf-8").split("## How it compares")[1].split("## ")[0]
-    assert "(measures.md)" in render_document(make_yardstick(), {}).split("## ")[0]
+    assert "(measures.md)" in render_document(make_yardstick(), ()).split("## ")[0]
     assert "docs/measures.md" in build_page().split("## tenfold eval quality")[1].split("## ")[0]
     assert "docs/measures.md" in str(app.info.help)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tenfold.testing.cases import Case, ChatMessage
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import Case
 
 
 def make_user_message(text: str) -> ChatMessage:

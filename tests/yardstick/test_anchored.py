@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tenfold.testing.probes import IndexedView, Probe, count_verdicts, judge
+from tenfold.testing.probes import IndexedView, Probe, judge
 from tenfold.testing.probes.kinds import ChatMessage, build_terms
-from tenfold.testing.probes.presence import WINDOW, has_bare_words
+from tenfold.testing.probes.presence import WINDOW
+from tenfold_yardstick.scores import count_verdicts, has_bare_words
 
 
 def make_context(*texts: str) -> IndexedView:

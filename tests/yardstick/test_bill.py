@@ -67,7 +67,7 @@ def test_the_prices_are_told_with_their_tiers_and_whose_they_are() -> None:
         ("made:tiers", "up to 200,000", "$3", "$0.3", "$3", "$15"),
         ("made:tiers", "above 200,000", "$6", "$0.3", "$6", "$15"),
     ]
-    assert found.note.endswith(f"list prices of genai-prices {version('genai-prices')}")
+    assert found.note.endswith(f"list prices of genai-prices {version('genai-prices')}.")
     assert "list prices" not in build_price_table([FLAT], "").note
 
 

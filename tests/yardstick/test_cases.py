@@ -7,18 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.testing.cases import (
-    Case,
-    count_message_tokens,
-    count_total_tokens,
-    find_cuts,
-    get_message_calls,
-    get_message_text,
-    get_role,
-    list_cases,
-    name_files,
-    read_sessions,
-)
+from tenfold.testing.chats import count_message_tokens, count_total_tokens, get_role
+from tenfold.testing.probes.chat_text import get_text, get_tool_calls
+from tenfold_yardstick.cases import Case, find_cuts, list_cases, name_files, read_sessions
 from tests.sessions import FOLDER, ROOT, require_sessions
 from tests.yardstick.chats import make_call, make_reply, make_result, make_step, make_user_message
 
@@ -131,17 +122,15 @@ def test_a_cut_for_each_kind_once(tmp_path: Path) -> None:
 
 def test_a_message_is_read_with_its_calls_unescaped() -> None:
     message = make_call("write", {"path": "a.py", "text": 'print("x")\nfoo()', "n": [1, None]}, id_="c")
-    text = get_message_text({**message, "content": [{"type": "text", "text": "I write it."}]})
+    text = get_text({**message, "content": [{"type": "text", "text": "I write it."}]})
     assert text == 'I write it.\nwrite\npath: a.py\ntext: print("x")\nfoo()\nn: 1\nnull'
-    assert get_message_text(make_call("f", {}, id_="c")) == "f"
-    assert next(iter(get_message_calls(message)))[0] == "write"
+    assert get_text(make_call("f", {}, id_="c")) == "f"
+    assert next(get_tool_calls(message))[1] == "write"
 
 
 def test_arguments_that_are_no_json_are_read_raw() -> None:
     function = {"name": "f", "arguments": '{"broken": '}
-    assert (
-        get_message_text({"role": "assistant", "tool_calls": [{"id": "1", "function": function}]}) == 'f\n{"broken": '
-    )
+    assert get_text({"role": "assistant", "tool_calls": [{"id": "1", "function": function}]}) == 'f\n{"broken": '
 
 
 def test_tokens_are_counted_message_by_message() -> None:

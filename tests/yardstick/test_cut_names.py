@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tenfold.config.policies import POLICIES
-from tenfold.testing.cases import ChatMessage
 from tenfold.testing.false_facts import find_false_facts
 from tenfold.testing.methods import Preset
+from tenfold.testing.probes.kinds import ChatMessage
 from tests.yardstick.chats import make_reply, make_step, make_user_message
 
 WORDS = "please look once more at the items that came and say which it was: "

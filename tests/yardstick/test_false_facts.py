@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.testing.cases import ChatMessage
 from tenfold.testing.false_facts import find_false_facts
+from tenfold.testing.probes.kinds import ChatMessage
 from tests.yardstick.chats import make_call, make_reply, make_user_message
 
 FACTS = [

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tenfold.recall.tools import SEARCH_BUDGET
-from tenfold.testing.cases import Case, ChatMessage, count_total_tokens
-from tenfold.testing.methods import get_methods
+from tenfold.testing.chats import count_total_tokens
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import Case
 from tenfold_yardstick.future_recall import (
     FoundFacts,
     NeededFact,
@@ -19,6 +20,7 @@ from tenfold_yardstick.future_recall import (
     find_present_facts,
     take_fitting,
 )
+from tenfold_yardstick.methods import get_methods
 from tenfold_yardstick.quality import TargetSize, prepare_case
 from tenfold_yardstick.quality import score_method as scored
 from tests.yardstick.chats import (

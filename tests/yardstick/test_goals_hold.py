@@ -7,11 +7,11 @@ all sessions together: these few do not reach it at the small sizes, so there se
 
 from __future__ import annotations
 
-from tenfold.testing.cases import list_cases
-from tenfold.testing.methods import get_methods
 from tenfold.testing.probes.planted_rules import PLACES
+from tenfold_yardstick.cases import list_cases
 from tenfold_yardstick.future_recall import RecallScore
 from tenfold_yardstick.method_comparison import count_planted_rules, count_probes
+from tenfold_yardstick.methods import get_methods
 from tenfold_yardstick.quality import measure_quality
 from tenfold_yardstick.quality_report import OURS, RULE_KINDS
 from tenfold_yardstick.scores import (

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from tenfold.errors import UsageError
-from tenfold.testing.cases import ChatMessage, count_total_tokens, get_message_text, get_role
-from tenfold.testing.methods import Method, MethodResult, UnableError, get_methods, split_steps
-from tenfold.testing.rounds import compact_in_rounds, split_past
+from tenfold.testing.chats import count_total_tokens, get_role
+from tenfold.testing.methods import Method, MethodResult, UnableError, compact_in_rounds, split_past, split_steps
+from tenfold.testing.probes.chat_text import get_text
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.methods import get_methods
 from tests.yardstick.chats import make_case, make_long_past, make_reply, make_step, make_user_message
 
 PRESETS = ("tenfold", "tail", "tiers", "blocks", "threshold", "sliding", "clip")
@@ -51,11 +53,11 @@ def test_keep_last_keeps_the_system_prompt_and_the_newest_steps() -> None:
 def test_truncate_middle_keeps_both_ends_and_says_what_is_gone() -> None:
     past = make_long_past()
     made = get_method("truncate-middle").compact(past, budget=1_000).messages
-    gap = next(i for i, m in enumerate(made) if "left out" in get_message_text(m))
+    gap = next(i for i, m in enumerate(made) if "left out" in get_text(m))
     assert made[:gap] == tuple(past[:gap])
     assert gap > 2
     assert made[gap + 1 :] == tuple(past[len(past) - (len(made) - gap - 1) :])
-    assert f"{len(past) - len(made) + 1:,} earlier" in get_message_text(made[gap])
+    assert f"{len(past) - len(made) + 1:,} earlier" in get_text(made[gap])
 
 
 def test_truncate_middle_leaves_what_fits_alone() -> None:
@@ -66,7 +68,7 @@ def test_truncate_middle_leaves_what_fits_alone() -> None:
 def test_mask_10_masks_all_outputs_but_the_newest_ten() -> None:
     past = make_long_past()
     made = get_method("mask-10").compact(past, budget=50_000).messages
-    outputs = [get_message_text(m) for m in made if get_role(m) == "tool"]
+    outputs = [get_text(m) for m in made if get_role(m) == "tool"]
     assert all(text.startswith("[tool output left out") for text in outputs[:-10])
     assert [m for m in made if get_role(m) != "tool"] == [m for m in past if get_role(m) != "tool"]
     assert made[-20:] == tuple(past[-20:])
@@ -77,7 +79,7 @@ def test_the_real_summary_stands_for_what_it_stood_for() -> None:
     real = make_case(past, [make_reply("on")], summary="Modules 0 to 29 were read.", kept=len(past) - 4)
     method = get_methods(["real-summary"], [real])[0]
     made = method.compact(past, budget=1).messages
-    assert "Modules 0 to 29 were read." in get_message_text(made[0])
+    assert "Modules 0 to 29 were read." in get_text(made[0])
     assert made[1:] == tuple(past[-4:])
     with pytest.raises(UnableError, match="no model-written summary"):
         method.compact(past[:-2], budget=1)
@@ -153,4 +155,4 @@ def test_no_round_at_all_is_refused() -> None:
 def test_a_preset_over_rounds_stays_within_its_budget() -> None:
     made = compact_in_rounds(get_method("tenfold"), make_long_past(), budget=2_000, rounds=4)
     assert made.tokens <= 2_000
-    assert "legacy_config.toml" in "\n".join(map(get_message_text, made.messages))
+    assert "legacy_config.toml" in "\n".join(map(get_text, made.messages))

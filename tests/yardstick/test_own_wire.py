@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from tenfold.config.policies import POLICIES
 from tenfold.core.record.message import Message, NativeBytes, Part, Text, Thinking, ToolCall, ToolResult
-from tenfold.testing.cases import find_cuts, read_sessions
 from tenfold.testing.methods import Preset
+from tenfold_yardstick.cases import find_cuts, read_sessions
 from tenfold_yardstick.own_format import OwnFormatCheck, find_own_failures, find_refusals
 from tenfold_yardstick.quality import check_gates
 from tests.sessions import FOLDER, ROOT, require_sessions

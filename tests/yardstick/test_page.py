@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,18 +14,17 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.apps.cli.main import run
-from tenfold.testing.methods import get_methods
-from tenfold.testing.probes import ProbeTally
 from tenfold_yardstick.goals import judge_goals
 from tenfold_yardstick.gold_answers import AnswerCounts, count_answers
 from tenfold_yardstick.gold_answers import build_tables as answers_tables
 from tenfold_yardstick.method_comparison import build_total_tables, count_planted_rules
+from tenfold_yardstick.methods import get_methods
 from tenfold_yardstick.page import TERMS, render_page
 from tenfold_yardstick.page import build_tables as tables_of
 from tenfold_yardstick.plots import choose_highlighted, draw_charts
 from tenfold_yardstick.quality_report import Yardstick, build_tables
 from tenfold_yardstick.replay import SessionReplay
-from tenfold_yardstick.scores import Quality
+from tenfold_yardstick.scores import ProbeTally, Quality
 from tenfold_yardstick.tables import Table
 from tenfold_yardstick.verdict import build_behind_table, list_rankings, write_verdict
 from tests.shape.scan import ROOT
@@ -71,8 +71,14 @@ def make_hostile_yardstick() -> Yardstick:
     return replace(made, quality=replace(made.quality, probes=made.quality.probes[:-2] + lost))
 
 
+@cache
+def read_whole_page() -> tuple[str, Read]:
+    text = render_page(make_yardstick(), command="make yardstick", has_goals=True)
+    return text, Read(text)
+
+
 def test_the_page_holds_every_part_and_is_well_formed() -> None:
-    read = Read(render_page(make_yardstick(), command="make yardstick", has_goals=True))
+    _, read = read_whole_page()
     assert read.open == []
     assert sum(tag == "svg" for tag, _ in read.elements) == len(draw_charts(make_yardstick()))
     said = " ".join(read.said)
@@ -80,22 +86,24 @@ def test_the_page_holds_every_part_and_is_well_formed() -> None:
         assert part in said
     for fact in ("2026-11-22", "Tenfold 0.1.0", "o200k", "2 cores", "make yardstick", "1.4.7"):
         assert fact in said
+    assert "is first of 6 methods" in said
+    assert "reading.md" not in said, "links lead nowhere from a page that stands alone"
 
 
 def test_the_reading_test_opens_the_page_and_the_document() -> None:
-    said = Read(render_page(make_yardstick(), command="make yardstick")).said
-    assert said.index("The reading test") < said.index("What a compaction keeps")
-    text = render_document(make_yardstick(), {})
+    _, read = read_whole_page()
+    assert read.said.index("Can a reader go on from it?") < read.said.index("What a compaction keeps")
+    text = render_document(make_yardstick(), ())
     assert text.index("## Can a reader go on from it?") < text.index("## Is Tenfold first?")
     assert "| tenfold | 0.750 |" in text
-    assert "Can a reader" not in render_document(replace(make_yardstick(), reading=None), {})
+    assert "Can a reader" not in render_document(replace(make_yardstick(), reading=None), ())
 
 
 def test_the_page_explains_its_columns_and_no_others() -> None:
     columns = {name for part in tables_of(make_yardstick()).values() for table in part for name in table.columns}
     assert set(TERMS) - columns == set()
-    said = Read(render_page(make_yardstick(), command="make yardstick")).said
-    assert [name for name, meaning in TERMS.items() if name not in said or meaning not in said] == []
+    _, read = read_whole_page()
+    assert [name for name, meaning in TERMS.items() if name not in read.said or meaning not in read.said] == []
     alone = Read(render_page(Yardstick(speed=make_yardstick().speed), command="make yardstick")).said
     assert TERMS["way"] in alone
     assert TERMS["refetch"] not in alone
@@ -116,7 +124,7 @@ def test_what_stands_in_a_session_is_text_on_the_page() -> None:
 
 
 def test_the_page_loads_nothing() -> None:
-    text = render_page(make_yardstick(), command="make yardstick")
+    text, _ = read_whole_page()
     assert re.findall(r"url\((?!#)|@import|https?://(?!www\.w3\.org/)", text) == []
     assert "default-src 'none'" in text
 
@@ -298,8 +306,8 @@ def test_the_sentence_counts_the_measures_of_other_projects() -> None:
     counted = [one for one in list_rankings(made) if PEER in one.values or OTHER in one.values]
     better = [one for one in counted if {PEER, OTHER} & set(one.find_better())]
     assert write_verdict(made)[-1] == (
-        f"Other projects could be held against `tenfold` in {len(counted)} measures; in {len(better)} of these at "
-        'least one of them was better: the table "Where another method is better" says which.'
+        f"Other projects can be compared with `tenfold` in {len(counted)} measures. In {len(better)} of them at least "
+        'one is better: the table "Where another method is better" lists them.'
     )
     assert len(counted) > len(better) > 0
 
@@ -314,7 +322,7 @@ def test_sessions_that_reach_the_window_are_summed_by_themselves() -> None:
     every, reaching = build_total_tables(made, {"tenfold": 0.9})
     assert every.title == "All 2 sessions together, window 10,000"
     assert reaching.title == "The 1 sessions that reach the window of 10,000"
-    at = every.columns.index("bill, claude-sonnet-4-5")
+    at = every.columns.index("claude-sonnet-4-5")
     assert [(row[0], row[at]) for row in every.rows] == [("tenfold", "$7.00"), ("none", "$10.00")]
     assert [(row[0], row[at]) for row in reaching.rows] == [("tenfold", "$6.00"), ("none", "$9.00")]
     assert all(len(row) == len(every.columns) for row in (*every.rows, *reaching.rows))
@@ -362,7 +370,7 @@ def test_the_table_of_answers_says_how_many_were_asked_of_a_session_above_the_bu
     (made,) = answers_tables([*large, *small])
     assert made.rows == [("tenfold", "5/6", "6/6"), ("b", "5/6", "-")]
     assert "7 questions" in made.note
-    assert "2 of 6 are of sessions above 5k tokens" in made.note
+    assert "history: 6. Sessions above 5k tokens were compacted; 2 of the questions" in made.note
     (goal,) = (goal for goal in judge_goals(Yardstick(gold=(*large, *small))) if "gold" in goal.subject)
     assert (goal.result, goal.verdict) == ("6 of 6, 2 of them of sessions above the budget", "met")
     apart = replace(large[0], within=1, beside=True)
@@ -415,14 +423,14 @@ def test_no_path_of_a_machine_comes_onto_the_page() -> None:
     )
     at = {"quality": "Measured on D at commit 5.", "replay": "Measured on D at commit 5.", "speed": "Measured on E."}
     lines = "\nMeasured on D at commit 5: quality, replay.\n\nMeasured on E: speed.\n"
-    assert lines in render_document(make_yardstick(), {}, measured=at)
-    assert "TENFOLD_SESSIONS=/path/to/sessions" in render_document(make_yardstick(), {})
+    assert lines in render_document(make_yardstick(), (), measured=at)
+    assert "TENFOLD_SESSIONS=/path/to/sessions" in render_document(make_yardstick(), ())
 
 
 def test_the_committed_page_names_the_version_it_measured_and_its_tables_are_tables() -> None:
     text = PAGE.read_text("utf-8")
     versions = re.findall(r"^## (\d+\.\d+\.\d+)$", CHANGELOG.read_text("utf-8"), re.MULTILINE)
-    assert re.findall(r"measured: Tenfold (\d+\.\d+\.\d+);", text)[0] in versions
+    assert re.findall(r"Tenfold (\d+\.\d+\.\d+); tokens counted", text)[0] in versions
     drawn = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
     assert len(drawn) >= 8
     for table in drawn:
@@ -438,7 +446,7 @@ def test_the_committed_page_names_the_version_it_measured_and_its_tables_are_tab
 def test_the_page_of_the_documentation_follows_the_result() -> None:
     def read_first_line(made: Quality) -> str:
         return (
-            render_document(replace(make_yardstick(), quality=made), {})
+            render_document(replace(make_yardstick(), quality=made), ())
             .split("## Is Tenfold first?\n\n")[1]
             .split("\n")[0]
         )

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from tenfold.errors import UsageError
-from tenfold.testing.cases import ChatMessage, count_message_tokens, count_total_tokens, list_cases, read_sessions
+from tenfold.testing.chats import count_message_tokens, count_total_tokens
 from tenfold.testing.methods import UnableError
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import list_cases, read_sessions
 from tenfold_yardstick.long_history import LongHistory
 from tenfold_yardstick.peers import OFFLINE_SETTINGS, PEERS, ROOT, MissingPeer, Peer, PeerMethod, Worker, get_peers
 

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 from msgspec.structs import replace
 
-from tenfold.testing.methods import get_methods
 from tenfold_yardstick.drawing import (
     SERIES,
     Chart,
@@ -28,6 +27,7 @@ from tenfold_yardstick.drawing import (
     label_points,
     spread_labels,
 )
+from tenfold_yardstick.methods import get_methods
 from tenfold_yardstick.plots import choose_highlighted, draw_charts
 from tenfold_yardstick.quality import measure_quality
 from tenfold_yardstick.quality_report import Yardstick

@@ -13,8 +13,11 @@ from uuid import uuid4
 import pytest
 from msgspec import Struct
 
-from tenfold.testing.cases import Case, ChatMessage, count_total_tokens, list_cases
-from tenfold.testing.methods import Method, MethodResult, UnableError, get_methods, keep_last
+from tenfold.testing.chats import count_total_tokens
+from tenfold.testing.methods import Method, MethodResult, UnableError, keep_last
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import Case, list_cases
+from tenfold_yardstick.methods import get_methods
 from tenfold_yardstick.peers import Peer, PeerMethod, Worker
 from tenfold_yardstick.quality import (
     MIN_TENTH,

@@ -12,8 +12,10 @@ import pytest
 from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.errors import BadInput
 from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.testing.cases import ChatMessage, count_total_tokens, read_sessions
+from tenfold.testing.chats import count_total_tokens
 from tenfold.testing.methods import BASELINES, Baseline, Method, Preset, UnableError, keep_last
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import read_sessions
 from tenfold_yardstick.future_recall import build_recall_tools
 from tenfold_yardstick.reading.judge import Judge, build_sheets, parse_grades, render_sheet
 from tenfold_yardstick.reading.paper_sheets import (

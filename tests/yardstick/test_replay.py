@@ -13,8 +13,10 @@ from tenfold.config.policies import POLICIES
 from tenfold.core.record.message import Part, Role
 from tenfold.errors import UsageError
 from tenfold.models.prices import DEFAULT_PRICE_LISTS, get_prices
-from tenfold.testing.cases import ChatMessage, EvalSession, count_total_tokens, read_sessions
+from tenfold.testing.chats import count_total_tokens
 from tenfold.testing.methods import BASELINES, MethodResult, UnableError
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import EvalSession, read_sessions
 from tenfold_yardstick.method_comparison import (
     build_total_tables,
     compute_bills,
@@ -34,7 +36,15 @@ from tenfold_yardstick.players import (
     build_recording,
     get_player_factories,
 )
-from tenfold_yardstick.replay import Replays, SessionReplay, build_tables, count_shared, replay_session, replay_sessions
+from tenfold_yardstick.replay import (
+    Replays,
+    SessionReplay,
+    build_tables,
+    compute_cached_share,
+    count_shared,
+    replay_session,
+    replay_sessions,
+)
 from tests import sessions
 from tests.yardstick.chats import make_long_past, make_reply, make_step, make_user_message
 
@@ -43,7 +53,7 @@ WINDOW = 6_000
 
 
 def make_track(messages: Sequence[ChatMessage], prefix: int = 1_000) -> Recording:
-    return build_recording(EvalSession("chat", tuple(messages), (), (), ""), prefix=prefix)
+    return build_recording(EvalSession("chat", tuple(messages), (), ()), prefix=prefix)
 
 
 def make_long_track(steps: int = 80) -> Recording:
@@ -405,9 +415,9 @@ def test_real_sessions_cost_less_when_compacted_rarely_and_more_when_cut_on_ever
     }
     none, tail, tenfold = (found[n] for n in ("none", "sliding-tail", "tenfold"))
     assert none.requests == requests
-    assert none.cached_share == pytest.approx(hit, abs=0.002)
-    assert tail.cached_share < 0.85
-    assert tenfold.cached_share > 0.9
+    assert compute_cached_share([none]) == pytest.approx(hit, abs=0.002)
+    assert compute_cached_share([tail]) < 0.85
+    assert compute_cached_share([tenfold]) > 0.9
     for at in range(len(prices)):
         assert tenfold.bills[at].total < min(none.bills[at].total, tail.bills[at].total)
     if name.startswith(("claude", "openhands")):  # the long pi session leaves the cheap tier when nothing is done

@@ -6,9 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tenfold.testing.probes import ProbeTally
-from tenfold.testing.validity import GateCounts
 from tenfold_yardstick.future_recall import RecallScore
+from tenfold_yardstick.gates import GateCounts
 from tenfold_yardstick.quality_report import (
     Yardstick,
     build_age_table,
@@ -25,7 +24,7 @@ from tenfold_yardstick.quality_report import (
     build_validity_table,
     compute_lead,
 )
-from tenfold_yardstick.scores import ProbeScore, Quality, compute_method_area
+from tenfold_yardstick.scores import ProbeScore, ProbeTally, Quality, compute_method_area
 
 
 def make_recall(method: str, present: int, budget: int = 4_000, **other: object) -> RecallScore:
@@ -66,7 +65,7 @@ def test_the_headline_is_the_area_over_4k_to_32k_the_best_first() -> None:
         ("0.000", "0.600", "0.800"),
         ("1.000", "0.200", "0.400"),
     ]
-    assert found.note.startswith("area over 4k to 8k, of 1 cuts of 1 sessions; ")
+    assert found.note.startswith("The area is over 4k to 8k tokens, of 1 cuts of 1 sessions. ")
     assert "minus the best other, keep-last: +0.400" in found.note
 
 
@@ -88,9 +87,8 @@ def test_the_headline_says_how_many_cuts_are_in_the_area_and_have_each_budget() 
         make_recall("tenfold", 3, 900, session="u.jsonl", tenth=True),
     ]
     note = build_headline(make_quality([*TWO, *short], [])).note
-    assert "area over 4k to 8k, of 1 cuts of 1 sessions; " in note
-    assert "cuts with each budget below their past's size: 2k 2, 4k 1, 8k 1; " in note
-    assert "measured at any size: 3 cuts of 3 sessions; " in note
+    assert "over 4k to 8k tokens, of 1 cuts of 1 sessions. " in note
+    assert "below its past's size: 2k 2, 4k 1, 8k 1; at any size 3 cuts of 3 sessions." in note
 
 
 def test_where_none_of_the_budgets_is_in_the_area_all_are() -> None:

@@ -12,8 +12,10 @@ import pytest
 from tenfold.apps.cli.main import run
 from tenfold.core.meter.counters import measure_messages
 from tenfold.errors import UsageError
-from tenfold.testing.cases import ChatMessage, get_counter, read_sessions
+from tenfold.testing.chats import get_counter
 from tenfold.testing.methods import UnableError
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import read_sessions
 from tenfold_yardstick.long_history import LongHistory, decode_messages
 from tenfold_yardstick.memory_use import MemoryUse, measure_in_child
 from tenfold_yardstick.peers import ROOT, Peer, PeerMethod, Worker
@@ -255,7 +257,7 @@ def test_the_tables_hold_every_measure_that_was_taken() -> None:
     assert [row[0] for row in turn.rows] == ["a/fast", "tenfold", "tenfold", "b/middle", "tenfold", "c/slow", "d/none"]
     assert turn.rows[1] == ("tenfold", "append", "100 us", "100 us")
     assert turn.rows[-1] == ("d/none", "hook", "-", "-")
-    assert "median peer at 10,000: 20 ms" in turn.note
+    assert "Median peer at 10,000: 20 ms" in turn.note
     assert "tenfold (append) 200 x below it" in turn.note
     assert "tenfold (request) 2.5 x above it" in turn.note
     assert "d/none cannot: it asks a server" in turn.note

@@ -12,8 +12,8 @@ import pytest
 from tenfold import compact
 from tenfold.errors import UsageError
 from tenfold.testing import SurvivalError, assert_survives
-from tenfold.testing.cases import ChatMessage
 from tenfold.testing.methods import UnableError
+from tenfold.testing.probes.kinds import ChatMessage
 from tenfold.testing.survival import Compactor
 from tests.shape.scan import ROOT
 from tests.yardstick.chats import make_call, make_long_past, make_reply, make_result, make_step, make_user_message

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tenfold.testing.validity import GateCounts
+from tenfold_yardstick.gates import GateCounts
 from tests.yardstick.yardsticks import make_quality
 from yardstick.scripts.measure import build_sources_table, find_session_paths, merge_gates
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from tenfold.models.prices import Prices, Tier
-from tenfold.testing.probes import ProbeTally
 from tenfold_yardstick.bill import Bill
 from tenfold_yardstick.future_recall import RecallScore
 from tenfold_yardstick.gold_answers import AnswerCounts
@@ -17,7 +16,7 @@ from tenfold_yardstick.question_search import EvidenceHits
 from tenfold_yardstick.reading.scoring import AnswerScore, ReadingScores
 from tenfold_yardstick.reading.views import ReadView
 from tenfold_yardstick.replay import Replays, SessionReplay
-from tenfold_yardstick.scores import ProbeScore, Quality
+from tenfold_yardstick.scores import ProbeScore, ProbeTally, Quality
 from tenfold_yardstick.speed import Speed, TurnTiming, WaitTiming
 
 BUDGETS = (2_000, 4_000, 8_000, 16_000, 32_000)

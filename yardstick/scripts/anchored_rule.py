@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from tenfold.testing.probes import ChatMessage, IndexedView, Probe, judge
 from tenfold.testing.probes.kinds import build_terms, find_content_words
-from tenfold.testing.probes.presence import has_bare_words
+from tenfold_yardstick.scores import has_bare_words
 
 
 class _Fact(Struct):

@@ -25,12 +25,11 @@ import msgspec
 from msgspec.structs import replace
 
 from scripts.figures import describe_measurement
-from tenfold.testing.methods import ALL
 from tenfold_yardstick import page
-from tenfold_yardstick.drawing import as_png
-from tenfold_yardstick.goals import build_goals_table, judge_goals
+from tenfold_yardstick.drawing import Chart, as_png
 from tenfold_yardstick.gold_answers import Quiz
 from tenfold_yardstick.method_comparison import find_longest_sessions, list_windows
+from tenfold_yardstick.methods import ALL
 from tenfold_yardstick.peers import PEERS
 from tenfold_yardstick.plots import draw_charts
 from tenfold_yardstick.quality_report import OURS, Yardstick
@@ -41,7 +40,6 @@ from tenfold_yardstick.replay import Replays
 from tenfold_yardstick.scores import Quality, select_area_scores
 from tenfold_yardstick.speed import Speed
 from tenfold_yardstick.tables import Table
-from tenfold_yardstick.verdict import build_behind_table, write_verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = ROOT / "examples" / "sessions"
@@ -59,50 +57,42 @@ _PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+[\w.@+-]*")
 
 _OPENING = """# The yardstick
 
-What `make yardstick` measured: {facts}. Every figure on this page is computed from that result, the
-sentences with figures too. What each figure means is defined in [The measures](measures.md); the commands are those of
-[`tenfold eval`](commands.md#tenfold-eval-quality); who the other projects are and how each is asked, is said in
-[The peers](peers.md).
-"""
-_READING = """## Can a reader go on from it?
+What will your agent miss after a compaction, and what do you save? This page measures both for Tenfold, for other
+libraries and for simple baselines, on recorded sessions.
 
-A model that sees nothing but a view answers questions that a careful person asked about the past, and another model
-grades the answers against gold answers: [The reading test](reading.md). It comes first because the recall of words
-below is not enough. A view can hold every name and number that is needed later, and still not say what was decided,
-why, and whether it worked; a list of words scores high there and nobody can go on from it. Recall, probes and bills
-stay, because they need no model, cover many more places, and show what exactly was lost.
+Each session is cut where its agent was about to call the model. A method compacts all that comes before the cut to a
+given number of tokens, its **budget**; what it leaves is the **view**. The session really went on after the cut. So
+code can look up what the agent used later, and whether the view still shows it.
+
+Every figure comes from one measurement, and so do the sentences with figures: {facts}. [The measures](measures.md)
+defines each figure. [The peers](peers.md) says who the other projects are. You can measure your own sessions with
+[`tenfold eval`](commands.md#tenfold-eval-quality).
 """
 _BOUNDS = """## What these figures do not say
 
-- **No model was asked**, apart from the reading test. Where a method needs one, all get the same deterministic
-  stand-in, Tenfold's own policies none at all. The figures say what each method keeps by its own code and by its own
-  choice of what stays. They do not say how good a summary by a real model would be; `real-summary`, where it is listed,
-  are summaries that models really wrote in recorded sessions.
-- **A setting is searched for.** Most of the other projects have no budget to give. The yardstick looks for the setting
-  that lands as near below the budget as it can; a user who keeps the default gets less. Where none lands below it, the
-  score there is 0.
-- **Recall is of text.** A fact counts where it stands word for word; what a model would make of it is not measured.
-- **Secrets count as missing.** Of the urls that are asked for some have a password in them. Tenfold's summaries leave
-  it out, and a url without it is not the one that was asked for.
-- **Bills are computed**, from list prices and from what a provider's cache can serve at best: caches that expire
-  between two requests are not modelled.
-- **What looks like a secret is not carried.** Tenfold redacts a password in a url wherever it writes words of its own,
-  so url probes of a session whose test data are such urls are lost to it and found with methods that keep them.
-- **Times are of one machine.** Other projects are timed inside their own processes, around their own hook; nothing of
-  the protocol is in it. What is compared is a turn in which nothing is to be compacted.
-- **Few sessions make wide intervals**, and they speak of sessions like these, which are no held-out set: measure it on
-  your own.
+- **How good a summary by your model is.** Only the reading test asks models. Everywhere else a method that needs a
+  model gets the same fixed stand-in, and Tenfold's policies write by code. `real-summary`, where it is listed, stands
+  for the summaries that models really wrote in these sessions.
+- **What you get without tuning.** Most of the other projects take no budget. The yardstick tries their settings until
+  the result lands just below the budget. With the default settings you get less.
+- **Whether a model uses what it sees.** A fact counts where it stands in the view word for word.
+- **Whether a url works.** Tenfold takes a password out of a url. The url that is left counts as lost.
+- **Your exact bill.** A cache may expire between two requests. The yardstick assumes that it never does.
+- **How fast your machine is.** All times are of one machine. The other projects are timed inside their own processes,
+  so the time to talk to them is left out.
+- **How it does on sessions unlike these.** Few sessions give wide intervals, and Tenfold was developed with these.
+  Measure your own.
 """
 _REPEAT = """## How to repeat it
 
-    make peers                                   # the other projects, each in an environment of its own
+    make peers                                   # installs the other projects, each in an environment of its own
     TENFOLD_SESSIONS=/path/to/sessions make yardstick
 
-Without `TENFOLD_SESSIONS` the project's own sessions are measured alone. Each stage can be run by itself
-(`python -m yardstick.scripts.measure reading`, then `quality`, `gates`, `replay`, `speed`, `search`, `page`); results
-lie in `build/yardstick`, all of them in `build/yardstick.json`, and the same report as one HTML page in
-`build/report.html`.
-On sessions of your own: `tenfold eval quality FILES... --methods all,peers --html report.html`.
+Without `TENFOLD_SESSIONS` only the project's own sessions are measured. You can run each stage by itself: `python -m
+yardstick.scripts.measure reading`, then `quality`, `gates`, `replay`, `speed`, `search` and `page`. The results are
+in `build/yardstick`, all of them together in `build/yardstick.json`, and as one HTML page in `build/report.html`.
+
+On your own sessions: `tenfold eval quality FILES... --methods all,peers --html report.html`.
 """
 
 
@@ -239,16 +229,12 @@ def write_pages() -> None:
     (BUILD.parent / "report.html").write_text(page.render_page(made, command=COMMAND, has_goals=True), "utf-8")
     pictures = DOCS / "yardstick"
     pictures.mkdir(exist_ok=True)
-    drawn = {each.name: each for each in draw_charts(made)}
-    for name, each in drawn.items():
-        (pictures / f"{name}.png").write_bytes(as_png(each.figure))
-    for path in pictures.glob("*.png"):
-        if path.stem not in drawn:
-            path.unlink()
-    text = render_document(
-        made, {name: (each.title, each.caption) for name, each in drawn.items()}, measured=read_measurements()
-    )
-    (DOCS / "yardstick.md").write_text(text, "utf-8")
+    drawn = draw_charts(made)
+    for path in {*pictures.glob("*.png")} - {pictures / f"{each.name}.png" for each in drawn}:
+        path.unlink()
+    for each in drawn:
+        (pictures / f"{each.name}.png").write_bytes(as_png(each.figure))
+    (DOCS / "yardstick.md").write_text(render_document(made, drawn, measured=read_measurements()), "utf-8")
     print(f"{DOCS / 'yardstick.md'}\n{BUILD.parent / 'report.html'}")
 
 
@@ -266,57 +252,44 @@ def render_measurements(measured: Mapping[str, str]) -> str:
     return "\n".join(f"{line}: {', '.join(names)}.\n" for line, names in stages.items())
 
 
-def render_document(
-    yardstick: Yardstick, charts: Mapping[str, tuple[str, str]], *, measured: Mapping[str, str] | None = None
-) -> str:
+def render_document(yardstick: Yardstick, charts: Sequence[Chart], *, measured: Mapping[str, str] | None = None) -> str:
     """Returns the page of the documentation. It holds names and numbers of sessions, and no path of this machine.
 
     `measured` says when and with which commit each stage was measured.
     """
-    found = page.build_tables(yardstick)
-    worse = build_behind_table(yardstick)
+    sections = page.build_sections(yardstick, charts, has_goals=True)
     parts = [
         _OPENING.format(facts="; ".join(page.list_run_facts(yardstick)[1:])),
         render_measurements(measured or {}),
-        render_reading(found["reading"]),
-        "## Is Tenfold first?\n",
-        "\n".join(write_verdict(yardstick)) + "\n"
-        if write_verdict(yardstick)
-        else "Future-use recall was not measured.\n",
-        render_table(build_goals_table(judge_goals(yardstick)), level=3),
-        render_table(worse, level=3) if worse.rows else "",
-        describe_sessions(yardstick),
-        render_section("What a compaction keeps", charts, ("recall", "probes"), found["quality"]),
-        render_section(
-            "What a session costs", charts, ("context", "bill"), select_cost_tables(yardstick, found["replay"])
-        ),
-        render_section("Speed and memory", charts, ("speed",), found["speed"]),
-        render_section("Search", charts, (), found["search"]),
+        *(render_section(yardstick, each) for each in sections if each.anchor != "peers"),
         _BOUNDS,
-        "## The other projects\n",
-        render_table(page.build_peers_table(yardstick), level=0),
+        *(render_section(yardstick, each) for each in sections if each.anchor == "peers"),
         _REPEAT,
     ]
     return remove_paths("\n".join(part for part in parts if part))
 
 
-def render_reading(tables: Sequence[Table]) -> str:
-    """Returns the part of the reading test, or "" if it did not run."""
-    return "\n".join([_READING, *(render_table(table, level=3) for table in tables)]) if tables else ""
+def render_section(yardstick: Yardstick, section: page.ReportSection) -> str:
+    """Returns a part of the page: its intro, its pictures and then its tables."""
+    tables = select_cost_tables(yardstick, section.tables) if section.anchor == "replay" else section.tables
+    pictures = [f"### {c.title}\n\n![{c.title}](yardstick/{c.name}.png)\n\n{c.caption}\n" for c in section.charts]
+    drawn = [render_table(table, level=3 * (table.title != section.title)) for table in tables]
+    end = [describe_sessions(yardstick.quality)] if section.anchor == "first" and yardstick.quality is not None else []
+    return "\n".join([f"## {section.title}\n", f"{section.intro}\n", *pictures, *drawn, *end])
 
 
-def describe_sessions(yardstick: Yardstick) -> str:
+def describe_sessions(quality: Quality) -> str:
     """Says what was measured: how many sessions, cuts and needed facts."""
-    if yardstick.quality is None or not yardstick.quality.recall:
+    if not quality.recall:
         return ""
-    cuts = {(r.session, r.cut): r for r in select_area_scores(yardstick.quality)}
+    cuts = {(r.session, r.cut): r for r in select_area_scores(quality)}
     sizes = sorted(r.past_tokens for r in cuts.values())
     return (
-        f"Measured on {len({name for name, _ in cuts})} recorded sessions, cut in {len(cuts)} places, with pasts of "
-        f"{sizes[0]:,} to {sizes[-1]:,} tokens, of which their real futures went on to need "
-        f"{sum(r.needed for r in cuts.values()):,} facts: these make the area. Pasts below 4k tokens, and those whose "
-        "future needed nothing, count at the smaller budgets, in probes, in planted rules and in validity.\n\n"
-        + render_table(build_sources_table(yardstick.quality), level=3)
+        f"The area rests on {len({name for name, _ in cuts})} recorded sessions, cut in {len(cuts)} places. Their "
+        f"pasts have {sizes[0]:,} to {sizes[-1]:,} tokens, and their agents later needed "
+        f"{sum(r.needed for r in cuts.values()):,} facts. A past below 4k tokens is no part of the area, nor is one "
+        "whose future needed nothing. Both count at smaller budgets, in probes, in planted rules and in validity.\n\n"
+        + render_table(build_sources_table(quality), level=3)
     )
 
 
@@ -332,7 +305,9 @@ def build_sources_table(quality: Quality) -> Table:
         found = (len({session for session, _ in pasts}), len(pasts), max(pasts.values()), len(rated), sum(rated))
         rows.append((file, *(f"{number:,}" for number in found)))
     columns = ("file", "sessions", "cuts", "longest past", "cuts in the area", "facts needed there")
-    return Table("The sessions", columns, rows, "where each is from: [The measures](measures.md#the-sessions)")
+    return Table(
+        "The sessions", columns, rows, "[The measures](measures.md#the-sessions) says where each file is from."
+    )
 
 
 def select_cost_tables(yardstick: Yardstick, tables: Sequence[Table]) -> list[Table]:
@@ -349,19 +324,6 @@ def select_cost_tables(yardstick: Yardstick, tables: Sequence[Table]) -> list[Ta
     }
     single = {f"{one.session}, window {one.window:,}" for one in yardstick.replay.played}
     return [table for table in tables if table.title not in single or table.title in names]
-
-
-def render_section(
-    title: str, charts: Mapping[str, tuple[str, str]], prefixes: tuple[str, ...], tables: Iterable[Table]
-) -> str:
-    """Returns a part of the page, its pictures and then its tables, or "" if there are neither."""
-    pictures = [
-        f"### {what}\n\n![{what}](yardstick/{name}.png)\n\n{says}\n"
-        for name, (what, says) in charts.items()
-        if prefixes and name.startswith(prefixes)
-    ]
-    parts = [*pictures, *(render_table(table, level=3) for table in tables)]
-    return "\n".join([f"## {title}\n", *parts]) if parts else ""
 
 
 def render_table(table: Table, *, level: int) -> str:

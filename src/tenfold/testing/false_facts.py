@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tenfold.testing.cases import ChatMessage, get_message_calls, get_message_text
 from tenfold.testing.identifier_finder import IdentifierKind, find_identifiers, has_identifier
+from tenfold.testing.probes.chat_text import get_text, get_tool_calls
+from tenfold.testing.probes.kinds import ChatMessage
 
 _EXTRA_PATTERNS: tuple[tuple[IdentifierKind, re.Pattern[str]], ...] = (
     ("url", re.compile(r"\bhttps?://[^\s\"'<>)\]}`\\]+")),
@@ -69,14 +70,14 @@ class ViewSource:
         whole = "\n".join(_get_full_text(message) for message in messages).lower()
         plain = _ESCAPED_BREAK.sub(" ", _TERMINAL_CODE.sub("", whole))
         self._text = whole if plain == whole else f"{whole}\n{plain}"
-        self._message_texts = {get_message_text(message) for message in messages}
+        self._message_texts = {get_text(message) for message in messages}
         self._answers: dict[_WrittenName, bool] = {}
 
     def find_false_facts(self, view: Sequence[ChatMessage]) -> list[FalseFact]:
         """Returns each false fact once. Messages that the source holds unchanged are skipped."""
         found: dict[str, FalseFact] = {}
         for at, message in enumerate(view):
-            text = get_message_text(message)
+            text = get_text(message)
             if text not in self._message_texts:
                 for name in _find_names(text):
                     if name.text not in found and not self._has_name(name):
@@ -159,6 +160,5 @@ def _has_fragment(mention: _WrittenName, source: str) -> bool:
 
 def _get_full_text(message: ChatMessage) -> str:
     """Returns all that a view may quote of a message: its text, its raw arguments, and the ids of its calls."""
-    calls = message.get("tool_calls")
-    ids = [str(call.get("id")) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    return "\n".join([get_message_text(message), *(raw for _, raw in get_message_calls(message)), *ids])
+    calls = list(get_tool_calls(message))
+    return "\n".join([get_text(message), *(raw for _, _, raw in calls), *(call for call, _, _ in calls)])

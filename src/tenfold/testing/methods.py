@@ -1,35 +1,28 @@
-"""The methods that are compared: Tenfold's policies, simple baselines, and the real summaries that sessions hold.
+"""Methods to compact a conversation: Tenfold's policies and simple baselines, once or several times in a row.
 
-A method gets the past as OpenAI Chat messages and a token budget, and returns such messages. None of these methods
-calls a model. The peers, which run in processes of their own, are in `peers.py`.
+A method gets the past as OpenAI Chat messages and a token budget, and returns such messages. Without a writer none of
+these methods calls a model.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tenfold.config.policies import POLICIES
 from tenfold.errors import TenfoldError, UsageError
 from tenfold.models.model import Model
 from tenfold.session.stateless import compact
-from tenfold.testing.cases import (
-    MODEL,
-    Case,
-    ChatMessage,
-    count_message_tokens,
-    count_total_tokens,
-    get_message_calls,
-    get_role,
-)
+from tenfold.testing.chats import MODEL, count_message_tokens, count_total_tokens, get_role
+from tenfold.testing.probes.chat_text import get_tool_calls
+from tenfold.testing.probes.kinds import ChatMessage
 
-ALL = "all"
 GAP_TEXT = "[{count:,} earlier messages were left out]"
 MASK_TEXT = "[tool output left out: {tokens:,} tokens]"
-SUMMARY_TEXT = "The conversation before this point was summarized:\n\n{text}"
 _MARKER_TOKENS = 16
 """Tokens kept free for the marker in the middle."""
 
@@ -96,27 +89,6 @@ class Baseline(Struct, frozen=True):
         return MethodResult(tuple(messages), count_total_tokens(messages), time.perf_counter() - start)
 
 
-class RealSummaries(Struct, frozen=True):
-    """The summaries that models really wrote in these sessions, each with the messages that were kept beside it.
-
-    Each summary has its own size, whatever the budget.
-    """
-
-    cases: tuple[Case, ...]
-    name: str = "real-summary"
-
-    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
-        """See `Method.compact`. Raises `UnableError` if the session holds no summary at this cut."""
-        del budget
-        case = next((c for c in self.cases if c.summary and c.cut == len(past) and c.past == tuple(past)), None)
-        if case is None:
-            raise UnableError("the session holds no model-written summary at this cut")
-        head = [m for m in past[: case.kept_from] if get_role(m) == "system"]
-        summary: ChatMessage = {"role": "user", "content": SUMMARY_TEXT.format(text=case.summary)}
-        messages = (*head, summary, *past[case.kept_from :])
-        return MethodResult(messages, count_total_tokens(messages), 0.0, note="written by the session's own model")
-
-
 # -- the baselines -----------------------------------------------------------------------------------------------------
 
 
@@ -161,7 +133,7 @@ def split_steps(past: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[li
     start = next((i for i, m in enumerate(past) if get_role(m) != "system"), len(past))
     steps: list[list[ChatMessage]] = []
     for message in past[start:]:
-        if get_role(message) == "tool" and steps and any(True for _ in get_message_calls(steps[-1][0])):
+        if get_role(message) == "tool" and steps and any(get_tool_calls(steps[-1][0])):
             steps[-1].append(message)
         else:
             steps.append([message])
@@ -191,22 +163,38 @@ BASELINES: Mapping[str, Baseline] = {
 """The simple methods that everyone writes first."""
 
 
-def get_methods(names: Sequence[str], cases: Sequence[Case] = ()) -> list[Method]:
-    """Returns the methods of these names in order, each once; "all" stands for every method.
+# -- several compactions in a row --------------------------------------------------------------------------------------
 
-    `cases` hold the real summaries. Raises `UsageError`, with the known names, for any other name.
+
+def compact_in_rounds(method: Method, past: Sequence[ChatMessage], *, budget: int, rounds: int) -> MethodResult:
+    """Returns what a method makes of the past when it grows in `rounds` equal stretches and is compacted after each.
+
+    Each time the method gets its own last result and the messages of the next stretch. Stretches end where no call is
+    open. Times and model calls of all rounds are added up. Raises `UnableError` if the method does in any round.
     """
-    real = RealSummaries(tuple(c for c in cases if c.summary))
-    known: dict[str, Method] = {"tenfold": Preset("tenfold")}
-    known |= {name: Preset(name) for name in POLICIES}
-    known |= BASELINES
-    known[real.name] = real
-    chosen: dict[str, Method] = {}
-    for name in names:
-        if name == ALL:
-            chosen |= {k: m for k, m in known.items() if m is not real or real.cases}
-        elif name in known:
-            chosen[name] = known[name]
-        else:
-            raise UsageError(f"no method is called {name!r}; there are {ALL}, {', '.join(known)}")
-    return list(chosen.values())
+    if rounds < 1:
+        raise UsageError(f"{rounds} rounds: a past is compacted at least once")
+    result = MethodResult((), 0, 0.0)
+    for stretch in split_past(past, rounds):
+        new = method.compact((*result.messages, *stretch), budget=budget)
+        result = replace(
+            new,
+            seconds=result.seconds + new.seconds,
+            spent_input=result.spent_input + new.spent_input,
+            spent_output=result.spent_output + new.spent_output,
+        )
+    return result
+
+
+def split_past(past: Sequence[ChatMessage], rounds: int) -> list[tuple[ChatMessage, ...]]:
+    """Splits the past into `rounds` stretches of about equal length that never end inside a step.
+
+    A short past has fewer.
+    """
+    head, steps = split_steps(past)
+    ends = [len(head)]
+    for step in steps:
+        ends.append(ends[-1] + len(step))
+    marks = [max(e for e in ends if e <= max(len(past) * n // rounds, ends[0])) for n in range(1, rounds)]
+    bounds = [0, *marks, len(past)]
+    return [tuple(past[a:b]) for a, b in pairwise(bounds) if a < b]

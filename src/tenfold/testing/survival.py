@@ -16,7 +16,7 @@ from msgspec import Struct
 from tenfold.config.policies import POLICIES
 from tenfold.core.text.terminal_safe import sanitize
 from tenfold.errors import UsageError
-from tenfold.testing.cases import ChatMessage, count_total_tokens, get_role, read_sessions
+from tenfold.testing.chats import count_total_tokens, get_role
 from tenfold.testing.false_facts import find_false_facts
 from tenfold.testing.losses import (
     FALSE_FACTS,
@@ -28,7 +28,7 @@ from tenfold.testing.losses import (
     SurvivalResult,
     format_losses,
 )
-from tenfold.testing.methods import BASELINES, Method, MethodResult, Preset, UnableError
+from tenfold.testing.methods import BASELINES, Method, MethodResult, Preset, UnableError, compact_in_rounds
 from tenfold.testing.probes import (
     PROBE_KINDS,
     IndexedView,
@@ -41,10 +41,10 @@ from tenfold.testing.probes import (
     judge,
     plant_rules,
 )
-from tenfold.testing.probes.kinds import build_terms, find_content_words
+from tenfold.testing.probes.kinds import ChatMessage, build_terms, find_content_words
 from tenfold.testing.probes.presence import has_answer
-from tenfold.testing.rounds import compact_in_rounds
 from tenfold.testing.validity import GATES, TOLERANCE, Gate, GateFailure, find_failures
+from tenfold_yardstick.cases import read_sessions
 
 Compactor = Callable[[list[ChatMessage]], Sequence[ChatMessage]]
 """The function under test: it returns the messages that an agent's model is sent in place of the given ones."""
@@ -214,9 +214,9 @@ class _WatchedMethod:
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
         """See `Method.compact`. Records (round, tokens, the method's own note) of a result above the budget."""
-        before = [_encode_message(message) for message in past]
+        before = [msgspec.json.encode(message) for message in past]
         result = self.method.compact(past, budget=budget)
-        self.has_changed_input |= [_encode_message(message) for message in past] != before
+        self.has_changed_input |= [msgspec.json.encode(message) for message in past] != before
         self._rounds += 1
         if result.tokens > budget * TOLERANCE:
             self.oversized_results.append((self._rounds, result.tokens, result.note))
@@ -241,10 +241,6 @@ def _check_chat(messages: tuple[object, ...], subject: str) -> tuple[ChatMessage
                 "convert it, for instance by langchain_core.messages.convert_to_openai_messages"
             )
     return messages  # type: ignore[return-value]
-
-
-def _encode_message(message: ChatMessage) -> bytes:
-    return msgspec.json.encode(message)
 
 
 # -- judging -----------------------------------------------------------------------------------------------------------
@@ -337,7 +333,7 @@ def _check_validity(
         found.append(GateFailure("changed input", -1, "the messages that were passed in were changed"))
     if "two runs differ" in requirements.gates:
         again = compact_in_rounds(method.method, messages, budget=budget, rounds=requirements.rounds)
-        if [_encode_message(m) for m in result.messages] != [_encode_message(m) for m in again.messages]:
+        if [msgspec.json.encode(m) for m in result.messages] != [msgspec.json.encode(m) for m in again.messages]:
             counts = f"{len(result.messages)} and {len(again.messages)} messages"
             found.append(GateFailure("two runs differ", -1, f"the same session, compacted again: {counts}, not alike"))
     for each in found:

@@ -26,7 +26,8 @@ from compaction_kit.session import SeededSession, Turn
 from compaction_kit.versioning import kit_version
 from offline import Chat, find_largest, get_files, go_offline, print_table
 
-from tenfold.testing.cases import get_message_text, read_sessions
+from tenfold.testing.chats import read_chats
+from tenfold.testing.probes.chat_text import get_text
 
 BUDGETS = (0.1, 0.2, 0.3, 0.5)
 SEEDS = tuple(range(1, 13))
@@ -52,7 +53,7 @@ SHARE = 0.3
 
 def format_view(messages: list[Chat]) -> str:
     """Returns a view as the one text that the kit measures and probes."""
-    return "\n".join(f"[{message['role']}] {get_message_text(message)}" for message in messages)
+    return "\n".join(f"[{message['role']}] {get_text(message)}" for message in messages)
 
 
 class Tenfold:
@@ -124,7 +125,7 @@ def mix_into_session(recorded: Sequence[Chat], turns: Sequence[Turn], legal_cuts
 def print_long_table(files: Sequence[Path]) -> None:
     """Prints the kit's statements and probes in recorded sessions, after one compaction."""
     totals: dict[str, Counter[str]] = {name: Counter() for name in ("tenfold", *COMPACTORS)}
-    sessions = [conversation for path in files for conversation in read_sessions(path)]
+    sessions = [conversation for path in files for conversation in read_chats(path)]
     for conversation in sessions:
         for seed in LONG_SEEDS:
             random_session, canaries = build_random_session(seed)
@@ -134,7 +135,7 @@ def print_long_table(files: Sequence[Path]) -> None:
                 suites.append((session, held, meta["conflicts"], meta["distinct_pairs"]))
             for number, (session, held, updated, pairs) in enumerate(suites):
                 messages = mix_into_session(conversation.messages, session.transcript(), conversation.legal_cuts)
-                turns = tuple(Turn(str(m["role"]), get_message_text(m)) for m in messages)
+                turns = tuple(Turn(str(m["role"]), get_text(m)) for m in messages)
                 for name, row in totals.items():
                     made = Tenfold(messages) if name == "tenfold" else COMPACTORS[name]()
                     run = run_conformance(SeededSession(turns, {}), made, 1, held, budget_fraction=LONG_BUDGET)

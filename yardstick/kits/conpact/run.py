@@ -21,8 +21,9 @@ from typing import Any
 from conpact import SCS, Endpoint, RecentN, build_instances, evaluate
 from offline import Chat, compact_to, get_files, go_offline, print_table
 
-from tenfold.testing.cases import count_message_tokens, get_message_text, read_sessions
+from tenfold.testing.chats import count_message_tokens, read_chats
 from tenfold.testing.probes import IndexedView
+from tenfold.testing.probes.chat_text import get_text
 from tenfold.testing.probes.kinds import build_terms, find_content_words
 from tenfold.testing.probes.presence import has_answer
 
@@ -65,7 +66,7 @@ def build_haystacks() -> list[dict[str, Any]]:
     """Returns recorded sessions as the kit's haystacks. Messages without content get an empty one."""
     found = []
     for path in get_files():
-        for session in read_sessions(path):
+        for session in read_chats(path):
             messages = [{**m, "content": m.get("content") or ""} for m in session.messages]
             found.append(
                 {
@@ -85,7 +86,7 @@ def build_compactor(share: float) -> Callable[[list[Chat]], list[Chat]]:
 
     def run(messages: list[Chat]) -> list[Chat]:
         made = compact_to(messages, int(sum(count_message_tokens(messages)) * share))
-        return [{"role": m["role"], "content": get_message_text(m)} for m in made]
+        return [{"role": m["role"], "content": get_text(m)} for m in made]
 
     return run
 

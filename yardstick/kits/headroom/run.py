@@ -19,7 +19,7 @@ from headroom import compress
 from headroom.evals.session_probes import DIMENSIONS, run_probes
 from offline import Chat, compact_to, get_files, go_offline, print_table
 
-from tenfold.testing.cases import count_total_tokens, read_sessions
+from tenfold.testing.chats import count_total_tokens, read_chats
 
 SHARES = (0.1, 0.2, 0.5)
 PROTECTED = 4
@@ -53,7 +53,7 @@ def keep_newest(messages: Sequence[Chat], share: float) -> list[Chat]:
 
 def main() -> None:
     """Prints one row for each method: its size, and by dimension what is retained, recoverable, lost."""
-    sessions = [conversation.messages for path in get_files() for conversation in read_sessions(path)]
+    sessions = [conversation.messages for path in get_files() for conversation in read_chats(path)]
     methods: dict[str, Callable[[Sequence[Chat]], list[Chat]]] = {"headroom compress": run_headroom}
     for share in SHARES:
         methods[f"tenfold at {share:.0%}"] = lambda messages, s=share: compact_to(

@@ -28,7 +28,7 @@ from tracegc.benchmark.methods import (
 )
 from tracegc.benchmark.scoring import check_semantic_equivalence, evaluate_probes
 
-from tenfold.testing.cases import get_message_text
+from tenfold.testing.probes.chat_text import get_text
 
 PROBES = ("recall", "artifact", "continuation", "decision")
 SIZES = ("short", "medium", "long")
@@ -60,7 +60,7 @@ def to_messages(events: Sequence[Event]) -> list[Chat]:
 
 def join_text(messages: Sequence[Chat]) -> str:
     """Returns a view as the text that the probes read."""
-    return "\n".join(get_message_text(message) for message in messages)
+    return "\n".join(get_text(message) for message in messages)
 
 
 def main() -> None:

@@ -101,5 +101,5 @@ def build_price_table(lists: Iterable[Prices], source: str) -> Table:
             rates = (f"${find_rate(tiers, start + 1):,.4g}" for tiers in kinds)
             rows.append((prices.model, size, *rates))
     columns = ("model", "input of the request", "input", "cached read", "cache write", "output")
-    note = "US dollars for a million tokens; the tier that a request's input reaches holds for all of it"
-    return Table("Prices", columns, rows, f"{note}; list prices of {source}" if source else note)
+    note = "In US dollars for a million tokens. The size of a request's input decides the price of all of it."
+    return Table("Prices", columns, rows, f"{note} These are the list prices of {source}." if source else note)

@@ -21,18 +21,12 @@ from tenfold.session import Session, SessionAddress
 from tenfold.session.log_cursor import Stamps
 from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite.store import SqliteStore
-from tenfold.testing.cases import (
-    MODEL,
-    Case,
-    ChatMessage,
-    count_message_tokens,
-    get_counter,
-    get_message_calls,
-    get_message_text,
-    get_role,
-)
+from tenfold.testing.chats import MODEL, count_message_tokens, get_counter, get_role
 from tenfold.testing.identifier_finder import find_identifiers, has_identifier, locate_identifier
 from tenfold.testing.methods import MethodResult
+from tenfold.testing.probes.chat_text import get_text, get_tool_calls
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import Case
 
 BUDGETS = (4_000, 8_000, 16_000, 32_000)
 """The budgets, in tokens, over which the headline's area is taken."""
@@ -128,7 +122,7 @@ def find_needed_facts(case: Case) -> list[NeededFact]:
     last_input = next((_get_last_text(m) for m in reversed(case.past) if not _is_agent(m)), "")
     for index, message in enumerate(case.future, case.cut):
         if not _is_agent(message):
-            brought.append(get_message_text(message))
+            brought.append(get_text(message))
             last_input = _get_last_text(message)
             request = _get_last_text(message) if get_role(message) == "user" else request
             continue
@@ -151,7 +145,7 @@ class _PastIndex:
     """The past of a case, indexed to look up which messages hold an identifier."""
 
     def __init__(self, case: Case) -> None:
-        self.texts = [get_message_text(m) for m in case.past]
+        self.texts = [get_text(m) for m in case.past]
         self.full_text = "\n".join(self.texts)
         self.sizes = count_message_tokens(case.past)
         self.system_text = "\n".join(t for t, m in zip(self.texts, case.past, strict=True) if get_role(m) == "system")
@@ -212,8 +206,8 @@ def _is_agent(message: ChatMessage) -> bool:
 
 def _get_own_text(message: ChatMessage) -> str:
     """Returns what the agent itself wrote: its text and its arguments' values, without the names in the schema."""
-    parts = [get_message_text({"content": message.get("content")})]
-    for _, arguments in get_message_calls(message):
+    parts = [get_text({"content": message.get("content")})]
+    for _, _, arguments in get_tool_calls(message):
         try:
             parts.extend(_iter_values(msgspec.json.decode(arguments)))
         except msgspec.DecodeError:
@@ -230,7 +224,7 @@ def _iter_values(value: object) -> Iterator[str]:
 
 
 def _get_last_text(message: ChatMessage) -> str:
-    return get_message_text(message)[-2_000:]
+    return get_text(message)[-2_000:]
 
 
 # -- what is left of the facts -----------------------------------------------------------------------------------------
@@ -319,7 +313,7 @@ def score_result(
 
 def find_present_facts(messages: Sequence[ChatMessage], facts: Sequence[NeededFact]) -> set[str]:
     """Returns the facts that a view still shows word for word."""
-    text = "\n".join(get_message_text(m) for m in messages)
+    text = "\n".join(get_text(m) for m in messages)
     return {f.text for f in facts if has_identifier(text, f.text)}
 
 

@@ -18,7 +18,6 @@ from tenfold_yardstick.method_comparison import (
     count_planted_rules,
     count_probes,
     find_overflowing,
-    format_seconds,
     get_group,
     get_score_name,
     list_windows,
@@ -38,7 +37,7 @@ from tenfold_yardstick.scores import (
 )
 from tenfold_yardstick.speed import COMPARISON_LENGTH, Speed
 from tenfold_yardstick.speed_tables import compute_peer_median, compute_speedups, get_compared_length
-from tenfold_yardstick.tables import Table
+from tenfold_yardstick.tables import Table, format_seconds
 
 MIN_LEAD = 0.10
 """How far Tenfold's area must be above the best peer's, as an absolute difference."""
@@ -80,7 +79,12 @@ def build_goals_table(goals: Sequence[YardstickGoal]) -> Table:
     """Returns the goals as a table."""
     rows: list[tuple[str, ...]] = [(g.subject, g.target, g.result, g.verdict) for g in goals]
     met = sum(g.verdict == "met" for g in goals)
-    return Table("Goals", ("what", "goal", "measured", "verdict"), rows, f"{met} of {len(goals)} met")
+    return Table(
+        "Goals",
+        ("what", "goal", "measured", "verdict"),
+        rows,
+        f"These goals were set before anything was measured. {met} of {len(goals)} are met.",
+    )
 
 
 def _judge(subject: str, target: str, result: str, *, is_met: bool) -> YardstickGoal:

@@ -13,8 +13,11 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.testing.cases import COMPACTION, Case, ChatMessage, count_total_tokens, get_message_text
+from tenfold.testing.chats import count_total_tokens
 from tenfold.testing.methods import Method, Preset, UnableError
+from tenfold.testing.probes.chat_text import get_text
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import COMPACTION, Case
 from tenfold_yardstick.future_recall import TOLERANCE, build_search
 from tenfold_yardstick.question_search import QUESTIONS_SUFFIX, EvidenceHits, read_questioned_session, read_questions
 from tenfold_yardstick.tables import Table
@@ -124,10 +127,10 @@ def _build_table(scores: Sequence[AnswerCounts]) -> Table:
     first = [one for one in scores if one.method == scores[0].method]
     size = f"{scores[0].budget / 1_000:g}k"
     note = (
-        f"{sum(one.asked for one in first)} questions; counted are those whose answer's text stands literally in the "
-        f"history: {count_above_budget(first)} of {sum(one.literal for one in first)} are of sessions "
-        f"above {size} tokens, the "
-        "others are not compacted; over or unable scores 0; only Tenfold's methods have a search"
+        f"Of {sum(one.asked for one in first)} questions those count whose answer stands word for word in the history: "
+        f"{sum(one.literal for one in first)}. Sessions above {size} tokens were compacted; "
+        f"{count_above_budget(first)} of the questions are about those. A result above its budget scores 0, and so "
+        "does none. Only Tenfold's methods have a search."
     )
     columns = ("method", "in the view", "or one search away")
     title = "Questions of files beside sessions" if first[0].beside else "Questions with gold answers"
@@ -136,4 +139,4 @@ def _build_table(scores: Sequence[AnswerCounts]) -> Table:
 
 
 def _join_text(messages: Sequence[ChatMessage]) -> str:
-    return "\n".join(get_message_text(m) for m in messages).casefold()
+    return "\n".join(get_text(m) for m in messages).casefold()

@@ -10,7 +10,10 @@ import msgspec
 from tenfold.core.record.message import Message
 from tenfold.core.wire import WIRES
 from tenfold.errors import UsageError
-from tenfold.testing.cases import ChatMessage, EvalSession, get_message_text, get_role
+from tenfold.testing.chats import get_role
+from tenfold.testing.probes.chat_text import get_text
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import EvalSession
 
 _CHAT = "openai-chat"
 _SYSTEM_ROLES = ("system", "developer")
@@ -51,7 +54,7 @@ class LongHistory:
 
     def get_text(self) -> str:
         """Returns all the text of the sessions."""
-        return "\n".join(get_message_text(message) for block in self._steps for message in block)
+        return "\n".join(get_text(message) for block in self._steps for message in block)
 
 
 def decode_messages(messages: Sequence[ChatMessage]) -> list[Message]:

@@ -9,7 +9,7 @@ from tenfold.testing.methods import BASELINES
 from tenfold.testing.probes.planted_rules import PLACES
 from tenfold_yardstick.players import MANUAL_PLAYERS, MODEL_SUFFIX
 from tenfold_yardstick.quality_report import OURS, REAL_SUMMARY, count_planted
-from tenfold_yardstick.replay import Replays, SessionReplay, format_refusals, select_able
+from tenfold_yardstick.replay import Replays, SessionReplay, build_cost_table, select_able
 from tenfold_yardstick.scores import (
     ProbeScore,
     Quality,
@@ -122,19 +122,6 @@ def find_overflowing(replays: Replays, window: int) -> set[str]:
     return {one.method for one in select_able(replays) if one.window == window and one.overflows}
 
 
-def compute_cached_share(replays: Sequence[SessionReplay]) -> float:
-    """Returns the share of all input that came from the cache."""
-    return sum(one.read for one in replays) / max(1, sum(one.sent for one in replays))
-
-
-def format_seconds(seconds: float) -> str:
-    """Formats a time in the unit that shows it best."""
-    for unit, scale in (("s", 1.0), ("ms", 1e3)):
-        if seconds * scale >= 1:
-            return f"{seconds * scale:,.3g} {unit}"
-    return f"{seconds * 1e6:,.3g} us"
-
-
 def get_turn_seconds(speed: Speed, messages: int) -> dict[str, float]:
     """Returns the seconds of a turn by method at a length of history, for the way that a host would most likely use.
 
@@ -181,43 +168,14 @@ def build_total_tables(replays: Replays, areas: Mapping[str, float]) -> list[Tab
     for window in list_windows(replays):
         played = select_complete(replays, window)
         sessions = len({one.session for own in played.values() for one in own})
-        out.append(_build_total_table(replays, areas, played, f"All {sessions} sessions together, window {window:,}"))
+        titles = {f"All {sessions} sessions together, window {window:,}": played}
         full = {own[0].session for own in find_longest_sessions(replays, window)}
-        reached = {name: [one for one in own if one.session in full] for name, own in played.items()}
         if full and len(full) < sessions:
             title = f"The {len(full)} sessions that reach the window of {window:,}"
-            out.append(_build_total_table(replays, areas, reached, title))
+            titles[title] = {name: [one for one in own if one.session in full] for name, own in played.items()}
+        for title, own in titles.items():
+            bills = {name: [each.bills[0].total for each in one if each.bills] for name, one in own.items()}
+            scores = {name: areas[get_score_name(name)] for name in own if get_score_name(name) in areas}
+            names = sorted(own, key=lambda n: (-scores.get(n, -1.0), sum(bills[n]), n))
+            out.append(build_cost_table(replays, {name: own[name] for name in names}, title, scores))
     return [table for table in out if table.rows]
-
-
-def _build_total_table(
-    replays: Replays, areas: Mapping[str, float], session_replays: Mapping[str, Sequence[SessionReplay]], title: str
-) -> Table:
-    costs = [_sum_bills(session_replays, index) for index in range(len(replays.prices))]
-    rows: list[tuple[str, ...]] = []
-    cheapest_first = sorted(session_replays, key=lambda n: ([each[n] for each in costs[:1]], n))
-    for name in sorted(cheapest_first, key=lambda n: -areas.get(get_score_name(n), -1.0)):
-        own, score = session_replays[name], areas.get(get_score_name(name))
-        rows.append(
-            (
-                name,
-                "-" if score is None else f"{score:.3f}",
-                *(f"${each[name]:,.2f}" for each in costs),
-                f"{max(one.peak for one in own):,}",
-                f"{sum(one.overflows for one in own):,}",
-                format_refusals(own),
-                f"{sum(one.compactions for one in own):,}",
-                f"{compute_cached_share(own):.1%}",
-                f"{sum(one.rewritten for one in own) / 1e6:.2f}M",
-                format_seconds(sum(one.blocked for one in own)),
-                format_seconds(max(one.longest for one in own)),
-            )
-        )
-    lists = (f"bill, {prices.model.rpartition(':')[2]}" for prices in replays.prices)
-    columns = ("method", "recall", *lists, "peak", "over", "no result", "compactions", "cached", "rewritten", "blocked")
-    note = (
-        "recall: area of future-use recall, where the method was scored; over: requests larger than the window; "
-        "no result: of the times the method was asked; compactions: requests that do not begin with all of the one "
-        "before; blocked, longest: model calls apart; a session reaches the window where a method sent more than it"
-    )
-    return Table(title, (*columns, "longest"), rows, note)

@@ -20,7 +20,7 @@ from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.ids import IDS
 from tenfold.store.sqlite.store import SqliteStore
-from tenfold.testing.cases import MODEL, get_counter
+from tenfold.testing.chats import MODEL, get_counter
 from tenfold.testing.validity import Gate, GateFailure
 
 STRICTEST_WIRES = ("anthropic", "gemini")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from tenfold import __version__
 from tenfold.core.text.terminal_safe import sanitize
 from tenfold_yardstick import gold_answers, quality_report, question_search, replay, speed_tables
 from tenfold_yardstick.drawing import Chart, as_svg
-from tenfold_yardstick.goals import YardstickGoal, build_goals_table, judge_goals
+from tenfold_yardstick.goals import build_goals_table, judge_goals
 from tenfold_yardstick.method_comparison import build_total_tables, compute_areas
 from tenfold_yardstick.plots import draw_charts
 from tenfold_yardstick.quality_report import OURS, Yardstick
@@ -29,6 +30,35 @@ from tenfold_yardstick.tables import Table
 from tenfold_yardstick.verdict import build_behind_table, write_verdict
 
 _TEMPLATE = "page.html.jinja"
+READING_INTRO = """\
+Where code counts words, a list of names scores high, and nobody can go on from such a list. So this test asks for
+more. A model sees nothing but the view, and answers questions that a careful person asked about the past. Another
+model grades each answer against the right one, and does not know the method. [The reading test](reading.md) says how.
+The measures further below ask no model. They cover many more places, and show which facts were lost."""
+RECALL_INTRO = """\
+**Future-use recall** is the share of the facts which the agent needed later, and which the view still shows. A fact
+is a path, a name, an id, a number or a url. The agent used it after the cut, it stood before the cut, and nobody
+repeated it in between. A result above its budget scores 0, since it could not have been sent. The **area** sums up
+the recall at the budgets from 4k to 32k tokens in one number from 0 to 1.
+
+**Typed probes** are questions that a careful reader would ask: which rule holds, which file was changed, how a
+command ended. **Planted rules** are rules that the yardstick puts into the past, said once in passing. **Validity**
+counts what a provider would reject, and **false facts** are names that the session never held."""
+REPLAY_INTRO = """\
+Here each session is played again, request by request. The bill is computed from list prices, and from what the
+provider's cache can serve at best. A method that often rewrites the beginning of the conversation gets little from
+the cache, and you pay for that. A provider refuses a request that is larger than the window; such requests are
+counted as *over*."""
+SPEED_INTRO = """\
+A turn is what happens before a call of the model: the host hands over its messages, and usually nothing has to be
+compacted yet. A compaction, an opening of a stored session and a search are timed by themselves."""
+SEARCH_INTRO = """\
+What a view does not show any more, a search should find. Each question here has a known answer. First the whole
+history is searched with the words of the question. Then the history is compacted, and the answer has to stand in the
+view, or in what one search finds."""
+PEERS_INTRO = """\
+These are the versions that were measured. [The peers](peers.md) says how each one is asked."""
+_NOT_MEASURED = "Future-use recall was not measured."
 TERMS = {
     "area": "mean height of the recall over the logarithm of the budgets, 0 to 1",
     "95 %": "bootstrap interval of the area, over whole sessions",
@@ -63,34 +93,26 @@ _MAX_OPEN_TABLES = 12
 """How many tables of a part are shown open. If there are more, all but the first two are folded."""
 
 
-class _PageFigure(NamedTuple):
-    title: str
-    caption: str
-    svg: Markup
-
-
 class ReportSection(NamedTuple):
-    """A part of the report: its charts, then its tables."""
+    """A part of the report: what it asks and how to read it, its charts, and its tables."""
 
     anchor: str
     title: str
-    figures: Sequence[_PageFigure] = ()
-    tables: Sequence[Table] = ()
+    intro: str
+    charts: Sequence[Chart]
+    tables: Sequence[Table]
 
 
 def render_page(yardstick: Yardstick, *, command: str, has_goals: bool = False) -> str:
     """Returns the report as HTML. `command` is the command that repeats it. `has_goals` adds Tenfold's own goals."""
     shape = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    charts = {each.name: each for each in draw_charts(yardstick)}
-    shown_goals = judge_goals(yardstick) if has_goals else []
+    shape.filters |= {"safe_text": sanitize, "plain": _strip_markdown, "drawn": _draw_svg}
+    sections = build_sections(yardstick, draw_charts(yardstick), has_goals=has_goals)
     columns = {name for part in build_tables(yardstick).values() for table in part for name in table.columns}
-    return shape.from_string(_load_template()).render(
+    return shape.from_string(files("tenfold_yardstick").joinpath(_TEMPLATE).read_text("utf-8")).render(
         title="The yardstick",
         facts=list_run_facts(yardstick),
-        said=[sanitize(sentence.replace("`", "")) for sentence in write_verdict(yardstick)],
-        sections=[
-            section for section in _build_sections(yardstick, charts, shown_goals) if section.figures or section.tables
-        ],
+        sections=[each._replace(tables=_sanitize_tables(each.tables)) for each in sections],
         texts=("Goals", build_behind_table(yardstick).title, "Other projects"),
         terms={name: meaning for name, meaning in TERMS.items() if name in columns},
         verdicts=_VERDICTS,
@@ -99,6 +121,28 @@ def render_page(yardstick: Yardstick, *, command: str, has_goals: bool = False) 
         repeat=sanitize(command),
         models=_NO_MODEL if yardstick.reading is None else _READING_MODELS,
     )
+
+
+def build_sections(yardstick: Yardstick, charts: Sequence[Chart], *, has_goals: bool) -> list[ReportSection]:
+    """Returns the parts of the report that there is anything to show of, in their order. Intros are Markdown."""
+    found = build_tables(yardstick)
+    first = [build_goals_table(judge_goals(yardstick))] if has_goals else []
+    first += [table for table in (build_behind_table(yardstick),) if table.rows]
+    peers = [Table("Other projects", ("project", "version"), sorted(yardstick.peers.items()))]
+    parts = [
+        ("reading", "Can a reader go on from it?", READING_INTRO, (), found["reading"]),
+        ("first", "Is Tenfold first?", "\n".join(write_verdict(yardstick)) or _NOT_MEASURED, (), first),
+        ("recall", "What a compaction keeps", RECALL_INTRO, ("recall", "probes"), found["quality"]),
+        ("replay", "What a session costs", REPLAY_INTRO, ("context", "bill"), found["replay"]),
+        ("speed", "Speed and memory", SPEED_INTRO, ("speed",), found["speed"]),
+        ("search", "Search", SEARCH_INTRO, (), found["search"]),
+        ("peers", "Other projects", PEERS_INTRO, (), peers if yardstick.peers else []),
+    ]
+    return [
+        ReportSection(anchor, title, intro, [each for each in charts if each.name.startswith(own)] if own else [], rows)
+        for anchor, title, intro, own, rows in parts
+        if rows or any(each.name.startswith(own) for each in charts if own)
+    ]
 
 
 def list_run_facts(yardstick: Yardstick) -> list[str]:
@@ -137,52 +181,13 @@ def build_tables(yardstick: Yardstick) -> dict[str, list[Table]]:
     }
 
 
-def build_peers_table(yardstick: Yardstick) -> Table:
-    """Returns the other projects that were measured, with their versions."""
-    return Table("Other projects", ("project", "version"), sorted(yardstick.peers.items()))
+def _draw_svg(chart: Chart) -> Markup:
+    return Markup(as_svg(chart.figure, caption=sanitize(chart.title)))  # noqa: S704 - matplotlib escapes what it writes
 
 
-def _build_sections(
-    yardstick: Yardstick, charts: dict[str, Chart], goals: Sequence[YardstickGoal]
-) -> Iterator[ReportSection]:
-    found = build_tables(yardstick)
-    if goals:
-        yield ReportSection("goals", "Goals", tables=_sanitize_tables([build_goals_table(goals)]))
-    worse = build_behind_table(yardstick)
-    if worse.rows:
-        yield ReportSection("behind", worse.title, tables=_sanitize_tables([worse]))
-    yield ReportSection("reading", "The reading test", tables=_sanitize_tables(found["reading"]))
-    yield ReportSection(
-        "recall",
-        "What a compaction keeps",
-        _select_figures(charts, ("recall", "probes")),
-        _sanitize_tables(found["quality"]),
-    )
-    yield ReportSection(
-        "replay",
-        "What a session costs",
-        _select_figures(charts, ("context", "bill")),
-        _sanitize_tables(found["replay"]),
-    )
-    yield ReportSection(
-        "speed", "Speed and memory", _select_figures(charts, ("speed",)), _sanitize_tables(found["speed"])
-    )
-    yield ReportSection("search", "Search", tables=_sanitize_tables(found["search"]))
-    if yardstick.peers:
-        yield ReportSection("peers", "Other projects", tables=_sanitize_tables([build_peers_table(yardstick)]))
-
-
-def _select_figures(charts: dict[str, Chart], prefixes: tuple[str, ...]) -> list[_PageFigure]:
-    """Returns the charts whose names begin with one of the prefixes."""
-    return [
-        _PageFigure(
-            sanitize(each.title),
-            sanitize(each.caption),
-            Markup(as_svg(each.figure, caption=sanitize(each.title))),  # noqa: S704 - matplotlib escapes what it writes
-        )
-        for name, each in charts.items()
-        if name.startswith(prefixes)
-    ]
+def _strip_markdown(text: str) -> str:
+    """Returns the text of an intro without its links and marks, safe to display."""
+    return sanitize(re.sub(r"[`*]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)))
 
 
 def _sanitize_tables(tables: Iterable[Table]) -> list[Table]:
@@ -196,7 +201,3 @@ def _sanitize_tables(tables: Iterable[Table]) -> list[Table]:
         )
         for t in tables
     ]
-
-
-def _load_template() -> str:
-    return files("tenfold_yardstick").joinpath(_TEMPLATE).read_text("utf-8")

@@ -23,8 +23,9 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.errors import UsageError
-from tenfold.testing.cases import ChatMessage, count_message_tokens, count_total_tokens
+from tenfold.testing.chats import count_message_tokens, count_total_tokens
 from tenfold.testing.methods import MethodResult, UnableError
+from tenfold.testing.probes.kinds import ChatMessage
 
 ROOT = Path(__file__).resolve().parents[3]
 """The checkout. Peers can be measured only there, since an installed Tenfold has none."""

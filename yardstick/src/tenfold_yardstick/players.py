@@ -30,8 +30,11 @@ from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.ids import IDS
 from tenfold.store.sqlite.store import SqliteStore
-from tenfold.testing.cases import MODEL, ChatMessage, EvalSession, get_counter
-from tenfold.testing.methods import ALL, BASELINES, Method, UnableError
+from tenfold.testing.chats import MODEL, get_counter
+from tenfold.testing.methods import BASELINES, Method, UnableError
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import EvalSession
+from tenfold_yardstick.methods import ALL
 
 PREFIX_TOKENS = 6_000
 """The assumed tokens of system prompt and tools, which session files seldom hold.

@@ -6,7 +6,7 @@ No chart shows the name of a session: such names are untrusted text, and only th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
@@ -53,6 +53,8 @@ from tenfold_yardstick.scores import (
 )
 from tenfold_yardstick.speed import Speed
 
+Lines = dict[str, list[tuple[float, float]]]
+"""The points of each method's line."""
 _K = 1_000
 _MAX_PEERS, _MAX_LINES = 4, 7
 """How many peers are highlighted, and how many methods in all."""
@@ -104,31 +106,24 @@ def choose_highlighted(quality: Quality) -> list[str]:
 def draw_recall_by_tokens(quality: Quality) -> Chart | None:
     """Draws future-use recall against the tokens that a method really used, with a point for each budget."""
     budgets = get_area_budgets(quality)
-    lines: dict[str, list[tuple[float, float]]] = {}
+    lines: Lines = {}
     above = []
     for name, scores in group_by_method(select_area_scores(quality)).items():
         if 2 * sum(r.over for r in scores) > sum(not r.unable for r in scores) > 0:
             above.append(name)
             continue
-        points = []
+        lines[name] = []
         for budget in budgets:
             able = [r for r in scores if r.budget == budget and not r.unable]
             if able:
                 tokens = sum(r.tokens for r in able) / len(able)
-                points.append((tokens, pool_share([r for r in scores if r.budget == budget], get_present)))
-        if any(y for _, y in points):
-            lines[name] = points
-    if not lines:
-        return None
-    look = assign_styles(choose_highlighted(quality))
-    figure, (axes,) = create_canvas(9.6, 6.4)
-    figure.subplots_adjust(left=0.07, right=0.72, top=0.97, bottom=0.09)
-    axes.set_xscale("log")
-    _draw_lines(axes, lines, look)
-    label_thousands(axes, ticks=budgets)
-    axes.set_xlabel("tokens of the compacted view, mean over cuts")
-    _format_recall_axis(axes)
-    label_line_ends(axes, {name: points[-1] for name, points in lines.items()}, look, lines=38)
+                lines[name].append((tokens, pool_share([r for r in scores if r.budget == budget], get_present)))
+
+    def set_scale(axes: Axes) -> None:
+        axes.set_xscale("log")
+        label_thousands(axes, ticks=budgets)
+        axes.set_xlabel("tokens of the compacted view, mean over cuts")
+
     says = (
         "Share of the facts that the real future needed and the compacted view still shows, against the tokens of "
         f"that view; a point for each of the budgets {', '.join(f'{b / _K:g}k' for b in budgets)}. A result above "
@@ -136,56 +131,62 @@ def draw_recall_by_tokens(quality: Quality) -> Chart | None:
     )
     if above:
         says += f" Not drawn, since above their budget in more than half of the cuts: {', '.join(above)}."
-    return Chart("recall-by-tokens", "Future-use recall against tokens really used", says, figure)
+    title = "Future-use recall against tokens really used"
+    return _draw_recall(quality, lines, set_scale, name="recall-by-tokens", title=title, caption=says)
 
 
 def draw_recall_by_age(quality: Quality) -> Chart | None:
     """Draws future-use recall by the quarter of the past in which a fact last occurred."""
-    lines: dict[str, list[tuple[float, float]]] = {}
+    lines: Lines = {}
     for name, scores in group_by_method(select_plain(quality)).items():
-        points = []
+        lines[name] = []
         for quarter in range(1, QUARTERS + 1):
             pairs = [r.quarters.get(str(quarter), (0, 0)) for r in scores]
             if needed := sum(of for _, of in pairs):
-                points.append((float(quarter), sum(have for have, _ in pairs) / needed))
-        if points and any(y for _, y in points):
-            lines[name] = points
-    if not lines:
-        return None
-    look = assign_styles(choose_highlighted(quality))
-    figure, (axes,) = create_canvas(9.6, 6.4)
-    figure.subplots_adjust(left=0.07, right=0.72, top=0.97, bottom=0.09)
-    _draw_lines(axes, lines, look)
-    axes.set_xticks(range(1, QUARTERS + 1), ["oldest quarter", "second", "third", "newest quarter"])
-    axes.set_xlabel("where in the past's tokens the fact last occurred")
-    _format_recall_axis(axes)
-    label_line_ends(axes, {name: points[-1] for name, points in lines.items()}, look, lines=38)
+                lines[name].append((float(quarter), sum(have for have, _ in pairs) / needed))
+
+    def set_scale(axes: Axes) -> None:
+        axes.set_xticks(range(1, QUARTERS + 1), ["oldest quarter", "second", "third", "newest quarter"])
+        axes.set_xlabel("where in the past's tokens the fact last occurred")
+
     says = "Share of the needed facts that the view still shows, by their age, over all budgets."
-    return Chart("recall-by-age", "Future-use recall by age", says, figure)
+    title = "Future-use recall by age"
+    return _draw_recall(quality, lines, set_scale, name="recall-by-age", title=title, caption=says)
 
 
 def draw_recall_by_rounds(quality: Quality) -> Chart | None:
     """Draws future-use recall after several compactions, each to a tenth of the past."""
     if len(quality.rounds) < 2:
         return None
-    lines: dict[str, list[tuple[float, float]]] = {}
+    lines: Lines = {}
     for name, scores in group_by_method(r for r in quality.recall if r.tenth).items():
         done = sorted({r.rounds for r in scores})
-        points = [(float(n), pool_share([r for r in scores if r.rounds == n], get_present)) for n in done]
-        if any(y for _, y in points):
-            lines[name] = points
+        lines[name] = [(float(n), pool_share([r for r in scores if r.rounds == n], get_present)) for n in done]
+
+    def set_scale(axes: Axes) -> None:
+        axes.set_xticks(list(quality.rounds))
+        axes.set_xlabel("compactions one after the other up to the cut, each to a tenth of the past")
+
+    says = "Share of the needed facts that the view still shows after several compactions, each to a tenth of the past."
+    title = "Future-use recall after several compactions"
+    return _draw_recall(quality, lines, set_scale, name="recall-by-rounds", title=title, caption=says)
+
+
+def _draw_recall(
+    quality: Quality, lines: Lines, set_scale: Callable[[Axes], None], *, name: str, title: str, caption: str
+) -> Chart | None:
+    """Draws a line for each method that kept anything, with its name at the line's end."""
+    lines = {method: points for method, points in lines.items() if any(y for _, y in points)}
     if not lines:
         return None
     look = assign_styles(choose_highlighted(quality))
     figure, (axes,) = create_canvas(9.6, 6.4)
     figure.subplots_adjust(left=0.07, right=0.72, top=0.97, bottom=0.09)
     _draw_lines(axes, lines, look)
-    axes.set_xticks(list(quality.rounds))
-    axes.set_xlabel("compactions one after the other up to the cut, each to a tenth of the past")
+    set_scale(axes)
     _format_recall_axis(axes)
-    label_line_ends(axes, {name: points[-1] for name, points in lines.items()}, look, lines=38)
-    says = "Share of the needed facts that the view still shows after several compactions, each to a tenth of the past."
-    return Chart("recall-by-rounds", "Future-use recall after several compactions", says, figure)
+    label_line_ends(axes, {method: points[-1] for method, points in lines.items()}, look, lines=38)
+    return Chart(name, title, caption, figure)
 
 
 def _format_recall_axis(axes: Axes) -> None:
@@ -195,9 +196,7 @@ def _format_recall_axis(axes: Axes) -> None:
     axes.grid(visible=True, axis="y")
 
 
-def _draw_lines(
-    axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], styles: Mapping[str, LineStyle]
-) -> None:
+def _draw_lines(axes: Axes, lines: Lines, styles: Mapping[str, LineStyle]) -> None:
     for name, points in lines.items():
         how = styles.get(name, PLAIN_STYLE)
         axes.plot(
@@ -380,7 +379,7 @@ def draw_bill_against_score(replays: Replays, quality: Quality) -> Chart | None:
 
 def draw_turns_by_length(speed: Speed) -> Chart | None:
     """Draws the cost of a turn against the length of the history, when nothing is to be compacted."""
-    lines: dict[str, list[tuple[float, float]]] = {}
+    lines: Lines = {}
     for turn in speed.turns:
         if not turn.unable and turn.seconds:
             name = turn.method if turn.way == "hook" else f"{turn.method}: {turn.way}"

@@ -17,22 +17,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold import __version__
-from tenfold.testing.cases import Case, count_total_tokens, get_counter
+from tenfold.testing.chats import count_total_tokens, get_counter
 from tenfold.testing.false_facts import ViewSource
-from tenfold.testing.methods import Method, MethodResult, Preset, RealSummaries, UnableError
-from tenfold.testing.probes import (
-    IndexedView,
-    PlantedRules,
-    Probe,
-    ProbeTally,
-    collect_probes,
-    count_verdicts,
-    judge,
-    plant_rules,
-)
-from tenfold.testing.rounds import compact_in_rounds
-from tenfold.testing.validity import Gate, GateCounts, check_cuts, find_failures
+from tenfold.testing.methods import Method, MethodResult, Preset, UnableError, compact_in_rounds
+from tenfold.testing.probes import IndexedView, PlantedRules, Probe, collect_probes, judge, plant_rules
+from tenfold.testing.validity import Gate
 from tenfold_yardstick import future_recall
+from tenfold_yardstick.cases import Case
 from tenfold_yardstick.future_recall import (
     TOLERANCE,
     FoundFacts,
@@ -43,9 +34,11 @@ from tenfold_yardstick.future_recall import (
     find_needed_facts,
     score_result,
 )
+from tenfold_yardstick.gates import GateCounts, check_cuts, find_failures_within
+from tenfold_yardstick.methods import RealSummaries
 from tenfold_yardstick.own_format import OwnFormatCheck
 from tenfold_yardstick.peers import Peer
-from tenfold_yardstick.scores import ProbeScore, Quality
+from tenfold_yardstick.scores import ProbeScore, ProbeTally, Quality, count_verdicts
 
 BUDGETS = (2_000, *future_recall.BUDGETS)
 """The sizes to compact to, in tokens."""
@@ -172,7 +165,7 @@ def _score_probes(
     over = result.tokens > score.budget * TOLERANCE
     view, past = IndexedView(result.messages), prepared_case.case.past
     failed: dict[Gate, int] = {}
-    for each in find_failures(past, result.messages, budget=score.budget):
+    for each in find_failures_within(past, result.messages, score.budget):
         failed[each.gate] = failed.get(each.gate, 0) + 1
     return replace(
         score,
@@ -250,7 +243,7 @@ def check_gates(cuts: Sequence[Case], method: Preset, *, every_cut: bool = False
     first = cuts[0]
     chosen = range(1, len(first.messages) + 1) if every_cut else [c.cut for c in cuts]
     own = OwnFormatCheck(first.native_messages, method.name)
-    found = check_cuts(first.messages, method, session=first.session, cuts=chosen, find_more=own)
+    found = check_cuts(first.messages, method, chosen, session=first.session, find_more=own)
     return replace(found, thinking=own.count_thinking_cuts(chosen))
 
 

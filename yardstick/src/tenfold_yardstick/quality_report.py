@@ -15,8 +15,9 @@ from tenfold.testing.identifier_finder import IDENTIFIER_KINDS
 from tenfold.testing.probes import PROBE_KINDS as PROBED
 from tenfold.testing.probes import ProbeKind
 from tenfold.testing.probes.planted_rules import PLACES
-from tenfold.testing.validity import GATES, LEAST_SUMMARY, Gate
+from tenfold.testing.validity import GATES, Gate
 from tenfold_yardstick.future_recall import RecallScore
+from tenfold_yardstick.gates import LEAST_SUMMARY
 from tenfold_yardstick.gold_answers import AnswerCounts
 from tenfold_yardstick.intervals import Interval, compute_area_interval, compute_lead_interval, draw_resamples
 from tenfold_yardstick.question_search import EvidenceHits
@@ -137,17 +138,16 @@ def _describe_headline(quality: Quality) -> str:
     counted = {b: len({(r.session, r.cut) for r in select_plain(quality) if r.budget == b}) for b in quality.budgets}
     each = ", ".join(f"{budget / _K:g}k {cuts}" for budget, cuts in counted.items() if cuts)
     note = (
-        f"area over {area_over[0] / _K:g}k to {area_over[-1] / _K:g}k, of "
-        f"{_describe_places(select_area_scores(quality))}; cuts with each "
-        f"budget below their past's size: {each}; measured at any size: "
-        f"{_describe_places(quality.recall)}; facts pooled over cuts; "
-        "over or unable scores 0; intervals: bootstrap of sessions"
+        f"The area is over {area_over[0] / _K:g}k to {area_over[-1] / _K:g}k tokens, of "
+        f"{_describe_places(select_area_scores(quality))}. All facts count alike, whichever cut they are of. A result "
+        "above its budget scores 0, and so does none. The interval comes from resampled sessions. A cut counts at a "
+        f"budget below its past's size: {each}; at any size {_describe_places(quality.recall)}."
     )
     found = compute_lead(quality)
     if found is None:
         return note
     at = found.margin
-    return f"{note}; {OURS} minus the best other, {found.method}: {at.value:+.3f} ({at.low:+.3f} to {at.high:+.3f})"
+    return f"{note} `{OURS}` minus the best other, {found.method}: {at.value:+.3f} ({at.low:+.3f} to {at.high:+.3f})."
 
 
 def _describe_places(scores: Iterable[RecallScore]) -> str:
@@ -229,7 +229,7 @@ def _build_recall_table(
     counts = {k: max(t.get(k, (0, 0))[1] for t in totals.values()) for k in used}
     rows = [(name, *(_format_share(shares[name].get(k)) for k in used)) for name in quality.methods if name in shares]
     rows.sort(key=lambda row: row[1:], reverse=True)
-    note = "needed, over all budgets: " + ", ".join(f"{k} {counts[k]:,}" for k in used)
+    note = f"Facts needed, over all budgets: {', '.join(f'{k} {counts[k]:,}' for k in used)}."
     return Table(f"Future-use recall {title}", ("method", *used), rows, note)
 
 
@@ -240,7 +240,7 @@ def build_probe_table(quality: Quality, rounds: int) -> Table:
     """Returns the typed probes at a tenth of the past by their kind, after this many compactions."""
     found = group_by_method(p for p in quality.probes if p.tenth and p.rounds == rounds)
     asked = count_asked(next(iter(found.values()), []))
-    used = [kind for kind in PROBED if asked[kind, "asked"]]
+    used = [kind for kind in PROBED if asked[kind]]
     rows = [
         (
             name,
@@ -250,8 +250,8 @@ def build_probe_table(quality: Quality, rounds: int) -> Table:
         for name, own in _sort_best_first(found, PROBED)
     ]
     cuts = len({(p.session, p.cut) for own in found.values() for p in own})
-    counts = ", ".join(f"{kind} {asked[kind, 'asked']}" for kind in used)
-    note = f"asked in {cuts} cuts: {counts}; present is what stands near what it is about; over or unable scores 0"
+    counts = ", ".join(f"{kind} {asked[kind]}" for kind in used)
+    note = f"Asked in {cuts} cuts: {counts}. An answer has to stand near what it is about."
     suffix = f", after {rounds} compactions" if rounds > quality.rounds[0] else ""
     return Table(f"Typed probes at a tenth of the past{suffix}", ("method", *used, "all"), rows, note)
 
@@ -279,7 +279,7 @@ def build_budget_table(quality: Quality) -> Table:
         rows.append((name, *map(_format_share, shares), str(count_stale(ten))))
     budgets = (f"{b / _K:g}k" for b in quality.budgets)
     columns = ("method", *budgets, "10 %", "bare words", "oldest", "2", "3", "newest", "stale")
-    note = "from 10 % on all at a tenth of the past; bare words: the answer's words stand anywhere; quarters of age"
+    note = "The columns from 10 % on are at a tenth of the past, the last ones by how old the answer is, in quarters."
     return Table("Typed probes by budget and age", columns, rows, note)
 
 
@@ -300,9 +300,7 @@ def build_rounds_table(quality: Quality) -> Table:
         )
         rows.append((name, *(_format_share(share, 2) for share in (*recall, *asked))))
     columns = (f"{what} {n}x" for what in ("needed", "probes", "rules") for n in quality.rounds)
-    note = (
-        "at a tenth of the past: needed facts, all typed probes, constraints and corrections, after so many compactions"
-    )
+    note = "At a tenth of the past, after so many compactions: needed facts, typed probes, and the user's rules alone."
     return Table("After several compactions", ("method", *columns), rows, note)
 
 
@@ -316,7 +314,7 @@ def build_planted_table(quality: Quality) -> Table:
         rows.append((name, *cells))
     rows.sort(key=lambda row: [float(cell) if cell != _BLANK else 0.0 for cell in row[:0:-1]], reverse=True)
     columns = (f"{place} {n}x" for n in round_counts for place, _ in PLACES)
-    note = "at a tenth of the past; a rule said in passing and never mentioned again; the number: compactions"
+    note = "At a tenth of the past, after so many compactions. Each rule is said once in passing."
     return Table("Planted rules by where they stood", ("method", *columns), rows, note)
 
 
@@ -350,9 +348,9 @@ def build_validity_table(quality: Quality) -> Table:
             rows.append((name, str(len(able)), *map(str, (*counts, false, count_stale(able)))))
     rows.sort(key=lambda row: sum(map(int, row[2:])))
     note = (
-        "results in which a gate failed (no other failed anywhere); false facts and stale answers in all of them; a "
-        "budget below the system prompt, the user's newest request, an open step and a summary of "
-        f"{LEAST_SUMMARY} tokens counts here as that much (recall and probes give what lands above the budget 0)"
+        "In how many results each gate failed; gates that never failed are left out. False facts and stale answers are "
+        "of all results together. Nobody can go below the system prompt, the newest request, an open step and a "
+        f"summary of {LEAST_SUMMARY} tokens, so here a smaller budget counts as that much."
     )
     return Table("Validity, false facts, stale answers", ("method", "results", *gates, "false", "stale"), rows, note)
 

@@ -22,7 +22,9 @@ from tenfold.errors import BadInput
 from tenfold.session import Session, SessionAddress
 from tenfold.store.ids import IDS
 from tenfold.store.sqlite.store import SqliteStore
-from tenfold.testing.cases import EvalSession, get_counter, get_message_text, read_sessions
+from tenfold.testing.chats import get_counter
+from tenfold.testing.probes.chat_text import get_text
+from tenfold_yardstick.cases import EvalSession, read_sessions
 from tenfold_yardstick.tables import Table
 
 DEPTHS = (1, 5, 10)
@@ -75,7 +77,7 @@ def find_evidence(path: Path, name: str = "", *, format: str | None = None) -> t
     if not posed:
         return [], []
     session = read_questioned_session(path, name, format=format)
-    texts = [get_message_text(message) for message in session.messages]
+    texts = [get_text(message) for message in session.messages]
     out: list[Question] = []
     for one in posed:
         answer = one.expected.casefold()
@@ -151,7 +153,7 @@ def build_table(scores: Sequence[EvidenceHits]) -> Table:
         some = sum(one.found[-1] > 0 for one in own)
         rows.append((name, *(f"{share:.3f}" for share in shares), f"{some}/{len(own)}"))
     columns = ("search", *(f"at {depth}" for depth in DEPTHS), "questions with any")
-    note = "recall of the messages that hold the answer, given the question's words"
+    note = "How many of the messages that hold the answer are among the first hits for the question's words."
     return Table("Search by question", columns, rows, note)
 
 

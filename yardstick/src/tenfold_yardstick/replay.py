@@ -18,7 +18,7 @@ from msgspec import Struct
 from tenfold.models.prices import Prices
 from tenfold_yardstick.bill import Bill, RequestTokens, build_price_table, compute_bill
 from tenfold_yardstick.players import Player, PlayerFactory, Recording, ReplayMessage
-from tenfold_yardstick.tables import Table, find_most_frequent
+from tenfold_yardstick.tables import Table, find_most_frequent, format_seconds
 
 _MILLION = 1_000_000
 
@@ -60,11 +60,6 @@ class SessionReplay(Struct, frozen=True):
     asked: int = 0
     refusals: int = 0
     unable: str = ""
-
-    @property
-    def cached_share(self) -> float:
-        """The share of the input that came from the cache."""
-        return self.read / self.sent if self.sent else 0.0
 
 
 def replay_session(
@@ -206,19 +201,22 @@ def format_refusals(session_replays: Sequence[SessionReplay]) -> str:
     return f"{sum(one.refusals for one in session_replays)}/{asked}" if asked else "-"
 
 
+def compute_cached_share(session_replays: Sequence[SessionReplay]) -> float:
+    """Returns the share of all input that came from the cache."""
+    return sum(one.read for one in session_replays) / max(1, sum(one.sent for one in session_replays))
+
+
 def build_tables(replays: Replays) -> list[Table]:
     """Returns a table for each session and window, then what could not run, then the prices.
 
     Methods keep their order.
     """
-    found: dict[tuple[str, int], list[SessionReplay]] = {}
+    found: dict[str, dict[str, list[SessionReplay]]] = {}
     for one in select_able(replays):
-        found.setdefault((one.session, one.window), []).append(one)
+        found.setdefault(f"{one.session}, window {one.window:,}", {})[one.method] = [one]
+    tables = [build_cost_table(replays, played, title) for title, played in found.items()]
     last = [build_unable_table(replays), build_price_table(replays.prices, replays.lists)]
-    return [
-        *(_build_session_table(replays, played) for played in found.values()),
-        *(table for table in last if table.rows),
-    ]
+    return [*tables, *(table for table in last if table.rows)]
 
 
 def build_unable_table(replays: Replays) -> Table:
@@ -232,33 +230,39 @@ def build_unable_table(replays: Replays) -> Table:
         if any(one.unable for one in own)
     ]
     columns = ("method", "of the times asked", "the reason most often")
-    return Table("Could not run in a replay", columns, rows, "one that never gave a result stands in no other table")
+    return Table("Could not run in a replay", columns, rows, "A method that never gave a result is in no other table.")
 
 
-def _build_session_table(replays: Replays, session_replays: Sequence[SessionReplay]) -> Table:
+def build_cost_table(
+    replays: Replays,
+    played: Mapping[str, Sequence[SessionReplay]],
+    title: str,
+    recall: Mapping[str, float] | None = None,
+) -> Table:
+    """Returns what these sessions took with each method, one session or several together. `recall` adds a column."""
     bills = tuple(prices.model.rpartition(":")[2] for prices in replays.prices)
-    columns = ("method", "peak", "over", "no result", "compactions", "sent", "cached", "rewritten", *bills)
-    columns += ("blocked", "longest")
-    rows = [
-        (
-            one.method,
-            f"{one.peak:,}",
-            f"{one.overflows}",
-            format_refusals([one]),
-            f"{one.compactions}",
-            f"{one.sent / _MILLION:.2f}M",
-            f"{one.cached_share:.1%}",
-            f"{one.rewritten / _MILLION:.2f}M",
-            *(f"${bill.total:.2f}" for bill in one.bills),
-            f"{one.blocked:.2f}s",
-            f"{one.longest:.2f}s",
+    columns = ("peak", "over", "no result", "compactions", "sent", "cached", "rewritten", *bills, "blocked", "longest")
+    scored = ("recall",) if recall is not None else ()
+    rows = []
+    for name, own in played.items():
+        score = () if recall is None else (f"{recall[name]:.3f}",) if name in recall else ("-",)
+        cells = (
+            f"{max(one.peak for one in own):,}",
+            f"{sum(one.overflows for one in own):,}",
+            format_refusals(own),
+            f"{sum(one.compactions for one in own):,}",
+            f"{sum(one.sent for one in own) / _MILLION:.2f}M",
+            f"{compute_cached_share(own):.1%}",
+            f"{sum(one.rewritten for one in own) / _MILLION:.2f}M",
+            *(f"${sum(one.bills[index].total for one in own):,.2f}" for index in range(len(bills))),
+            format_seconds(sum(one.blocked for one in own)),
+            format_seconds(max(one.longest for one in own)),
         )
-        for one in session_replays
-    ]
-    count = max(one.requests for one in session_replays)
+        rows.append((name, *score, *cells))
+    count = max((sum(one.requests for one in own) for own in played.values()), default=0)
     note = (
-        f"{count:,} requests, {replays.prefix:,} tokens of system prompt and tools assumed in each; "
-        "over: requests larger "
-        "than the window; no result: of the times the method was asked; blocked: model calls apart"
+        f"{count:,} requests, each with {replays.prefix:,} tokens assumed for system prompt and tools. Over: requests "
+        "larger than the window. No result: of the times that the method was asked. Compactions: requests that do not "
+        "begin with all of the one before. Blocked and longest: how long calls waited, calls of models apart."
     )
-    return Table(f"{session_replays[0].session}, window {session_replays[0].window:,}", columns, rows, note)
+    return Table(title, ("method", *scored, *columns), rows, note)

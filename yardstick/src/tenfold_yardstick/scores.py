@@ -8,11 +8,26 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from tenfold.testing.probes import ProbeKind, ProbeTally
-from tenfold.testing.validity import Gate, GateCounts
+from tenfold.testing.probes import PROBE_KINDS, IndexedView, Probe, ProbeKind, judge
+from tenfold.testing.validity import Gate
 from tenfold_yardstick.future_recall import BUDGETS, RecallScore, compute_area
+from tenfold_yardstick.gates import GateCounts
 
 One = TypeVar("One", RecallScore, "ProbeScore")
+
+
+class ProbeTally(Struct, frozen=True):
+    """The verdicts on the probes of one kind and age quarter (1 is the oldest).
+
+    `bare` counts the probes whose answer's words occur anywhere, without an anchor.
+    """
+
+    kind: ProbeKind
+    quarter: int
+    asked: int
+    present: int
+    stale: int
+    bare: int
 
 
 class ProbeScore(Struct, frozen=True):
@@ -155,9 +170,36 @@ def count_stale(scores: Iterable[ProbeScore]) -> int:
     return sum(t.stale for p in scores for t in p.tallies)
 
 
-def count_asked(scores: Iterable[ProbeScore]) -> Counter[tuple[ProbeKind, str]]:
+def count_asked(scores: Iterable[ProbeScore]) -> Counter[ProbeKind]:
     """Counts the probes that were asked, by kind."""
-    counts: Counter[tuple[ProbeKind, str]] = Counter()
+    counts: Counter[ProbeKind] = Counter()
     for tally in (t for p in scores for t in p.tallies):
-        counts[tally.kind, "asked"] += tally.asked
+        counts[tally.kind] += tally.asked
     return counts
+
+
+def has_bare_words(probe: Probe, view: IndexedView) -> bool:
+    """Whether the words of the answer are anywhere in the view.
+
+    This rule is too generous; it is for comparison only.
+    """
+    return all(view.find_spans(term) for term in probe.answer)
+
+
+def count_verdicts(probes: Sequence[Probe], view: IndexedView, total: int) -> list[ProbeTally]:
+    """Counts the verdicts by kind and age quarter. `total` is the number of messages of the past."""
+    counts: dict[tuple[str, int], list[int]] = {}
+    for probe in probes:
+        quarter = min(4, 1 + 4 * probe.index // max(total, 1))
+        row = counts.setdefault((probe.kind, quarter), [0, 0, 0, 0])
+        verdict = judge(probe, view)
+        row[0] += 1
+        row[1] += verdict == "present"
+        row[2] += verdict == "stale"
+        row[3] += has_bare_words(probe, view)
+    return [
+        ProbeTally(kind, quarter, *counts[kind, quarter])
+        for kind in PROBE_KINDS
+        for quarter in (1, 2, 3, 4)
+        if (kind, quarter) in counts
+    ]

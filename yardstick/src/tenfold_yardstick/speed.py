@@ -27,8 +27,10 @@ from tenfold.core.record.message import Message, Text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
 from tenfold.store.sqlite.store import SqliteStore
-from tenfold.testing.cases import MODEL, ChatMessage, EvalSession, get_counter
+from tenfold.testing.chats import MODEL, get_counter
 from tenfold.testing.methods import UnableError
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import EvalSession
 from tenfold_yardstick.long_history import LongHistory, decode_messages
 from tenfold_yardstick.memory_use import MemoryUse, measure_in_child
 

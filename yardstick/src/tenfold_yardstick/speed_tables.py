@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from tenfold_yardstick.speed import COMPARISON_LENGTH, Speed, TurnTiming
-from tenfold_yardstick.tables import Table
+from tenfold_yardstick.tables import Table, format_seconds
 
 _BLANK = "-"
 
@@ -37,15 +37,13 @@ def build_turn_table(speed: Speed) -> Table:
     rows: list[tuple[str, ...]] = [
         (*name, *(_format_turn(found.get((*name, n))) for n in lengths)) for name in sorted(names, key=rank_method)
     ]
-    notes = [
-        f"median of a turn in which nothing is to be compacted; the longest at {at:,}: {_format_longest(speed, at)}"
-    ]
+    notes = [f"The median of turns in which nothing is compacted. The longest at {at:,}: {_format_longest(speed, at)}."]
     ratios = compute_speedups(speed)
     if ratios:
         ratio_texts = ", ".join(f"{name} ({way}) {_format_ratio(ratio)} it" for (name, way), ratio in ratios.items())
-        notes.append(f"median peer at {at:,}: {_format_seconds(compute_peer_median(speed))}; {ratio_texts}")
-    notes += [f"{t.method} cannot: {t.unable}" for t in speed.turns if t.unable and t.messages == at]
-    return Table("A turn", ("method", "way", *(f"{n:,}" for n in lengths)), rows, "; ".join(notes))
+        notes.append(f"Median peer at {at:,}: {format_seconds(compute_peer_median(speed))}; {ratio_texts}.")
+    notes += [f"{t.method} cannot: {t.unable}." for t in speed.turns if t.unable and t.messages == at]
+    return Table("A turn", ("method", "way", *(f"{n:,}" for n in lengths)), rows, " ".join(notes))
 
 
 def get_compared_length(speed: Speed) -> int:
@@ -75,21 +73,19 @@ def build_compaction_table(speed: Speed) -> Table:
             f"{p.messages:,}",
             f"{p.before:,}",
             f"{p.after:,}",
-            _format_seconds(p.seconds),
-            _format_seconds(p.seconds / max(1, p.before) * 100_000),
+            format_seconds(p.seconds),
+            format_seconds(p.seconds / max(1, p.before) * 100_000),
         )
         for p in speed.packed
     ]
-    note = "to a tenth, by code alone, a history in memory whose sizes are known"
+    note = "To a tenth, by code alone. The history is in memory, and its tokens are counted already."
     return Table("A compaction", ("messages", "tokens", "after", "time", "per 100k tokens"), rows, note)
 
 
 def build_opening_table(speed: Speed) -> Table:
     """Returns the openings of stored sessions."""
-    rows: list[tuple[str, ...]] = [
-        (f"{o.messages:,}", f"{o.shown:,}", _format_seconds(o.seconds)) for o in speed.opened
-    ]
-    note = "SQLite, a new connection each time; the file is in the system's cache"
+    rows: list[tuple[str, ...]] = [(f"{o.messages:,}", f"{o.shown:,}", format_seconds(o.seconds)) for o in speed.opened]
+    note = "From SQLite, by a new connection each time. The file is in the system's cache."
     return Table("Opening a stored session", ("messages", "in view", "time"), rows, note)
 
 
@@ -98,16 +94,16 @@ def build_archive_table(speed: Speed) -> Table:
     rows: list[tuple[str, ...]] = [
         (
             f"{a.entries:,}",
-            _format_seconds(a.write / max(1, a.entries)),
-            _format_seconds(a.index / max(1, a.entries)),
-            _format_seconds(a.search),
-            _format_seconds(a.slowest),
+            format_seconds(a.write / max(1, a.entries)),
+            format_seconds(a.index / max(1, a.entries)),
+            format_seconds(a.search),
+            format_seconds(a.slowest),
             f"{a.bytes / 1_000_000:,.0f} MB",
         )
         for a in speed.archived
     ]
     columns = ("entries", "write, each", "index, each", "search", "slowest search", "on disk")
-    note = "SQLite, entries of 1,000 characters, the first ten hits for three words of an entry, over all sessions"
+    note = "In SQLite, with entries of 1,000 characters. A search gives ten hits for three words, over all sessions."
     return Table("The archive", columns, rows, note)
 
 
@@ -118,8 +114,8 @@ def build_memory_table(speed: Speed) -> Table:
         for r in speed.resident
     ]
     note = (
-        "most of a fresh process, and what of it before it had a session; held: the whole history in memory; opened: "
-        "stored and compacted; what is held was counted, and the counter's vocabulary is in it; not known on Windows"
+        "The most that a fresh process took, and what it took before it had a session. Held: the whole history is in "
+        "memory and counted, with the counter's vocabulary. Opened: it is stored and compacted. Windows does not say."
     )
     return Table("Memory", ("session", "messages", "most", "before"), rows, note)
 
@@ -135,9 +131,9 @@ def build_wait_table(speed: Speed) -> Table:
                 else (
                     f"{b.calls}",
                     f"{b.compactions}",
-                    _format_seconds(b.median),
-                    _format_seconds(b.most),
-                    _format_seconds(b.other),
+                    format_seconds(b.median),
+                    format_seconds(b.most),
+                    format_seconds(b.other),
                 )
             ),
         )
@@ -145,8 +141,8 @@ def build_wait_table(speed: Speed) -> Table:
     ]
     columns = ("summary", "calls", "compactions", "median", "most", "other calls")
     note = (
-        "what an agent's calls wait for Tenfold where a compaction falls due, and where none does (median); scripted "
-        "models: a call takes 0.1 s, a summary 0.4 s; a window of 32,000 tokens"
+        "How long an agent's calls wait for Tenfold where a compaction falls due, and where none does (median). The "
+        "models are scripted: a call takes 0.1 s, a summary 0.4 s. The window has 32,000 tokens."
     )
     return Table("What calls wait", columns, rows, note)
 
@@ -157,16 +153,8 @@ def _format_ratio(ratio: float) -> str:
 
 def _format_longest(speed: Speed, length: int) -> str:
     slow = max((t for t in speed.turns if t.messages == length and not t.unable), key=lambda t: t.slowest, default=None)
-    return _BLANK if slow is None else f"{slow.method} {_format_seconds(slow.slowest)}"
+    return _BLANK if slow is None else f"{slow.method} {format_seconds(slow.slowest)}"
 
 
 def _format_turn(timing: TurnTiming | None) -> str:
-    return _BLANK if timing is None or timing.unable else _format_seconds(timing.seconds)
-
-
-def _format_seconds(seconds: float) -> str:
-    """Formats a time in the unit that shows it best."""
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * scale >= 1 or unit == "us":
-            return f"{seconds * scale:,.3g} {unit}"
-    return _BLANK
+    return _BLANK if timing is None or timing.unable else format_seconds(timing.seconds)

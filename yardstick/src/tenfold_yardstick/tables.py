@@ -24,3 +24,11 @@ def find_most_frequent(reasons: Iterable[str]) -> str:
     """Returns the most frequent reason, shortened to a line that fits into a table."""
     ((reason, _),) = Counter(" ".join(each.split()) for each in reasons).most_common(1)
     return shorten(reason, _MAX_REASON, placeholder=" …")
+
+
+def format_seconds(seconds: float) -> str:
+    """Formats a time in the unit that shows it best."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:,.3g} {unit}"
+    return f"{seconds * 1e6:,.3g} us"

@@ -13,7 +13,6 @@ from tenfold_yardstick.intervals import CONFIDENCE
 from tenfold_yardstick.method_comparison import (
     compute_areas,
     compute_bills,
-    compute_cached_share,
     compute_real_size_shares,
     count_planted_rules,
     count_probes,
@@ -25,7 +24,7 @@ from tenfold_yardstick.method_comparison import (
 )
 from tenfold_yardstick.quality_report import OURS, Yardstick, compute_lead
 from tenfold_yardstick.question_search import DEPTHS
-from tenfold_yardstick.replay import Replays, SessionReplay
+from tenfold_yardstick.replay import Replays, SessionReplay, compute_cached_share
 from tenfold_yardstick.scores import (
     Quality,
     average_refetch,
@@ -45,8 +44,8 @@ _K = 1_000
 _DOLLARS, _SHARE, _PERCENT, _COUNT = "${:,.2f}", "{:.3f}", "{:.1%}", "{:,.0f}"
 _BEHIND_TITLE = "Where another method is better"
 _FAIRNESS_NOTE = (
-    "; replays: held only against methods that played every session and sent no request larger than the window, since "
-    "who never compacts never waits and rewrites nothing"
+    " In replays it is compared only with methods that played every session and sent no request larger than the window:"
+    " a method that never compacts never waits, and rewrites nothing."
 )
 
 
@@ -102,9 +101,8 @@ def write_verdict(yardstick: Yardstick) -> list[str]:
     counted = sum(1 for one in list_rankings(yardstick) if any(get_group(n) == "peer" for n in one.values))
     if counted:
         sentences.append(
-            f"Other projects could be held against `{OURS}` in {_format_count(counted, 'measure')}; "
-            f"in {len(others)} of these "
-            f'at least one of them was better: the table "{_BEHIND_TITLE}" says which.'
+            f"Other projects can be compared with `{OURS}` in {_format_count(counted, 'measure')}. In {len(others)} of "
+            f'them at least one is better: the table "{_BEHIND_TITLE}" lists them.'
         )
     return sentences
 
@@ -141,7 +139,7 @@ def build_behind_table(yardstick: Yardstick) -> Table:
                 )
             )
     columns = ("measure", OURS, "best", "best other project, where better", "methods ahead")
-    note = f"{len(rows)} of {total} measures; in the others {OURS} is first or level with the first"
+    note = f"{len(rows)} of {total} measures. In the others `{OURS}` is first, or level with the first."
     note += _FAIRNESS_NOTE if yardstick.replay is not None else ""
     return Table(_BEHIND_TITLE, columns, rows, note)
 

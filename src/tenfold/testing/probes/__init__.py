@@ -2,17 +2,17 @@
 
 The probes are taken from the past before anything is compacted, by extractors of their own. Nothing here knows how
 Tenfold makes its facts, plans or calls, and import-linter checks that. Otherwise the yardstick would only measure how
-far Tenfold agrees with itself. `collect_probes` takes the probes, `judge` asks a view, `count_verdicts` counts the
-results, and `plant_rules` adds rules to a session.
+far Tenfold agrees with itself. `collect_probes` takes the probes, `judge` asks a view, and `plant_rules` adds rules to
+a session.
 """
 
 from __future__ import annotations
 
 from tenfold.testing.probes.collect import collect_probes
-from tenfold.testing.probes.kinds import PROBE_KINDS, ChatMessage, Probe, ProbeKind, ProbeTally, ProbeVerdict
+from tenfold.testing.probes.kinds import PROBE_KINDS, ChatMessage, Probe, ProbeKind, ProbeVerdict
 from tenfold.testing.probes.planted_rules import PlantedRules, plant_rules
 from tenfold.testing.probes.polarity import Revocation, find_revocations, is_said_so
-from tenfold.testing.probes.presence import IndexedView, count_verdicts, judge
+from tenfold.testing.probes.presence import IndexedView, judge
 
 __all__ = [
     "PROBE_KINDS",
@@ -21,11 +21,9 @@ __all__ = [
     "PlantedRules",
     "Probe",
     "ProbeKind",
-    "ProbeTally",
     "ProbeVerdict",
     "Revocation",
     "collect_probes",
-    "count_verdicts",
     "find_revocations",
     "is_said_so",
     "judge",

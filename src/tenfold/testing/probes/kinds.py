@@ -54,20 +54,6 @@ class Probe(Struct, frozen=True):
     place: str = ""
 
 
-class ProbeTally(Struct, frozen=True):
-    """The verdicts on the probes of one kind and age quarter (1 is the oldest).
-
-    `bare` counts the probes whose answer's words occur anywhere, without an anchor.
-    """
-
-    kind: ProbeKind
-    quarter: int
-    asked: int
-    present: int
-    stale: int
-    bare: int
-
-
 _WORD = re.compile(r"\d+(?:[.,:]\d+)+|[a-z]+-\d+|\w+")
 _STOP_WORDS = frozenset(
     re.findall(

@@ -17,7 +17,7 @@ from itertools import accumulate
 from math import ceil
 
 from tenfold.testing.probes.chat_text import get_text
-from tenfold.testing.probes.kinds import PROBE_KINDS, ChatMessage, Probe, ProbeTally, ProbeVerdict, Term
+from tenfold.testing.probes.kinds import ChatMessage, Probe, ProbeVerdict, Term
 
 WINDOW = 600
 """Characters. It was measured against the recall of models, so whoever changes it has to measure again."""
@@ -100,14 +100,6 @@ def judge(probe: Probe, view: IndexedView) -> ProbeVerdict:
     if has_answer(view, probe.answer, probe.anchor):
         return "present"
     return "stale" if any(has_answer(view, old, probe.anchor) for old in probe.old_answers) else "missing"
-
-
-def has_bare_words(probe: Probe, view: IndexedView) -> bool:
-    """Whether the words of the answer are anywhere in the view.
-
-    This rule is too generous; it is for comparison only.
-    """
-    return all(view.find_spans(term) for term in probe.answer)
 
 
 def has_answer(view: IndexedView, answer: Sequence[Term], anchor: Sequence[Term]) -> bool:
@@ -202,22 +194,3 @@ def _measure_gap(spans: list[Span], span: Span, bounds: Span) -> int:
     """Returns the distance from the span to the nearest one within the bounds, or `WINDOW` if there is none."""
     gaps = [max(start - span[1], span[0] - end, 0) for start, end in spans if bounds[0] <= start and end <= bounds[1]]
     return min([*gaps, WINDOW])
-
-
-def count_verdicts(probes: Sequence[Probe], view: IndexedView, total: int) -> list[ProbeTally]:
-    """Counts the verdicts by kind and age quarter. `total` is the number of messages of the past."""
-    counts: dict[tuple[str, int], list[int]] = {}
-    for probe in probes:
-        quarter = min(4, 1 + 4 * probe.index // max(total, 1))
-        row = counts.setdefault((probe.kind, quarter), [0, 0, 0, 0])
-        verdict = judge(probe, view)
-        row[0] += 1
-        row[1] += verdict == "present"
-        row[2] += verdict == "stale"
-        row[3] += has_bare_words(probe, view)
-    return [
-        ProbeTally(kind, quarter, *counts[kind, quarter])
-        for kind in PROBE_KINDS
-        for quarter in (1, 2, 3, 4)
-        if (kind, quarter) in counts
-    ]

@@ -15,8 +15,8 @@ from tenfold.apps.cli.console import build_progress, print_note
 from tenfold.apps.cli.output_options import ForceOption
 from tenfold.apps.cli.source_files import FormatOption
 from tenfold.models.prices import DEFAULT_PRICE_LISTS, describe_price_source, get_prices
-from tenfold.testing.cases import find_cuts, get_counter
-from tenfold.testing.methods import ALL, get_methods
+from tenfold.testing.chats import get_counter
+from tenfold_yardstick.cases import find_cuts
 from tenfold_yardstick.commands.eval_options import (
     BudgetsOption,
     FilesArgument,
@@ -36,6 +36,7 @@ from tenfold_yardstick.commands.reading_commands import run_questions, run_readi
 from tenfold_yardstick.gold_answers import GOLD_BUDGET, Quiz, count_answers
 from tenfold_yardstick.gold_answers import build_tables as gold_tables
 from tenfold_yardstick.method_comparison import get_replay_name, get_score_name
+from tenfold_yardstick.methods import ALL, get_methods
 from tenfold_yardstick.players import PREFIX_TOKENS, build_recording, get_player_factories
 from tenfold_yardstick.quality import BUDGETS, measure_quality
 from tenfold_yardstick.quality_report import Yardstick, build_tables

@@ -12,8 +12,8 @@ import typer
 from tenfold.apps.cli.console import build_progress, print_json, print_note, print_table, show
 from tenfold.apps.cli.source_files import find_sources, parse_path
 from tenfold.errors import UnknownFormat, UsageError
-from tenfold.testing.cases import EvalSession, name_files, read_sessions
-from tenfold.testing.methods import ALL
+from tenfold_yardstick.cases import EvalSession, name_files, read_sessions
+from tenfold_yardstick.methods import ALL
 from tenfold_yardstick.peers import PEERS, MissingPeer, Peer, get_peers
 from tenfold_yardstick.quality_report import OURS
 from tenfold_yardstick.tables import Table

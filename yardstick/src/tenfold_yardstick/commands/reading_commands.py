@@ -19,8 +19,8 @@ from tenfold.apps.cli.source_files import FormatOption, parse_path
 from tenfold.errors import UsageError
 from tenfold.formats.output_file import check_output
 from tenfold.models.model import Model
-from tenfold.testing.cases import read_sessions
 from tenfold.testing.methods import Method
+from tenfold_yardstick.cases import read_sessions
 from tenfold_yardstick.commands.eval_options import JsonOption, parse_methods, parse_rounds, print_result
 from tenfold_yardstick.commands.html_report import HtmlOption, check_page, write_page
 from tenfold_yardstick.quality_report import Yardstick

@@ -9,7 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.errors import BadInput
-from tenfold.testing.cases import ChatMessage, EvalSession, get_message_text, get_role, read_sessions
+from tenfold.testing.chats import get_role
+from tenfold.testing.probes.chat_text import get_text
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.cases import EvalSession, read_sessions
 
 READING_SUFFIX = ".reading.toml"
 THIRDS = ("first", "middle", "last")
@@ -152,4 +155,4 @@ def _find_cut(path: Path, file: QuestionFile, session: EvalSession) -> int:
 
 
 def _flatten_text(message: ChatMessage) -> str:
-    return " ".join(get_message_text(message).split())
+    return " ".join(get_text(message).split())

@@ -55,9 +55,10 @@ def build_score_table(result: ReadingScores) -> Table:
     figures = ("score", "95 %", "complete", "half", "misleading", "graded")
     columns = ("method", *figures, "tokens", "of budget", "above", "stale readings")
     note = (
-        "score: mean grade, 1 complete, 0.5 a substantial part, 0 unknown or wrong, -1 misleading; intervals: "
-        "bootstrap of sessions; tokens: mean of the views, with the system prompt; above: views more than 2 % "
-        f"over their size; stale readings: of an older view, so they do not count; {_describe_people(result)}"
+        "The score is the mean grade: 1 complete, 0.5 a substantial part, 0 unknown or wrong, -1 misleading. The "
+        "interval comes from resampled sessions. Tokens are the mean of the views, with the system prompt; above are "
+        f"views more than 2 % over their size. A stale reading is of an older view and does not count. "
+        f"{_describe_people(result)}."
     )
     ordered = [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
     return Table(f"Reading test at {_format_place(size, rounds)}", columns, ordered, note)
@@ -80,13 +81,20 @@ def build_size_table(result: ReadingScores) -> Table:
 def build_unread_table(result: ReadingScores) -> Table:
     """Returns how many answers are missing: read from an older view, not read, or not graded."""
     rows: list[tuple[str, ...]] = []
+    unread: list[str] = []
     for name, own in _group(result.scores).items():
         stale = sum(score.is_stale for score in own)
         missing = sum(score.grade is None for score in own) - stale
-        if stale or missing:
+        if missing == len(own):
+            unread.append(name)
+        elif stale or missing:
             rows.append((name, str(len(own)), str(stale), str(missing)))
-    note = "; ".join(dict.fromkeys(result.failures))
-    return Table("Without a grade", ("method", "questions", "stale readings", "not read or graded"), rows, note)
+    notes = [f"{failure}." for failure in dict.fromkeys(result.failures)]
+    if unread:
+        rows.append((f"{len(unread)} others", "-", "-", "all"))
+        notes.append(f"The others are {', '.join(unread)}.")
+    columns = ("method", "questions", "stale readings", "not read or graded")
+    return Table("Without a grade", columns, rows, " ".join(notes))
 
 
 def build_unable_table(result: ReadingScores) -> Table:
@@ -115,7 +123,7 @@ def _build_share_table(
     first = next(iter(_group(scores).values()), [])
     counts = ", ".join(f"{key} {sum(get_key(s) == key for s in first)}" for key in keys)
     ordered = [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
-    return Table(f"By {title}, at {_format_place(size, rounds)}", ("method", *keys), ordered, f"questions: {counts}")
+    return Table(f"By {title}, at {_format_place(size, rounds)}", ("method", *keys), ordered, f"Questions: {counts}.")
 
 
 def _get_main_place(result: ReadingScores) -> tuple[float, int]:
@@ -172,4 +180,4 @@ def _describe_people(result: ReadingScores) -> str:
     readers, judges = ", ".join(result.readers) or "nobody", ", ".join(result.judges) or "nobody"
     sessions = len({score.session for score in result.scores})
     questions = len({(score.session, score.question) for score in result.scores})
-    return f"{questions} questions about {sessions} sessions; read by {readers}, graded by {judges}"
+    return f"{questions} questions about {sessions} sessions, read by {readers}, graded by {judges}"

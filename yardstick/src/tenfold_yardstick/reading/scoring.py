@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tenfold import __version__
 from tenfold.config.policies import POLICIES
-from tenfold.testing.cases import get_counter
+from tenfold.testing.chats import get_counter
 from tenfold.testing.methods import UnableError
 from tenfold_yardstick.future_recall import build_recall_tools
 from tenfold_yardstick.players import MODEL_SUFFIX

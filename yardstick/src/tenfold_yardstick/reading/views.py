@@ -8,9 +8,10 @@ from itertools import product
 
 from msgspec import Struct
 
-from tenfold.testing.cases import ChatMessage, count_total_tokens, get_message_calls, get_role
-from tenfold.testing.methods import Method, UnableError
-from tenfold.testing.rounds import compact_in_rounds
+from tenfold.testing.chats import count_total_tokens, get_role
+from tenfold.testing.methods import Method, UnableError, compact_in_rounds
+from tenfold.testing.probes.chat_text import get_tool_calls
+from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.reading.question_files import ReadingCase
 
 SIZES = (0.05, 0.1, 0.2)
@@ -73,7 +74,7 @@ def _render_message(message: ChatMessage) -> str:
     content = message.get("content")
     parts = content if isinstance(content, list) else [content]
     lines = [f"[{get_role(message)}]", *(_render_part(part) for part in parts if part)]
-    lines += [f"[call {name} {arguments}]" for name, arguments in get_message_calls(message)]
+    lines += [f"[call {name} {arguments}]" for _, name, arguments in get_tool_calls(message)]
     return "\n".join(lines)
 
 

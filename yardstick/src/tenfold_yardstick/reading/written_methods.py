@@ -14,11 +14,9 @@ from tenfold.core.record.ask import SummaryAsk
 from tenfold.core.text.excerpts import trim_lines
 from tenfold.core.wire import WIRES
 from tenfold.errors import UsageError
-from tenfold.testing.cases import ChatMessage, count_total_tokens, get_counter
+from tenfold.testing.chats import count_total_tokens, get_counter
 from tenfold.testing.methods import (
-    ALL,
     BASELINES,
-    SUMMARY_TEXT,
     Method,
     MethodResult,
     Preset,
@@ -26,6 +24,8 @@ from tenfold.testing.methods import (
     split_steps,
     take_fitting_steps,
 )
+from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.methods import ALL, SUMMARY_TEXT
 from tenfold_yardstick.players import MODEL_SUFFIX
 from tenfold_yardstick.reading.recorded_writer import RecordedWriter
 

@@ -13,23 +13,16 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from tenfold.core.meter.counters import Counter, choose_counter, measure_messages
 from tenfold.core.record.entry import CustomEntry, Entry
 from tenfold.core.record.message import Message, get_tool_calls, get_tool_result
-from tenfold.core.view.fold import View
-from tenfold.core.view.path import Path as LogPath
-from tenfold.core.wire import WIRES
 from tenfold.errors import BadInput
-from tenfold.formats import ParsedSession, read_file
+from tenfold.testing.chats import RecordedChat, read_chats
+from tenfold.testing.probes.chat_text import get_text
+from tenfold.testing.probes.kinds import ChatMessage
 
-ChatMessage = dict[str, object]
-"""A message of OpenAI Chat as JSON: role, content, tool_calls, tool_call_id."""
-MODEL = "gpt-4o"
-"""The model whose vocabulary (o200k) counts the tokens of all methods."""
 CUT_SHARES = (0.5, 0.75)
 """Where a session is cut, as shares of its messages."""
 COMPACTION = "compaction"
-_CHAT = "openai-chat"
 _SUMMARY_KINDS = frozenset({"compaction", "compact_summary"})
 _MIN_FUTURE = 4
 """How many messages must follow a cut at least. With fewer there is too little future to measure."""
@@ -46,7 +39,6 @@ class EvalSession(Struct, frozen=True):
     messages: tuple[ChatMessage, ...]
     legal_cuts: tuple[int, ...]
     real_summaries: tuple[RealSummary, ...]
-    model: str
     native_messages: tuple[tuple[Message, ...], ...] = ()
 
 
@@ -73,8 +65,6 @@ class Case(Struct, frozen=True):
     cut: int
     kind: str
     messages: tuple[ChatMessage, ...]
-    tools: tuple[ChatMessage, ...] = ()
-    model: str = ""
     summary: str = ""
     kept_from: int = 0
     native_messages: tuple[tuple[Message, ...], ...] = ()
@@ -88,9 +78,6 @@ class Case(Struct, frozen=True):
     def future(self) -> tuple[ChatMessage, ...]:
         """The messages that really followed."""
         return self.messages[self.cut :]
-
-
-# -- making cases -----------------------------------------------------------------------------------------------------
 
 
 def list_cases(files: Sequence[Path]) -> list[Case]:
@@ -108,19 +95,8 @@ def name_files(files: Sequence[Path]) -> dict[Path, str]:
 
 
 def read_sessions(path: Path, name: str = "", *, format: str | None = None) -> list[EvalSession]:
-    """Reads the sessions of a file in chat form.
-
-    Each session is its main path, with broken calls repaired as Tenfold's view would repair them.
-
-    Args:
-        path: The file.
-        name: What to call the file; its own name by default.
-        format: The file's format; detected by default.
-    """
-    found = read_file(path, format=format)
-    file = name or path.name
-    names = [file if len(found) == 1 else f"{file}#{number}" for number in range(len(found))]
-    return [_build_session(recorded, name) for recorded, name in zip(found, names, strict=True)]
+    """Reads the sessions of a file with the places where they may be cut. The arguments are those of `read_chats`."""
+    return [_build_session(chat) for chat in read_chats(path, name, format=format)]
 
 
 def find_cuts(session: EvalSession) -> list[Case]:
@@ -139,8 +115,7 @@ def find_cuts(session: EvalSession) -> list[Case]:
 
 
 def _build_case(session: EvalSession, cut: int, kind: str, *, summary: str = "", kept_from: int = 0) -> Case:
-    name, messages, model = session.name, session.messages, session.model
-    return Case(name, cut, kind, messages, (), model, summary, kept_from, session.native_messages)
+    return Case(session.name, cut, kind, session.messages, summary, kept_from, session.native_messages)
 
 
 def _find_last_cut(session: EvalSession, limit: int) -> int:
@@ -149,17 +124,13 @@ def _find_last_cut(session: EvalSession, limit: int) -> int:
     return max((i for i in session.legal_cuts if 0 < i <= min(limit, last)), default=0)
 
 
-def _build_session(recorded: ParsedSession, name: str) -> EvalSession:
-    entries = _find_main_path(recorded.entries)
-    messages_in_view = list(View.from_path(LogPath(entries)).get_visible_messages())
-    items = WIRES[_CHAT].encode([s.message for s in messages_in_view]).items
-    messages = tuple(msgspec.json.decode(item.raw, type=ChatMessage) for item in items)
-    first = [messages_in_view[item.indices[0]] if item.indices else None for item in items]
+def _build_session(chat: RecordedChat) -> EvalSession:
+    first = [chat.visible[of[0]] if of else None for of in chat.sources]
     at = [s.position if s is not None else 0 for s in first]
     legal = tuple(_find_legal_cuts([s.message if s is not None else None for s in first]))
-    real = tuple(_find_real_summaries(entries, at))
-    own = tuple(_group_native_messages([s.message for s in messages_in_view], [item.indices for item in items]))
-    return EvalSession(name, messages, legal, real, recorded.info.model, own)
+    real = tuple(_find_real_summaries(chat.entries, at))
+    own = tuple(_group_native_messages([s.message for s in chat.visible], chat.sources))
+    return EvalSession(chat.name, chat.messages, legal, real, own)
 
 
 def _group_native_messages(
@@ -174,17 +145,6 @@ def _group_native_messages(
     for end in following:
         yield tuple(messages[last:end])
         last = end
-
-
-def _find_main_path(entries: Sequence[Entry]) -> list[Entry]:
-    """Returns the entries from the root to the newest one, without other branches: what the model was last sent."""
-    by_id = {entry.id: entry for entry in entries}
-    path: list[Entry] = []
-    entry = entries[-1] if entries else None
-    while entry is not None:
-        path.append(entry)
-        entry = by_id.get(entry.parent) if entry.parent is not None else None
-    return path[::-1]
 
 
 def _find_legal_cuts(messages: Sequence[Message | None]) -> Iterator[int]:
@@ -230,87 +190,5 @@ def _read_summary(body: bytes, position: int, positions: Mapping[str, int]) -> t
     text = found.get("summary")
     if not isinstance(text, str):
         message = found.get("message")
-        text = get_message_text(message) if isinstance(message, dict) else ""
+        text = get_text(message) if isinstance(message, dict) else ""
     return text, kept
-
-
-# -- reading messages -------------------------------------------------------------------------------------------------
-
-
-def get_message_text(message: ChatMessage) -> str:
-    """Returns all that a model reads of a message: its text, and its calls' names and unescaped arguments."""
-    parts = [*_iter_content_texts(message.get("content"))]
-    for name, arguments in get_message_calls(message):
-        parts.append(name)
-        parts.append(format_arguments(arguments))
-    return "\n".join(part for part in parts if part)
-
-
-def get_message_calls(message: ChatMessage) -> Iterator[tuple[str, str]]:
-    """Yields the name and the raw arguments of each tool call of a message."""
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict):
-            yield str(function.get("name", "")), str(function.get("arguments", ""))
-
-
-def format_arguments(arguments: str) -> str:
-    """Returns a call's arguments unescaped, a line for each key and value.
-
-    If they are not JSON, returns them as they are.
-    """
-    try:
-        return "\n".join(_iter_strings(msgspec.json.decode(arguments)))
-    except msgspec.DecodeError:
-        return arguments
-
-
-def get_role(message: ChatMessage) -> str:
-    """Returns the message's role."""
-    return str(message.get("role", ""))
-
-
-def count_message_tokens(messages: Sequence[ChatMessage]) -> list[int]:
-    """Returns the tokens of each message by the one counter that all methods are measured with."""
-    raw = [msgspec.json.encode(message) for message in messages]
-    owners: list[int] = []
-    decoded: list[Message] = []
-    for index, each in enumerate(raw):
-        for message in WIRES[_CHAT].decode([each]):
-            owners.append(index)
-            decoded.append(message)
-    totals = [0] * len(messages)
-    for owner, tokens in zip(owners, measure_messages(decoded, get_counter()), strict=True):
-        totals[owner] += tokens
-    return totals
-
-
-def count_total_tokens(messages: Sequence[ChatMessage]) -> int:
-    """Returns the tokens of all the messages together."""
-    return sum(count_message_tokens(messages))
-
-
-def get_counter() -> Counter:
-    """Returns the counter that all measures share."""
-    return choose_counter(MODEL).counter
-
-
-def _iter_content_texts(content: object) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, list):
-        for part in content:
-            if isinstance(part, dict):
-                yield str(part.get("text") or part.get("refusal") or "")
-
-
-def _iter_strings(value: object) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield f"{key}: " + "\n".join(_iter_strings(inner))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _iter_strings(inner)
-    else:
-        yield value if isinstance(value, str) else msgspec.json.encode(value).decode()
