@@ -11,23 +11,23 @@ extract anything: what counts as a fact was decided by reading (see README.md).
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import msgspec
 from msgspec import Struct
 
+from tenfold.compaction.facts.extractor import extract_facts
 from tenfold.core.record.block import Fact
-from tenfold.core.record.message import Message
+from tenfold.core.record.entry import get_message
+from tenfold.formats import read_file
+from tests import sessions
 
 HERE = Path(__file__).parent
-REPOSITORY = HERE.parents[1]
 OVERLAP = 0.6
 """The share of a gold range that shorter facts inside it must cover together to count as found."""
 
@@ -43,25 +43,13 @@ Kind = Literal[
     "error_resolved",
     "todo",
 ]
-KINDS: tuple[Kind, ...] = (
-    "rule",
-    "correction",
-    "request",
-    "file_created",
-    "file_modified",
-    "file_renamed",
-    "file_deleted",
-    "error",
-    "error_resolved",
-    "todo",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 MUST_KEEP = tuple(kind for kind in KINDS if kind != "error_resolved")
 _GROUPS: tuple[frozenset[str], ...] = (
     frozenset({"rule", "correction"}),
     frozenset({"file_created", "file_modified", "file_renamed"}),
 )
 _ERRORS = frozenset({"error", "error_resolved"})
-Extractor = Callable[[Iterable[tuple[int, Message]]], tuple[Fact, ...]]
 Json = dict[str, object] | list[object] | str | float | bool | None
 
 
@@ -130,11 +118,6 @@ def list_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in HERE.glob("*.json")))
 
 
-def get_sessions_folder() -> Path:
-    """Where other people's sessions lie: `TENFOLD_SESSIONS`, else the folder beside the repository."""
-    return Path(os.environ.get("TENFOLD_SESSIONS") or REPOSITORY.parent / "shared" / "data")
-
-
 def read_gold_file(name: str) -> GoldFile:
     """The gold file `name`, unresolved. Raises `msgspec.ValidationError` when it is malformed."""
     return msgspec.json.decode((HERE / f"{name}.json").read_bytes(), type=GoldFile)
@@ -142,7 +125,7 @@ def read_gold_file(name: str) -> GoldFile:
 
 def get_source_path(file: GoldFile) -> Path:
     """The session file that a gold file is about."""
-    return (get_sessions_folder() if file.root == "sessions" else REPOSITORY) / file.source
+    return (sessions.FOLDER if file.root == "sessions" else sessions.ROOT) / file.source
 
 
 def read_entries(file: GoldFile) -> list[Json]:
@@ -329,22 +312,11 @@ def _is_match(item: GoldItem, fact: Fact, *, pieces: bool = False) -> bool:
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def load_extractor() -> Extractor | None:
-    """`tenfold.compaction.facts.extractor.extract`, or None where this checkout does not have it."""
-    if importlib.util.find_spec("tenfold.compaction.facts.extractor") is None:
-        return None
-    module = importlib.import_module("tenfold.compaction.facts.extractor")
-    return cast("Extractor | None", getattr(module, "extract_facts", None))
-
-
-def extract_gold_facts(name: str, extract: Extractor) -> tuple[Fact, ...]:
-    """What `extract` finds in the session of a gold file, read as users read it: the longest one in that file."""
-    from tenfold.core.record.entry import get_message  # noqa: PLC0415 (a checkout without readers can still load the gold)
-    from tenfold.formats import read_file  # noqa: PLC0415
-
+def extract_gold_facts(name: str) -> tuple[Fact, ...]:
+    """What the extractor finds in the session of a gold file, read as users read it: the longest one in that file."""
     recorded = max(read_file(get_source_path(read_gold_file(name))), key=lambda one: len(one.entries))
     said = ((at, get_message(entry)) for at, entry in enumerate(recorded.entries))
-    return extract((at, message) for at, message in said if message is not None)
+    return extract_facts((at, message) for at, message in said if message is not None)
 
 
 def format_report(name: str, facts: Sequence[Fact], *, show_missed: bool = False) -> list[str]:
@@ -367,16 +339,6 @@ def _format_percent(share: float | None) -> str:
     return "    -" if share is None else f"{share:5.0%}"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Prints the extractor's recall and precision over every gold session. Returns the exit code."""
-    extract = load_extractor()
-    if extract is None:
-        print("tenfold.compaction.facts.extractor.extract is not there: nothing to measure")
-        return 1
-    for name in list_names():
-        print("\n".join(format_report(name, extract_gold_facts(name, extract), show_missed="--missed" in arguments)))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for each in list_names():
+        print("\n".join(format_report(each, extract_gold_facts(each), show_missed="--missed" in sys.argv)))

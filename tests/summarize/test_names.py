@@ -75,14 +75,6 @@ def test_a_use_counts_half_after_so_many_messages() -> None:
     assert scores == {"a_name": 0.0, "b_name": 1.0, "c_name": 2.0}
 
 
-def test_uses_add_up_however_their_ranges_are_grouped() -> None:
-    story = [make_answer(f"use twice_used and once_{n}_used") for n in range(4)]
-    whole = extract_facts(enumerate(story))
-    halves = merge_facts(extract_facts(list(enumerate(story))[:2]), extract_facts(list(enumerate(story))[2:]))
-    assert group_names(halves) == group_names(whole)
-    assert next(name for name, _ in rank_names(tuple(halves))) == "twice_used"
-
-
 @settings(max_examples=40, deadline=None)
 @given(HISTORIES, HISTORIES, HISTORIES)
 def test_scores_do_not_depend_on_how_ranges_are_merged(a: list[Message], b: list[Message], c: list[Message]) -> None:
@@ -137,14 +129,6 @@ def test_names_that_were_read_back_keep_the_order_in_which_they_were_told() -> N
     assert told == ["z_name", *(f"other_name_{n}" for n in range(1, 10))]
     again = tuple(fact for fact in parse_facts(text) if fact.kind == "name")
     assert [name for name, _ in rank_names(again)] == told
-
-
-def test_names_never_take_the_room_of_what_must_be_kept() -> None:
-    rules = [make_user(f"Never touch the folder number {n} of the archive.") for n in range(12)]
-    facts = get_facts(*rules, make_answer("ok"), *make_run("ls", " ".join(f"some_name_{n}" for n in range(300))))
-    plain = render_facts(facts, budget=260, count=estimate_tokens)
-    named = render_facts(facts, budget=260, count=estimate_tokens, names=200)
-    assert len(named.unshown) <= len(plain.unshown)
 
 
 def test_what_was_only_looked_at_is_told_after_the_names_that_it_showed() -> None:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.compaction.engine.compact import build_draft
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.facts.section import is_must_keep, render_facts
-from tenfold.compaction.summarize.fill import collect_facts
 from tenfold.compaction.summarize.story import write_story
-from tenfold.compaction.summarize.visible_text import build_section
-from tenfold.config.policies import POLICIES
-from tenfold.core.meter.counters import choose_counter
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, get_text, get_tool_calls
 from tenfold.formats import ParsedSession
-from tests.engine.making import open_session
 from tests.summarize.making import estimate_tokens
 
 pytestmark = pytest.mark.costly(6)
@@ -59,21 +53,3 @@ def test_rules_are_the_users_own_words(session: ParsedSession) -> None:
     for fact in extract_facts(items):
         if fact.kind in {"rule", "correction"}:
             assert fact.text in said[fact.position]
-
-
-def test_what_a_plan_takes_out_of_view_is_told_in_a_section(session: ParsedSession) -> None:
-    messages = [message for entry in session.entries if (message := get_message(entry)) is not None]
-    for cut in (len(messages) // 2, len(messages) * 3 // 4):
-        begun = open_session(messages[:cut], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
-        facts = collect_facts(
-            build_draft(begun.view, begun.policy, begun.compactor.build_call(), begun.conversation.get_measures())
-        )
-        for target in (1_500, 2_000, 3_000, 8_000):
-            _, plan = begun.preview(to=target)
-            if (
-                plan is not None
-                and plan.changed_pieces
-                and not any(piece.summary_budget for piece in plan.changed_pieces)
-            ):
-                told = build_section(plan, facts, budget=target, count=begun.policy.counter.count)
-                assert not told.text

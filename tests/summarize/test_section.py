@@ -110,14 +110,6 @@ def test_must_keep_comes_before_the_rest_when_room_is_short() -> None:
     assert section.unshown == ()
 
 
-def test_what_does_not_fit_is_counted() -> None:
-    needed = [make_fact("file_modified", f"/a/long/path/number/{n}.py", n) for n in range(100)]
-    section = render_facts(needed, budget=200, count=estimate_tokens)
-    assert section.tokens <= 200
-    assert len(section.visible) + len(section.unshown) == 100
-    assert {f.position for f in section.visible} == set(range(100 - len(section.visible), 100)), "the newest stay"
-
-
 def test_every_changed_file_is_named_before_what_was_changed_in_any() -> None:
     files = [
         Fact("file_modified", path := f"shop/part_{n}.py", path, n, content=f"a = {n} -> " + "b" * 90)
@@ -204,37 +196,12 @@ def test_an_earlier_todo_list_is_not_shown() -> None:
     assert "old" not in section.text
 
 
-def test_secrets_are_redacted() -> None:
-    section = render_facts(
-        [
-            make_fact("rule", "use password=hunter2secret"),
-            make_fact("command", "curl -H 'Authorization: Bearer abcdefghijklmnop123'"),
-        ],
-        budget=500,
-        count=estimate_tokens,
-    )
-    assert "hunter2secret" not in section.text
-    assert "abcdefghijklmnop123" not in section.text
-
-
 def test_the_narrative_is_what_stands_before_the_section() -> None:
     section = render_facts([make_fact("rule", "be kind")], budget=100, count=estimate_tokens)
     assert get_text_before_facts(f"A story.\n\n{section.text}") == "A story."
     assert parse_facts(f"A story.\n\n{section.text}") == parse_facts(section.text)
     assert get_text_before_facts("A story alone.") == "A story alone."
     assert parse_facts("# Rules\n- x") == ()
-
-
-def test_a_second_round_keeps_the_facts_of_the_first() -> None:
-    story = [
-        make_user("Never push to main."),
-        make_answer("ok"),
-        *make_run("rm a.py"),
-        *make_run("pytest", "FAILED t.py::x\nCommand exited with code 1"),
-    ]
-    first = render_facts(get_facts(*story), budget=2_000, count=estimate_tokens)
-    again = render_facts(parse_facts(first.text), budget=2_000, count=estimate_tokens)
-    assert again.text == first.text
 
 
 def test_settled_errors_of_one_command_share_a_line_until_it_is_long() -> None:

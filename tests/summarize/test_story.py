@@ -145,14 +145,6 @@ def test_more_budget_tells_more() -> None:
     assert sizes[0] < sizes[-1] / 4
 
 
-def test_nothing_is_invented() -> None:
-    source = " ".join(f"{m}" for _, m in build_long_story(3))
-    told = write_story(build_long_story(3), budget=2_000, count=estimate_tokens)
-    own = {"User", "Assistant", "ok", "exit", "tool", "later"}
-    words = set(re.findall(r"[A-Za-z]{2,}", told)) - own
-    assert {word for word in words if word not in source} == set()
-
-
 def test_demonstrations_and_injected_context_are_no_part_of_the_story() -> None:
     demo = [Message("user", (Text("demo task"),), "harness"), Message("assistant", (Text("demo answer"),), "harness")]
     told = write_story(list(enumerate([*demo, *STORY])), budget=500, count=estimate_tokens)
@@ -161,11 +153,6 @@ def test_demonstrations_and_injected_context_are_no_part_of_the_story() -> None:
 
 def test_the_mechanical_rung_fits_any_budget() -> None:
     items = build_long_story(5)
-    assert write_mechanical(
-        items, budget=50, count=estimate_tokens
-    ) == "Entries 0 to 59: 60 messages (25 assistant, 20 tool, 15 user)."[:0] + write_mechanical(
-        items, budget=50, count=estimate_tokens
-    )
     text = write_mechanical(items, budget=100, count=estimate_tokens)
     assert text.startswith("Entries 0 to ")
     assert "Tools: bash 10x" in text

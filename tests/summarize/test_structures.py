@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.compaction.summarize.headings import (
-    BRANCH_HEADINGS,
     HEADING_KINDS,
     arrange_sections,
     find_heading_errors,
@@ -56,22 +55,6 @@ def test_what_a_user_says_under_a_heading_takes_the_place_of_the_packages_own() 
     assert "Mine." in render_guide(SIX, mine.summary.sections)
     again = POLICIES["tail"](CharacterCounter(), summary=with_prompts(mine.summary)).summary
     assert again.sections == mine.summary.sections
-
-
-def test_the_structures_are_those_of_the_designs() -> None:
-    assert [h.removeprefix("## ") for h in SIX] == [
-        "Goal",
-        "Constraints & Preferences",
-        "Progress",
-        "Key Decisions",
-        "Next Steps",
-        "Critical Context",
-    ]
-    assert SIX[:-1] == BRANCH_HEADINGS
-    assert len(SEVEN) == 7
-    assert len(FOUR) == 4
-    for state in ("### Done", "### In Progress", "### Blocked"):
-        assert state.removeprefix("### ") in render_guide(SIX, load_prompts()["sections"])
 
 
 def test_the_edge_fills_what_is_empty_and_leaves_what_is_given() -> None:

@@ -16,7 +16,7 @@ from tenfold.testing.methods import UnableError
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import list_cases, read_sessions
 from tenfold_yardstick.long_history import LongHistory
-from tenfold_yardstick.peers import OFFLINE_SETTINGS, PEERS, ROOT, MissingPeer, Peer, PeerMethod, Worker, get_peers
+from tenfold_yardstick.peers import OFFLINE_SETTINGS, PEERS, ROOT, Peer, PeerMethod, Worker, get_peers
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 COMMON = ROOT / "yardstick" / "peers" / "common"
@@ -173,8 +173,8 @@ print(json.dumps([[serving.size([m]) for m in each] for each in (past, plain)]))
 
 def test_a_past_with_images_that_does_not_fit_is_compacted() -> None:
     (peer,) = get_peers(["langchain/trim"])
-    if isinstance(peer, MissingPeer):
-        pytest.skip(peer.reason)
+    if peer.missing:
+        pytest.skip(peer.missing)
     past = [*PAST, *make_images(6), *PAST]
     made = peer.compact(past, budget=4_000)
     peer.close()
@@ -257,8 +257,8 @@ NO_TARGET = {"agno/tool-results", "headroom/compress", "openai-agents/tool-outpu
 @pytest.mark.parametrize("worker", sorted({k.worker for k in PEERS}))
 def test_an_installed_peer_lands_within_the_budget_and_its_hook_leaves_a_short_history_alone(worker: str) -> None:
     found = get_peers([worker])
-    if isinstance(found[0], MissingPeer):
-        pytest.skip(found[0].reason)
+    if found[0].missing:
+        pytest.skip(found[0].missing)
     past = read_past()
     assert count_total_tokens(past) > 2 * BUDGET
     early, steps = LongHistory(read_sessions(SESSION)).build_history(40, turns=3)

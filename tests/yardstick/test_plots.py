@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from itertools import pairwise
 
@@ -27,12 +26,8 @@ from tenfold_yardstick.drawing import (
     label_points,
     spread_labels,
 )
-from tenfold_yardstick.methods import get_methods
 from tenfold_yardstick.plots import choose_highlighted, draw_charts
-from tenfold_yardstick.quality import measure_quality
 from tenfold_yardstick.quality_report import Yardstick
-from tenfold_yardstick.verdict import list_rankings
-from tests.yardstick.chats import make_case, make_long_past, make_reply
 from tests.yardstick.yardsticks import KEPT, OTHER, PEER, make_quality, make_yardstick
 
 
@@ -85,18 +80,6 @@ def test_age_and_rounds_are_those_of_the_scores(all_of_it: dict[str, Chart]) -> 
     ages = get_lines(all_of_it["recall-by-age"].figure)[SERIES[0]]
     assert ages == [(1.0, (3 + 4 + 4 + 5 + 5) / 25), (4.0, (4 + 4 + 5 + 5 + 5) / 25)]
     assert get_lines(all_of_it["recall-by-rounds"].figure)[SERIES[0]] == [(1.0, 0.9), (10.0, 0.8)]
-
-
-def test_what_is_measured_after_several_compactions_is_drawn_and_put_in_order() -> None:
-    future = [make_reply("src/module_00.py, src/module_50.py and src/module_118.py"), *[make_reply("ok")] * 3]
-    made = measure_quality(
-        [make_case(make_long_past(120), future)], get_methods(["tenfold", "keep-last"]), budgets=(1_000,), rounds=(1, 3)
-    )
-    found = {one.measure: one.values for one in list_rankings(Yardstick(made))}
-    drawn_lines = get_lines(draw_figures(Yardstick(made))["recall-by-rounds"].figure)
-    shares = [found[f"future-use recall at 10 %{after}"] for after in ("", ", after 3 compactions")]
-    assert drawn_lines[SERIES[0]] == [(float(n), share["tenfold"]) for n, share in zip((1, 3), shares, strict=True)]
-    assert all(set(share) == {"tenfold", "keep-last"} for share in shares)
 
 
 def test_a_label_stands_at_the_height_of_its_lines_end_where_there_is_room(all_of_it: dict[str, Chart]) -> None:
@@ -152,13 +135,6 @@ def test_labels_keep_their_distance_and_their_order(wanted: list[float], gap: fl
     assert all(b - a >= gap - 1e-9 for a, b in pairwise(placed))
     if (len(wanted) - 1) * gap <= 1:
         assert all(-1e-9 <= place <= 1 + 1e-9 for place in placed)
-
-
-def test_labels_that_have_room_stay_where_they_are() -> None:
-    assert all(
-        math.isclose(a, b) for a, b in zip(spread_labels([0.1, 0.5, 0.9], 0.2, 0, 1), [0.1, 0.5, 0.9], strict=True)
-    )
-    assert [round(place, 6) for place in spread_labels([0.5, 0.5], 0.2, 0, 1)] == [0.4, 0.6]
 
 
 def test_a_name_that_would_cover_another_is_left_out() -> None:

@@ -196,12 +196,6 @@ def test_more_rounds_at_a_tenth_alone_and_rules_after_the_fewest_and_the_most() 
     ]
 
 
-def test_a_small_past_has_no_tenth() -> None:
-    made = make_case(make_long_past(40), [make_reply("src/module_00.py")])
-    assert 1_000 < count_total_tokens(made.past) < 10 * MIN_TENTH
-    assert get_sizes(made, (1_000,)) == [TargetSize(1_000, 1)]
-
-
 def test_the_size_of_the_real_summary_is_measured_too_and_the_summary_there_alone() -> None:
     made = make_case(make_long_past(), [make_reply("src/module_00.py")], summary="src/module_00.py was read.", kept=70)
     found = measure_quality([made], get_methods(["real-summary", "keep-last"], [made]), budgets=(1_000,))
@@ -226,17 +220,6 @@ def test_everything_is_scored_from_one_compaction() -> None:
     ten = count_total_tokens(made.past) // 10
     assert sorted(asked) == sorted([1_000, 2_000, ten, ten]), "the second at a tenth has rules planted into its past"
     assert len(found.recall) == len(found.probes) == 3
-
-
-def test_in_rounds_a_method_gets_its_own_last_result() -> None:
-    seen: list[ChatMessage] = []
-
-    def note_first(past: Sequence[ChatMessage], _budget: int) -> list[ChatMessage]:
-        seen.append(past[0])
-        return [make_user_message(f"note {len(seen)}")]
-
-    score_method(prepare_case(make_big_case()), Made("noting", note_first), TargetSize(1_000, 3))
-    assert [m["content"] for m in seen[1:]] == ["note 1", "note 2"]
 
 
 # -- all of them together ----------------------------------------------------------------------------------------------
@@ -286,14 +269,6 @@ def test_no_peer_is_left_running_when_something_fails() -> None:
         measure_quality([make_big_case()], [peer, Made("failing", raise_error)], budgets=(1_000,))
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert mark not in left
-
-
-def test_rules_are_planted_into_a_copy() -> None:
-    made = make_big_case()
-    asked = prepare_case(made)
-    assert tuple(made.past) == made.messages[: made.cut]
-    assert len(asked.planted_rules.messages) == len(made.past) + 3
-    assert all(probe.answer for probe in asked.planted_rules.probes)
 
 
 def test_calls_without_a_future_use_are_probed_all_the_same() -> None:

@@ -23,7 +23,7 @@ from tenfold_yardstick.method_comparison import (
     find_longest_sessions,
     find_overflowing,
 )
-from tenfold_yardstick.peers import MissingPeer
+from tenfold_yardstick.peers import Peer, PeerMethod
 from tenfold_yardstick.players import (
     MODEL_SUFFIX,
     SUMMARY_TOKENS,
@@ -316,7 +316,7 @@ class Tired(Copying):
 
 def make_absent_start() -> PlayerFactory:
     """A peer that is not installed."""
-    method = MissingPeer("langchain/trim", "langchain is not installed: `make peers`")
+    method = Peer(PeerMethod("langchain", "trim"), None, missing="langchain is not installed: `make peers`")
     return lambda t, w: MethodPlayer(t, w, method=method)
 
 

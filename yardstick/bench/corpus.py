@@ -172,12 +172,10 @@ def _print_gold(results: dict[Path, list[CorpusResult]]) -> None:
         for item in score.read_gold(name):
             if "-v" in sys.argv and item.kind != "error_resolved" and not score.is_in_view(item, known[0].view):
                 print(f"    missing {item.kind} at {item.entry}: {item.text[:150]!r}")
-    extract = score.load_extractor()
-    if extract is not None:
-        print("\nthe extractors' own recall and precision on that gold")
-        for name in score.list_names():
-            if score.get_source_path(score.read_gold_file(name)).exists():
-                print("\n".join(score.format_report(name, score.extract_gold_facts(name, extract))))
+    print("\nthe extractors' own recall and precision on that gold")
+    for name in score.list_names():
+        if score.get_source_path(score.read_gold_file(name)).exists():
+            print("\n".join(score.format_report(name, score.extract_gold_facts(name))))
 
 
 if __name__ == "__main__":

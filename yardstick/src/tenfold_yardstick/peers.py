@@ -223,11 +223,12 @@ class Worker:
 
 
 class Peer:
-    """A peer's method as a `Method` of the comparison."""
+    """A peer's method as a `Method` of the comparison. Without a worker it is not installed, and `missing` says why."""
 
-    def __init__(self, method: PeerMethod, worker: Worker) -> None:
+    def __init__(self, method: PeerMethod, worker: Worker | None, *, missing: str = "") -> None:
         self._method = method
         self._worker = worker
+        self.missing = missing
 
     @property
     def name(self) -> str:
@@ -239,7 +240,7 @@ class Peer:
 
         `seconds` is the time of the one call that was used, without the search for its setting.
         """
-        answer = self._worker.ask(self._method.method, past, budget)
+        answer = self._get_worker().ask(self._method.method, past, budget)
         spent = (answer.spent_input, answer.spent_output)
         return MethodResult(
             tuple(answer.messages), count_total_tokens(answer.messages), answer.seconds, *spent, answer.note
@@ -253,36 +254,20 @@ class Peer:
         Each turn adds a step to the past. The first turn is a warm-up. No turn is started after `limit` seconds are
         used. Raises `UnableError`.
         """
-        return self._worker.time_turns(self._method.method, past, steps, limit=limit)
+        return self._get_worker().time_turns(self._method.method, past, steps, limit=limit)
 
     def close(self) -> None:
         """Ends the peer's process, which its other methods share. The next request starts it again."""
-        self._worker.close()
+        if self._worker is not None:
+            self._worker.close()
+
+    def _get_worker(self) -> Worker:
+        if self._worker is None:
+            raise UnableError(self.missing)
+        return self._worker
 
 
-class MissingPeer(Struct, frozen=True):
-    """A peer that is not installed. It is listed with the reason."""
-
-    name: str
-    reason: str
-
-    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
-        """Raises `UnableError`."""
-        del past, budget
-        raise UnableError(self.reason)
-
-    def time_turns(
-        self, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
-    ) -> list[float]:
-        """Raises `UnableError`."""
-        del past, steps, limit
-        raise UnableError(self.reason)
-
-    def close(self) -> None:
-        """Does nothing."""
-
-
-def get_peers(names: Sequence[str] = (), *, root: Path = ROOT) -> list[Peer | MissingPeer]:
+def get_peers(names: Sequence[str] = (), *, root: Path = ROOT) -> list[Peer]:
     """Returns the named peers, or all of them. A worker's name stands for all of its methods.
 
     Raises `UsageError` for an unknown name.
@@ -292,11 +277,11 @@ def get_peers(names: Sequence[str] = (), *, root: Path = ROOT) -> list[Peer | Mi
         raise UsageError(f"no peer {unknown[0]!r}; there are {', '.join(k.name for k in PEERS)}")
     chosen = [k for k in PEERS if not names or k.name in names or k.worker in names]
     workers: dict[str, Worker] = {}
-    found: list[Peer | MissingPeer] = []
+    found: list[Peer] = []
     for known in chosen:
         python = root / ".peers" / known.worker / "bin" / "python"
         if not python.exists():
-            found.append(MissingPeer(known.name, _explain_missing(root, known)))
+            found.append(Peer(known, None, missing=_explain_missing(root, known)))
             continue
         if known.worker not in workers:
             script = root / "yardstick" / "peers" / known.worker / "worker.py"

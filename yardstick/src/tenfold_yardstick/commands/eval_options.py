@@ -14,7 +14,7 @@ from tenfold.apps.cli.source_files import find_sources, parse_path
 from tenfold.errors import UnknownFormat, UsageError
 from tenfold_yardstick.cases import EvalSession, name_files, read_sessions
 from tenfold_yardstick.methods import ALL
-from tenfold_yardstick.peers import PEERS, MissingPeer, Peer, get_peers
+from tenfold_yardstick.peers import PEERS, Peer, get_peers
 from tenfold_yardstick.quality_report import OURS
 from tenfold_yardstick.tables import Table
 
@@ -55,7 +55,7 @@ def print_result(result: msgspec.Struct, tables: Iterable[Table], *, json: bool)
         show()
 
 
-def parse_methods(text: str) -> tuple[list[str], list[Peer | MissingPeer]]:
+def parse_methods(text: str) -> tuple[list[str], list[Peer]]:
     """Parses comma-separated names into names of methods (Tenfold's and those made by hand) and peers.
 
     Raises `UsageError` if nothing is named, or for an unknown peer.
@@ -68,7 +68,7 @@ def parse_methods(text: str) -> tuple[list[str], list[Peer | MissingPeer]]:
     return [name for name in names if name not in peer_names], peer_methods
 
 
-def parse_peers(text: str) -> list[Peer | MissingPeer]:
+def parse_peers(text: str) -> list[Peer]:
     """Parses comma-separated names of peers. Tenfold and `all` may stand beside them, and name no peer."""
     own_names, peer_methods = parse_methods(text)
     unknown = [name for name in own_names if name not in (ALL, OURS)]
