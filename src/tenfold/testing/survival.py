@@ -16,7 +16,7 @@ from msgspec import Struct
 from tenfold.config.policies import POLICIES
 from tenfold.core.text.terminal_safe import sanitize
 from tenfold.errors import UsageError
-from tenfold.testing.chats import count_total_tokens, get_role
+from tenfold.testing.chats import count_total_tokens, get_role, read_chats
 from tenfold.testing.false_facts import find_false_facts
 from tenfold.testing.losses import (
     FALSE_FACTS,
@@ -44,7 +44,6 @@ from tenfold.testing.probes import (
 from tenfold.testing.probes.kinds import ChatMessage, build_terms, find_content_words
 from tenfold.testing.probes.presence import has_answer
 from tenfold.testing.validity import GATES, TOLERANCE, Gate, GateFailure, find_failures
-from tenfold_yardstick.cases import read_sessions
 
 Compactor = Callable[[list[ChatMessage]], Sequence[ChatMessage]]
 """The function under test: it returns the messages that an agent's model is sent in place of the given ones."""
@@ -149,7 +148,7 @@ def _check_texts(name: str, given: Sequence[str | tuple[str, str]]) -> tuple[tup
 
 def _read_sessions(session: str | Path | Sequence[ChatMessage]) -> list[tuple[str, tuple[ChatMessage, ...]]]:
     if isinstance(session, str | Path):
-        return [(found.name, found.messages) for found in read_sessions(Path(session))]
+        return [(found.name, found.messages) for found in read_chats(Path(session))]
     messages = tuple(session)
     if not messages:
         raise UsageError("the session has no messages")
