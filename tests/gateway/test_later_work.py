@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tenfold.apps.gateway.later_work import LaterWork
+from tenfold.apps.gateway.lanes import LaterWork
 
 
 def test_it_begins_by_itself_and_only_once() -> None:

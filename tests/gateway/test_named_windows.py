@@ -8,9 +8,11 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tenfold.apps.gateway.learned_windows import MAX_WINDOWS, LearnedWindows
+from tenfold.apps.gateway.live_sessions import MAX_WINDOWS
+from tenfold.apps.gateway.model_request import ModelRequest, parse_request
 from tenfold.store.base import Store
-from tests.gateway.conversations import Talk
+from tests.gateway.conversations import PATHS, Talk
+from tests.gateway.loose_sessions import LooseSessions
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
 
 LIMIT = 16_385
@@ -130,18 +132,15 @@ def test_a_configured_window_is_only_lowered(store: Store) -> None:
             talk.add_steps(1, 300)
             assert talk.send(gateway.url).status_code == 200
         assert count_refused(upstream) == 1
-    windows = LearnedWindows()
-    windows.keep("t", "openai-chat", "m", 200_000)
-    assert [windows.find("t", "openai-chat", "m", known) for known in (None, 16_000, 400_000)] == [
-        200_000,
-        16_000,
-        200_000,
-    ]
 
 
-def test_the_windows_of_many_models_are_bounded() -> None:
-    windows = LearnedWindows()
+def test_the_windows_of_many_models_are_bounded(store: Store) -> None:
+    def ask(model: str) -> ModelRequest:
+        request = parse_request(PATHS["chat"], b'{"model":"%s","messages":[]}' % model.encode())
+        assert request is not None
+        return request
+
+    sessions = LooseSessions(store, httpx.AsyncClient()).sessions
     for number in range(MAX_WINDOWS + 10):
-        windows.keep("t", "openai-chat", f"m{number}", 8_000)
-    assert windows.find("t", "openai-chat", "m0", None) is None
-    assert windows.find("t", "openai-chat", f"m{MAX_WINDOWS}", None) == 8_000
+        sessions.note_window("t", ask(f"m{number}"), 8_000)
+    assert [sessions.find_window("t", ask(model)) for model in ("m0", f"m{MAX_WINDOWS}")] == [16_000, 8_000]

@@ -178,7 +178,7 @@ class Conversation:
     def answer(self, response: Json) -> None:
         """The provider's response to the last request, which the client may name. Both remember it."""
         assert self._last is not None
-        self.sessions.keep_response(self._last, response)
+        self.sessions.chains.keep(self._last.tenant, self._last.original, response)
 
     @property
     def compaction(self) -> str:

@@ -158,40 +158,6 @@ def test_pi_without_a_configuration_gets_the_providers_addresses(routes: Gateway
     assert not (home / ".pi/agent/models.json").exists()
 
 
-def list_folders(home: Path) -> list[str]:
-    return sorted(path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_dir())
-
-
-@pytest.mark.parametrize(("client", "own"), [("pi", ".pi/agent"), ("kimi", ".kimi-code")])
-@pytest.mark.parametrize("has_own", [False, True])
-def test_a_client_that_writes_no_session_leaves_no_folder_behind(
-    routes: GatewayRoutes, home: Path, client: str, own: str, *, has_own: bool
-) -> None:
-    if has_own or client == "kimi":  # without a configuration, kimi has no address to exchange
-        text = f'[providers.p]\nbase_url = "{OWN}"\n' if client == "kimi" else "{}"
-        write(home / own / ("config.toml" if client == "kimi" else "models.json"), text)
-    before = list_folders(home)
-    for run in overlay(client, routes, home):
-        variable = "KIMI_CODE_HOME" if client == "kimi" else "PI_CODING_AGENT_DIR"
-        assert (Path(run.environ[variable]) / "sessions").is_dir()
-    assert list_folders(home) == before
-    (home / own / "sessions").mkdir(parents=True)
-    for _ in overlay(client, routes, home):
-        pass
-    assert (home / own / "sessions").is_dir(), "an empty one of the user's own stays"
-
-
-def test_a_run_that_ends_leaves_another_its_folder(routes: GatewayRoutes, home: Path) -> None:
-    first, second = overlay("pi", routes, home), overlay("pi", routes, home)
-    next(first)
-    run = next(second)
-    assert next(first, None) is None
-    write(Path(run.environ["PI_CODING_AGENT_DIR"]) / "sessions" / "one" / "a.jsonl", "{}")
-    assert (home / ".pi/agent/sessions/one/a.jsonl").exists()
-    assert next(second, None) is None
-    assert (home / ".pi/agent/sessions/one/a.jsonl").exists()
-
-
 def test_codex_gets_an_option_for_each_address(routes: GatewayRoutes, home: Path) -> None:
     write(home / "codex/config.toml", f'model_provider = "mine"\n[model_providers.mine]\nbase_url = "{OWN}"\n')
     for run in overlay("codex exec hello", routes, home, CODEX_HOME=str(home / "codex")):

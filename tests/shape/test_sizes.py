@@ -13,7 +13,7 @@ P90_LINES = 30
 P99_LINES = 40
 
 BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
-    ("src/tenfold/apps/gateway/view_route.py", "_answer"): "the client goes on with what it has, and is told why",
+    ("src/tenfold/apps/gateway/view_route.py", "__call__"): "the client goes on with what it has, and is told why",
     ("src/tenfold/designs/clip/archive_tools.py", "handle"): "a model's tool: what went wrong stands in its answer",
     ("src/tenfold/designs/clip/archive.py", "call_archive"): "runs a user's memory: what it raised stands in the reply",
     (
@@ -31,16 +31,7 @@ BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
     ): "published: it never throws; runs a user's store and archive",
     ("src/tenfold/designs/tail/hooks.py", "_ask"): "runs a user's handler: it is reported and ignored",
     ("src/tenfold/designs/tail/compaction.py", "read_policy"): "runs a user's settings callable: it is reported",
-    (
-        "src/tenfold/apps/gateway/relay.py",
-        "_prepare",
-    ): "fails open: the request is forwarded as it came, and it is recorded",
-    ("src/tenfold/apps/gateway/relay.py", "_retry_overflow"): "the same: the client gets the provider's own error",
-    (
-        "src/tenfold/apps/gateway/relay.py",
-        "_stream_response",
-    ): "the client has its response: what went wrong is recorded",
-    ("src/tenfold/apps/gateway/relay.py", "_await_session"): "the client has its response: what went wrong is recorded",
+    ("src/tenfold/apps/gateway/relay.py", "_survive_faults"): "fails open: the client has its response; it is recorded",
     ("src/tenfold/session/drive.py", "anotify"): "runs a user's listener: one that raises is reported and ignored",
     ("src/tenfold/session/drive.py", "notify"): "runs a user's listener: one that raises is reported and ignored",
     ("src/tenfold/session/drive.py", "run_after_hooks"): "runs a user's after-hook: it is reported and ignored",

@@ -18,11 +18,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenfold import __version__
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.incoming_request import Entrance
 from tenfold.apps.gateway.live_sessions import LiveSessions
 from tenfold.apps.gateway.relay import KEY_HEADER, Relay
-from tenfold.apps.gateway.request_limits import RequestLimits
 from tenfold.apps.gateway.request_log import RequestLog
-from tenfold.apps.gateway.view_route import VIEW_PATH, answer_view
+from tenfold.apps.gateway.view_route import VIEW_PATH, ViewRoute
 from tenfold.apps.listening import keep_pages_out, send_error
 from tenfold.config.settings import Config, load_settings
 from tenfold.store.base import Store
@@ -31,7 +31,7 @@ CONNECT_TIMEOUT = 15.0
 
 
 class Gateway:
-    """A gateway over a store. `application` is its ASGI application, which any server can run.
+    """A gateway over a store. `application` is its ASGI application, which any server can run, once.
 
     gateway = Gateway(GatewaySettings(window=128_000), store)
     uvicorn.run(gateway.application, port=8787)
@@ -40,15 +40,20 @@ class Gateway:
     def __init__(self, settings: GatewaySettings, store: Store, config: Config | None = None) -> None:
         """`config` are the settings of policies; without them they are read as every command reads them."""
         self.settings, self.store, self.log = settings, store, RequestLog()
-        self._config = config or load_settings()
-        self._relay: Relay | None = None
-        self.sessions: LiveSessions | None = None
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(settings.timeout, connect=CONNECT_TIMEOUT, pool=None),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # one client's cookies are no other's
+        )
+        self.sessions = LiveSessions(settings, store, config or load_settings(), self._client)
+        entrance = Entrance(settings, self.log)
+        view = ViewRoute(settings, self.sessions, entrance, self.log)
         application = Starlette(
             routes=[
                 Route("/healthz", self._report_health),
                 Route("/metrics", self._report_metrics),
-                Route(VIEW_PATH, answer_view, methods=["POST"]),
-                Mount("/", self._forward),
+                Route(VIEW_PATH, view, methods=["POST"]),
+                Mount("/", Relay(settings, self.sessions, self._client, entrance, self.log)),
             ],
             middleware=[Middleware(_KeyCheck, key=settings.key)],
             lifespan=self._open,
@@ -56,28 +61,16 @@ class Gateway:
         self.application: ASGIApp = keep_pages_out(application, settings.host, settings.allow_origin)
 
     @asynccontextmanager
-    async def _open(self, application: Starlette) -> AsyncIterator[None]:
-        timeout = httpx.Timeout(self.settings.timeout, connect=CONNECT_TIMEOUT, pool=None)
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # one client's cookies are no other's
-        async with httpx.AsyncClient(timeout=timeout, limits=limits, cookies=no_cookies) as client:
-            sessions = self.sessions = LiveSessions(self.settings, self.store, self._config, client)
-            application.state.sessions = sessions
-            application.state.settings, application.state.log = self.settings, self.log
-            application.state.limits = RequestLimits(self.settings, self.log)
-            self._relay = Relay(self.settings, sessions, client, self.log, application.state.limits)
+    async def _open(self, _: Starlette) -> AsyncIterator[None]:
+        async with self._client:
             yield
-            await sessions.lanes.finish_later_work()
+            await self.sessions.lanes.finish_later_work()
 
     async def _report_health(self, _: Request) -> Response:
         return JSONResponse({"status": "ok", "version": __version__})
 
     async def _report_metrics(self, _: Request) -> Response:
         return Response(self.log.render_metrics(), media_type="text/plain; version=0.0.4")
-
-    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert self._relay is not None
-        await self._relay(scope, receive, send)
 
 
 class _KeyCheck:

@@ -6,14 +6,13 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 from msgspec import Struct
@@ -27,6 +26,7 @@ from tenfold.apps.clients.wrapped_clients import (
     list_addresses,
     list_members,
 )
+from tenfold.apps.gateway.gateway_routes import GatewayRoutes
 from tenfold.apps.gateway.gateway_settings import KEY_VARIABLE
 from tenfold.errors import BadInput
 
@@ -39,29 +39,16 @@ _COPIES = ("folder", "file variable", "file option")
 Place = tuple[str | int, ...]
 
 
-class AddressRoutes(Protocol):
-    """Gives a client other addresses. `GatewayRoutes` is one."""
-
-    def route_default(self) -> str:
-        """The address in place of the providers' own."""
-        ...
-
-    def route_address(self, url: str) -> str:
-        """The address in place of one."""
-        ...
-
-
 class ClientRun(Struct, frozen=True):
-    """How a client is run: its command line, its whole environment, and what the user should know."""
+    """How a client is run: its command line and its whole environment."""
 
     command: tuple[str, ...]
     environ: Mapping[str, str]
-    notes: tuple[str, ...] = ()
 
 
 @contextmanager
 def overlay_client(
-    command: Sequence[str], routes: AddressRoutes, *, environ: Mapping[str, str], folder: Path
+    command: Sequence[str], routes: GatewayRoutes, *, environ: Mapping[str, str], folder: Path
 ) -> Iterator[ClientRun]:
     """Prepares a command line whose client then uses the addresses of `routes`, and cleans up at the end.
 
@@ -87,14 +74,14 @@ def overlay_client(
         return
     named = {".".join(map(str, at)): url for at, url in changes.items()}
     variables |= {client.place_variables[place]: named[place] for place in named if place in client.place_variables}
-    own_folder = tempfile.TemporaryDirectory(prefix="tenfold-wrap-", ignore_cleanup_errors=True)
-    with ExitStack() as lent, own_folder as temporary:
+    with tempfile.TemporaryDirectory(prefix="tenfold-wrap-", ignore_cleanup_errors=True) as temporary:
         place = Path(temporary)
         text = _write_document(source, document, changes) if client.delivery in _COPIES else ""
         options: tuple[str, ...] = ()
         match client.delivery:
             case "folder":
-                lent.enter_context(ensure_folders([source.folder / name for name in client.state]))
+                for name in client.state:  # else its sessions would be gone with the copy if this process is killed
+                    (source.folder / name).mkdir(parents=True, exist_ok=True)
                 _link_folder(source.folder, place, source.path.name)
                 _write_private(place / source.path.name, text)
                 variables[client.handle[0]] = temporary
@@ -120,7 +107,7 @@ def overlay_client(
                 _restore_files(place, source.folder, source.path.name)
 
 
-def route_variables(environ: Mapping[str, str], routes: AddressRoutes) -> dict[str, str]:
+def route_variables(environ: Mapping[str, str], routes: GatewayRoutes) -> dict[str, str]:
     """Returns the variables that hold base URLs, with the addresses of `routes`.
 
     A variable that is set keeps its meaning: its address becomes an upstream. The standard ones are always set.
@@ -139,7 +126,7 @@ def route_variables(environ: Mapping[str, str], routes: AddressRoutes) -> dict[s
     return out
 
 
-def _route_arguments(arguments: Sequence[str], routes: AddressRoutes) -> tuple[str, ...]:
+def _route_arguments(arguments: Sequence[str], routes: GatewayRoutes) -> tuple[str, ...]:
     """Returns a client's arguments with other addresses in its options for them."""
     out: list[str] = []
     for word in arguments:
@@ -220,7 +207,7 @@ def _parse_document(text: str, suffix: str, where: str) -> Any:  # noqa: ANN401 
 
 
 def _route_document(
-    client: WrappedClient, source: _ConfigSource, routes: AddressRoutes
+    client: WrappedClient, source: _ConfigSource, routes: GatewayRoutes
 ) -> tuple[Any, dict[Place, str]]:
     """Returns the configuration, and each place in it that gets another address."""
     changes: dict[Place, str] = {}
@@ -238,7 +225,7 @@ def _find_defaults(
     documents: Sequence[Any],
     client: WrappedClient,
     source: _ConfigSource,
-    routes: AddressRoutes,
+    routes: GatewayRoutes,
 ) -> dict[Place, str]:
     """Returns the places at which a default address is missing."""
     parent, _, leaf = default.place.rpartition(".")
@@ -331,72 +318,3 @@ def _restore_files(place: Path, own: Path, without: str) -> None:
             if target.is_file():
                 target.unlink()
             shutil.move(entry, target)
-
-
-# -- folders that a client may write to, and that are gone again if it has not -----------------------------------------
-
-
-@contextmanager
-def ensure_folders(folders: Sequence[Path]) -> Iterator[None]:
-    """Makes folders that do not exist, and removes those it made that are empty at the end, with the folders above.
-
-    What was there before stays. So does a folder that another process has from this function at the same time, since
-    its client may still write there, and one on a disk where that cannot be told.
-    """
-    made: list[Path] = []
-    held: list[tuple[Path, int]] = []
-    try:
-        for folder in folders:
-            made += _make_folder(folder)
-            held.append((folder, _hold_folder(folder)))
-        yield
-    finally:
-        shared = {folder for folder, handle in held if not _is_held_alone(handle)}
-        for folder in reversed(made):
-            if folder not in shared:
-                with suppress(OSError):  # something is in it
-                    folder.rmdir()
-        for _, handle in held:
-            if handle >= 0:
-                os.close(handle)
-
-
-def _make_folder(folder: Path) -> list[Path]:
-    """Makes a folder and those above it. Returns the ones that were missing, the topmost first."""
-    missing = [path for path in (*reversed(folder.parents), folder) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    return missing
-
-
-if sys.platform == "win32":
-
-    def _hold_folder(folder: Path) -> int:  # noqa: ARG001 - a folder cannot be locked there
-        return -1
-
-    def _is_held_alone(handle: int) -> bool:  # noqa: ARG001 - the same
-        return True
-
-else:
-    import fcntl
-
-    def _hold_folder(folder: Path) -> int:
-        """Locks a folder together with others who do. Makes it again where one of them has just removed it."""
-        while True:
-            try:
-                handle = os.open(folder, os.O_RDONLY)
-            except FileNotFoundError:
-                folder.mkdir(parents=True, exist_ok=True)
-                continue
-            with suppress(OSError):  # some network disks have no locks
-                fcntl.flock(handle, fcntl.LOCK_SH)
-            if folder.exists() and os.path.samestat(os.fstat(handle), folder.stat()):
-                return handle
-            os.close(handle)
-
-    def _is_held_alone(handle: int) -> bool:
-        """Returns whether nobody else holds the folder, and then keeps others waiting until the handle is closed."""
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True

@@ -64,17 +64,9 @@ class GatewayRoutes:
 
     def sum_totals(self) -> Totals:
         """Adds up what the gateways have done."""
-        out = Totals(sessions={})
-        for served in self._gateways.values():
-            one = served.gateway.log.totals
-            out.requests += one.requests
-            out.compactions += one.compactions
-            out.bypasses += one.bypasses
-            out.tokens_before += one.tokens_before
-            out.tokens_after += one.tokens_after
-            out.dollars_saved += one.dollars_saved
-            out.sessions.update(one.sessions)
-        return out
+        every = [served.gateway.log.totals for served in self._gateways.values()]
+        sums = {name: sum(getattr(each, name) for each in every) for name in Totals.NUMBERS}
+        return Totals(**sums, sessions={id_: count for each in every for id_, count in each.sessions.items()})
 
     def _open(self, upstream: str) -> str:
         if upstream not in self._gateways:

@@ -1,4 +1,4 @@
-"""A request as it came in: its body is read up to a limit, and unpacked up to the same limit if it came compressed."""
+"""A request as it comes in: whether it is taken, and its body, read and unpacked up to a limit."""
 
 from __future__ import annotations
 
@@ -6,30 +6,35 @@ import asyncio
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 
 import zstandard
 from msgspec import Struct
 from starlette.types import Message as AsgiMessage
-from starlette.types import Receive
+from starlette.types import Receive, Scope
+
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.request_log import RequestLog
+from tenfold.apps.gateway.tenants import digest_credentials
 
 RawHeaders = list[tuple[bytes, bytes]]
 ENCODING_HEADER = "content-encoding"
-NO_JSON = "the body is JSON: send it with the header content-type: application/json"
 MAX_ENCODINGS = 4
 """Encodings one in the other that are unpacked. Clients use one."""
 
 
-class BodyTooLarge(Exception):
-    """The body of a request is larger than the gateway takes, as it came or unpacked."""
+class Refusal(Exception):
+    """A request that the gateway does not take: the status and the text of its response."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class ClientGone(Exception):
     """The client closed its connection before it had its response."""
-
-
-class BodyTooSlow(Exception):
-    """No byte of a body came for as long as the gateway waits."""
 
 
 class IncomingRequest(Struct, frozen=True):
@@ -53,16 +58,6 @@ class IncomingRequest(Struct, frozen=True):
         return self.headers.get(ENCODING_HEADER, "")
 
 
-def list_types(headers: RawHeaders) -> list[str]:
-    """Returns the content types that the headers of a request name, usually one."""
-    return [value.decode("latin-1") for name, value in headers if name.lower() == b"content-type"]
-
-
-def is_json(content_type: str) -> bool:
-    """Whether a body is sent as JSON. A page of a browser may send a text unasked, whatever it adds to the type."""
-    return content_type.partition(";")[0].strip().lower() == "application/json"
-
-
 def join_headers(raw_headers: RawHeaders) -> dict[str, str]:
     """Returns the headers by their names in lower case. What comes several times is one value, as HTTP has it."""
     out: dict[str, str] = {}
@@ -72,43 +67,100 @@ def join_headers(raw_headers: RawHeaders) -> dict[str, str]:
     return out
 
 
-async def read_body(receive: Receive, limit: int, seconds: float) -> bytes:
-    """Reads the body of a request.
+class Entrance:
+    """Takes the requests of one gateway in, on whichever route they come: so many at a time, and none too large."""
 
-    Raises `BodyTooLarge` above `limit` bytes, `BodyTooSlow` after so many seconds without a byte, and `ClientGone` if
-    the client leaves.
-    """
-    chunks: list[bytes] = []
-    size = 0
-    while True:
+    def __init__(self, settings: GatewaySettings, log: RequestLog) -> None:
+        """`log` shows in the metrics how many are running."""
+        self._settings, self._log = settings, log
+        self._running: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def admit(self, scope: Scope, receive: Receive, *, is_json: bool) -> AsyncIterator[IncomingRequest]:
+        """Reads a request, and counts it for as long as the block lasts. With `is_json` its body is unpacked, too.
+
+        Raises `Refusal` if the request is not taken, and `ClientGone` if the client leaves before all of it has come.
+        """
+        headers, query = join_headers(scope["headers"]), scope["query_string"].decode("latin-1")
+        if is_json and not _is_sent_as_json(scope["headers"]):
+            raise Refusal(415, "the body is JSON: send it with the header content-type: application/json")
+        if headers.get("upgrade", "").lower() == "websocket":  # Codex then uses HTTP at once
+            raise Refusal(426, "this gateway speaks HTTP, not WebSocket")
+        tenant = digest_credentials(headers, query, self._settings.credential_headers)
+        with self._hold_place(tenant):
+            body = await self._read_body(receive)
+            plain = await self._unpack_body(body, headers.get(ENCODING_HEADER, "")) if is_json else body
+            path = get_path(scope)
+            yield IncomingRequest(scope["method"], path, query, scope["headers"], headers, tenant, body, plain)
+
+    @contextmanager
+    def _hold_place(self, tenant: str) -> Iterator[None]:
+        """Counts a request of a tenant for as long as the block lasts."""
+        running, most = self._running.total(), self._settings.max_requests
+        if running >= most:
+            raise Refusal(503, f"{running} requests are running, and {most} are the most")
+        most = self._settings.max_tenant_requests
+        if self._running[tenant] >= most:
+            raise Refusal(429, f"{most} requests with these credentials are running, which is the most")
+        self._running[tenant] += 1
+        self._log.running.set(self._running.total())
         try:
-            message: AsgiMessage = await asyncio.wait_for(receive(), seconds)
-        except TimeoutError as exc:
-            raise BodyTooSlow from exc
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
-            raise BodyTooLarge
-        chunks.append(chunk)
-        if not message.get("more_body"):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            yield
+        finally:
+            self._running[tenant] -= 1
+            if not self._running[tenant]:
+                del self._running[tenant]
+            self._log.running.set(self._running.total())
+
+    async def _read_body(self, receive: Receive) -> bytes:
+        chunks: list[bytes] = []
+        size, seconds = 0, self._settings.timeout
+        while True:
+            try:
+                message: AsgiMessage = await asyncio.wait_for(receive(), seconds)
+            except TimeoutError as exc:
+                raise Refusal(408, f"no byte of the body came for {seconds:g} seconds") from exc
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            self._check_size(size)
+            if not message.get("more_body"):
+                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def _unpack_body(self, body: bytes, encodings: str) -> bytes | None:
+        """Returns a body without its encodings. None if one is not known here or the body is none of that kind."""
+        plain = body
+        if encodings:
+            unpacked = await asyncio.to_thread(unpack_bytes, body, encodings, self._settings.max_body)
+            if unpacked is None:
+                return None
+            plain = unpacked
+        self._check_size(len(plain))
+        return plain
+
+    def _check_size(self, size: int) -> None:
+        if size > self._settings.max_body:
+            raise Refusal(413, f"the body is larger than `max_body` of the gateway, {self._settings.max_body:,} bytes")
 
 
-async def unpack_body(body: bytes, encodings: str, limit: int) -> bytes | None:
-    """Returns a body without its encodings, as the header `content-encoding` lists them.
+def get_path(scope: Scope) -> str:
+    """Returns the path of a request as the client wrote it."""
+    return str(scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0])
 
-    None if one of them is not known here or the body is none of that kind. Raises `BodyTooLarge` above `limit` bytes.
-    """
-    plain = await asyncio.to_thread(unpack_bytes, body, encodings, limit) if encodings else body
-    if plain is not None and len(plain) > limit:
-        raise BodyTooLarge
-    return plain
+
+def _is_sent_as_json(headers: RawHeaders) -> bool:
+    """Whether a body is sent as JSON or without a type. A page may send a text unasked, whatever it adds to that."""
+    types = (value.decode("latin-1") for name, value in headers if name.lower() == b"content-type")
+    return all(each.partition(";")[0].strip().lower() == "application/json" for each in types)
 
 
 def unpack_bytes(body: bytes, encodings: str, limit: int) -> bytes | None:
-    """Returns what `unpack_body` returns, and a byte more than `limit` of what is larger. No more is ever unpacked."""
+    """Returns a body without its encodings, as the header `content-encoding` lists them.
+
+    None if one of them is not known here or the body is none of that kind. Of what is larger than `limit`, a byte more
+    is returned, and no more is ever unpacked.
+    """
     names = [name for each in encodings.split(",") if (name := each.strip().lower()) not in ("", "identity")]
     if len(names) > MAX_ENCODINGS or not all(name in _UNPACKERS for name in names):
         return None

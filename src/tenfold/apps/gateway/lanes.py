@@ -15,12 +15,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import zip_longest
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
 from tenfold.apps.gateway.client_marks import find_cache_key, find_client_session, find_end_user
-from tenfold.apps.gateway.later_work import LaterWork
 from tenfold.apps.gateway.model_request import ModelRequest, fingerprint_item
 from tenfold.apps.gateway.sent_views import SentView
 from tenfold.core.record.message import Message, get_text
@@ -47,6 +46,8 @@ MAX_LANE_BYTES = 128 * 1024 * 1024
 MAX_CLOSED_LANES = 4_096
 """How many lanes of a family that are not in memory are known by how their lists ended."""
 TITLE_LENGTH = 80
+DELAY = 0.05
+"""Seconds until work that waits begins by itself. The request is on its way by then, and the provider works."""
 
 
 class Family(Struct, frozen=True):
@@ -98,6 +99,46 @@ def _digest_opening(wire: str, item: bytes) -> str:
 _OPENINGS: dict[bytes, str] = {}
 """What the openings of lists were found to be, by digests: the items themselves may be large."""
 MAX_OPENINGS = 4_096
+
+
+class LaterWork(Generic[T]):
+    """Work that must not slow down the request it belongs to.
+
+    It begins by itself a moment later, while the provider works, or when `start` is called, whichever is first.
+    """
+
+    def __init__(
+        self, work: Callable[[], Coroutine[Any, Any, T]], earlier: LaterWork[T] | None = None, *, delay: float = DELAY
+    ) -> None:
+        """`earlier` is done before it. `delay` is in seconds. To be made on the event loop."""
+        self._work, self._earlier = work, earlier
+        self._task: asyncio.Task[T] | None = None
+        self._timer = asyncio.get_running_loop().call_later(delay, self.start)
+
+    def start(self) -> asyncio.Task[T]:
+        """Begins the work if it has not begun yet. Returns its task, which several callers may wait for."""
+        self._timer.cancel()
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+            _RUNNING.add(self._task)
+            self._task.add_done_callback(_RUNNING.discard)
+        return self._task
+
+    async def finish(self) -> None:
+        """Has the work done, and returns when it is. What it raises is left to those who wait for its task."""
+        task = self.start()
+        if not task.done():
+            await asyncio.wait({task})
+
+    async def _run(self) -> T:
+        earlier, self._earlier = self._earlier, None
+        if earlier is not None:
+            await earlier.finish()
+        return await self._work()
+
+
+_RUNNING: set[asyncio.Task[Any]] = set()
+"""Tasks that nobody may be waiting for. The event loop itself would let them be collected."""
 
 
 class Lane:

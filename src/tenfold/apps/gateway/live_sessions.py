@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import httpx
 from msgspec import Struct
@@ -14,9 +15,7 @@ from msgspec.structs import replace
 from tenfold.apps.gateway.client_marks import find_side_reason
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.heavy_requests import HeavyRequests, is_heavy
-from tenfold.apps.gateway.lanes import Family, Lane, LaneTable, find_family, try_lock
-from tenfold.apps.gateway.later_work import LaterWork
-from tenfold.apps.gateway.learned_windows import LearnedWindows
+from tenfold.apps.gateway.lanes import Family, Lane, LaneTable, LaterWork, find_family, try_lock
 from tenfold.apps.gateway.model_request import ModelRequest
 from tenfold.apps.gateway.moving_listings import SetAside, set_listings_aside
 from tenfold.apps.gateway.native_compaction import (
@@ -26,7 +25,6 @@ from tenfold.apps.gateway.native_compaction import (
     has_compaction_token,
     remove_trigger,
 )
-from tenfold.apps.gateway.opening_pins import pin_opening
 from tenfold.apps.gateway.sent_views import SentView
 from tenfold.apps.gateway.stored_responses import ResponseChains
 from tenfold.apps.gateway.unchanged import FIRST_MESSAGE, SHADOW, UNKNOWN_PART, explain_check, explain_size
@@ -38,9 +36,11 @@ from tenfold.core.meter.counters import choose_counter
 from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.message import Message
-from tenfold.core.text.memoize import MAX_NAME_LENGTH
+from tenfold.core.text.memoize import MAX_NAME_LENGTH, memoize_short
 from tenfold.core.view.fold import View
+from tenfold.core.view.units import VisibleMessage
 from tenfold.core.wire import get_wire
+from tenfold.core.wire.marks import get_summary_text
 from tenfold.core.wire.registry import has_tool_definitions
 from tenfold.errors import NotFoundError
 from tenfold.models.choose import AUTO
@@ -55,20 +55,12 @@ FORWARD_SHARE = 0.5
 OVERFLOW_SHARE = 0.5
 """Down to which share of a refused request it is compacted where the window is not known."""
 
-Key = TypeVar("Key")
+OPENING_SHARE = 0.125
+"""What the client itself says at the beginning is pinned up to this share of the window."""
 MAX_POLICIES = 1_024
 """How many policies are kept, each of a model and a window. The one of a session stays with it."""
-
-
-T = TypeVar("T")
-
-
-class WorkRunner(Protocol):
-    """Does work, here or in a thread."""
-
-    async def __call__(self, work: Callable[..., T], /, *given: Any) -> T:  # noqa: ANN401 - what the work takes
-        """Returns what the work returns."""
-        ...
+MAX_WINDOWS = 1_024
+"""How many windows that providers named are remembered. Those learnt first go first."""
 
 
 class PreparedRequest(Struct, frozen=True):
@@ -105,9 +97,11 @@ class LiveSessions:
     def __init__(self, settings: GatewaySettings, store: Store, config: Config, client: httpx.AsyncClient) -> None:
         """To be made on the event loop of the gateway."""
         self._settings, self._config, self._client, self._store = settings, config, client, store
-        self.chains, self.heavy, self._windows = ResponseChains(), HeavyRequests(), LearnedWindows()
-        self._base_policies: dict[str, Policy] = {}
-        self._policies: dict[tuple[str, bool, int | None], Policy] = {}
+        self.chains, self.heavy = ResponseChains(), HeavyRequests()
+        self._windows: OrderedDict[tuple[str, str, str], int] = OrderedDict()
+        # A client may name another model in each request.
+        self._build_base_policy = memoize_short(MAX_POLICIES)(self._build_base_policy)  # type: ignore[method-assign]
+        self._build_policy = memoize_short(MAX_POLICIES)(self._build_policy)  # type: ignore[method-assign]
         self._archive = config.load_archive(settings.policy)
         self.lanes = LaneTable(store, self._open_session, namespace=settings.namespace, limit=settings.max_sessions)
 
@@ -122,13 +116,11 @@ class LiveSessions:
         async with self.heavy.hold(unfolded or request) as excess:
             if excess:
                 return PreparedRequest(request, request, tenant, reason=excess, is_bypass=True)
-            run: WorkRunner = asyncio.to_thread if is_heavy(unfolded or request) else _run_here
-            reason = await run(find_side_reason, headers, request) if triggered is None else ""
-            if reason or unfolded is None:
-                return PreparedRequest(request, request, tenant, reason=reason or UNKNOWN_PART, is_bypass=not reason)
-            whole, aside, family = await run(_find_place, tenant, headers, unfolded)
-            if family is None:
-                return PreparedRequest(request, request, tenant, reason=FIRST_MESSAGE)
+            find = partial(_find_place, tenant, headers, request, unfolded, is_demand=triggered is not None)
+            place = await asyncio.to_thread(find) if is_heavy(unfolded or request) else find()
+            if isinstance(place, str):
+                return PreparedRequest(request, request, tenant, reason=place, is_bypass=place == UNKNOWN_PART)
+            whole, aside, family = place
             async with self.lanes.take_turn(family):
                 lane, forwarded = await self._open_lane(family, whole, call), None
                 work = partial(self._answer_trigger, lane, request, whole, tenant)
@@ -168,7 +160,7 @@ class LiveSessions:
         lane = None if is_heavy(request) else self.lanes.find_known_lane(family, request)
         if lane is None:
             lane = await asyncio.to_thread(self.lanes.find_lane, family, request)
-        self._use_call(lane, replace(call, window=self._find_window(family.tenant, request)))
+        self._use_call(lane, replace(call, window=self.find_window(family.tenant, request)))
         return lane
 
     async def _answer_trigger(
@@ -177,7 +169,7 @@ class LiveSessions:
         """Compacts because the client asks its provider to, and returns the answer in the provider's place."""
         prepared = await self._compact_lane(lane, whole, tenant)
         session, outcome = lane.session.session, None
-        if (window := self._find_window(tenant, request)) is not None:
+        if (window := self.find_window(tenant, request)) is not None:
             outcome = await lane.session.compact(replace(session.compactor.build_call(window=window), demand="manual"))
         if outcome is None or outcome.status == "nothing":  # the client's limit is lower: it would ask again at once
             reading = await lane.session.take_reading()
@@ -188,10 +180,6 @@ class LiveSessions:
         reason = f"the client asked for it; {outcome.reason}"
         return replace(prepared, original=request, answer=answer, compaction=outcome.status, reason=reason)
 
-    def keep_response(self, prepared: PreparedRequest, response: Mapping[str, Any]) -> None:
-        """Remembers a response that the client may refer to later."""
-        self.chains.keep(prepared.tenant, prepared.original, response)
-
     async def _find_forwarded(
         self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None
     ) -> PreparedRequest | None:
@@ -199,7 +187,7 @@ class LiveSessions:
         prepared = PreparedRequest(request, request, tenant, lane)
         if self._settings.shadow:
             return replace(prepared, reason=SHADOW)
-        window = self._find_window(tenant, request)
+        window = self.find_window(tenant, request)
         with try_lock(lane) as is_free:  # another thread may be writing, and wait for the store
             most = lane.measure_most(request, window) if is_free and window is not None else None
         reserve = request.read_output_limit()
@@ -233,15 +221,13 @@ class LiveSessions:
         """
         lane, asked = prepared.lane, prepared.original
         if limit is not None:
-            self._windows.keep(prepared.tenant, asked.wire, asked.model, limit)
+            self.note_window(prepared.tenant, asked, limit)
         if lane is None or self._settings.shadow:
             return prepared.reason
         if prepared.pending is not None:  # what is compacted has to be known
             await prepared.pending.start()
         session = lane.session.session
-        call = replace(
-            session.compactor.build_call(window=self._find_window(prepared.tenant, asked)), demand="overflow"
-        )
+        call = replace(session.compactor.build_call(window=self.find_window(prepared.tenant, asked)), demand="overflow")
         if call.window is None:
             reading = await lane.session.take_reading()
             call = replace(session.compactor.build_call(to=int(OVERFLOW_SHARE * reading.tokens)), demand="overflow")
@@ -256,7 +242,7 @@ class LiveSessions:
     async def _compact_lane(
         self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None = None
     ) -> PreparedRequest:
-        window = self._find_window(tenant, request)
+        window = self.find_window(tenant, request)
         before = request.build_mapping()
         if aside is not None:  # it takes its part of the window, as the tools do
             before["tools"] = before.get("tools", "") + aside.text
@@ -338,9 +324,20 @@ class LiveSessions:
             is_path_only=True,  # other branches may be of other users of the same key
         )
 
-    def _find_window(self, tenant: str, request: ModelRequest) -> int | None:
+    def note_window(self, tenant: str, request: ModelRequest, limit: int) -> None:
+        """Remembers the window that the provider named last for a model, in tokens, until the gateway ends."""
+        key = (tenant, request.wire, request.model)
+        if len(request.model) <= MAX_NAME_LENGTH:
+            self._windows[key] = limit
+            self._windows.move_to_end(key)
+        if len(self._windows) > MAX_WINDOWS:
+            self._windows.popitem(last=False)
+
+    def find_window(self, tenant: str, request: ModelRequest) -> int | None:
+        """Returns the window of a request's model: the known one, or what the provider named, if that is less."""
         known = self._settings.window or find_window(request.model)
-        return self._windows.find(tenant, request.wire, request.model, known)
+        named = self._windows.get((tenant, request.wire, request.model))
+        return min((each for each in (known, named) if each is not None), default=None)
 
     # -- sessions ------------------------------------------------------------------------------------------------------
 
@@ -360,44 +357,69 @@ class LiveSessions:
             writer.use_call(call)
         else:
             session.compactor.use_answerer(replace(session.compactor.answerer, model=UpstreamModel(self._client, call)))
-        key = (call.qualified_model, call.is_own_address, call.window)
-        if key not in self._policies:
-            base = self._build_base_policy(call.model)
-            models = choose_summary_models((choice,) if choice != AUTO else base.summary.models or (AUTO,), call)
-            summary = replace(base.summary, models=models)
-            summary = replace(summary, input_tokens=limit_summary_input(summary, call, base.counter.name))
-            policy = _keep(self._policies, key, call.model, replace(base, summary=summary))
-        else:
-            policy = self._policies[key]
-        session.compactor.use_policy(policy)
+        is_own, window = call.is_own_address, call.window
+        session.compactor.use_policy(
+            self._build_policy(call.model, wire=call.wire, is_own_address=is_own, window=window)
+        )
 
     def _build_base_policy(self, model: str) -> Policy:
-        if model in self._base_policies:
-            return self._base_policies[model]
-        counter = choose_counter(model or None).counter
-        return _keep(self._base_policies, model, model, self._config.build_policy(counter, self._settings.policy))
+        return self._config.build_policy(choose_counter(model or None).counter, self._settings.policy)
+
+    def _build_policy(self, model: str, *, wire: str, is_own_address: bool, window: int | None) -> Policy:
+        """Builds a policy whose summaries are written by models of the upstream."""
+        base, choice = self._build_base_policy(model), self._settings.summary_model
+        call = UpstreamCall(wire, "", {}, model, is_own_address=is_own_address, window=window)
+        models = choose_summary_models((choice,) if choice != AUTO else base.summary.models or (AUTO,), call)
+        summary = replace(base.summary, models=models)
+        return replace(
+            base, summary=replace(summary, input_tokens=limit_summary_input(summary, call, base.counter.name))
+        )
 
 
-def _keep(policies: dict[Key, Policy], key: Key, model: str, policy: Policy) -> Policy:
-    """Keeps the policy of a model with a name that is none of a megabyte. Forgets all once there are too many."""
-    if len(policies) >= MAX_POLICIES:  # a client may name another model in each request
-        policies.clear()
-    if len(model) <= MAX_NAME_LENGTH:
-        policies[key] = policy
-    return policy
+def pin_opening(session: Session, window: int | None) -> list[str]:
+    """Pins the client's own messages before the first answer of the model, oldest first, and returns their ids.
+
+    Clients send these once, and count on them as on a system prompt: Claude Code's CLAUDE.md and Codex's AGENTS.md
+    stand there. Call it once the session knows of them and before it is compacted. What is pinned already is left as it
+    is. Nothing is pinned where the window is not known.
+    """
+    if window is None:
+        return []
+    room = OPENING_SHARE * window / session.take_reading(window=window, floor=session.conversation.sent_overhead).slope
+    sizes, pins = session.conversation.get_message_sizes(), session.view.state.pins
+    pinned: list[str] = []
+    for shown in _list_opening(session):
+        room -= sizes[shown.key]
+        if room < 0:
+            break
+        if shown.position not in pins:
+            (entry,) = session.conversation.read_entries([shown.position])
+            pinned.append(session.pin(entry.id))
+    return pinned
 
 
-async def _run_here(work: Callable[..., T], *given: Any) -> T:  # noqa: ANN401 - what the work takes
-    """Does what takes no time on the event loop. Heavy requests have it done in a thread."""
-    return work(*given)
+def _list_opening(session: Session) -> Iterator[VisibleMessage]:
+    for shown in session.view.get_visible_messages():
+        if shown.message.role == "assistant":
+            return
+        is_own = shown.is_original and shown.message.role == "user" and shown.message.origin == "harness"
+        if is_own and get_summary_text(shown.message) is None:
+            yield shown
 
 
 def _find_place(
-    tenant: str, headers: Mapping[str, str], request: ModelRequest
-) -> tuple[ModelRequest, SetAside | None, Family | None]:
-    """Returns a request without what is no part of the session, what that is, and whose it is: None at its opening."""
-    whole, aside = set_listings_aside(request)
-    return whole, aside, find_family(tenant, headers, whole) if _has_answer(whole) else None
+    tenant: str, headers: Mapping[str, str], request: ModelRequest, unfolded: ModelRequest | None, *, is_demand: bool
+) -> tuple[ModelRequest, SetAside | None, Family] | str:
+    """Returns a request without what is no part of the session, what that is, and whose it is.
+
+    Else why it is part of no session. `unfolded` is the request with all that it refers to. With `is_demand` the client
+    asks its provider to compact.
+    """
+    reason = "" if is_demand else find_side_reason(headers, request)
+    if reason or unfolded is None:
+        return reason or UNKNOWN_PART
+    whole, aside = set_listings_aside(unfolded)
+    return (whole, aside, find_family(tenant, headers, whole)) if _has_answer(whole) else FIRST_MESSAGE
 
 
 def _has_answer(request: ModelRequest) -> bool:

@@ -107,7 +107,6 @@ class RecallLoop:
         self._splicer: StreamSplicer | None = None
         self.usage: Json = {}
         self.response: Json = {}
-        self.has_fault = False
 
     @property
     def is_last(self) -> bool:
@@ -302,7 +301,7 @@ class RecallLoop:
         except Exception as exc:
             LOG.warning("a fault of the gateway in a lookup", exc_info=exc)
             self._note(f"a fault of the gateway in a lookup: {type(exc).__name__}")
-            self.has_fault = True
+            self._record.has_fault = True
             return None
         finally:
             self._record.own_seconds += perf_counter() - start

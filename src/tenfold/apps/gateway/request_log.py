@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextvars import ContextVar
+from typing import ClassVar
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -21,7 +22,8 @@ class RequestRecord(Struct):
     provider counts as far as that is known. `dollars_saved` counts what was left out at the price of input that is read
     from a cache, the lowest there is. `own_seconds` is the time that the gateway itself took. `reason` says what came
     of the session's check, or why there was none, `is_unchanged` that a call to a model was forwarded as it came, and
-    `bypass` why it was although it should have been looked at. `is_cut` says that the response ended early. With
+    `bypass` why it was although it should have been looked at. `has_fault` says that the gateway itself failed, and
+    `is_cut` that the response ended early. With
     `is_shadow` nothing was changed, and the numbers are those that would have been.
     """
 
@@ -42,6 +44,7 @@ class RequestRecord(Struct):
     bypass: str = ""
     is_unchanged: bool = False
     recall_calls: int = 0
+    has_fault: bool = False
     is_cut: bool = False
     is_shadow: bool = False
 
@@ -109,47 +112,33 @@ class RequestLog:
     """Counts and logs the requests of one gateway."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        own = self._registry
-        self._requests = Counter(
-            "tenfold_gateway_requests", "Requests, by API and status.", ("wire", "status"), registry=own
-        )
-        self._bypasses = Counter(
-            "tenfold_gateway_bypasses", "Calls to a model that were forwarded as they came.", registry=own
-        )
-        self._faults = Counter(
-            "tenfold_gateway_faults", "Faults of the gateway; the request was forwarded.", registry=own
-        )
-        self._compactions = Counter(
-            "tenfold_gateway_compactions", "Compactions, by outcome.", ("status",), registry=own
-        )
-        self._before = Counter(
-            "tenfold_gateway_tokens_before", "Tokens of all requests with nothing hidden.", registry=own
-        )
-        self._after = Counter("tenfold_gateway_tokens_after", "Tokens of all requests as they were sent.", registry=own)
-        self._dollars = Counter(
-            "tenfold_gateway_dollars_saved", "Dollars saved, at the price of cached input.", registry=own
-        )
-        self._recalls = Counter(
-            "tenfold_gateway_recall_calls", "Lookups that the gateway answered itself.", registry=own
-        )
-        self._cuts = Counter("tenfold_gateway_cut_responses", "Responses that ended early.", registry=own)
+        registry = self._registry = CollectorRegistry()
+
+        def count(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"tenfold_gateway_{name}", text, labels, registry=registry)
+
+        def measure(name: str, text: str) -> Gauge:
+            return Gauge(f"tenfold_gateway_{name}", text, registry=registry)
+
+        self._requests = count("requests", "Requests, by API and status.", "wire", "status")
+        self._bypasses = count("bypasses", "Calls to a model that were forwarded as they came.")
+        self._faults = count("faults", "Faults of the gateway; the request was forwarded.")
+        self._compactions = count("compactions", "Compactions, by outcome.", "status")
+        self._before = count("tokens_before", "Tokens of all requests with nothing hidden.")
+        self._after = count("tokens_after", "Tokens of all requests as they were sent.")
+        self._dollars = count("dollars_saved", "Dollars saved, at the price of cached input.")
+        self._recalls = count("recall_calls", "Lookups that the gateway answered itself.")
+        self._cuts = count("cut_responses", "Responses that ended early.")
         self._own = Histogram(
-            "tenfold_gateway_own_seconds", "Time that the gateway took.", buckets=_SECONDS, registry=own
+            "tenfold_gateway_own_seconds", "Time that the gateway took.", buckets=_SECONDS, registry=registry
         )
-        self.running = Gauge("tenfold_gateway_running_requests", "Requests that are being worked on.", registry=own)
-        self.sessions = Gauge("tenfold_gateway_sessions", "Sessions in memory.", registry=own)
-        self.chain_bytes = Gauge(
-            "tenfold_gateway_chain_bytes",
-            "Bytes of responses that clients may name instead of resending.",
-            registry=own,
-        )
-        self.forgotten_responses = Gauge(
-            "tenfold_gateway_forgotten_responses", "Such responses that were dropped to bound memory.", registry=own
-        )
+        self.running = measure("running_requests", "Requests that are being worked on.")
+        self.sessions = measure("sessions", "Sessions in memory.")
+        self.chain_bytes = measure("chain_bytes", "Bytes of responses that clients may name instead of resending.")
+        self.forgotten_responses = measure("forgotten_responses", "Such responses that were dropped to bound memory.")
         self.totals = Totals()
 
-    def add(self, record: RequestRecord, *, fault: bool = False) -> None:
+    def add(self, record: RequestRecord) -> None:
         """Counts a finished request and logs its line."""
         self._requests.labels(record.wire or "other", str(record.status)).inc()
         self._before.inc(record.tokens_before)
@@ -159,7 +148,7 @@ class RequestLog:
         self._own.observe(record.own_seconds)
         if record.bypass:
             self._bypasses.inc()
-        if fault:
+        if record.has_fault:
             self._faults.inc()
         if record.is_cut:
             self._cuts.inc()
@@ -167,7 +156,7 @@ class RequestLog:
         if record.compaction:
             self._compactions.labels(record.compaction).inc()
         self.totals.add(record)
-        LOG.log(logging.WARNING if fault or record.is_cut else logging.INFO, "%s", record.render())
+        LOG.log(logging.WARNING if record.has_fault or record.is_cut else logging.INFO, "%s", record.render())
 
     def render_metrics(self) -> bytes:
         """Returns the numbers in the form that Prometheus reads."""
@@ -184,6 +173,7 @@ class Totals(Struct):
     tokens_after: int = 0
     dollars_saved: float = 0.0
     sessions: dict[str, int] = {}
+    NUMBERS: ClassVar = ("requests", "compactions", "bypasses", "tokens_before", "tokens_after", "dollars_saved")
 
     def add(self, record: RequestRecord) -> None:
         """Adds one request."""

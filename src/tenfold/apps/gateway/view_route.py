@@ -6,35 +6,22 @@ An extension that runs inside a client asks here before each call to the model, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
-from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.heavy_requests import find_bulk
-from tenfold.apps.gateway.incoming_request import (
-    ENCODING_HEADER,
-    NO_JSON,
-    BodyTooLarge,
-    BodyTooSlow,
-    is_json,
-    join_headers,
-    list_types,
-    read_body,
-    unpack_body,
-)
-from tenfold.apps.gateway.lanes import Lane, find_family
+from tenfold.apps.gateway.incoming_request import ENCODING_HEADER, ClientGone, Entrance, IncomingRequest, Refusal
+from tenfold.apps.gateway.lanes import find_family
 from tenfold.apps.gateway.live_sessions import LiveSessions
 from tenfold.apps.gateway.model_request import ModelRequest, count_marks
-from tenfold.apps.gateway.request_limits import RequestLimits
 from tenfold.apps.gateway.request_log import LOG, RequestLog, RequestRecord
-from tenfold.apps.gateway.tenants import digest_credentials
-from tenfold.core.record.ask import Outcome
+from tenfold.apps.listening import send_error
 from tenfold.core.wire import WIRES, splice
 from tenfold.errors import BadInput, TenfoldError, UsageError
 
@@ -55,8 +42,8 @@ class ViewQuestion(Struct, frozen=True):
     usage: Any = None
 
 
-async def answer_view(request: Request) -> Response:
-    """Answers `POST /tenfold/view`. The application's state holds the gateway's `sessions`, `settings` and `log`.
+class ViewRoute(Struct, frozen=True):
+    """The ASGI application behind `POST /tenfold/view`.
 
         {"wire": "openai-chat", "messages": [...], "session": "ses_1", "model": "gpt-5", "window": 128000}
         {"messages": [...], "changed": {}, "tokens_before": 120345, "tokens_after": 48120}
@@ -69,69 +56,74 @@ async def answer_view(request: Request) -> Response:
     Messages that stay are returned as they came. `changed` holds other fields of the request that are to be replaced.
     The tokens are those of the request as the provider counts, with nothing hidden and as it is now. Summaries are
     written by code, since no credentials for a model come with the request. 400 for a body that is wrong, 408 for one
-    that does not come, 413 for one that is too large, 415 for one that is not sent as JSON or cannot be unpacked, 429
-    and 503 with `retry-after` where too many requests are running, 500 for a fault of the gateway: whoever asks then
-    sends what it has.
+    that does not come, 413 for one that is too large, 415 for one that is sent as something else than JSON or cannot be
+    unpacked, 429 and 503 with `retry-after` where too many requests are running, 500 for a fault of the gateway:
+    whoever asks then sends what it has.
     """
-    sessions: LiveSessions = request.app.state.sessions
-    settings: GatewaySettings = request.app.state.settings
-    types = list_types(request.headers.raw)
-    if not types or not all(map(is_json, types)):
-        return _refuse(415, NO_JSON)
-    limits: RequestLimits = request.app.state.limits
-    tenant = digest_credentials(join_headers(request.headers.raw), request.url.query, settings.credential_headers)
-    refusal = limits.find_refusal(tenant)
-    if refusal is not None:
-        return _refuse(*refusal)
-    with limits.hold(tenant):
-        return await _answer(request, sessions, tenant, settings)
 
+    settings: GatewaySettings
+    sessions: LiveSessions
+    entrance: Entrance
+    log: RequestLog
 
-async def _answer(request: Request, sessions: LiveSessions, tenant: str, settings: GatewaySettings) -> Response:
-    limit = settings.max_body
-    try:
-        body = await read_body(request.receive, limit, settings.timeout)
-        plain = await unpack_body(body, request.headers.get(ENCODING_HEADER, ""), limit)
-        if plain is None:
-            return _refuse(415, f"the body cannot be unpacked: send it without {ENCODING_HEADER}, or as gzip or zstd")
-        if excess := await asyncio.to_thread(find_bulk, plain, count_marks(plain)):
-            return _refuse(413, excess)
-        question = await asyncio.to_thread(parse_question, plain)
-        async with sessions.heavy.hold(question.request) as excess:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        try:
+            async with self.entrance.admit(scope, receive, is_json=True) as incoming:
+                answer = await self._answer(incoming)
+        except ClientGone:
+            return
+        except (Refusal, UsageError, BadInput) as exc:
+            await send_error(send, exc.status if isinstance(exc, Refusal) else 400, str(exc))
+        except Exception as exc:  # noqa: BLE001 - the client goes on with what it has, and is told why
+            LOG.warning("a fault of the gateway; the client goes on with its own messages", exc_info=exc)
+            text = str(exc) if isinstance(exc, TenfoldError) else f"a fault of the gateway: {type(exc).__name__}"
+            await send_error(send, 500, text)
+        else:
+            await Response(msgspec.json.encode(answer), media_type="application/json")(scope, receive, send)
+
+    async def _answer(self, incoming: IncomingRequest) -> dict[str, Any]:
+        body = incoming.plain
+        if body is None:
+            raise Refusal(415, f"the body cannot be unpacked: send it without {ENCODING_HEADER}, or as gzip or zstd")
+        if excess := await asyncio.to_thread(find_bulk, body, count_marks(body)):
+            raise Refusal(413, excess)
+        question = await asyncio.to_thread(parse_question, body)
+        async with self.sessions.heavy.hold(question.request) as excess:
             if excess:
-                return _refuse(413, excess)
-            answer = await _answer_question(question, sessions, tenant, settings, request.app.state.log)
-        return Response(msgspec.json.encode(answer), media_type="application/json")
-    except BodyTooLarge:
-        return _refuse(
-            413, f"the body is larger than the {limit:,} bytes that this gateway takes: `max_body` in [tenfold.gateway]"
-        )
-    except BodyTooSlow:
-        return _refuse(408, f"no byte of the body came for {settings.timeout:g} seconds")
-    except (UsageError, BadInput) as exc:
-        return _refuse(400, str(exc))
-    except Exception as exc:  # noqa: BLE001 - the client goes on with what it has, and is told why
-        LOG.warning("a fault of the gateway; the client goes on with its own messages", exc_info=exc)
-        return _refuse(
-            500, str(exc) if isinstance(exc, TenfoldError) else f"a fault of the gateway: {type(exc).__name__}"
-        )
+                raise Refusal(413, excess)
+            return await self._build_view(question, incoming.tenant)
 
-
-async def _answer_question(
-    question: ViewQuestion, sessions: LiveSessions, tenant: str, settings: GatewaySettings, log: RequestLog
-) -> dict[str, Any]:
-    asked, find = question.request, partial(find_family, session=question.session)
-    family = await asyncio.to_thread(find, f"view {tenant}", {}, asked)
-    lane = await asyncio.to_thread(sessions.lanes.find_lane, family, asked)
-    window = question.window or settings.window
-    if question.usage is not None:
-        await asyncio.to_thread(lane.session.session.requests.note_hidden_parts)
-        await lane.session.after_model(question.usage)
-    earlier = lane.session.session.outcome
-    answer = await _build_answer(lane, asked, window)
-    outcome = lane.session.session.outcome
-    _log_answer(log, asked, lane, answer, outcome if outcome is not earlier else None)
-    return answer
+    async def _build_view(self, question: ViewQuestion, tenant: str) -> dict[str, Any]:
+        """Has the session of a conversation learn of it, and returns the answer."""
+        asked, find = question.request, partial(find_family, session=question.session)
+        family = await asyncio.to_thread(find, f"view {tenant}", {}, asked)
+        lane = await asyncio.to_thread(self.sessions.lanes.find_lane, family, asked)
+        session, window = lane.session.session, question.window or self.settings.window
+        if question.usage is not None:
+            await asyncio.to_thread(session.requests.note_hidden_parts)
+            await lane.session.after_model(question.usage)
+        earlier, before = session.outcome, asked.build_mapping()
+        ask_session = partial(lane.session.before_model, before, window=window, wire=asked.wire, recall="none")
+        after = await lane.run_on_newest(asked, ask_session)
+        lane.note_synced(asked)
+        sent = asked.with_mapping(before, after)
+        reading = await lane.session.take_reading(window=window, floor=session.conversation.sent_overhead)
+        hidden = int(await asyncio.to_thread(lane.count_hidden) * reading.slope)
+        record = RequestRecord("POST", VIEW_PATH, wire=asked.wire, model=asked.model, session=lane.id, status=200)
+        outcome = session.outcome
+        if outcome is not None and outcome is not earlier:
+            record.compaction, record.reason = outcome.status if outcome.status != "nothing" else "", outcome.reason
+        record.tokens_before, record.tokens_after = reading.tokens + hidden, reading.tokens
+        record.note = "a view for an extension"
+        self.log.add(record)
+        changed = {
+            name: raw
+            for name, raw in sent.fields.items()
+            if name != asked.list_field and bytes(raw) != bytes(asked.fields.get(name, b""))
+        }
+        tokens = {"tokens_before": record.tokens_before, "tokens_after": record.tokens_after}
+        return {"messages": [Raw(item) for item in sent.items], "changed": changed, **tokens}
 
 
 def parse_question(body: bytes) -> ViewQuestion:
@@ -154,41 +146,3 @@ def parse_question(body: bytes) -> ViewQuestion:
     request = ModelRequest(wire, body, kept, [], model, is_stream=False, most_values=count_marks(body))
     usage = splice.parse_value(fields["usage"]) if "usage" in fields else None
     return ViewQuestion(request.with_items(items), splice.get_text(fields, "session"), window, usage)
-
-
-async def _build_answer(lane: Lane, asked: ModelRequest, window: int | None) -> dict[str, Any]:
-    before = asked.build_mapping()
-    ask_session = partial(lane.session.before_model, before, window=window, wire=asked.wire, recall="none")
-    after = await lane.run_on_newest(asked, ask_session)
-    lane.note_synced(asked)
-    sent = asked.with_mapping(before, after)
-    reading = await lane.session.take_reading(window=window, floor=lane.session.session.conversation.sent_overhead)
-    hidden = int(await asyncio.to_thread(lane.count_hidden) * reading.slope)
-    changed = {
-        name: raw
-        for name, raw in sent.fields.items()
-        if name != asked.list_field and bytes(raw) != bytes(asked.fields.get(name, b""))
-    }
-    return {
-        "messages": [Raw(item) for item in sent.items],
-        "changed": changed,
-        "tokens_before": reading.tokens + hidden,
-        "tokens_after": reading.tokens,
-    }
-
-
-def _log_answer(
-    log: RequestLog, asked: ModelRequest, lane: Lane, answer: Mapping[str, Any], outcome: Outcome | None
-) -> None:
-    record = RequestRecord("POST", VIEW_PATH, wire=asked.wire, model=asked.model, session=lane.id, status=200)
-    if outcome is not None:
-        record.compaction, record.reason = outcome.status if outcome.status != "nothing" else "", outcome.reason
-    record.tokens_before, record.tokens_after = answer["tokens_before"], answer["tokens_after"]
-    record.note = "a view for an extension"
-    log.add(record)
-
-
-def _refuse(status: int, text: str) -> Response:
-    error = {"error": {"type": "tenfold", "message": text}}
-    headers = {"retry-after": "1"} if status in (429, 503) else None
-    return Response(msgspec.json.encode(error), status, headers, media_type="application/json")
