@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -18,10 +16,10 @@ from starlette.types import Receive, Scope, Send
 
 from tenfold.apps.gateway.application import Gateway
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
-from tenfold.apps.gateway.server import GatewayThread
+from tenfold.apps.gateway.server import GatewayThread, ServerThread
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
-from tests.models.loopback import Got, Script, Served
+from tests.models.loopback import Got, Loopback, Script, Served
 
 Json = dict[str, Any]
 
@@ -67,34 +65,19 @@ class RawAnswer(Struct, frozen=True):
     gate: threading.Event | None = None
 
 
-class RawUpstream:
+Answer = Callable[[RawRequest], RawAnswer]
+
+
+class RawUpstream(ServerThread):
     """An upstream that keeps the bytes of each request and answers with given bytes."""
 
-    def __init__(self, answer: Callable[[RawRequest], RawAnswer] | RawAnswer | None = None) -> None:
+    def __init__(self, answer: Answer | RawAnswer | None = None) -> None:
         plain = answer or RawAnswer()
         self._answer = plain if callable(plain) else lambda _: plain
         self.requests: list[RawRequest] = []
-        self._socket = socket.socket()
-        self._socket.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(self._app, log_config=None, lifespan="off", ws="none", interface="asgi3")
-        self._server = uvicorn.Server(config)
-        self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
-
-    @property
-    def url(self) -> str:
-        """The address."""
-        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.005)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
-        self._thread.join()
+        super().__init__(
+            uvicorn.Config(self._app, port=0, log_config=None, lifespan="off", ws="none", interface="asgi3")
+        )
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = b""
@@ -119,6 +102,30 @@ class RawUpstream:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         if not answer.cut:
             await send({"type": "http.response.body", "body": b""})
+
+
+@contextmanager
+def run_gateway(
+    answer: Answer | RawAnswer | None = None,
+    *,
+    summary_model: str = "none",
+    **settings: Any,  # noqa: ANN401 - any setting
+) -> Iterator[tuple[RawUpstream, GatewayThread]]:
+    """Runs a gateway before an upstream that answers so. Code writes the summaries."""
+    with (
+        RawUpstream(answer) as upstream,
+        serve_gateway(upstream.url, summary_model=summary_model, **settings) as gateway,
+    ):
+        yield upstream, gateway
+
+
+@contextmanager
+def run_loopback(
+    script: Script, *, store: Store | None = None, **settings: object
+) -> Iterator[tuple[Loopback, GatewayThread]]:
+    """Runs a gateway before a provider on loopback, whose model answers by a script."""
+    with Loopback(script=script) as upstream, serve_gateway(upstream.url, store=store, **settings) as gateway:
+        yield upstream, gateway
 
 
 def count_like_a_provider(got: Got) -> int:

@@ -15,7 +15,7 @@ import zstandard
 from tenfold.apps.gateway.upstream_bodies import MAX_ERROR
 from tenfold.apps.gateway.usage_reader import MAX_ANSWER
 from tests.gateway.conversations import PATHS, Talk
-from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway, wait_until
+from tests.gateway.serving import RawAnswer, RawRequest, run_gateway, wait_until
 from tests.gateway.test_trust import read_resident_size
 
 JSON = (b"content-type", b"application/json")
@@ -54,10 +54,7 @@ def test_an_error_that_unpacks_to_much_is_read_to_its_beginning(packer: str, sta
     expected = [PACKERS[packer](b"so. " * (size // 4) + ERROR) if packer != "br" else ERROR for size in sizes]
     bodies = iter(expected)
     headers = (JSON, (b"content-encoding", packer.encode()))
-    with (
-        RawUpstream(lambda _: RawAnswer((next(bodies),), status, headers)) as upstream,
-        serve_gateway(upstream.url, window=100_000, summary_model="none") as gateway,
-    ):
+    with run_gateway(lambda _: RawAnswer((next(bodies),), status, headers), window=100_000) as (_upstream, gateway):
         work = []
         for body in expected:
             talk = start_talk()
@@ -72,7 +69,7 @@ def test_a_long_error_passes_without_being_kept() -> None:
     chunk, count = b"x" * MIB, 150
     answers = iter([RawAnswer((ERROR,), 400), RawAnswer([chunk] * count, 400)])
     talk = start_talk()
-    with RawUpstream(lambda _: next(answers)) as upstream, serve_gateway(upstream.url, window=16_000) as gateway:
+    with run_gateway(lambda _: next(answers), window=16_000, summary_model="auto") as (_upstream, gateway):
         assert read_raw(gateway.url, talk)[1] == ERROR, "what is loaded once is there"
         before, size, most = read_resident_size(), 0, 0
         with httpx.stream("POST", f"{gateway.url}{PATHS['chat']}", content=talk.build_body(), timeout=500) as answer:
@@ -91,10 +88,7 @@ def test_an_overflow_is_known_by_the_beginning_of_an_error() -> None:
         answers = iter([RawAnswer((body,), 400, (JSON, (b"content-encoding", packer.encode()))), RawAnswer()])
         talk = start_talk()
         talk.add_steps(20, 200)
-        with (
-            RawUpstream(lambda _, answers=answers: next(answers)) as upstream,  # type: ignore[misc]
-            serve_gateway(upstream.url, summary_model="none", window=100_000) as gateway,
-        ):
+        with run_gateway(lambda _, answers=answers: next(answers), window=100_000) as (upstream, gateway):
             assert read_raw(gateway.url, talk)[0].status_code == 200
             first, second = upstream.requests
             assert len(second.body) < len(first.body)
@@ -121,7 +115,7 @@ def test_an_answer_that_is_too_large_to_be_searched_passes_as_it_came(packer: st
     if packer == "br":
         body = b"only brotli knows"
     talk, answer = compact_first(lambda _: RawAnswer((body,), headers=tuple(headers)))
-    with RawUpstream(answer) as upstream, serve_gateway(upstream.url, window=8_000, summary_model="none") as gateway:
+    with run_gateway(answer, window=8_000) as (upstream, gateway):
         got, raw = read_raw(gateway.url, talk)
         assert b"recall_search" in upstream.requests[-1].body
     assert (got.status_code, got.headers.get("content-encoding", "")) == (200, packer)
@@ -147,7 +141,7 @@ def test_a_compressed_answer_is_searched_for_lookups(packer: str, is_stream: boo
 
     talk, answer = compact_first(give)
     talk.extra["stream"] = is_stream
-    with RawUpstream(answer) as upstream, serve_gateway(upstream.url, window=8_000, summary_model="none") as gateway:
+    with run_gateway(answer, window=8_000) as (upstream, gateway):
         got, raw = read_raw(gateway.url, talk)
         assert b"Found." in raw
         assert b"recall_search" not in raw
@@ -168,7 +162,7 @@ def test_a_summary_that_unpacks_to_much_is_none() -> None:
     for _ in range(24):
         talk.add_answer("word " * 700)
         talk.add_user()
-    with RawUpstream(answer) as upstream, serve_gateway(upstream.url, window=16_000) as gateway:
+    with run_gateway(answer, window=16_000, summary_model="auto") as (upstream, gateway):
         assert talk.send(gateway.url).status_code == 200
         assert len(upstream.requests) > 1, "a summary was asked for"
         wait_until(lambda: gateway.gateway.log.totals.requests == 1)

@@ -18,7 +18,7 @@ from tenfold.errors import UsageError
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, list_sessions, post
-from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
+from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, run_gateway, serve_gateway
 from tests.gateway.test_trust import build_raw, send_raw
 
 PAGE = "http://127.0.0.1:9"
@@ -99,7 +99,7 @@ def ask(url: str, method: str, target: str, headers: Mapping[str, str], body: by
 @pytest.mark.parametrize("key", ["", "key-only-for-this-gateway"])
 def test_what_a_page_sends_is_refused(key: str, store: Store) -> None:
     """Whoever has the key in its address is refused as well: an address is no secret of a browser's."""
-    with RawUpstream(RawAnswer(headers=OPEN)) as upstream, serve_gateway(upstream.url, store=store, key=key) as gateway:
+    with run_gateway(RawAnswer(headers=OPEN), store=store, key=key) as (upstream, gateway):
         for name, (method, target, headers, body) in SENT_BY_PAGES.items():
             status, answer = ask(gateway.url, method, f"/{key}{target}" if key else target, headers, body)
             assert status == 403, name
@@ -111,7 +111,7 @@ def test_what_a_page_sends_is_refused(key: str, store: Store) -> None:
 
 def test_json_is_taken_as_json_only(store: Store) -> None:
     """A page may send a text without asking, and each of these is one to a browser or to nobody JSON."""
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(store=store) as (upstream, gateway):
         for target in (CALL, "/v1/responses", "/v1/messages", "/tenfold/view"):
             for kind in NO_JSON:
                 status, answer = ask(gateway.url, "POST", target, {"content-type": kind}, VIEW)
@@ -132,7 +132,7 @@ TAKEN: tuple[dict[str, str], ...] = (
 
 
 def test_what_clients_send_is_taken() -> None:
-    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway() as (upstream, gateway):
         assert [ask(gateway.url, "POST", CALL, headers, BODY)[0] for headers in TAKEN] == [200] * len(TAKEN)
         kind = {"content-type": "multipart/form-data; boundary=x"}
         assert ask(gateway.url, "POST", "/v1/files", kind, b"--x--\r\n")[0] == 200, "it is no call to a model"
@@ -143,7 +143,7 @@ def test_an_upstreams_word_on_pages_and_sessions_is_not_passed_on() -> None:
     """Nor in an answer with lookups, whose headers are built apart."""
     more = (*OPEN, (b"access-control-allow-credentials", b"true"), (b"x-tenfold-tokens", b"1->1"), (b"x-own", b"kept"))
     talk = Talk("chat")
-    with RawUpstream(RawAnswer(headers=more)) as upstream, serve_gateway(upstream.url, window=6_000) as gateway:
+    with run_gateway(RawAnswer(headers=more), window=6_000, summary_model="auto") as (upstream, gateway):
         answers = [post(gateway.url, "chat", BODY)]
         talk.add_user()
         for _ in range(8):
@@ -159,10 +159,7 @@ def test_an_upstreams_word_on_pages_and_sessions_is_not_passed_on() -> None:
 
 def test_a_page_that_is_named_gets_in_and_may_read() -> None:
     key, named = "key-only-for-this-gateway", [PAGE]
-    with (
-        RawUpstream(RawAnswer(headers=OPEN)) as upstream,
-        serve_gateway(upstream.url, key=key, allow_origin=named) as gateway,
-    ):
+    with run_gateway(RawAnswer(headers=OPEN), key=key, allow_origin=named) as (upstream, gateway):
         status, answer = ask(gateway.url, "OPTIONS", CALL, PREFLIGHT, b"")
         assert (status, upstream.requests) == (200, [])
         assert f"access-control-allow-origin: {PAGE}".encode() in answer

@@ -10,7 +10,7 @@ import pytest
 
 from tenfold.apps.gateway.model_request import ModelRequest, parse_body
 from tests.gateway.conversations import Talk, build_text
-from tests.gateway.serving import RawUpstream, serve_gateway
+from tests.gateway.serving import run_gateway
 
 Json = dict[str, Any]
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}
@@ -104,7 +104,7 @@ def test_marks_are_in_order_through_a_run(top: bool) -> None:  # noqa: FBT001 - 
     """As Claude Code marks: the system prompt and the end of the list, all of an hour."""
     talk = Talk("messages")
     talk.extra = {"system": [{**build_text("You look at parts."), "cache_control": HOUR}], "tools": None}
-    with RawUpstream() as upstream, serve_gateway(upstream.url, window=8_000, recall="none") as gateway:
+    with run_gateway(window=8_000, recall="none", summary_model="auto") as (upstream, gateway):
         talk.add_user()
         for _ in range(12):
             talk.add_answer("word " * 500)

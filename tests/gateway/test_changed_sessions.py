@@ -11,17 +11,13 @@ from tenfold.apps.cli.main import run
 from tenfold.store.location import open_store
 from tests.designs.hosts import HOSTS
 from tests.gateway.conversations import KINDS, Talk, list_sessions
-from tests.gateway.serving import RawUpstream, build_script, fill, serve_gateway
-from tests.models.loopback import Loopback
+from tests.gateway.serving import build_script, fill, run_gateway, run_loopback
 
 
 def test_an_undo_by_command_is_heeded_by_the_next_request(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     store = open_store(file)
-    with (
-        Loopback(script=build_script()) as upstream,
-        serve_gateway(upstream.url, store=store, window=16_000) as gateway,
-    ):
+    with run_loopback(build_script(), store=store, window=16_000) as (upstream, gateway):
         host = HOSTS["chat"](keeps_own=True)
         with host.open_client(gateway.url) as client:
             host.add({"role": "user", "content": "Look at all parts."})
@@ -45,10 +41,7 @@ def test_a_request_that_is_sent_again_gets_what_an_undo_restored(kind: str, tmp_
     file = tmp_path / "store.db"
     store = open_store(file)
     talk = Talk(kind)
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=16_000, summary_model="none") as gateway,
-    ):
+    with run_gateway(store=store, window=16_000) as (upstream, gateway):
         talk.add_user("Look at all parts.")
         while not any(b"tenfold-summary" in got.body for got in upstream.requests):
             talk.add_steps(1, 100)
@@ -69,9 +62,9 @@ def test_an_undo_reaches_the_branch_on_which_the_client_goes_on(
 ) -> None:
     file = tmp_path / "store.db"
     store = open_store(file)
-    with (
-        Loopback(script=build_script(tools_until=0)) as upstream,
-        serve_gateway(upstream.url, store=store, window=16_000, summary_model="none") as gateway,
+    with run_loopback(build_script(tools_until=0), store=store, window=16_000, summary_model="none") as (
+        upstream,
+        gateway,
     ):
         talk = Talk("chat")
         talk.add_user("Look at all parts.")

@@ -13,7 +13,7 @@ import zstandard
 
 from tenfold.store.base import Store
 from tests.gateway.conversations import Talk, list_sessions, post, read_marks
-from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
+from tests.gateway.serving import RawAnswer, RawRequest, run_gateway
 
 WINDOW = 16_000
 
@@ -48,7 +48,7 @@ def test_a_compressed_request_is_compacted_as_any_other(packer: str, store: Stor
     name, pack = PACKERS[packer]
     talk = Talk("responses")
     talk.headers["content-encoding"] = name
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=WINDOW) as gateway:
+    with run_gateway(store=store, window=WINDOW, summary_model="auto") as (upstream, gateway):
         talk.add_user()
         for number in range(28):
             talk.add_step(500)
@@ -72,7 +72,7 @@ def test_a_compressed_request_is_compacted_as_any_other(packer: str, store: Stor
 def test_a_shadow_forwards_the_compressed_bytes(store: Store) -> None:
     talk = Talk("chat")
     talk.headers["content-encoding"] = "gzip"
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=WINDOW, shadow=True) as gateway:
+    with run_gateway(store=store, window=WINDOW, shadow=True, summary_model="auto") as (upstream, gateway):
         talk.add_user()
         talk.add_steps(28, 300)
         body = gzip.compress(talk.build_body())
@@ -85,7 +85,7 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(kind: str) -> None:
     _, pack = PACKERS[kind]
     body = pack(b'{"model":"gpt-4o","messages":[' + b" " * 20_000_000 + b"]}")
     assert len(body) < 1_000_000
-    with RawUpstream() as upstream, serve_gateway(upstream.url, max_body=1_000_000) as gateway:
+    with run_gateway(max_body=1_000_000) as (upstream, gateway):
         answer = post(gateway.url, "chat", body, {"content-encoding": kind})
         assert answer.status_code == 413
         assert "1,000,000" in answer.json()["error"]["message"]
@@ -119,7 +119,7 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(kind: str) -> None:
     ],
 )
 def test_what_cannot_be_unpacked_is_forwarded_with_the_reason(name: str, body: bytes) -> None:
-    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway() as (upstream, gateway):
         answer = post(gateway.url, "chat", body, {"content-encoding": name})
         assert (answer.status_code, answer.content) == (200, b"{}")
         assert (upstream.requests[-1].body, upstream.requests[-1].get_header("content-encoding")) == (body, name)
@@ -134,10 +134,7 @@ def test_an_overflow_of_a_compressed_request_is_compacted_and_sent_again(store: 
 
     talk = Talk("chat")
     talk.headers["content-encoding"] = "gzip"
-    with (
-        RawUpstream(answer) as upstream,
-        serve_gateway(upstream.url, store=store, window=1_000_000, summary_model="none") as gateway,
-    ):
+    with run_gateway(answer, store=store, window=1_000_000) as (upstream, gateway):
         talk.add_user()
         talk.add_steps(28, 300)
         sent = post(gateway.url, "chat", gzip.compress(talk.build_body()), talk.headers)

@@ -17,7 +17,7 @@ import pytest
 from tenfold.store.base import DEFAULT_NAMESPACE
 from tenfold.store.location import open_store
 from tests.gateway.conversations import KINDS, PATHS, Talk, post, read_stored
-from tests.gateway.serving import RawAnswer, RawUpstream, serve_gateway
+from tests.gateway.serving import RawAnswer, run_gateway
 
 WINDOW = 16_000
 START = b'{"model":"gpt-4o","messages":[{"role":"user","content":"<<a:1>> hello"},{"role":"assistant","content":'
@@ -54,11 +54,7 @@ def test_a_store_that_fails_stops_no_request(fault: str, tmp_path: Path, caplog:
     path, talk, fresh = tmp_path / "s.db", Talk("chat"), Talk("chat", "b")
     usage = b'{"usage":{"prompt_tokens":900,"completion_tokens":9,"total_tokens":909}}'
     store = open_store(path)
-    with (
-        caplog.at_level("INFO"),
-        RawUpstream(RawAnswer((usage,))) as upstream,
-        serve_gateway(upstream.url, store=store) as gateway,
-    ):
+    with caplog.at_level("INFO"), run_gateway(RawAnswer((usage,)), store=store) as (upstream, gateway):
         talk.add_user()
         talk.add_steps(2)
         talk.send(gateway.url)
@@ -91,7 +87,7 @@ def test_a_store_that_fails_stops_no_request(fault: str, tmp_path: Path, caplog:
 def test_a_full_disk_stops_no_request(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, talk = tmp_path / "s.db", Talk("chat")
     store = open_store(path)
-    with caplog.at_level("INFO"), RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with caplog.at_level("INFO"), run_gateway(store=store) as (_upstream, gateway):
         talk.add_user()
         talk.add_steps(2)
         talk.send(gateway.url)
@@ -152,7 +148,7 @@ ODD: dict[str, bytes] = {
 @pytest.fixture
 def odd_place():  # type: ignore[no-untyped-def]  # noqa: ANN201
     store = open_store(":memory:")
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=10**9) as gateway:
+    with run_gateway(store=store, window=10**9, summary_model="auto") as (upstream, gateway):
         yield upstream, gateway
     store.close()
 
@@ -185,10 +181,7 @@ def test_items_of_unknown_types_survive_a_compaction(kind: str, place: str) -> N
         "generate": {"role": "user", "parts": [{"hologram": {"x": 1}}]},
     }
     unknown = unknowns[kind]
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
+    with run_gateway(store=store, window=WINDOW) as (upstream, gateway):
         talk.add_user()
         if place == "first":
             talk.items.insert(len(talk.items) - 1, unknown)
@@ -215,7 +208,7 @@ def _get_field(kind: str) -> str:
 
 
 def test_a_bypass_is_told_in_a_header_the_log_and_the_metrics(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"), RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with caplog.at_level("INFO"), run_gateway() as (_upstream, gateway):
         for kind, path in PATHS.items():
             answer = post(gateway.url, kind, b"{")
             assert answer.headers["x-tenfold-bypass"], path
@@ -226,7 +219,7 @@ def test_a_bypass_is_told_in_a_header_the_log_and_the_metrics(caplog: pytest.Log
 def test_messages_of_which_text_would_be_lost_are_forwarded_with_what_was_seen() -> None:
     odd = [{"role": "assistant", "content": [{"toolUse": {"name": f"look at shed {n}"}}]} for n in range(9)]
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "<<a:1>> hello"}, *odd]}).encode()
-    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway() as (upstream, gateway):
         answer = post(gateway.url, "chat", body)
         assert upstream.requests[-1].body == body
     assert "9 of 10 messages have" in answer.headers["x-tenfold-bypass"]

@@ -14,8 +14,8 @@ import pytest
 
 from tenfold.store.base import Store
 from tests.gateway.conversations import KINDS, Talk, fill_words
-from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
-from tests.models.loopback import Got, Loopback, Served
+from tests.gateway.serving import RawAnswer, RawRequest, run_gateway, run_loopback
+from tests.models.loopback import Got, Served
 
 pytestmark = pytest.mark.costly(5)
 
@@ -54,7 +54,7 @@ def test_a_client_goes_on_whatever_happens_to_the_summaries(fault: str, kind: st
 
     talk = Talk(kind)
     talk.headers = {"authorization": f"Bearer {KEY}"}
-    with Loopback(script=script) as upstream, serve_gateway(upstream.url, store=store, window=WINDOW) as gateway:
+    with run_loopback(script, store=store, window=WINDOW) as (upstream, gateway):
         talk.add_user("Look at all parts. Never touch config/secret.toml.")
         for _ in range(40):
             talk.add_answer(fill_words("said", 250))
@@ -161,10 +161,7 @@ def test_a_request_that_is_refused_as_too_long_is_sent_once_more(
     settings = {"window": window, "summary_model": "none"} if window else {"summary_model": "none"}
     talk = Talk(kind)
     talk.extra = {"model": "unheard-of-model"} if kind != "generate" else {}
-    with (
-        RawUpstream(build_refuser(60_000, status, text)) as upstream,
-        serve_gateway(upstream.url, store=store, **settings) as gateway,
-    ):
+    with run_gateway(build_refuser(60_000, status, text), store=store, **settings) as (upstream, gateway):
         talk.add_user("Look at all parts. Never touch config/secret.toml.")
         for _ in range(30):
             talk.add_step(400)
@@ -181,7 +178,7 @@ def test_the_first_request_after_a_restart_is_compacted_when_it_is_refused() -> 
     talk = Talk("chat")
     talk.add_user()
     talk.add_steps(60, 300)
-    with RawUpstream(build_refuser(60_000, status, text)) as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway(build_refuser(60_000, status, text)) as (_upstream, gateway):
         for _ in range(3):
             talk.add_step(10)
             assert talk.send(gateway.url).status_code == 200
@@ -191,7 +188,7 @@ def test_the_first_request_after_a_restart_is_compacted_when_it_is_refused() -> 
 def test_what_cannot_be_shortened_gets_the_providers_own_error(provider: str, store: Store) -> None:
     kind, status, text = OVERFLOWS[provider]
     talk = Talk(kind)
-    with RawUpstream(build_refuser(10, status, text)) as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(build_refuser(10, status, text), store=store) as (upstream, gateway):
         talk.add_user()
         talk.add_step()
         sent = talk.send(gateway.url)
@@ -210,7 +207,7 @@ def test_other_errors_come_back_as_they_are_and_nothing_is_sent_twice(
     headers += [(b"content-encoding", b"gzip")] if is_packed else []
     talk = Talk("messages")
     reply = RawAnswer((body,), status, tuple(headers))
-    with RawUpstream(reply) as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(reply, store=store) as (upstream, gateway):
         talk.add_user()
         talk.add_step()
         sent = talk.send(gateway.url)
@@ -224,7 +221,7 @@ def test_an_error_that_is_cut_is_cut_for_the_client(store: Store) -> None:
     talk.add_step()
     headers = ((b"content-type", b"application/json"),)
     reply = RawAnswer((b'{"error":',), 400, headers, cut=True)
-    with RawUpstream(reply) as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(reply, store=store) as (_upstream, gateway):
         with pytest.raises(httpx.RemoteProtocolError):
             talk.send(gateway.url)
         assert "cut_responses_total 1.0" in httpx.get(f"{gateway.url}/metrics", timeout=500).text
@@ -234,7 +231,7 @@ def test_an_unknown_window_compacts_nothing_and_says_so(store: Store, caplog: py
     talk = Talk("chat")
     talk.extra = {"model": "unheard-of-model"}
     talk.add_user()
-    with caplog.at_level("INFO"), RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with caplog.at_level("INFO"), run_gateway(store=store) as (upstream, gateway):
         for _ in range(3):
             talk.add_steps(60, 300)
             talk.send(gateway.url)
@@ -261,11 +258,7 @@ def test_a_slow_summary_stops_no_other_session(store: Store) -> None:
             full.send(gateway.url)
 
     full, other = Talk("chat", "f"), Talk("messages", "o")
-    with (
-        Loopback(script=script) as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW) as gateway,
-        ThreadPoolExecutor(1) as pool,
-    ):
+    with run_loopback(script, store=store, window=WINDOW) as (_upstream, gateway), ThreadPoolExecutor(1) as pool:
         sending = pool.submit(send_until_asked)
         is_asked.wait()
         other.add_user()

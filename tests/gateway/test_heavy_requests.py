@@ -29,7 +29,7 @@ from tenfold.config.settings import load_settings
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import PATHS, Talk, list_sessions, post
-from tests.gateway.serving import RawUpstream, serve_gateway
+from tests.gateway.serving import run_gateway
 
 Json = dict[str, Any]
 MANY_MESSAGES = MANY_VALUES // 3
@@ -63,7 +63,7 @@ def store() -> Iterator[Store]:
     ids=["a message", "tools", "a list", "parts", "parts in parts"],
 )
 def test_what_is_too_large_goes_as_it_came_with_the_reason(body: bytes, reason: str, store: Store) -> None:
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=16_000) as gateway:
+    with run_gateway(store=store, window=16_000, summary_model="auto") as (upstream, gateway):
         answer = post(gateway.url, "chat", body)
         view = httpx.post(
             f"{gateway.url}/tenfold/view",
@@ -86,7 +86,7 @@ def test_an_image_is_no_text() -> None:
     talk.items[-1]["content"] = [{"type": "image_url", "image_url": {"url": data}}, {"type": "text", "text": "Look."}]
     talk.add_answer()
     talk.add_user()
-    with RawUpstream() as upstream, serve_gateway(upstream.url, window=1_000_000) as gateway:
+    with run_gateway(window=1_000_000, summary_model="auto") as (upstream, gateway):
         answer = talk.send(gateway.url)
         assert len(upstream.requests) == 1
     assert "x-tenfold-bypass" not in answer.headers

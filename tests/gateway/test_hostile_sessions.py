@@ -9,7 +9,7 @@ import pytest
 
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
 from tests.gateway.conversations import KINDS, Talk, find_marks, read_stored
-from tests.gateway.serving import RawUpstream, serve_gateway
+from tests.gateway.serving import RawUpstream, run_gateway
 
 pytestmark = [pytest.mark.parametrize("kind", KINDS), pytest.mark.costly(2)]
 WINDOW = 16_000
@@ -31,10 +31,7 @@ class Place:
 
 @pytest.fixture
 def place(store: Store) -> Iterator[Place]:
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
+    with run_gateway(store=store, window=WINDOW) as (upstream, gateway):
         opened = Place(upstream, gateway.url)
         yield opened
     stored = read_stored(store)

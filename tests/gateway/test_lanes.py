@@ -22,7 +22,7 @@ from tenfold.store.base import SessionInfo, Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, list_sessions, read_marks
 from tests.gateway.loose_sessions import LooseSessions
-from tests.gateway.serving import RawUpstream, serve_gateway, wait_until
+from tests.gateway.serving import run_gateway, serve_gateway, wait_until
 
 FAMILY = Family("tenant", "openai-chat", "key")
 NAMED = replace(FAMILY, has_session_id=True)
@@ -144,11 +144,7 @@ def test_two_gateways_that_fork_one_session_at_once_have_two_branches(store: Sto
     trunk.headers["x-session-id"] = "ses_1"
     trunk.add_user()
     trunk.add_steps(3)
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store) as one,
-        serve_gateway(upstream.url, store=store) as other,
-    ):
+    with run_gateway(store=store) as (upstream, one), serve_gateway(upstream.url, store=store) as other:
         trunk.send(one.url)
         wait_until(lambda: len(list_sessions(store)) == 1)
         talks = [trunk.copy(), trunk.copy()]
@@ -182,11 +178,7 @@ def test_parallel_forks_store_each_message_once(words: int, *, has_id: bool, sto
         talk.tag = f"f{number}"
         talk.add_answer()
         talk.add_user()
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=16_000, summary_model="none") as gateway,
-        ThreadPoolExecutor(8) as pool,
-    ):
+    with run_gateway(store=store, window=16_000) as (_upstream, gateway), ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda talk: talk.send(gateway.url), talks))
         for talk in talks:
             talk.add_answer()
@@ -271,7 +263,7 @@ def test_lists_in_memory_are_bounded_by_their_bytes() -> None:
 def test_a_lookup_sees_the_path_of_its_own_request(store: Store) -> None:
     """Two users of a program behind one key share a long opening, so they are branches of one session."""
     talks = [Talk("chat") for _ in range(2)]
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(store=store) as (_upstream, gateway):
         for number, talk in enumerate(talks):
             talk.add_user(TASK)
             talk.add_answer()

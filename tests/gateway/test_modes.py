@@ -15,9 +15,8 @@ from tenfold.apps.gateway.upstreams import Upstreams, parse_upstreams
 from tenfold.config.settings import load_settings
 from tenfold.errors import UsageError
 from tests.designs.hosts import HOSTS
-from tests.gateway.serving import build_script, fill, serve_gateway
+from tests.gateway.serving import build_script, fill, run_loopback
 from tests.gateway.test_running_agents import run_agent
-from tests.models.loopback import Loopback
 
 
 def build_long_request(steps: int = 60) -> bytes:
@@ -31,10 +30,7 @@ def build_long_request(steps: int = 60) -> bytes:
 
 
 def test_shadow_forwards_everything_and_records_what_it_would_have_saved() -> None:
-    with (
-        Loopback(script=build_script()) as upstream,
-        serve_gateway(upstream.url, window=16_000, shadow=True) as gateway,
-    ):
+    with run_loopback(build_script(), window=16_000, shadow=True) as (upstream, gateway):
         host = HOSTS["chat"](keeps_own=True)
         run_agent(host, gateway.url, 40)
         sent = [len(got.body["messages"]) for got in upstream.requests]
@@ -147,7 +143,7 @@ def test_the_path_follows_the_upstreams_address(base: str, wire: str, path: str,
 
 
 def test_each_request_is_a_span_without_a_word_of_the_conversation(spans: InMemorySpanExporter) -> None:
-    with Loopback(script=build_script()) as upstream, serve_gateway(upstream.url, window=16_000) as gateway:
+    with run_loopback(build_script(), window=16_000) as (_upstream, gateway):
         httpx.post(f"{gateway.url}/v1/chat/completions", content=build_long_request(), timeout=500)
     (span,) = (s for s in spans.get_finished_spans() if s.name == "tenfold.request")
     assert span.attributes is not None

@@ -12,7 +12,7 @@ from tenfold.core.record.entry import MessageEntry
 from tenfold.core.record.message import get_text
 from tenfold.store.location import open_store
 from tests.gateway.conversations import PATHS, Json, Talk, list_sessions, post, read_stored
-from tests.gateway.serving import RawUpstream, serve_gateway
+from tests.gateway.serving import run_gateway
 
 WINDOW = 16_000
 FILES = "I have *added these files to the chat* so you can go ahead and edit them.\n\n"
@@ -25,10 +25,7 @@ def test_what_moves_stays_within_the_window_and_a_known_listing_comes_whole(open
     talk.tools = []
     listing: Json = {"role": "user", "content": opening + "src/x.py def f(): pass; " * 400}
     agreed: Json = {"role": "assistant", "content": "Ok, any changes I propose will be to those files."}
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
+    with run_gateway(store=store, window=WINDOW) as (upstream, gateway):
         for number in range(40):
             talk.add_user("word " * 200)
             moved = talk.copy()
@@ -100,7 +97,7 @@ def test_what_the_user_says_himself_is_no_listing() -> None:
 
 @pytest.mark.parametrize("wire", ["chat", "messages"])
 def test_a_request_without_messages_passes_as_it_came(wire: str) -> None:
-    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway() as (upstream, gateway):
         response = post(gateway.url, wire, b'{"model":"m","messages":[]}')
         assert "x-tenfold-bypass" not in response.headers
         assert upstream.requests[-1].body == b'{"model":"m","messages":[]}'
@@ -133,10 +130,7 @@ def test_the_rules_that_aider_repeats_at_the_end_are_no_part_of_the_session(kind
     """It repeats the end of its system prompt: as a message behind the last one, or in it, by the model's settings."""
     talk, store = Talk(kind, system=f"Act as an expert software developer.\n{RULES}"), open_store(":memory:")
     talk.tools = []
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
+    with run_gateway(store=store, window=WINDOW) as (upstream, gateway):
         for number in range(40):
             talk.add_user("word " * 200)
             asked = talk.copy()
@@ -173,10 +167,7 @@ def test_two_chats_that_begin_with_the_same_examples_are_two_sessions() -> None:
         {"role": "user", "content": "I switched to a new code base. Please don't consider the above files or try to"},
         {"role": "assistant", "content": "Ok."},
     ]
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
+    with run_gateway(store=store, window=WINDOW) as (upstream, gateway):
         for tag in "ab":
             talk = Talk("chat", tag)
             talk.tools = []

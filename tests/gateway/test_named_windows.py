@@ -13,7 +13,7 @@ from tenfold.apps.gateway.model_request import ModelRequest, parse_request
 from tenfold.store.base import Store
 from tests.gateway.conversations import PATHS, Talk
 from tests.gateway.loose_sessions import LooseSessions
-from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
+from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, run_gateway
 
 LIMIT = 16_385
 TEXTS = {
@@ -65,10 +65,7 @@ def send(gateway: str, talk: Talk) -> httpx.Response:
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_named_limit_is_the_window_from_then_on(kind: str, store: Store) -> None:
     talk = build_talk(kind)
-    with (
-        RawUpstream(build_provider(TEXTS[kind])) as upstream,
-        serve_gateway(upstream.url, store=store, summary_model="none") as gateway,
-    ):
+    with run_gateway(build_provider(TEXTS[kind]), store=store) as (upstream, gateway):
         for _ in range(40):
             talk.add_steps(1, 300)
             assert send(gateway.url, talk).status_code == 200
@@ -85,10 +82,7 @@ def test_a_named_limit_is_the_window_from_then_on(kind: str, store: Store) -> No
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_request_far_above_the_named_limit_is_brought_below_it(kind: str, store: Store) -> None:
     talk = build_talk(kind, steps=120)
-    with (
-        RawUpstream(build_provider(TEXTS[kind])) as upstream,
-        serve_gateway(upstream.url, store=store, summary_model="none") as gateway,
-    ):
+    with run_gateway(build_provider(TEXTS[kind]), store=store) as (upstream, gateway):
         assert len(talk.build_body()) > 3 * 4 * LIMIT
         assert send(gateway.url, talk).status_code == 200
         assert count_refused(upstream) == 1
@@ -98,10 +92,7 @@ def test_what_one_user_or_model_is_told_holds_for_no_other(store: Store) -> None
     first, second, third = (build_talk("chat", tag, steps=60) for tag in "abc")
     second.headers = {"authorization": "Bearer sk-two"}
     third.extra = {"model": "another-model"}
-    with (
-        RawUpstream(build_provider(TEXTS["chat"])) as upstream,
-        serve_gateway(upstream.url, store=store, summary_model="none") as gateway,
-    ):
+    with run_gateway(build_provider(TEXTS["chat"]), store=store) as (upstream, gateway):
         for number, talk in enumerate((first, second, third), 1):
             for _ in range(2):
                 talk.add_steps(1, 10)
@@ -112,10 +103,7 @@ def test_what_one_user_or_model_is_told_holds_for_no_other(store: Store) -> None
 @pytest.mark.parametrize("named", ["5", "99999999999"])
 def test_a_number_that_can_be_no_window_is_not_believed(named: str, store: Store) -> None:
     talk = build_talk("chat", steps=40)
-    with (
-        RawUpstream(build_provider(f"maximum context length is {named} tokens")) as upstream,
-        serve_gateway(upstream.url, store=store, summary_model="none") as gateway,
-    ):
+    with run_gateway(build_provider(f"maximum context length is {named} tokens"), store=store) as (upstream, gateway):
         for _ in range(3):
             talk.add_steps(1, 10)
             assert talk.send(gateway.url).status_code == 200
@@ -124,10 +112,7 @@ def test_a_number_that_can_be_no_window_is_not_believed(named: str, store: Store
 
 def test_a_configured_window_is_only_lowered(store: Store) -> None:
     talk = build_talk("chat")
-    with (
-        RawUpstream(build_provider(TEXTS["chat"])) as upstream,
-        serve_gateway(upstream.url, store=store, summary_model="none", window=400_000) as gateway,
-    ):
+    with run_gateway(build_provider(TEXTS["chat"]), store=store, window=400_000) as (upstream, gateway):
         for _ in range(40):
             talk.add_steps(1, 300)
             assert talk.send(gateway.url).status_code == 200

@@ -9,7 +9,7 @@ import pytest
 
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, fill_words
-from tests.gateway.serving import serve_gateway
+from tests.gateway.serving import run_loopback
 from tests.models.loopback import Got, Loopback, Served
 
 pytestmark = pytest.mark.costly(3)
@@ -58,7 +58,7 @@ def run_talk(talk: Talk, url: str, upstream: Loopback) -> list[Got]:
 @pytest.mark.parametrize("client", OPENINGS)
 def test_the_instruction_file_is_still_sent_after_compactions(client: str) -> None:
     store = open_store(":memory:")
-    with Loopback(script=answer) as upstream, serve_gateway(upstream.url, store=store, window=WINDOW) as gateway:
+    with run_loopback(answer, store=store, window=WINDOW) as (upstream, gateway):
         calls = run_talk(begin_talk(client, fill_words("rule", 400)), gateway.url, upstream)
     (row,) = store.list_sessions("default")
     store.close()
@@ -70,7 +70,7 @@ def test_the_instruction_file_is_still_sent_after_compactions(client: str) -> No
 def test_a_conversation_that_was_long_when_the_gateway_came_keeps_it_too() -> None:
     talk = begin_talk("Claude Code")
     talk.add_steps(60, 250)
-    with Loopback(script=answer) as upstream, serve_gateway(upstream.url, window=WINDOW) as gateway:
+    with run_loopback(answer, window=WINDOW) as (upstream, gateway):
         assert talk.send(gateway.url).status_code == 200
         calls = [got for got in upstream.requests if got.body.get("tools")]
     assert "zebra verse" in calls[-1].prompt
@@ -80,7 +80,7 @@ def test_a_conversation_that_was_long_when_the_gateway_came_keeps_it_too() -> No
 
 def test_an_opening_that_would_take_the_room_is_compacted() -> None:
     talk = begin_talk("Claude Code", fill_words("rule", 2_500))
-    with Loopback(script=answer) as upstream, serve_gateway(upstream.url, window=WINDOW) as gateway:
+    with run_loopback(answer, window=WINDOW) as (upstream, gateway):
         calls = run_talk(talk, gateway.url, upstream)
     assert "zebra verse" in calls[0].prompt
     assert "rule2000" not in calls[-1].prompt

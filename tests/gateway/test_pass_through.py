@@ -10,7 +10,7 @@ from http.client import HTTPConnection
 import httpx
 import pytest
 
-from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway, wait_until
+from tests.gateway.serving import RawAnswer, RawRequest, run_gateway, serve_gateway, wait_until
 
 ODD_BODY = (
     b'{ "model":"gpt-4o",\n "messages" : [ {"role":"user","content":"caf\\u00e9 \xc3\xa9", "x":1.0} ],'
@@ -20,7 +20,7 @@ SECRET = "sk-only-for-this-server-0123456789abcdef"  # noqa: S105 - it opens not
 
 
 def test_a_first_request_is_forwarded_with_its_bytes() -> None:
-    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway() as (upstream, gateway):
         answer = httpx.post(
             f"{gateway.url}/v1/chat/completions",
             content=ODD_BODY,
@@ -53,7 +53,7 @@ def test_every_other_path_and_method_passes(method: str, path: str, expected: st
     body = b"" if method in ("GET", "DELETE") else b"\x00\x01 not JSON"
     reply = RawAnswer((b"one ", b"\xfftwo"), 207, ((b"content-type", b"application/x-odd"), (b"x-request-id", b"r-1")))
     as_it_is = {"target": path.encode()}  # httpx would write it its own way
-    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway, httpx.Client(timeout=500) as client:
+    with run_gateway(reply) as (upstream, gateway), httpx.Client(timeout=500) as client:
         answer = client.request(method, f"{gateway.url}{path}", content=body, extensions=as_it_is)
         (got,) = upstream.requests
     target = got.path.decode() + (f"?{got.query.decode()}" if got.query else "")
@@ -64,7 +64,7 @@ def test_every_other_path_and_method_passes(method: str, path: str, expected: st
 
 def test_the_names_of_a_responses_headers_keep_their_letters() -> None:
     named = ((b"Content-Type", b"application/json"), (b"X-Request-ID", b"r-1"), (b"x-Odd_name", b"1"))
-    with RawUpstream(RawAnswer(headers=named)) as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway(RawAnswer(headers=named)) as (_upstream, gateway):
         answers = [
             httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=500),
             httpx.get(f"{gateway.url}/v1/models", timeout=500),
@@ -75,7 +75,7 @@ def test_the_names_of_a_responses_headers_keep_their_letters() -> None:
 def test_an_error_of_the_provider_comes_back_as_it_is() -> None:
     error = b'{"error":{"message":"Rate limit reached","type":"tokens","code":"rate_limit_exceeded"}}'
     reply = RawAnswer((error,), 429, ((b"content-type", b"application/json"), (b"retry-after", b"7")))
-    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway(reply) as (_upstream, gateway):
         answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=500)
     assert (answer.status_code, answer.content, answer.headers["retry-after"]) == (429, error, "7")
 
@@ -83,7 +83,7 @@ def test_an_error_of_the_provider_comes_back_as_it_is() -> None:
 def test_a_stream_passes_byte_for_byte() -> None:
     events = (b"data: {}\n\n", b"data: [DONE]\n\n")
     reply = RawAnswer(events, headers=((b"content-type", b"text/event-stream"),))
-    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway(reply) as (_upstream, gateway):
         answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=500)
     assert answer.content == b"".join(events)
 
@@ -93,7 +93,7 @@ def test_what_has_come_of_a_stream_is_passed_on_before_the_rest() -> None:
     reply = RawAnswer(
         (b"data: 1\n\n", b"data: [DONE]\n\n"), headers=((b"content-type", b"text/event-stream"),), gate=gate
     )
-    with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:  # noqa: SIM117 - read in the order of time
+    with run_gateway(reply) as (_upstream, gateway):  # noqa: SIM117 - read in the order of time
         with httpx.stream("POST", f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=500) as answer:
             chunks = answer.iter_raw()
             assert next(chunks) == b"data: 1\n\n"
@@ -103,7 +103,7 @@ def test_what_has_come_of_a_stream_is_passed_on_before_the_rest() -> None:
 
 def test_a_compressed_body_is_forwarded_as_it_came() -> None:
     packed = gzip.compress(ODD_BODY)
-    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway() as (upstream, gateway):
         answer = httpx.post(
             f"{gateway.url}/v1/chat/completions", content=packed, headers={"content-encoding": "gzip"}, timeout=500
         )
@@ -114,7 +114,7 @@ def test_a_compressed_body_is_forwarded_as_it_came() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"messages": 1}', b'{"messages": [1, "x"]}', b"\xff\xfe"])
 def test_what_is_no_request_is_the_providers_to_refuse(body: bytes) -> None:
-    with RawUpstream(RawAnswer((b"{}",), 400)) as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway(RawAnswer((b"{}",), 400)) as (upstream, gateway):
         answer = httpx.post(f"{gateway.url}/v1/chat/completions", content=body, timeout=500)
         (got,) = upstream.requests
     assert got.body == body
@@ -123,7 +123,7 @@ def test_what_is_no_request_is_the_providers_to_refuse(body: bytes) -> None:
 
 def test_a_cut_stream_is_cut_for_the_client_too(caplog: pytest.LogCaptureFixture) -> None:
     reply = RawAnswer((b'data: {"choices":[]}\n\n',), headers=((b"content-type", b"text/event-stream"),), cut=True)
-    with caplog.at_level("INFO"), RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
+    with caplog.at_level("INFO"), run_gateway(reply) as (_upstream, gateway):
         with pytest.raises(httpx.RemoteProtocolError):
             httpx.post(f"{gateway.url}/v1/chat/completions", content=ODD_BODY, timeout=500)
         metrics = httpx.get(f"{gateway.url}/metrics", timeout=500).text
@@ -140,7 +140,7 @@ def test_an_upstream_that_is_not_there_is_said_to_be_so() -> None:
 
 
 def test_a_websocket_is_refused_with_the_status_that_codex_understands() -> None:
-    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway() as (upstream, gateway):
         headers = {
             "connection": "Upgrade",
             "upgrade": "websocket",
@@ -154,7 +154,7 @@ def test_a_websocket_is_refused_with_the_status_that_codex_understands() -> None
 
 def test_a_client_that_leaves_ends_its_request_upstream() -> None:
     gate = threading.Event()
-    with RawUpstream(RawAnswer(wait=gate)) as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway(RawAnswer(wait=gate)) as (upstream, gateway):
         host, port = gateway.url.removeprefix("http://").split(":")
         client = HTTPConnection(host, int(port), timeout=500)
         client.request("POST", "/v1/chat/completions", ODD_BODY)
@@ -169,7 +169,7 @@ def test_secrets_stand_in_no_log_and_no_metric(caplog: pytest.LogCaptureFixture)
     def refuse(_: RawRequest) -> RawAnswer:
         return RawAnswer((json.dumps({"error": "no"}).encode(),), 500)
 
-    with caplog.at_level("DEBUG"), RawUpstream(refuse) as upstream, serve_gateway(upstream.url) as gateway:
+    with caplog.at_level("DEBUG"), run_gateway(refuse) as (_upstream, gateway):
         httpx.post(
             f"{gateway.url}/v1beta/models/gemini-2.5-pro:generateContent?key={SECRET}",
             content=b'{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}',

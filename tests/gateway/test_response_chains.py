@@ -16,7 +16,7 @@ from tenfold.apps.gateway.stored_responses import ResponseChains
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
 from tenfold.store.location import open_store
 from tests.gateway.conversations import Talk, fill_words, find_marks, list_sessions, post, read_stored
-from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway
+from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, run_gateway, serve_gateway
 
 Json = dict[str, Any]
 WINDOW = 16_000
@@ -104,10 +104,7 @@ class ChainedClient:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_chain_is_compacted_in_its_middle(*, stream: bool, provider: StatefulProvider, store: Store) -> None:
     client = ChainedClient(stream=stream)
-    with (
-        RawUpstream(provider.answer) as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
+    with run_gateway(provider.answer, store=store, window=WINDOW) as (upstream, gateway):
         for number in range(45):
             assert client.send(gateway.url).status_code == 200
             body = json.loads(upstream.requests[-1].body)
@@ -127,7 +124,7 @@ def test_a_chain_is_compacted_in_its_middle(*, stream: bool, provider: StatefulP
 
 
 def test_two_branches_of_a_chain_stay_apart(provider: StatefulProvider, store: Store) -> None:
-    with RawUpstream(provider.answer) as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(provider.answer, store=store) as (_upstream, gateway):
         trunk = ChainedClient()
         for _ in range(3):
             trunk.send(gateway.url)
@@ -155,7 +152,7 @@ def test_two_branches_of_a_chain_stay_apart(provider: StatefulProvider, store: S
 def test_what_only_the_provider_knows_is_forwarded(extra: Json, store: Store) -> None:
     fields = {"model": "gpt-5-mini", "tools": TOOLS, "input": "Hello.", **extra}
     body = json.dumps(fields).encode()
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=WINDOW) as gateway:
+    with run_gateway(store=store, window=WINDOW, summary_model="auto") as (upstream, gateway):
         assert post(gateway.url, "responses", body).status_code == 200
         assert upstream.requests[-1].body == body
 
@@ -277,7 +274,7 @@ def test_a_forgotten_chain_is_forwarded_and_said_to_be_so(provider: StatefulProv
 
 def test_a_response_that_is_not_stored_is_not_remembered(provider: StatefulProvider, store: Store) -> None:
     client = ChainedClient()
-    with RawUpstream(provider.answer) as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(provider.answer, store=store) as (_upstream, gateway):
         client.send(gateway.url, store=False)
         refused = client.send(gateway.url, store=False)
     assert refused.status_code == 404
@@ -286,7 +283,7 @@ def test_a_response_that_is_not_stored_is_not_remembered(provider: StatefulProvi
 
 def test_a_chain_belongs_to_who_began_it(provider: StatefulProvider, store: Store) -> None:
     client = ChainedClient()
-    with RawUpstream(provider.answer) as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(provider.answer, store=store) as (upstream, gateway):
         client.send(gateway.url)
         result = {"type": "function_call_output", "call_id": client.pending, "output": "x"}
         body = {"model": "gpt-5-mini", "previous_response_id": client.previous, "input": [result]}
@@ -368,7 +365,7 @@ def test_codex_gets_its_compaction_and_it_is_expanded_later(*, stream: bool, tmp
 @pytest.mark.parametrize("change", ["cut", "other type", "plain", "provider's"])
 def test_a_token_that_is_none_goes_to_the_provider(change: str, store: Store) -> None:
     talk = Talk("responses")
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, window=WINDOW) as gateway:
+    with run_gateway(store=store, window=WINDOW, summary_model="auto") as (upstream, gateway):
         talk.add_user()
         talk.add_steps(3)
         talk.send(gateway.url)
@@ -422,10 +419,7 @@ class ReferringClient:
 
 def test_a_list_with_references_to_answers_is_compacted(store: Store) -> None:
     client, provider = ReferringClient(), ReferringProvider()
-    with (
-        RawUpstream(provider.answer) as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
+    with run_gateway(provider.answer, store=store, window=WINDOW) as (upstream, gateway):
         for number in range(45):
             assert client.send(gateway.url).status_code == 200
             if number < 4:

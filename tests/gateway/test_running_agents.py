@@ -9,8 +9,8 @@ from tenfold.core.view.rules import check_messages
 from tenfold.core.wire import get_wire
 from tenfold.store.location import open_store
 from tests.designs.hosts import HOSTS, Host
-from tests.gateway.serving import build_script, fill, serve_gateway
-from tests.models.loopback import Got, Loopback
+from tests.gateway.serving import build_script, fill, run_loopback
+from tests.models.loopback import Got
 
 WINDOW = 16_000
 WIRES = {"chat": "openai-chat", "responses": "openai-responses", "messages": "anthropic"}
@@ -35,7 +35,7 @@ def find_problems(got: Got) -> list[str]:
 
 @pytest.mark.parametrize("kind", HOSTS)
 def test_a_client_stays_within_the_window_and_is_never_refused(kind: str) -> None:
-    with Loopback(script=build_script()) as upstream, serve_gateway(upstream.url, window=WINDOW) as gateway:
+    with run_loopback(build_script(), window=WINDOW) as (upstream, gateway):
         host = HOSTS[kind](keeps_own=True)
         run_agent(host, gateway.url, 60)
         calls = [got for got in upstream.requests if got.body.get("tools")]
@@ -52,10 +52,7 @@ def test_a_client_stays_within_the_window_and_is_never_refused(kind: str) -> Non
 @pytest.mark.parametrize("kind", HOSTS)
 def test_the_session_can_be_searched_and_nothing_of_it_is_lost(kind: str) -> None:
     store = open_store(":memory:")
-    with (
-        Loopback(script=build_script()) as upstream,
-        serve_gateway(upstream.url, window=WINDOW, store=store) as gateway,
-    ):
+    with run_loopback(build_script(), window=WINDOW, store=store) as (_upstream, gateway):
         run_agent(HOSTS[kind](keeps_own=True), gateway.url, 40)
         (session,) = gateway.gateway.log.totals.sessions
     hits = store.search("default", "line3x27", session=session)

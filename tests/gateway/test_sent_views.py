@@ -27,8 +27,8 @@ from tenfold.store.location import open_store
 from tests.designs.hosts import PARAMETERS
 from tests.gateway.conversations import Talk
 from tests.gateway.recall_setting import find_tools
-from tests.gateway.serving import serve_gateway, wait_until
-from tests.models.loopback import Got, Loopback, Served
+from tests.gateway.serving import run_loopback, wait_until
+from tests.models.loopback import Got, Served
 from tests.session.test_hosting import BODY, FIELD, STEP, TEXT
 from tests.session.test_repeated_requests import mark_last
 
@@ -560,10 +560,7 @@ def test_a_lookup_finds_what_the_request_itself_brought() -> None:
             return Served(text="It is found.", tokens=tokens)
         return Served(finish="tool", call=("r1", "recall_search", {"words": "quokka"}), tokens=tokens)
 
-    with (
-        Loopback(script=answer) as upstream,
-        serve_gateway(upstream.url, window=16_000, summary_model="none") as gateway,
-    ):
+    with run_loopback(answer, window=16_000, summary_model="none") as (upstream, gateway):
         talk = Talk("chat")
         talk.add_user("Look at all parts.")
         for _ in range(44):

@@ -26,7 +26,7 @@ from tests.gateway.conversations import (
     read_marks,
     read_stored,
 )
-from tests.gateway.serving import RawUpstream, serve_gateway
+from tests.gateway.serving import RawUpstream, run_gateway, serve_gateway
 
 pytestmark = pytest.mark.costly(3)
 
@@ -86,7 +86,7 @@ def test_two_sessions_with_equal_words_are_told_apart_by_the_clients_id(client: 
         talk.extra = get_fields(name)
         talks.append(talk)
     named: list[set[str]] = [set(), set()]
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(store=store) as (upstream, gateway):
         for _ in range(4):
             for talk, names in zip(talks, named, strict=True):
                 talk.add_user()
@@ -104,7 +104,7 @@ def test_two_sessions_with_equal_words_are_told_apart_by_the_clients_id(client: 
 def test_a_session_of_codex_goes_on_in_its_next_window(store: Store) -> None:
     talk = Talk("responses")
     talk.headers |= {"session-id": "s1", "x-codex-window-id": "s1:0"}
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(store=store) as (_upstream, gateway):
         talk.add_user()
         talk.send(gateway.url)
         talk.add_step()
@@ -116,7 +116,7 @@ def test_a_session_of_codex_goes_on_in_its_next_window(store: Store) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_an_id_the_messages_tell_the_session(kind: str, store: Store) -> None:
     first, second = Talk(kind, "a"), Talk(kind, "b")
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(store=store) as (_upstream, gateway):
         for _ in range(6):
             for talk in (first, second):
                 talk.add_user()
@@ -221,7 +221,7 @@ SPELLINGS: dict[str, tuple[str, Callable[[Json], None], Callable[[Json], None]]]
 def test_the_same_message_spelt_otherwise_is_the_same(spelling: str, store: Store) -> None:
     kind, before, after = SPELLINGS[spelling]
     talk = Talk(kind)
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(store=store) as (upstream, gateway):
         for _ in range(4):
             for item in talk.items:
                 after(item)
@@ -243,7 +243,7 @@ def test_forks_are_branches_of_one_session(kind: str, *, has_id: bool, store: St
     trunk = Talk(kind)
     if has_id:
         trunk.headers["x-session-id"] = "ses_1"
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(store=store) as (upstream, gateway):
         trunk.add_user()
         trunk.add_steps(3)
         trunk.send(gateway.url)
@@ -265,10 +265,7 @@ def test_forks_are_branches_of_one_session(kind: str, *, has_id: bool, store: St
 @pytest.mark.parametrize("kind", ["chat", "messages"])
 def test_branches_past_the_window_never_mix(kind: str, store: Store) -> None:
     trunk = Talk(kind)
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
+    with run_gateway(store=store, window=WINDOW) as (upstream, gateway):
         trunk.add_user()
         trunk.add_steps(4)
         trunk.send(gateway.url)
@@ -312,7 +309,7 @@ def test_two_users_with_equal_words_are_never_mixed(
         first.headers["x-session-id"] = second.headers["x-session-id"] = "ses_1"
     second.headers |= headers
     names = set()
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(store=store) as (_upstream, gateway):
         for _ in range(3):
             for talk in (first, second):
                 talk.add_user()
@@ -341,7 +338,7 @@ def _post_query(url: str, talk: Talk, query: str) -> httpx.Response:
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_openings_stay_apart(kind: str, store: Store) -> None:
     talks = [Talk(kind) for _ in range(4)]
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store) as gateway:
+    with run_gateway(store=store) as (upstream, gateway):
         for talk in talks:
             talk.add_user()
             talk.send(gateway.url)
@@ -411,10 +408,7 @@ def test_side_requests_are_left_alone(client: str, store: Store) -> None:
     kind, system, last, headers, has_tools = SIDE[client]
     talk = Talk(kind)
     talk.headers["x-session-id"] = "ses_1"
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
+    with run_gateway(store=store, window=WINDOW) as (upstream, gateway):
         talk.add_user()
         for _ in range(30):
             talk.add_step(400)
@@ -452,10 +446,7 @@ def test_side_requests_are_left_alone(client: str, store: Store) -> None:
 def test_a_fork_with_fewer_tools_leaves_the_session_as_it_is(store: Store) -> None:
     """Qwen sends the same history once more at the end of a run, with half of the tools and a question of its own."""
     talk = Talk("chat", tools=14)
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
+    with run_gateway(store=store, window=WINDOW) as (upstream, gateway):
         talk.add_user()
         for _ in range(30):
             talk.add_step(300)
@@ -482,10 +473,7 @@ def test_the_clients_own_compaction_begins_anew(kind: str, *, has_id: bool, stor
     talk = Talk(kind)
     if has_id:
         talk.headers["x-session-id"] = "ses_1"
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none") as gateway,
-    ):
+    with run_gateway(store=store, window=WINDOW) as (upstream, gateway):
         talk.add_user()
         for _ in range(24):
             talk.add_step(300)
@@ -537,7 +525,7 @@ def test_the_sessions_of_one_id_are_bounded_in_memory_too(store: Store) -> None:
     talk = Talk("messages")
     talk.headers["x-session-id"] = "ses_1"
     other = talk.copy()
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, max_sessions=4) as gateway:
+    with run_gateway(store=store, max_sessions=4) as (upstream, gateway):
         for _ in range(12):
             talk.add_user()
             talk.add_answer()
@@ -553,7 +541,7 @@ def test_the_sessions_of_one_id_are_bounded_in_memory_too(store: Store) -> None:
     count = len(list_sessions(store))
     assert count > 8
     other.tag = "b"
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, max_sessions=4) as gateway:
+    with run_gateway(store=store, max_sessions=4) as (upstream, gateway):
         other.add_user()
         other.add_answer()
         other.add_user()
@@ -565,10 +553,7 @@ def test_the_sessions_of_one_id_are_bounded_in_memory_too(store: Store) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_conversations_of_one_id_than_are_kept_in_memory_go_on(kind: str, store: Store) -> None:
     talks = [Talk(kind, tag) for tag in "abcd"]
-    with (
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, store=store, window=WINDOW, summary_model="none", max_sessions=2) as gateway,
-    ):
+    with run_gateway(store=store, window=WINDOW, max_sessions=2) as (upstream, gateway):
         for number in range(14):
             for talk in talks:
                 talk.headers["x-session-id"] = "ses_1"

@@ -10,8 +10,8 @@ from tenfold.apps.gateway.upstream_model import UpstreamCall, build_summary_requ
 from tenfold.core.record.ask import SummaryAsk
 from tenfold.store.base import Store
 from tests.gateway.conversations import KINDS, Talk
-from tests.gateway.serving import serve_gateway
-from tests.models.loopback import Got, Loopback, Served
+from tests.gateway.serving import run_loopback
+from tests.models.loopback import Got, Served
 
 FIELDS = {"openai-chat": "max_tokens", "anthropic": "max_tokens", "openai-responses": "max_output_tokens"}
 
@@ -50,7 +50,7 @@ def test_a_summary_of_a_large_new_session_fits_however_the_provider_counts(
     talk.extra = {"model": model} if model and kind != "generate" else {}
     talk.add_user("Look at all parts. Never touch config/secret.toml.")
     talk.add_steps(70, 300)
-    with Loopback(script=answer) as upstream, serve_gateway(upstream.url, store=store, window=window) as gateway:
+    with run_loopback(answer, store=store, window=window) as (upstream, gateway):
         assert talk.send(gateway.url).status_code == 200
         asked = [got for got in upstream.requests if not got.body.get("tools")]
         refused = [got for got in asked if int(got.size / share) > window]

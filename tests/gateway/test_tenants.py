@@ -13,7 +13,7 @@ from tenfold.apps.gateway.incoming_request import join_headers
 from tenfold.apps.gateway.tenants import digest_credentials, is_credential, keep_credentials
 from tenfold.store.base import Store
 from tests.gateway.conversations import PATHS, Talk, list_sessions
-from tests.gateway.serving import RawUpstream, serve_gateway
+from tests.gateway.serving import run_gateway
 
 BASE = {"authorization": "Bearer sk-shared", "user-agent": "agent/1.0", "content-type": "application/json"}
 CREDENTIAL_HEADERS = (
@@ -151,7 +151,7 @@ def test_no_session_of_a_real_client_splits(client: str) -> None:
 )
 def test_two_users_with_one_session_id_have_two_sessions(header: str, query: str, store: Store) -> None:
     names = set()
-    with RawUpstream() as upstream, serve_gateway(upstream.url, store=store, credential_headers=["X-Who"]) as gateway:
+    with run_gateway(store=store, credential_headers=["X-Who"]) as (_upstream, gateway):
         for user in ("sid=one", "sid=two"):
             talk = Talk("chat")
             talk.add_user()

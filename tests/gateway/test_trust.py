@@ -19,7 +19,7 @@ from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.upstreams import Upstreams
 from tenfold.errors import BadInput, UsageError
 from tests.gateway.conversations import PATHS, Talk, post
-from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, serve_gateway, wait_until
+from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, run_gateway, serve_gateway, wait_until
 
 BODY = b'{"model":"gpt-4o","messages":[{"role":"user","content":"hello"}]}'
 TWO = BODY.replace(b"}]", b'},{"role":"assistant","content":"hi"},{"role":"user","content":"on"}]')
@@ -52,7 +52,7 @@ def build_raw(
 
 
 def test_a_body_that_is_too_large_is_refused_and_costs_no_memory() -> None:
-    with RawUpstream() as upstream, serve_gateway(upstream.url, max_body=10_000) as gateway:
+    with run_gateway(max_body=10_000) as (upstream, gateway):
         assert httpx.post(f"{gateway.url}/v1/chat/completions", content=b"x" * 10_000, timeout=500).status_code == 200
 
         def give() -> Iterator[bytes]:
@@ -70,7 +70,7 @@ def test_a_body_that_is_too_large_is_refused_and_costs_no_memory() -> None:
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/tenfold/view"])
 def test_a_body_that_does_not_come_holds_no_place(path: str) -> None:
     """Else a few connections that say nothing would keep everyone else out."""
-    with RawUpstream() as upstream, serve_gateway(upstream.url, timeout=2, max_requests=1) as gateway:
+    with run_gateway(timeout=2, max_requests=1) as (upstream, gateway):
         begun = build_raw(path, more="content-type: application/json\r\n")[:-10]
         with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])), timeout=500) as connection:
             connection.sendall(begun)
@@ -87,8 +87,7 @@ def test_a_huge_answer_passes_without_being_kept() -> None:
     talk.add_user()
     talk.add_step()
     with (
-        RawUpstream(RawAnswer([chunk] * count)) as upstream,
-        serve_gateway(upstream.url, window=16_000) as gateway,
+        run_gateway(RawAnswer([chunk] * count), window=16_000, summary_model="auto") as (_upstream, gateway),
         httpx.stream("POST", f"{gateway.url}{PATHS['chat']}", content=talk.build_body(), timeout=500) as answer,
     ):
         before = read_resident_size()
@@ -117,7 +116,7 @@ def test_a_full_gateway_says_when_to_come_again(settings: dict[str, Any], query:
     gate = threading.Event()
     answers: list[httpx.Response] = []
     path = "/v1beta/models/gemini-2.5-pro:generateContent" if query else "/v1/chat/completions"
-    with RawUpstream(RawAnswer(wait=gate)) as upstream, serve_gateway(upstream.url, **settings) as gateway:
+    with run_gateway(RawAnswer(wait=gate), **settings) as (upstream, gateway):
 
         def call(address: str = f"{gateway.url}{path}{query}") -> None:
             answers.append(httpx.post(address, content=BODY, timeout=500))
@@ -153,7 +152,7 @@ def test_an_address_that_others_reach_needs_a_key() -> None:
 
 
 def test_the_key_comes_in_a_header_or_in_the_path() -> None:
-    with RawUpstream() as upstream, serve_gateway(upstream.url, key=KEY, host="0.0.0.0") as gateway:  # noqa: S104
+    with run_gateway(key=KEY, host="0.0.0.0") as (upstream, gateway):  # noqa: S104
         url = gateway.url.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
         for path in ("/v1/models", "/metrics", "/", f"/{KEY}x/v1/models", f"/x/{KEY}/v1/models", f"/{KEY[:-1]}"):
             for headers in ({}, {"x-tenfold-key": "wrong"}, {"x-tenfold-key": KEY[:-1]}, {"authorization": KEY}):
@@ -175,7 +174,7 @@ def test_the_key_comes_in_a_header_or_in_the_path() -> None:
 
 def test_another_name_for_this_machine_is_refused() -> None:
     """A page whose name is pointed at 127.0.0.1 gets nothing: the browser sends the page's own name as the host."""
-    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway() as (upstream, gateway):
         for host in (
             "evil.example",
             "evil.example:8787",
@@ -288,7 +287,7 @@ def test_an_upstream_is_an_address_without_more(url: str) -> None:
 def test_a_redirect_is_the_clients_to_follow(status: int) -> None:
     with RawUpstream() as other:
         reply = RawAnswer((b"",), status, ((b"location", f"{other.url}/v1/x".encode()),))
-        with RawUpstream(reply) as upstream, serve_gateway(upstream.url) as gateway:
+        with run_gateway(reply) as (_upstream, gateway):
             talk = Talk("chat")
             talk.add_user()
             talk.add_step()
@@ -310,7 +309,7 @@ def test_headers_of_one_connection_are_not_passed_on() -> None:
     )
     hop = "te: trailers\r\nproxy-authorization: Basic eDp5\r\nproxy-connection: keep-alive\r\nkeep-alive: timeout=5\r\n"
     named = "x-own-hop: 1\r\nconnection: x-own-hop\r\n"
-    with RawUpstream(RawAnswer(headers=answered)) as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway(RawAnswer(headers=answered)) as (upstream, gateway):
         kept = "x-twice: 1\r\nx-twice: 2\r\nanthropic-beta: a,b\r\n"
         answer = send_raw(gateway.url, build_raw("/v1/chat/completions", more=hop + named + kept)).lower()
         (got,) = upstream.requests
@@ -328,7 +327,7 @@ def test_headers_of_one_connection_are_not_passed_on() -> None:
 
 
 def test_no_encoding_is_asked_for_that_the_client_did_not_ask_for() -> None:
-    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway() as (upstream, gateway):
         send_raw(gateway.url, build_raw("/v1/models", method="GET", body=b""))
         httpx.get(f"{gateway.url}/v1/models", headers={"accept-encoding": "br"}, timeout=500)
         first, second = upstream.requests
@@ -338,7 +337,7 @@ def test_no_encoding_is_asked_for_that_the_client_did_not_ask_for() -> None:
 
 def test_a_cookie_of_the_provider_is_no_other_clients() -> None:
     reply = RawAnswer(headers=((b"content-type", b"application/json"), (b"set-cookie", b"login=of-one; Path=/")))
-    with RawUpstream(reply) as upstream, serve_gateway(upstream.url, window=8_000) as gateway:
+    with run_gateway(reply, window=8_000, summary_model="auto") as (upstream, gateway):
         first, second = Talk("chat", "f"), Talk("chat", "s")
         second.headers = {"authorization": "Bearer sk-two"}
         first.add_user()
@@ -367,7 +366,7 @@ def test_odd_headers_neither_smuggle_nor_stop_the_gateway(more: str) -> None:
     body = Talk("chat")
     body.add_user()
     body.add_step()
-    with RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway() as (upstream, gateway):
         data = build_raw(
             "/v1/chat/completions", more=more, body=body.build_body() + b"GET /v1/smuggled HTTP/1.1\r\n\r\n"
         )
@@ -380,7 +379,7 @@ def test_odd_headers_neither_smuggle_nor_stop_the_gateway(more: str) -> None:
 def test_a_name_in_a_body_reaches_no_header_and_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
     talk = Talk("chat")
     talk.extra = {"model": "x\r\nset-cookie: evil=1\r\n\r\n2026 INFO forged line"}
-    with caplog.at_level("INFO"), RawUpstream() as upstream, serve_gateway(upstream.url) as gateway:
+    with caplog.at_level("INFO"), run_gateway() as (_upstream, gateway):
         talk.add_user()
         talk.add_step()
         answer = talk.send(gateway.url)
@@ -405,7 +404,7 @@ def test_a_client_that_leaves_a_stream_ends_it_upstream() -> None:
     def answer(_: RawRequest) -> RawAnswer:
         return RawAnswer(EndlessChunks(), headers=((b"content-type", b"text/event-stream"),))
 
-    with RawUpstream(answer) as upstream, serve_gateway(upstream.url) as gateway:
+    with run_gateway(answer) as (_upstream, gateway):
         with httpx.stream("POST", f"{gateway.url}/v1/chat/completions", content=BODY, timeout=500) as stream:
             next(stream.iter_raw())
         try:
@@ -415,7 +414,7 @@ def test_a_client_that_leaves_a_stream_ends_it_upstream() -> None:
 
 
 def test_what_a_gateway_says_of_itself_names_no_secret() -> None:
-    with RawUpstream() as upstream, serve_gateway(upstream.url, key=KEY) as gateway:
+    with run_gateway(key=KEY) as (_upstream, gateway):
         texts = [
             httpx.get(f"{gateway.url}/healthz", timeout=500).text,
             httpx.get(f"{gateway.url}/{KEY}/metrics", timeout=500).text,

@@ -12,7 +12,7 @@ import pytest
 
 from tenfold.apps.cli.main import run
 from tests.gateway.conversations import Talk, post
-from tests.gateway.serving import RawAnswer, RawUpstream, serve_gateway
+from tests.gateway.serving import RawAnswer, run_gateway
 
 HEADER = "x-tenfold-unchanged"
 
@@ -75,11 +75,7 @@ def test_header_log_and_dry_run_say_why(
             "tools": talk.build_fields().get("tools") or None,
         }
     )
-    with (
-        caplog.at_level(logging.INFO, "tenfold.gateway"),
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, window=window, summary_model="none") as gateway,
-    ):
+    with caplog.at_level(logging.INFO, "tenfold.gateway"), run_gateway(window=window) as (upstream, gateway):
         answer = post(gateway.url, "chat", body.encode())
         assert upstream.requests[-1].body == body.encode()
     reason = answer.headers[HEADER]
@@ -111,8 +107,7 @@ def test_what_cannot_or_must_not_be_looked_at_says_so(
     work(2)(talk)
     with (
         caplog.at_level(logging.INFO, "tenfold.gateway"),
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, window=16_000, summary_model="none", **settings) as gateway,
+        run_gateway(window=16_000, **settings) as (_upstream, gateway),
     ):
         answer = post(gateway.url, path, body or talk.build_body())
     assert words in answer.headers[HEADER]
@@ -123,11 +118,7 @@ def test_what_was_changed_has_no_such_header_and_the_log_says_what_came_of_the_c
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     talk = Talk("chat")
-    with (
-        caplog.at_level(logging.INFO, "tenfold.gateway"),
-        RawUpstream() as upstream,
-        serve_gateway(upstream.url, window=16_000, summary_model="none") as gateway,
-    ):
+    with caplog.at_level(logging.INFO, "tenfold.gateway"), run_gateway(window=16_000) as (upstream, gateway):
         work(60, 300)(talk)
         answer = talk.send(gateway.url)
         assert upstream.requests[-1].body != talk.build_body()
@@ -152,8 +143,7 @@ def test_an_overflow_that_nothing_helps_says_why(caplog: pytest.LogCaptureFixtur
     talk.add_user()
     with (
         caplog.at_level(logging.INFO, "tenfold.gateway"),
-        RawUpstream(RawAnswer((json.dumps(error).encode(),), status=400)) as upstream,
-        serve_gateway(upstream.url, window=16_000, summary_model="none") as gateway,
+        run_gateway(RawAnswer((json.dumps(error).encode(),), status=400), window=16_000) as (_upstream, gateway),
     ):
         assert talk.send(gateway.url).status_code == 400
     assert "could not be made shorter: " in caplog.text

@@ -17,7 +17,7 @@ import zstandard
 from tenfold.apps.gateway.event_stream import EventSplitter
 from tenfold.apps.gateway.usage_reader import MAX_ANSWER, UsageReader
 from tests.gateway.conversations import Talk
-from tests.gateway.serving import RawAnswer, RawUpstream, serve_gateway, wait_until
+from tests.gateway.serving import RawAnswer, run_gateway, wait_until
 
 Json = dict[str, Any]
 CREATED: Json = {
@@ -185,7 +185,7 @@ def test_a_cut_stream_of_responses_is_noticed() -> None:
     talk.add_user()
     talk.add_step()
     for chunks, cuts in ((whole, "0.0"), (opening, "1.0")):
-        with RawUpstream(RawAnswer(chunks, headers=stream)) as upstream, serve_gateway(upstream.url) as gateway:
+        with run_gateway(RawAnswer(chunks, headers=stream)) as (_upstream, gateway):
             assert talk.send(gateway.url).content == b"".join(chunks)
             wait_until(lambda: gateway.gateway.log.totals.requests == 1)  # it is counted behind the answer
             assert f"cut_responses_total {cuts}" in httpx.get(f"{gateway.url}/metrics", timeout=500).text

@@ -14,8 +14,8 @@ from tenfold.core.record.block import Block
 from tenfold.models.prices import find_rates
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import Store
-from tests.gateway.serving import serve_gateway
-from tests.models.loopback import Loopback, Served
+from tests.gateway.serving import run_loopback
+from tests.models.loopback import Served
 from tests.session.replayed import list_requests, read_blocks, read_chat
 from tests.sessions import get_short_name, list_session_files
 
@@ -61,8 +61,10 @@ def test_before_model_compacts_at_the_trigger_and_not_before(path: Path, window:
 def test_the_gateway_compacts_at_the_trigger_and_not_before(window: int, store: Store) -> None:
     path = max((path for path, size in CASES if size == window), key=lambda each: each.stat().st_size)
     with (
-        Loopback(script=lambda _: Served(text="ok", tokens=(0, 0))) as upstream,
-        serve_gateway(upstream.url, store=store, window=window, summary_model="none") as gateway,
+        run_loopback(lambda _: Served(text="ok", tokens=(0, 0)), store=store, window=window, summary_model="none") as (
+            _upstream,
+            gateway,
+        ),
         httpx.Client(headers={"authorization": "Bearer sk-one"}, timeout=500) as client,
     ):
         for messages in list_requests(read_chat(path), window):

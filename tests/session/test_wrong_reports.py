@@ -20,8 +20,8 @@ from tenfold.core.wire import WIRES
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.base import Store
-from tests.gateway.serving import serve_gateway
-from tests.models.loopback import Got, Loopback, Served
+from tests.gateway.serving import run_loopback
+from tests.models.loopback import Got, Served
 from tests.thorough import IS_THOROUGH
 
 ChatMessage = dict[str, Any]
@@ -166,8 +166,7 @@ def test_a_refusal_teaches_what_reports_hide() -> None:
     rng = random.Random(1)  # noqa: S311 - a simulation, not a secret
     history: list[ChatMessage] = [{"role": "user", "content": "Look at all parts."}]
     with (
-        Loopback(script=answer) as upstream,
-        serve_gateway(upstream.url, window=window, summary_model="none", recall="none") as gateway,
+        run_loopback(answer, window=window, summary_model="none", recall="none") as (_upstream, gateway),
         httpx.Client(headers={"authorization": "Bearer sk-one"}, timeout=500) as client,
     ):
         for number in range(60):
@@ -189,8 +188,7 @@ def test_a_gateway_sends_nothing_above_the_window(kind: str) -> None:
     rng = random.Random(2)  # noqa: S311 - a simulation, not a secret
     history: list[ChatMessage] = [{"role": "user", "content": "Look at all parts."}]
     with (
-        Loopback(script=answer) as upstream,
-        serve_gateway(upstream.url, window=window, summary_model="none", recall="none") as gateway,
+        run_loopback(answer, window=window, summary_model="none", recall="none") as (_upstream, gateway),
         httpx.Client(headers={"authorization": "Bearer sk-one"}, timeout=500) as client,
     ):
         for number in range(40):

@@ -25,8 +25,7 @@ from tenfold.apps.cli.source_files import (
 from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.apps.cli.summary_models import BaseUrlOption, ModelsOption, parse_models
 from tenfold.apps.clients.applied_session import apply_view, has_view_applied, read_found_session, undo_applied
-from tenfold.apps.clients.found_sessions import FoundSession, choose_session
-from tenfold.apps.clients.session_sizes import measure_session
+from tenfold.apps.clients.found_sessions import FoundSession, choose_session, measure_session
 from tenfold.apps.clients.view_copy import ViewCopy
 from tenfold.config.settings import load_settings as settings
 from tenfold.core.meter.counters import choose_counter

@@ -14,8 +14,7 @@ import typer
 from tenfold.apps.cli.console import print_note
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.clients.applied_session import read_found_session
-from tenfold.apps.clients.client_folders import ClientFolders
-from tenfold.apps.clients.found_sessions import FoundSession, choose_session, find_sessions
+from tenfold.apps.clients.found_sessions import ClientFolders, FoundSession, choose_session, find_sessions
 from tenfold.core.record.entry import get_message
 from tenfold.errors import BadInput, NotFoundError, UnknownFormat, UsageError
 from tenfold.formats import ParsedSession, read_file

@@ -7,37 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.apps.clients.claude_messages import add_to_claude_code
-from tenfold.apps.clients.cline_messages import add_to_cline
-from tenfold.apps.clients.codex_items import add_to_codex
+from tenfold.apps.clients.added_views import ADDERS
 from tenfold.apps.clients.found_sessions import FoundSession
-from tenfold.apps.clients.gemini_records import add_to_gemini_cli
 from tenfold.apps.clients.loaded_messages import list_words, load_messages
-from tenfold.apps.clients.opencode_database import read_opencode_session, write_opencode_session
-from tenfold.apps.clients.opencode_files import read_opencode_files
-from tenfold.apps.clients.opencode_messages import add_to_opencode
-from tenfold.apps.clients.pi_entries import add_to_pi
+from tenfold.apps.clients.opencode_sessions import read_opencode_files, read_opencode_session, write_opencode_session
 from tenfold.apps.clients.view_copy import ViewCopy
 from tenfold.core.meter.counters import Counter, measure_messages
 from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.formats.output_file import write_output
 from tenfold.formats.session_files import read_regular_file
-
-_ADDERS: dict[str, Callable[[bytes, ViewCopy], bytes]] = {
-    "pi": add_to_pi,
-    "codex": add_to_codex,
-    "claude-code": add_to_claude_code,
-    "opencode": add_to_opencode,
-    "gemini-cli": add_to_gemini_cli,
-    "cline": add_to_cline,
-}
 
 
 class AppliedView(Struct, frozen=True):
@@ -74,7 +58,7 @@ def apply_view(found: FoundSession, data: bytes, copy: ViewCopy, backups: Path, 
     if found.refusal:
         raise UsageError(found.refusal)
     try:
-        added = _ADDERS[found.client](data, copy)
+        added = ADDERS[found.client](data, copy)
     except BadInput as exc:
         raise UsageError(f"{found.path}: {exc}. Nothing was applied") from exc
     if read_found_session(found) != data:

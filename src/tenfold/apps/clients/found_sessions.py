@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from tenfold.apps.clients.client_folders import ClientFolders
-from tenfold.apps.clients.opencode_database import list_opencode_sessions
+from tenfold.apps.clients.opencode_sessions import list_opencode_sessions, measure_opencode_session
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import get_text
 from tenfold.core.text.terminal_safe import to_one_line
@@ -87,60 +89,45 @@ _COMMANDS = {
 }
 _ONLY_READ = ("qwen-code", "kimi")
 """The clients into whose sessions nothing is written."""
-CLIENTS = tuple(_COMMANDS)
-"""The clients whose sessions are found."""
 
 
-def find_sessions(folders: ClientFolders) -> list[FoundSession]:
-    """Finds the sessions of all clients, the one changed last first. Files that say nothing are left out.
+# -- where clients keep their sessions ---------------------------------------------------------------------------------
 
-    So is what cannot be read, of which `folders.report_problem` is told.
+
+class ClientFolders(Struct, frozen=True):
+    """The folders of the clients on a machine: what the variables in `environment` say, else folders in `home`.
+
+    What may not be read is left out, and `report_problem` is told of it.
     """
-    found = [
-        *_find_files(folders, "claude-code", folders.find_claude_code(), _describe_claude_code),
-        *_find_files(folders, "codex", folders.find_codex(), _describe_codex),
-        *_find_files(folders, "pi", folders.find_pi(), _describe_pi),
-        *_find_files(folders, "gemini-cli", folders.find_gemini_cli(), _describe_gemini_cli),
-        *_find_files(folders, "qwen-code", folders.find_qwen(), _describe_qwen),
-        *_find_files(folders, "kimi", folders.find_kimi(), _describe_kimi),
-    ]
-    sessions = list(_find_files(folders, "cline", folders.find_cline(), _describe_cline))
-    tasks = _find_files(folders, "cline", folders.find_cline_tasks(), _TaskDescriber())
-    found += _join_older(sessions, tasks)
-    rows: list[FoundSession] = []
-    for database in folders.find_opencode():
+
+    environment: Mapping[str, str]
+    home: Path
+    report_problem: Callable[[str], None]
+
+    def get_value(self, variable: str) -> str:
+        """Returns the value of a variable, "" if it is not set."""
+        return self.environment.get(variable, "").strip()
+
+    def get_folder(self, place: _Place) -> Path:
+        """Returns the folder in which a place's pattern holds."""
+        named = self.get_value(place.variable)
+        if not named:
+            return self.home / place.default
+        return self.home / named[1:].lstrip("/\\") if named.startswith("~") else Path(named)
+
+    def list_files(self, places: Sequence[_Place]) -> Iterator[Path]:
+        """Yields the files of the first place whose variable is set, else those of the last one."""
+        place = next((each for each in places if self.get_value(each.variable)), places[-1])
+        parts = place.pattern.split("/")
+        fixed = list(takewhile(lambda part: "*" not in part, parts))
+        folder = self.get_folder(place).joinpath(*fixed)
         try:
-            listed = list_opencode_sessions(database)
-        except BadInput as exc:
-            folders.report_problem(f"{exc}: it is left out")
-            continue
-        for r in listed:
-            title = to_one_line(r.title, _TITLE_LENGTH)
-            rows.append(FoundSession("opencode", r.id, database, r.updated * 1000, r.directory, title))
-    files = _find_files(folders, "opencode", folders.find_opencode_files(), _describe_opencode_file)
-    found += _join_older(rows, files)
-    newest: dict[tuple[str, str], FoundSession] = {}
-    for each in sorted(found, key=lambda each: each.modified, reverse=True):
-        newest.setdefault((each.client, each.id), each)  # gemini-cli goes on in another file with the same id
-    return list(newest.values())
-
-
-def _join_older(present: list[FoundSession], older: Iterable[FoundSession]) -> list[FoundSession]:
-    """Adds a client's sessions of earlier versions, without those that it has taken over: their files stay."""
-    known = {each.id for each in present}
-    return [*present, *(each for each in older if each.id not in known)]
-
-
-def choose_session(found: Iterable[FoundSession], beginning: str) -> FoundSession:
-    """Chooses the session whose id begins with `beginning`. Raises `NotFoundError` if it is "", or none or several do.
-
-    gemini-cli goes on in another file with the same id: the one that `found` lists first, changed last, is meant.
-    """
-    matches = [each for each in found if beginning and each.id.startswith(beginning)]
-    if matches and len({(each.client, each.id) for each in matches}) == 1:
-        return matches[0]
-    what = "no session of a client has" if not matches else f"{len(matches)} sessions of clients have"
-    raise NotFoundError(f"{what} an id that begins with {beginning!r}; `tenfold find` lists those on this machine")
+            os.scandir(folder).close()
+            yield from folder.glob("/".join(parts[len(fixed) :]))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as exc:
+            self.report_problem(f"{folder} is left out ({exc.strerror or exc}): check its permissions")
 
 
 class _Described(Struct, frozen=True):
@@ -155,23 +142,93 @@ class _Described(Struct, frozen=True):
 Describe = Callable[[Path, list[Json]], _Described | None]
 
 
-def _find_files(
-    folders: ClientFolders, client: str, paths: Iterable[Path], describe: Describe
-) -> Iterator[FoundSession]:
-    for path in paths:
+class _Place(Struct, frozen=True):
+    """Files of sessions: a pattern in the folder that a client's variable names, else in one of the user's home."""
+
+    variable: str
+    default: str
+    pattern: str
+
+
+class _Client(Struct, frozen=True):
+    """One client: what describes a file of it, and the places, of which the first one counts whose variable is set."""
+
+    name: str
+    describe: Describe
+    places: tuple[_Place, ...]
+
+
+_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+"""VS Code and editors made from it, by the names of their folders."""
+_EDITOR_FOLDERS = (("XDG_CONFIG_HOME", ".config"), ("", "Library/Application Support"), ("APPDATA", "AppData/Roaming"))
+"""Where editors keep their folders: on Linux, macOS and Windows."""
+_SERVERS = (".vscode-server", ".vscode-server-insiders", ".vscodium-server", ".cursor-server", ".windsurf-server")
+"""Where the same editors keep what belongs to a machine that they are connected to."""
+_TASKS = f"tasks/*/{TASK_FILE}"
+_EXTENSION = f"User/globalStorage/saoudrizwan.claude-dev/{_TASKS}"
+"""The tasks of cline's extension, which cline kept before it had sessions."""
+
+
+def find_sessions(folders: ClientFolders) -> list[FoundSession]:
+    """Finds the sessions of all clients, the one changed last first. Files that say nothing are left out.
+
+    So is what cannot be read, of which `folders.report_problem` is told.
+    """
+    found = [session for row in _CLIENTS for session in _find_files(folders, row)]
+    found += _find_in_databases(folders)
+    known = {(each.client, each.id) for each in found}  # files of earlier versions stay when a client takes them over
+    describe_task = _TaskDescriber()
+    older = [_OPENCODE_FILES, *(_Client("cline", describe_task, places) for places in _TASK_PLACES)]
+    found += [each for row in older for each in _find_files(folders, row) if (each.client, each.id) not in known]
+    newest: dict[tuple[str, str], FoundSession] = {}
+    for each in sorted(found, key=lambda each: each.modified, reverse=True):
+        newest.setdefault((each.client, each.id), each)  # gemini-cli goes on in another file with the same id
+    return list(newest.values())
+
+
+def _find_in_databases(folders: ClientFolders) -> Iterator[FoundSession]:
+    """Finds the sessions in opencode's databases: that in $OPENCODE_DB, else those in its folder."""
+    databases = list(folders.list_files([_OPENCODE_DATABASES]))
+    if named := folders.get_value("OPENCODE_DB"):
+        databases = [folders.get_folder(_OPENCODE_DATABASES) / "opencode" / named]
+    for database in filter(Path.is_file, databases):
+        try:
+            rows = list_opencode_sessions(database)
+        except BadInput as exc:
+            folders.report_problem(f"{exc}: it is left out")
+            continue
+        for r in rows:
+            title = to_one_line(r.title, _TITLE_LENGTH)
+            yield FoundSession("opencode", r.id, database, r.updated * 1000, r.directory, title)
+
+
+def choose_session(found: Iterable[FoundSession], beginning: str) -> FoundSession:
+    """Chooses the session whose id begins with `beginning`. Raises `NotFoundError` if it is "", or none or several do.
+
+    gemini-cli goes on in another file with the same id: the one that `found` lists first, changed last, is meant.
+    """
+    matches = [each for each in found if beginning and each.id.startswith(beginning)]
+    if matches and len({(each.client, each.id) for each in matches}) == 1:
+        return matches[0]
+    what = "no session of a client has" if not matches else f"{len(matches)} sessions of clients have"
+    raise NotFoundError(f"{what} an id that begins with {beginning!r}; `tenfold find` lists those on this machine")
+
+
+def _find_files(folders: ClientFolders, client: _Client) -> Iterator[FoundSession]:
+    for path in folders.list_files(client.places):
         try:
             if not path.is_file():  # a pipe would be waited for
                 continue
             modified = path.stat().st_mtime_ns // 1000
-            described = describe(path, _read_head(path))
+            described = client.describe(path, _read_head(path))
         except FileNotFoundError:  # removed meanwhile
             continue
         except OSError as exc:
             folders.report_problem(f"{path} is left out ({exc.strerror or exc}): check its permissions")
             continue
         if described is not None and described.id:
-            title = to_one_line(described.title or _find_first_request(path, client), _TITLE_LENGTH)
-            yield FoundSession(client, described.id, path, described.modified or modified, described.folder, title)
+            title = to_one_line(described.title or _find_first_request(path, client.name), _TITLE_LENGTH)
+            yield FoundSession(client.name, described.id, path, described.modified or modified, described.folder, title)
 
 
 def _read_head(path: Path) -> list[Json]:
@@ -210,6 +267,8 @@ def _find_first_request(path: Path, client: str) -> str:
 
 
 def _describe_claude_code(path: Path, lines: list[Json]) -> _Described | None:
+    if path.name.startswith("agent-"):  # a subagent's
+        return None
     titles = [str(v.get("customTitle") or "") for v in lines if v.get("type") == "custom-title"]
     summaries = [v for v in lines if v.get("type") == "summary" and v.get("summary")]
     if summaries:  # of this session, or of one that it goes on from
@@ -237,7 +296,7 @@ def _describe_gemini_cli(path: Path, lines: list[Json]) -> _Described | None:
         whole = _parse_or_none(path.read_bytes())
         head = whole if isinstance(whole, dict) else {}
     else:
-        head = lines[0] if lines else {}
+        head = lines[0] if lines and path.suffix == ".jsonl" else {}
     root = path.parent.parent / ".project_root"
     folder = root.read_text("utf-8").strip() if root.is_file() else ""
     return _Described(str(head.get("sessionId") or ""), folder, str(head.get("summary") or ""))
@@ -306,3 +365,126 @@ def _describe_opencode_file(path: Path, lines: list[Json]) -> _Described | None:
     updated = time.get("updated") if isinstance(time, dict) else None
     modified = updated * 1000 if isinstance(updated, int) else 0
     return _Described(path.stem, str(about.get("directory") or ""), str(about.get("title") or ""), modified)
+
+
+_CLIENTS = (
+    _Client("claude-code", _describe_claude_code, (_Place("CLAUDE_CONFIG_DIR", ".claude", "projects/*/*.jsonl"),)),
+    _Client("codex", _describe_codex, (_Place("CODEX_HOME", ".codex", "sessions/**/rollout-*.jsonl"),)),
+    _Client(
+        "pi",
+        _describe_pi,
+        (
+            _Place("PI_CODING_AGENT_SESSION_DIR", "", "**/*.jsonl"),
+            _Place("PI_CODING_AGENT_DIR", ".pi/agent", "sessions/*/*.jsonl"),
+        ),
+    ),
+    _Client("gemini-cli", _describe_gemini_cli, (_Place("GEMINI_CLI_HOME", "", ".gemini/tmp/*/chats/session-*"),)),
+    _Client("qwen-code", _describe_qwen, (_Place("QWEN_HOME", ".qwen", "projects/*/chats/*.jsonl"),)),
+    _Client("qwen-code", _describe_qwen, (_Place("QWEN_HOME", ".qwen", "tmp/*/chats/*.jsonl"),)),
+    _Client("kimi", _describe_kimi, (_Place("KIMI_SHARE_DIR", ".kimi", "sessions/*/*/context.jsonl"),)),
+    _Client(
+        "cline",
+        _describe_cline,
+        (
+            _Place("CLINE_SESSION_DATA_DIR", "", "*/*.messages.json"),
+            _Place("CLINE_DATA_DIR", "", "sessions/*/*.messages.json"),
+            _Place("CLINE_DIR", ".cline", "data/sessions/*/*.messages.json"),
+        ),
+    ),
+)
+_OPENCODE_DATABASES = _Place("XDG_DATA_HOME", ".local/share", "opencode/opencode*.db")
+_OPENCODE_FILES = _Client(
+    "opencode", _describe_opencode_file, (_Place("XDG_DATA_HOME", ".local/share", "opencode/storage/session/*/*.json"),)
+)
+"""The files that describe the sessions of opencode before 1.2, which had no database."""
+_TASK_PLACES = (
+    *((_Place(*kept, f"{editor}/{_EXTENSION}"),) for kept in _EDITOR_FOLDERS for editor in _EDITORS),
+    *((_Place("", server, f"data/{_EXTENSION}"),) for server in _SERVERS),
+    (_Place("CLINE_DATA_DIR", "", _TASKS), _Place("CLINE_DIR", ".cline", f"data/{_TASKS}")),
+)
+"""The tasks that cline kept before it had sessions: in the global storage of its extension, and in its own folder."""
+
+
+# -- how large they are ------------------------------------------------------------------------------------------------
+
+_MESSAGE_TYPES = frozenset({"user", "assistant", "tool_result", "gemini", "message", "response_item"})
+"""The types of lines that hold a message, over all clients that write one message, or a piece of one, on a line."""
+_ROLES = frozenset({"system", "user", "assistant", "tool"})
+"""The roles of lines that are messages themselves."""
+
+
+class SessionSize(Struct, frozen=True):
+    """The size of a session in bytes and in messages."""
+
+    size: int
+    messages: int
+
+
+class _Message(Struct):
+    id: str | None = None
+
+
+class _Item(Struct):
+    type: str | None = None
+    role: str | None = None
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether the model wrote it: Codex keeps one answer as several items in a row."""
+        return self.role == "assistant" or (self.role is None and not str(self.type).endswith("_output"))
+
+
+class _Line(Struct):
+    type: str | None = None
+    role: str | None = None
+    message: _Message | None = None
+    payload: _Item | None = None
+
+
+_LINES = msgspec.json.Decoder(_Line)
+
+
+def measure_session(found: FoundSession) -> SessionSize:
+    """Measures a session of a client. What cannot be read counts as nothing."""
+    path = found.path
+    if found.client == "opencode":
+        return SessionSize(
+            *(_measure_files(path) if path.suffix == ".json" else measure_opencode_session(path, found.id))
+        )
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return SessionSize(0, 0)
+    return SessionSize(len(data), _count_lines(data) if path.suffix == ".jsonl" else _count_items(data))
+
+
+def _count_lines(data: bytes) -> int:
+    """Counts the messages. Lines with the same id of a message, and items of one answer, are pieces of one."""
+    count, seen, was_of_model = 0, set[str](), False
+    for line in data.splitlines():
+        try:
+            found = _LINES.decode(line)
+        except msgspec.DecodeError:
+            continue
+        if found.type not in _MESSAGE_TYPES and found.role not in _ROLES:
+            continue
+        id_ = found.message.id if found.message is not None else None
+        is_of_model = found.payload is not None and found.payload.is_of_model
+        is_piece = (id_ is not None and id_ in seen) or (is_of_model and was_of_model)
+        count += not is_piece
+        was_of_model = is_of_model
+        seen.add(id_ or "")
+    return count
+
+
+def _count_items(data: bytes) -> int:
+    value = _parse_or_none(data)
+    items = value.get("messages") if isinstance(value, dict) else value
+    return len(items) if isinstance(items, list) else 0
+
+
+def _measure_files(path: Path) -> tuple[int, int]:
+    storage = path.parents[2]
+    messages = list((storage / "message" / path.stem).glob("*.json"))
+    parts = [part for each in messages for part in (storage / "part" / each.stem).glob("*.json")]
+    return sum(each.stat().st_size for each in (*messages, *parts)), len(messages)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,23 +65,16 @@ def build_json_edit(path: Path, values: Sequence[JsonValue]) -> SettingsEdit:
     A file with comments, or that is no JSON, is refused with the lines to add, since comments would be lost.
     """
 
-    def add(text: str) -> str:
+    def edit(change: Callable[[JsonValue, Json], None], text: str) -> str:
         settings = _parse_json(text, values)
         before = json.dumps(settings)
         for value in values:
-            value.set_in(settings)
-        return text if json.dumps(settings) == before and text.strip() else _render_json(settings, text)
-
-    def remove(text: str) -> str:
-        settings = _parse_json(text, values)
-        before = json.dumps(settings)
-        for value in values:
-            value.remove_from(settings)
+            change(value, settings)
         if json.dumps(settings) == before:
             return text
         return _render_json(settings, text) if settings else ""
 
-    return SettingsEdit(path, add, remove)
+    return SettingsEdit(path, partial(edit, JsonValue.set_in), partial(edit, JsonValue.remove_from))
 
 
 def _parse_json(text: str, values: Sequence[JsonValue]) -> Json:

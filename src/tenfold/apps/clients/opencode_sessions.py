@@ -1,4 +1,4 @@
-"""Reads and extends the SQLite database in which opencode keeps its sessions.
+"""Reads and extends the sessions of opencode: in its SQLite database, and in the JSON files that it had before 1.2.
 
 A session is read as the document that `opencode export` prints: `{"info": {...}, "messages": [{"info", "parts"}]}`.
 """
@@ -125,3 +125,41 @@ def _dump_data(value: Json) -> str:
     """Renders what a row's `data` holds: all but the ids, which have columns of their own."""
     kept = {key: each for key, each in value.items() if key not in ("id", "sessionID", "messageID")}
     return json.dumps(kept, ensure_ascii=False)
+
+
+# -- before version 1.2 ------------------------------------------------------------------------------------------------
+
+
+def read_opencode_files(path: Path) -> bytes:
+    """Reads a session as a document, with all that describes it, so that `opencode import` takes it.
+
+    `path` is `storage/session/PROJECT/SESSION.json`. `storage/message/SESSION/MESSAGE.json` is one message, and
+    `storage/part/MESSAGE/PART.json` one part of it. The names are in the order of time. Raises `BadInput` for a file
+    that cannot be read, and names it.
+    """
+    about, storage = _read_object(path) | {"id": path.stem}, path.parents[2]
+    messages = []
+    for message in _list_files(storage / "message" / path.stem):
+        parts = [
+            _read_object(part) | {"id": part.stem, "messageID": message.stem, "sessionID": path.stem}
+            for part in _list_files(storage / "part" / message.stem)
+        ]
+        info = _read_object(message) | {"id": message.stem, "sessionID": path.stem}
+        messages.append({"info": info, "parts": parts})
+    return json.dumps({"info": about, "messages": messages}, ensure_ascii=False, indent=1).encode()
+
+
+def _list_files(folder: Path) -> Iterator[Path]:
+    yield from sorted(folder.glob("*.json"))
+
+
+def _read_object(path: Path) -> Json:
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as exc:
+        raise BadInput(f"{path}: {exc.strerror or exc}; check its permissions") from exc
+    except (ValueError, RecursionError) as exc:
+        raise BadInput(f"{path} is damaged ({exc}): move it away to read the rest of the session") from exc
+    if not isinstance(value, dict):
+        raise BadInput(f"{path} holds no JSON object: move it away to read the rest of the session")
+    return value
