@@ -79,9 +79,11 @@ class Talk:
 
     def add_step(self, words: int = 40) -> None:
         """The model calls a tool, and the tool answers with so many words."""
-        number = self._count
-        path, result = f"src/part{number}.py", f"{self.mark()} {fill_words(f'{self.tag}{number}', words)}"
-        call = f"{self.tag}{number}"
+        call, path = f"{self.tag}{self._count}", f"src/part{self._count}.py"
+        self.add_call(call, path, f"{self.mark()} {fill_words(call, words)}")
+
+    def add_call(self, call: str, path: str, result: str) -> None:
+        """The model calls a tool by an id that ends so, and the tool answers."""
         if self.kind == "chat":
             function = {"name": "look", "arguments": json.dumps({"path": path})}
             calls = [{"id": f"call_{call}", "type": "function", "function": function}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
@@ -18,6 +17,7 @@ from tenfold.apps.gateway.gateway_settings import RecallChoice
 from tenfold.core.wire import WIRES
 from tenfold.core.wire.api import StreamForm
 from tenfold.store.base import Store
+from tests.gateway import conversations
 from tests.gateway.serving import serve_gateway
 from tests.models.loopback import Got, Loopback, Served
 from tests.models.provider_rules import Issued, find_refusal
@@ -60,23 +60,21 @@ class Talk:
     """One API: how its official client sends a request and what it makes of the answer."""
 
     wire = ""
+    api = ""
 
     def build_history(self) -> list[Json]:
         """A conversation of many steps, with some words in an early result."""
-        items = [self.say("Look at all the parts. Never touch config.py.")]
+        talk = conversations.Talk(self.api)
+        talk.items = [self.say("Look at all the parts. Never touch config.py.")]
         for step in range(STEPS):
             words = [f"{('alpha', 'beta', 'gamma')[n % 3]}{step * n}" for n in range(160)]
             words[80] = HIDDEN_WORDS if step == HIDDEN_STEP else words[80]
-            items += self.build_step(step, f"part {step}: {' '.join(words)}")
-        return items
+            talk.add_call(f"old{step}", f"src/{step}.py", f"part {step}: {' '.join(words)}")
+        return talk.items
 
     def say(self, text: str) -> Json:
         """A message of the user."""
         return {"role": "user", "content": text}
-
-    def build_step(self, step: int, result: str) -> list[Json]:
-        """A call and its result."""
-        raise NotImplementedError
 
     def ask(self, url: str, items: Sequence[Json], *, streamed: bool, extra: Mapping[str, Any] | None = None) -> Final:
         """Sends a request with the official client, and returns what it has in the end."""
@@ -92,14 +90,6 @@ class ChatTalk(Talk):
 
     wire = "openai-chat"
     api = "chat"
-
-    def build_step(self, step: int, result: str) -> list[Json]:
-        function = {"name": "look", "arguments": json.dumps({"path": f"src/{step}.py"})}
-        call = {"id": f"call_old{step}", "type": "function", "function": function}
-        return [
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"call_old{step}", "content": result},
-        ]
 
     def ask(self, url: str, items: Sequence[Json], *, streamed: bool, extra: Mapping[str, Any] | None = None) -> Final:
         function = {"name": "look", "description": "Looks.", "parameters": PARAMETERS, "strict": True}
@@ -134,13 +124,6 @@ class ResponsesTalk(Talk):
     wire = "openai-responses"
     api = "responses"
 
-    def build_step(self, step: int, result: str) -> list[Json]:
-        arguments = json.dumps({"path": f"src/{step}.py"})
-        return [
-            {"type": "function_call", "call_id": f"call_old{step}", "name": "look", "arguments": arguments},
-            {"type": "function_call_output", "call_id": f"call_old{step}", "output": result},
-        ]
-
     def ask(self, url: str, items: Sequence[Json], *, streamed: bool, extra: Mapping[str, Any] | None = None) -> Final:
         tool = {"type": "function", "name": "look", "description": "Looks.", "parameters": PARAMETERS, "strict": True}
         request: Json = {"model": "gpt-5-mini", "input": items, "tools": [tool], "store": False, **(extra or {})}
@@ -169,16 +152,6 @@ class AnthropicTalk(Talk):
 
     wire = "anthropic"
     api = "messages"
-
-    def build_step(self, step: int, result: str) -> list[Json]:
-        call = {"type": "tool_use", "id": f"toolu_old{step}", "name": "look", "input": {"path": f"src/{step}.py"}}
-        return [
-            {"role": "assistant", "content": [call]},
-            {
-                "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": f"toolu_old{step}", "content": result}],
-            },
-        ]
 
     def ask(self, url: str, items: Sequence[Json], *, streamed: bool, extra: Mapping[str, Any] | None = None) -> Final:
         request: Json = {
@@ -218,11 +191,6 @@ class GeminiTalk(Talk):
 
     def say(self, text: str) -> Json:
         return {"role": "user", "parts": [{"text": text}]}
-
-    def build_step(self, step: int, result: str) -> list[Json]:
-        response = {"functionResponse": {"name": "look", "response": {"result": result}}}
-        call = {"functionCall": {"name": "look", "args": {"path": f"src/{step}.py"}}}
-        return [{"role": "model", "parts": [call]}, {"role": "user", "parts": [response]}]
 
     def build_history(self) -> list[Json]:
         return [*super().build_history(), self.say("Go on.")]  # calls before the user's last words need no signature

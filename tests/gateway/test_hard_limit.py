@@ -227,18 +227,6 @@ def test_an_error_that_is_cut_is_cut_for_the_client(store: Store) -> None:
         assert "cut_responses_total 1.0" in httpx.get(f"{gateway.url}/metrics", timeout=500).text
 
 
-def test_an_unknown_window_compacts_nothing_and_says_so(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    talk = Talk("chat")
-    talk.extra = {"model": "unheard-of-model"}
-    talk.add_user()
-    with caplog.at_level("INFO"), run_gateway(store=store) as (upstream, gateway):
-        for _ in range(3):
-            talk.add_steps(60, 300)
-            talk.send(gateway.url)
-            assert upstream.requests[-1].body == talk.build_body()
-    assert "the window of unheard-of-model is unknown" in caplog.text
-
-
 def test_a_slow_summary_stops_no_other_session(store: Store) -> None:
     is_asked, other_is_served = threading.Event(), threading.Event()
     waited: list[bool] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -27,7 +27,6 @@ from tenfold.apps.gateway.model_request import ModelRequest, count_marks, parse_
 from tenfold.apps.gateway.upstream_model import UpstreamCall
 from tenfold.config.settings import load_settings
 from tenfold.store.base import Store
-from tenfold.store.location import open_store
 from tests.gateway.conversations import PATHS, Talk, list_sessions, post
 from tests.gateway.serving import run_gateway
 
@@ -42,13 +41,6 @@ def build_list(*texts: object, **fields: object) -> bytes:
     """A conversation of the user and the model in turns."""
     items = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
     return json.dumps({"model": "gpt-4o", "messages": items, **fields}).encode()
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    place = open_store(":memory:")
-    yield place
-    place.close()
 
 
 @pytest.mark.parametrize(

@@ -137,20 +137,3 @@ def test_a_user_who_goes_back_and_forth(kind: str, place: Place) -> None:
         assert not place.send(back) & later, "what was taken back is not told"
     assert not {mark for mark in place.send(states[-1]) if mark.startswith("b:")}
     assert place.send(states[7]) <= set(states[7].marks)
-
-
-def test_two_tenants_with_the_same_id_and_words(kind: str, place: Place, store: Store) -> None:
-    talks = [Talk(kind), Talk(kind)]
-    for talk, key in zip(talks, ("sk-one", "sk-two"), strict=True):
-        talk.headers = {"authorization": f"Bearer {key}", "x-session-id": "ses_1"}
-        talk.add_user()
-    for _ in range(14):
-        for talk in talks:
-            add_turn(talk)
-            place.send(talk)
-    talks[1].tag = "other"
-    add_turn(talks[1])
-    place.send(talks[1])
-    assert not {mark for mark in place.send(talks[0]) if mark.startswith("other")}
-    assert len(read_stored(store)) == 2
-    assert all(set(marks.values()) == {1} for marks in read_stored(store).values())

@@ -88,12 +88,9 @@ class Conversation:
         self._slow: tuple[LiveSessions, PreparedRequest] | None = None
         self._number = 0
 
-    def settings(self, *, shadow: bool = False) -> GatewaySettings:
-        """Those of both gateways."""
-        return GatewaySettings(window=WINDOW, summary_model="none", shadow=shadow)
-
     def _open_sessions(self) -> LiveSessions:
-        return LiveSessions(self.settings(), self._stores[-1], load_settings(), self.client)
+        settings = GatewaySettings(window=WINDOW, summary_model="none")
+        return LiveSessions(settings, self._stores[-1], load_settings(), self.client)
 
     async def close(self) -> None:
         """Ends the work on the sessions."""
@@ -341,30 +338,26 @@ def test_both_ways_send_the_same(
 
 
 @pytest.mark.costly(2)
-@pytest.mark.parametrize("wire", FIELD)
-def test_a_long_conversation_is_sent_as_its_session_gives_it(wire: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("wire", "action", "least"),
+    [
+        *((wire, "say", 10) for wire in FIELD),
+        *(("anthropic", "mark", 10), ("anthropic", "system", 5), ("openai-chat", "system", 5)),
+    ],
+)
+def test_a_long_conversation_is_sent_as_its_session_gives_it(
+    wire: str, action: str, least: int, tmp_path: Path
+) -> None:
     async def go_on(talk: Conversation) -> None:
         sent_first = 0
         for number in range(40):
             talk.add_step()
-            if number % 7 == 3:
-                talk.items.append(TEXT[wire](f"Now part {number}."))
+            if action == "mark" or number % 7 == 3:
+                await play(talk, action, number)
             sent_first += await talk.send()
-        assert sent_first > 10
+        assert sent_first > least
 
     run_conversation(wire, tmp_path, go_on)
-
-
-def test_cache_marks_may_move(tmp_path: Path) -> None:
-    async def go_on(talk: Conversation) -> None:
-        sent_first = 0
-        for _number in range(30):
-            talk.add_step()
-            talk.items = mark_last(talk.items)
-            sent_first += await talk.send()
-        assert sent_first > 10
-
-    run_conversation("anthropic", tmp_path, go_on)
 
 
 def test_a_mark_in_what_is_hidden_is_left_to_the_session(tmp_path: Path) -> None:
@@ -375,20 +368,6 @@ def test_a_mark_in_what_is_hidden_is_left_to_the_session(tmp_path: Path) -> None
         assert not await talk.send()
 
     run_conversation("anthropic", tmp_path, go_on)
-
-
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])
-def test_system_messages_in_the_list_stand_where_the_session_puts_them(wire: str, tmp_path: Path) -> None:
-    async def go_on(talk: Conversation) -> None:
-        sent_first = 0
-        for number in range(30):
-            await play(talk, "system", number)
-            sent_first += await talk.send()
-            talk.add_step()
-            sent_first += await talk.send()
-        assert sent_first > 5
-
-    run_conversation(wire, tmp_path, go_on)
 
 
 @pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])
@@ -443,13 +422,19 @@ def test_an_edited_message_a_shorter_list_and_the_same_list_are_heeded(wire: str
     run_conversation(wire, tmp_path, go_on)
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(3)
 @pytest.mark.parametrize("wire", FIELD)
-@pytest.mark.parametrize("action", ["late", "call"])
-def test_calls_and_results_apart_are_left_to_the_session(action: str, wire: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("action", ["late", "call", "big", *COMMANDS])
+def test_what_only_the_session_can_tell_is_left_to_it(action: str, wire: str, tmp_path: Path) -> None:
+    """Calls and results apart, what may exceed a limit, and what a command changes meanwhile."""
+
     async def go_on(talk: Conversation) -> None:
-        await play(talk, action, 1)
+        if action in COMMANDS:
+            assert talk.run_command(*COMMANDS[action](talk.find_last_entry())) == {0}
+            talk.add_step()
+        await play(talk, "same" if action in COMMANDS else action, 19)
         assert not await talk.send()
+        assert action != "big" or talk.compaction == "compacted"
         talk.add_step()
         await talk.send()
 
@@ -463,28 +448,6 @@ def test_a_result_that_is_still_missing_is_left_to_the_session(wire: str, tmp_pa
         await talk.send()
         talk.add_step()
         assert not await talk.send()
-
-    run_conversation(wire, tmp_path, go_on)
-
-
-@pytest.mark.costly(3)
-@pytest.mark.parametrize("wire", FIELD)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_a_command_changes_meanwhile_is_heeded(command: str, wire: str, tmp_path: Path) -> None:
-    async def go_on(talk: Conversation) -> None:
-        assert talk.run_command(*COMMANDS[command](talk.find_last_entry())) == {0}
-        talk.add_step()
-        assert not await talk.send()
-
-    run_conversation(wire, tmp_path, go_on)
-
-
-@pytest.mark.parametrize("wire", FIELD)
-def test_what_may_exceed_a_limit_waits_for_its_session(wire: str, tmp_path: Path) -> None:
-    async def go_on(talk: Conversation) -> None:
-        await play(talk, "big", 19)
-        assert not await talk.send()
-        assert talk.compaction == "compacted"
 
     run_conversation(wire, tmp_path, go_on)
 
@@ -513,21 +476,6 @@ def test_a_request_of_no_session_changes_nothing(tmp_path: Path) -> None:
             await talk.ask()
             talk.items = main = [*main, *STEP[talk.wire](910 + len(main))]
             assert await talk.send()
-
-    run_conversation("openai-chat", tmp_path, go_on)
-
-
-def test_a_shadow_forwards_what_came(tmp_path: Path) -> None:
-    async def go_on(talk: Conversation) -> None:
-        shadow = LiveSessions(talk.settings(shadow=True), open_store(":memory:"), load_settings(), talk.client)
-        found = set()
-        for _ in range(40):
-            talk.add_step()
-            prepared = await talk.prepare(shadow, {})
-            assert prepared.sent is prepared.original
-            assert prepared.pending is not None
-            found.add((await prepared.pending.start()).compaction)
-        assert "compacted" in found
 
     run_conversation("openai-chat", tmp_path, go_on)
 

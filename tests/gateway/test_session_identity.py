@@ -11,21 +11,12 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec import Struct
 
 from tenfold.core.record.block import Block
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tenfold.store.location import open_store
-from tests.gateway.conversations import (
-    KINDS,
-    PATHS,
-    Talk,
-    build_text,
-    find_marks,
-    list_sessions,
-    post,
-    read_marks,
-    read_stored,
-)
+from tests.gateway.conversations import KINDS, Talk, build_text, find_marks, list_sessions, read_marks, read_stored
 from tests.gateway.serving import RawUpstream, run_gateway, serve_gateway
 
 pytestmark = pytest.mark.costly(3)
@@ -111,24 +102,6 @@ def test_a_session_of_codex_goes_on_in_its_next_window(store: Store) -> None:
         talk.headers["x-codex-window-id"] = "s1:1"
         talk.send(gateway.url)
     assert read_stored(store) == {list_sessions(store)[0]: once(talk)}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_without_an_id_the_messages_tell_the_session(kind: str, store: Store) -> None:
-    first, second = Talk(kind, "a"), Talk(kind, "b")
-    with run_gateway(store=store) as (_upstream, gateway):
-        for _ in range(6):
-            for talk in (first, second):
-                talk.add_user()
-                talk.add_step()
-                talk.add_answer()
-                talk.send(gateway.url)
-                talk.send(gateway.url)  # a retry
-    stored = list(read_stored(store).values())
-    assert sorted(map(str, stored)) == sorted(map(str, (once(first), once(second)))) or stored in (
-        [once(first), once(second)],
-        [once(second), once(first)],
-    )
 
 
 def strip(*names: str) -> Callable[[Json], None]:
@@ -262,79 +235,6 @@ def test_forks_are_branches_of_one_session(kind: str, *, has_id: bool, store: St
     assert read_marks(store, session) == once(trunk, edited, regenerated)
 
 
-@pytest.mark.parametrize("kind", ["chat", "messages"])
-def test_branches_past_the_window_never_mix(kind: str, store: Store) -> None:
-    trunk = Talk(kind)
-    with run_gateway(store=store, window=WINDOW) as (upstream, gateway):
-        trunk.add_user()
-        trunk.add_steps(4)
-        trunk.send(gateway.url)
-        other = trunk.copy()
-        trunk.tag, other.tag = "t", "o"
-        for _ in range(18):
-            for talk, foreign in ((trunk, "o"), (other, "t")):
-                talk.add_answer()
-                talk.add_user()
-                talk.add_step(600)
-                talk.send(gateway.url)
-                body = upstream.requests[-1].body.decode()
-                assert f"<<{foreign}:" not in body
-                assert f"{foreign}1" not in {word[:2] for word in body.split()}
-                assert len(body) < WINDOW * 6
-        assert gateway.gateway.log.totals.compactions >= 2
-    (session,) = list_sessions(store)
-    assert read_marks(store, session) == once(trunk, other)
-    assert store.verify(DEFAULT_NAMESPACE) == []
-
-
-CREDENTIALS: list[tuple[str, Headers, str]] = [
-    ("chat", {"authorization": "Bearer sk-two"}, ""),
-    ("messages", {"x-api-key": "sk-two"}, ""),
-    ("generate", {"x-goog-api-key": "sk-two"}, ""),
-    ("generate", {}, "?key=sk-two"),
-    ("responses", {"api-key": "sk-two"}, ""),
-    ("responses", {"chatgpt-account-id": "acct-2"}, ""),
-    ("chat", {"openai-organization": "org-2"}, ""),
-    ("chat", {"openai-project": "proj-2"}, ""),
-]
-
-
-@pytest.mark.parametrize(("kind", "headers", "query"), CREDENTIALS)
-@pytest.mark.parametrize("has_id", [True, False])
-def test_two_users_with_equal_words_are_never_mixed(
-    kind: str, headers: Headers, query: str, *, has_id: bool, store: Store
-) -> None:
-    first, second = Talk(kind), Talk(kind)
-    if has_id:
-        first.headers["x-session-id"] = second.headers["x-session-id"] = "ses_1"
-    second.headers |= headers
-    names = set()
-    with run_gateway(store=store) as (_upstream, gateway):
-        for _ in range(3):
-            for talk in (first, second):
-                talk.add_user()
-                talk.add_step()
-                path = query if talk is second else ""
-                sent = (
-                    post(gateway.url, kind, talk.build_body(), talk.headers)
-                    if not path
-                    else _post_query(gateway.url, talk, path)
-                )
-                names.add(sent.headers.get("x-tenfold-session", ""))
-    assert len(list_sessions(store)) == 2
-    assert len(names - {""}) == 2
-    assert all(marks == once(first) for marks in read_stored(store).values())
-
-
-def _post_query(url: str, talk: Talk, query: str) -> httpx.Response:
-    return httpx.post(
-        f"{url}{PATHS[talk.kind]}{query}",
-        content=talk.build_body(),
-        headers={"content-type": "application/json"},
-        timeout=500,
-    )
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_openings_stay_apart(kind: str, store: Store) -> None:
     talks = [Talk(kind) for _ in range(4)]
@@ -356,57 +256,40 @@ def test_equal_openings_stay_apart(kind: str, store: Store) -> None:
     assert {mark for marks in stored.values() for mark in marks} == set(once(*talks))
 
 
+class Side(Struct, frozen=True):
+    """A client's request for itself. Without a `system` prompt, it has that of the conversation."""
+
+    kind: str
+    last: str
+    system: str = ""
+    has_tools: bool = False
+    headers: Headers = {}
+
+
 STATE = "Compress the conversation into a <state_snapshot> of everything."
-SIDE: dict[str, tuple[str, str, str, Headers, bool]] = {
-    # client: wire, system prompt ("": as in the conversation), the last user message, headers, whether it has tools
-    "opencode title": (
-        "chat",
-        "You are a title generator. You output ONLY a thread title.",
-        "Generate a title for this conversation:",
-        {},
-        False,
-    ),
-    "opencode summary": ("chat", "You are a context summarization agent. Be brief.", "Summarize.", {}, False),
-    "opencode summary M": ("messages", "You are a context summarization agent. Be brief.", "Summarize.", {}, False),
-    "pi summary": (
-        "responses",
-        "You are a context summarization assistant. Read it.",
-        "<conversation>x</conversation>",
-        {},
-        False,
-    ),
-    "qwen summary": (
-        "chat",
-        STATE,
-        "First, reason in your scratchpad. Then, generate the <state_snapshot>.",
-        {},
-        False,
-    ),
-    "gemini summary": ("generate", STATE, "Generate the <state_snapshot>.", {}, False),
-    "kimi summary": ("chat", "", "You are about to run out of context. Create a handoff summary.", {}, True),
-    "kimi summary M": ("messages", "", "You are about to run out of context. Create a handoff summary.", {}, True),
-    "kimi summary R": ("responses", "", "You are about to run out of context. Create a handoff summary.", {}, True),
-    "codex summary": (
-        "responses",
-        "",
-        "You are performing a CONTEXT CHECKPOINT COMPACTION.",
-        {"x-codex-turn-metadata": json.dumps({"request_kind": "turn", "compaction": {"trigger": "auto"}})},
-        False,
-    ),
-    "Claude Code summary": (
-        "messages",
-        "",
-        "Your task is to create a detailed summary of the conversation so far.",
-        {},
-        True,
+KIMI = "You are about to run out of context. Create a handoff summary."
+COMPACTS = {"x-codex-turn-metadata": json.dumps({"request_kind": "turn", "compaction": {"trigger": "auto"}})}
+SIDE = {
+    "opencode title": Side("chat", "Generate a title:", "You are a title generator. You output ONLY a thread title."),
+    "opencode summary": Side("chat", "Summarize.", "You are a context summarization agent. Be brief."),
+    "opencode summary M": Side("messages", "Summarize.", "You are a context summarization agent. Be brief."),
+    "pi summary": Side("responses", "<conversation>x</conversation>", "You are a context summarization assistant."),
+    "qwen summary": Side("chat", "First, reason in your scratchpad. Then, generate the <state_snapshot>.", STATE),
+    "gemini summary": Side("generate", "Generate the <state_snapshot>.", STATE),
+    "kimi summary": Side("chat", KIMI, has_tools=True),
+    "kimi summary M": Side("messages", KIMI, has_tools=True),
+    "kimi summary R": Side("responses", KIMI, has_tools=True),
+    "codex summary": Side("responses", "You are performing a CONTEXT CHECKPOINT COMPACTION.", headers=COMPACTS),
+    "Claude Code summary": Side(
+        "messages", "Your task is to create a detailed summary of the conversation so far.", has_tools=True
     ),
 }
 
 
 @pytest.mark.parametrize("client", SIDE)
 def test_side_requests_are_left_alone(client: str, store: Store) -> None:
-    kind, system, last, headers, has_tools = SIDE[client]
-    talk = Talk(kind)
+    asked = SIDE[client]
+    kind, talk = asked.kind, Talk(asked.kind)
     talk.headers["x-session-id"] = "ses_1"
     with run_gateway(store=store, window=WINDOW) as (upstream, gateway):
         talk.add_user()
@@ -418,17 +301,13 @@ def test_side_requests_are_left_alone(client: str, store: Store) -> None:
         blocks_before = gateway.gateway.log.totals.compactions
         side = talk.copy()
         side.tag = "side"
-        if system:
-            side.system = system
-            if kind == "chat":
-                side.items[0]["content"] = system
-        if not has_tools:
-            side.tools = []
-        if kind == "generate":
-            side.items.append({"role": "user", "parts": [{"text": last}]})
-        else:
-            side.items.append({"role": "user", "content": last})
-        side.send(gateway.url, **headers)
+        side.system = asked.system or side.system
+        if kind == "chat":
+            side.items[0]["content"] = side.system
+        side.tools = side.tools if asked.has_tools else []
+        said = {"parts": [{"text": asked.last}]} if kind == "generate" else {"content": asked.last}
+        side.items.append({"role": "user", **said})
+        side.send(gateway.url, **asked.headers)
         assert upstream.requests[-1].body == side.build_body(), (
             "it comes with its whole history, as the client wants it"
         )

@@ -149,7 +149,8 @@ def test_no_session_of_a_real_client_splits(client: str) -> None:
 @pytest.mark.parametrize(
     ("header", "query"), [("x-litellm-api-key", ""), ("cookie", ""), ("x-who", ""), ("accept", "?access_token=")]
 )
-def test_two_users_with_one_session_id_have_two_sessions(header: str, query: str, store: Store) -> None:
+@pytest.mark.parametrize("has_id", [True, False])
+def test_two_users_with_equal_words_have_two_sessions(header: str, query: str, store: Store, *, has_id: bool) -> None:
     names = set()
     with run_gateway(store=store, credential_headers=["X-Who"]) as (_upstream, gateway):
         for user in ("sid=one", "sid=two"):
@@ -157,7 +158,7 @@ def test_two_users_with_one_session_id_have_two_sessions(header: str, query: str
             talk.add_user()
             talk.add_step()
             address = f"{gateway.url}{PATHS['chat']}" + (query and f"{query}{user}")
-            given = {**BASE, header: user, "x-session-id": "ses_1"}
+            given = {**BASE, header: user, **({"x-session-id": "ses_1"} if has_id else {})}
             names.add(
                 httpx.post(address, content=talk.build_body(), headers=given, timeout=500).headers["x-tenfold-session"]
             )
