@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -185,15 +186,18 @@ def test_the_first_request_after_a_restart_is_compacted_when_it_is_refused() -> 
 
 
 @pytest.mark.parametrize("provider", OVERFLOWS)
-def test_what_cannot_be_shortened_gets_the_providers_own_error(provider: str, store: Store) -> None:
+def test_what_cannot_be_shortened_gets_the_providers_own_error(
+    provider: str, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     kind, status, text = OVERFLOWS[provider]
     talk = Talk(kind)
-    with run_gateway(build_refuser(10, status, text), store=store) as (upstream, gateway):
+    with caplog.at_level("INFO"), run_gateway(build_refuser(10, status, text), store=store) as (upstream, gateway):
         talk.add_user()
         talk.add_step()
         sent = talk.send(gateway.url)
         assert len(upstream.requests) <= 2
     assert (sent.status_code, sent.content, sent.headers["x-request-id"]) == (status, text.encode(), "r-9")
+    assert re.search(r"could not be made shorter: \S", caplog.text), "the log says why"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 429, 500, 503, 529])

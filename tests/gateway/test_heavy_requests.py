@@ -143,21 +143,19 @@ def test_values_are_counted_outside_of_texts(kind: str) -> None:
     assert bool(find_bulk(body, count_marks(body))) is expected
 
 
-def test_many_parts_of_one_message_are_heavy_and_a_long_text_is_not() -> None:
-    for content, expected in (
-        ([{"type": "text", "text": "c"}] * MANY_VALUES, True),
-        ("a, b, [c " * MANY_VALUES, False),
-    ):
-        request = parse_request(PATHS["chat"], build_list("a", "b", content))
-        assert request is not None
-        assert is_heavy(request) is expected
-
-
-def test_parts_in_parts_are_heavy() -> None:
-    body = build_list("a", "b", "c").replace(b'"c"', b"[" * MANY_VALUES + b"]" * MANY_VALUES)
-    request = parse_request(PATHS["chat"], body)
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (json.dumps([{"type": "text", "text": "c"}] * MANY_VALUES).encode(), True),
+        (b"[" * MANY_VALUES + b"]" * MANY_VALUES, True),
+        (json.dumps("a, b, [c " * MANY_VALUES).encode(), False),
+    ],
+    ids=["parts", "parts in parts", "a long text"],
+)
+def test_many_parts_of_one_message_are_heavy_and_a_long_text_is_not(content: bytes, *, expected: bool) -> None:
+    request = parse_request(PATHS["chat"], build_list("a", "b", "c").replace(b'"c"', content))
     assert request is not None
-    assert is_heavy(request)
+    assert is_heavy(request) is expected
 
 
 def test_a_few_heavy_requests_are_looked_at_at_a_time_and_light_ones_wait_for_none() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tenfold.apps.cli.main import run
 from tests.gateway.conversations import Talk, post
-from tests.gateway.serving import RawAnswer, run_gateway
+from tests.gateway.serving import run_gateway
 
 HEADER = "x-tenfold-unchanged"
 
@@ -131,20 +131,3 @@ def test_what_was_changed_has_no_such_header_and_the_log_says_what_came_of_the_c
     assert "compaction not needed: " in second
     assert "do not reach the trigger of" in second
     assert "forwarded as it came" not in caplog.text
-
-
-def test_an_overflow_that_nothing_helps_says_why(caplog: pytest.LogCaptureFixture) -> None:
-    error = {
-        "error": {"message": "This model's maximum context length is 2000 tokens.", "code": "context_length_exceeded"}
-    }
-    talk = Talk("chat")
-    talk.add_user()
-    talk.add_answer()
-    talk.add_user()
-    with (
-        caplog.at_level(logging.INFO, "tenfold.gateway"),
-        run_gateway(RawAnswer((json.dumps(error).encode(),), status=400), window=16_000) as (_upstream, gateway),
-    ):
-        assert talk.send(gateway.url).status_code == 400
-    assert "could not be made shorter: " in caplog.text
-    assert "could not be made shorter: \n" not in caplog.text

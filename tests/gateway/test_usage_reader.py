@@ -164,17 +164,6 @@ def test_a_large_event_is_not_copied_at_every_chunk() -> None:
     assert many < 24 * few, "eight times as many chunks"
 
 
-def test_an_event_ends_with_an_empty_line_however_it_is_cut() -> None:
-    for end in ("\n", "\r\n", "\r"):
-        stream = b"".join(b"data: %d%s%s" % (n, end.encode(), end.encode()) for n in range(9))
-        for size in range(1, 9):
-            splitter = EventSplitter()
-            pieces = [splitter.take(stream[at : at + size]) for at in range(0, len(stream), size)]
-            events = [event for each in pieces for event in each]
-            assert b"".join(event.raw for event in events) + splitter.rest == stream
-            assert [event.data for event in events if event.data] == [b"%d" % n for n in range(9)]
-
-
 def test_a_cut_stream_of_responses_is_noticed() -> None:
     stream = ((b"content-type", b"text/event-stream"),)
     opening, whole = (

@@ -201,16 +201,13 @@ class Lane:
         if head == self.items:
             return True
         changed = [at for at, (old, new) in enumerate(zip(self.items, head, strict=True)) if old != new]
-        return len(changed) <= MAX_CHANGED_ITEMS and all(self._is_said_again(request, at) for at in changed)
+        return len(changed) <= MAX_CHANGED_ITEMS and all(request.has_said(at, self.items[at]) for at in changed)
 
     def count_shared(self, request: ModelRequest) -> int:
         """Counts the items at the beginning that a request's list has in common with the last one, apart from marks."""
         pairs = enumerate(zip(self.items, request.items, strict=False))
         most = min(len(self.items), len(request.items))
-        return next((at for at, (old, new) in pairs if old != new and not self._is_said_again(request, at)), most)
-
-    def _is_said_again(self, request: ModelRequest, at: int) -> bool:
-        return fingerprint_item(request.wire, self.items[at]) == fingerprint_item(request.wire, request.items[at])
+        return next((at for at, (old, new) in pairs if old != new and not request.has_said(at, old)), most)
 
     def add_later_work(self, work: Callable[[], Coroutine[Any, Any, T]]) -> LaterWork[T]:
         """Has work on the session done a moment later, after what was added before. See `LaterWork`."""
@@ -469,8 +466,8 @@ class LaneTable:
             shared = lane.count_shared(request) if lane.synced_count < len(lane.items) else 0
             known.append((max(count, len(wire.decode(request.items[:shared]))), lane))
         if continued:
-            return max(continued, key=_get_count)[1]
-        count, best = max(known, key=_get_count, default=(0, None))
+            return max(continued, key=lambda found: found[0])[1]
+        count, best = max(known, key=lambda found: found[0], default=(0, None))
         if best is not None and _is_one_conversation(messages[:count], family):
             return self._fork_lane(best, request.model)
         return self._create_lane(kin, family, messages, request)
@@ -489,10 +486,6 @@ class LaneTable:
         """Opens a head that branches off from a lane's. Its name is its own, whatever other gateways do meanwhile."""
         address = SessionAddress(self._store, origin.id, self._namespace, f"fork-{token_hex(4)}")
         return Lane(self._open_session(address, model, None), origin)
-
-
-def _get_count(known: tuple[int, Lane]) -> int:
-    return known[0]
 
 
 def _digest_end(wire: str, item: bytes) -> bytes:

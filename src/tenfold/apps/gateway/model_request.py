@@ -79,6 +79,10 @@ class ModelRequest(Struct, frozen=True):
         held = [name for name in self.profile.request.partial_fields if self._has_value(name)]
         return stored.answer_field if stored is not None and held == [stored.answer_field] else ""
 
+    def has_said(self, at: int, item: bytes) -> bool:
+        """Whether the message at a place says the same as another one, apart from cache marks and the like."""
+        return fingerprint_item(self.wire, self.items[at]) == fingerprint_item(self.wire, item)
+
     def build_mapping(self) -> dict[str, Any]:
         """Returns the request as `Session.before_model` takes it: its messages as bytes, its tools as one text."""
         out: dict[str, Any] = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Raw, Struct
 
-from tenfold.apps.gateway.model_request import ModelRequest, fingerprint_item
+from tenfold.apps.gateway.model_request import ModelRequest
 from tenfold.session import Session
 
 
@@ -55,14 +55,10 @@ class SentView(Struct, frozen=True):
         end = len(self.shown) - (count - start)
         if end < 0 or self.shown[end:] != self.items[start:]:
             return None
-        if any(not self._is_same(request, at) for at in changed):
+        if any(not request.has_said(at, self.items[at]) for at in changed):
             return None
         added = session.requests.encode_next(self.shown, request.items[count:])
         if added is None:
             return None
         items = [*self.shown[:end], *request.items[start:count], *added]
         return request.with_items(items, {**request.fields, **self.fields}).with_cache_mark(request.items)
-
-    def _is_same(self, request: ModelRequest, at: int) -> bool:
-        """Whether an item says the same as before."""
-        return fingerprint_item(request.wire, request.items[at]) == fingerprint_item(request.wire, self.items[at])
