@@ -31,7 +31,7 @@ BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
     ): "published: it never throws; runs a user's store and archive",
     ("src/tenfold/designs/tail/hooks.py", "_ask"): "runs a user's handler: it is reported and ignored",
     ("src/tenfold/designs/tail/compaction.py", "read_policy"): "runs a user's settings callable: it is reported",
-    ("src/tenfold/apps/gateway/relay.py", "_survive_faults"): "fails open: the client has its response; it is recorded",
+    ("src/tenfold/apps/gateway/relay.py", "_record_faults"): "fails open: the client has its response; it is recorded",
     ("src/tenfold/session/drive.py", "anotify"): "runs a user's listener: one that raises is reported and ignored",
     ("src/tenfold/session/drive.py", "notify"): "runs a user's listener: one that raises is reported and ignored",
     ("src/tenfold/session/drive.py", "run_after_hooks"): "runs a user's after-hook: it is reported and ignored",

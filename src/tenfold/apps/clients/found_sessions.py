@@ -108,14 +108,14 @@ class ClientFolders(Struct, frozen=True):
         """Returns the value of a variable, "" if it is not set."""
         return self.environment.get(variable, "").strip()
 
-    def get_folder(self, place: _Place) -> Path:
+    def get_folder(self, place: _FilePlace) -> Path:
         """Returns the folder in which a place's pattern holds."""
         named = self.get_value(place.variable)
         if not named:
             return self.home / place.default
         return self.home / named[1:].lstrip("/\\") if named.startswith("~") else Path(named)
 
-    def list_files(self, places: Sequence[_Place]) -> Iterator[Path]:
+    def list_files(self, places: Sequence[_FilePlace]) -> Iterator[Path]:
         """Yields the files of the first place whose variable is set, else those of the last one."""
         place = next((each for each in places if self.get_value(each.variable)), places[-1])
         parts = place.pattern.split("/")
@@ -142,7 +142,7 @@ class _Described(Struct, frozen=True):
 Describe = Callable[[Path, list[Json]], _Described | None]
 
 
-class _Place(Struct, frozen=True):
+class _FilePlace(Struct, frozen=True):
     """Files of sessions: a pattern in the folder that a client's variable names, else in one of the user's home."""
 
     variable: str
@@ -155,7 +155,7 @@ class _Client(Struct, frozen=True):
 
     name: str
     describe: Describe
-    places: tuple[_Place, ...]
+    places: tuple[_FilePlace, ...]
 
 
 _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
@@ -368,39 +368,38 @@ def _describe_opencode_file(path: Path, lines: list[Json]) -> _Described | None:
 
 
 _CLIENTS = (
-    _Client("claude-code", _describe_claude_code, (_Place("CLAUDE_CONFIG_DIR", ".claude", "projects/*/*.jsonl"),)),
-    _Client("codex", _describe_codex, (_Place("CODEX_HOME", ".codex", "sessions/**/rollout-*.jsonl"),)),
+    _Client("claude-code", _describe_claude_code, (_FilePlace("CLAUDE_CONFIG_DIR", ".claude", "projects/*/*.jsonl"),)),
+    _Client("codex", _describe_codex, (_FilePlace("CODEX_HOME", ".codex", "sessions/**/rollout-*.jsonl"),)),
     _Client(
         "pi",
         _describe_pi,
         (
-            _Place("PI_CODING_AGENT_SESSION_DIR", "", "**/*.jsonl"),
-            _Place("PI_CODING_AGENT_DIR", ".pi/agent", "sessions/*/*.jsonl"),
+            _FilePlace("PI_CODING_AGENT_SESSION_DIR", "", "**/*.jsonl"),
+            _FilePlace("PI_CODING_AGENT_DIR", ".pi/agent", "sessions/*/*.jsonl"),
         ),
     ),
-    _Client("gemini-cli", _describe_gemini_cli, (_Place("GEMINI_CLI_HOME", "", ".gemini/tmp/*/chats/session-*"),)),
-    _Client("qwen-code", _describe_qwen, (_Place("QWEN_HOME", ".qwen", "projects/*/chats/*.jsonl"),)),
-    _Client("qwen-code", _describe_qwen, (_Place("QWEN_HOME", ".qwen", "tmp/*/chats/*.jsonl"),)),
-    _Client("kimi", _describe_kimi, (_Place("KIMI_SHARE_DIR", ".kimi", "sessions/*/*/context.jsonl"),)),
+    _Client("gemini-cli", _describe_gemini_cli, (_FilePlace("GEMINI_CLI_HOME", "", ".gemini/tmp/*/chats/session-*"),)),
+    _Client("qwen-code", _describe_qwen, (_FilePlace("QWEN_HOME", ".qwen", "projects/*/chats/*.jsonl"),)),
+    _Client("qwen-code", _describe_qwen, (_FilePlace("QWEN_HOME", ".qwen", "tmp/*/chats/*.jsonl"),)),
+    _Client("kimi", _describe_kimi, (_FilePlace("KIMI_SHARE_DIR", ".kimi", "sessions/*/*/context.jsonl"),)),
     _Client(
         "cline",
         _describe_cline,
         (
-            _Place("CLINE_SESSION_DATA_DIR", "", "*/*.messages.json"),
-            _Place("CLINE_DATA_DIR", "", "sessions/*/*.messages.json"),
-            _Place("CLINE_DIR", ".cline", "data/sessions/*/*.messages.json"),
+            _FilePlace("CLINE_SESSION_DATA_DIR", "", "*/*.messages.json"),
+            _FilePlace("CLINE_DATA_DIR", "", "sessions/*/*.messages.json"),
+            _FilePlace("CLINE_DIR", ".cline", "data/sessions/*/*.messages.json"),
         ),
     ),
 )
-_OPENCODE_DATABASES = _Place("XDG_DATA_HOME", ".local/share", "opencode/opencode*.db")
-_OPENCODE_FILES = _Client(
-    "opencode", _describe_opencode_file, (_Place("XDG_DATA_HOME", ".local/share", "opencode/storage/session/*/*.json"),)
-)
+_OPENCODE_DATABASES = _FilePlace("XDG_DATA_HOME", ".local/share", "opencode/opencode*.db")
+_OPENCODE_ROOTS = (_FilePlace("XDG_DATA_HOME", ".local/share", "opencode/storage/session/*/*.json"),)
+_OPENCODE_FILES = _Client("opencode", _describe_opencode_file, _OPENCODE_ROOTS)
 """The files that describe the sessions of opencode before 1.2, which had no database."""
 _TASK_PLACES = (
-    *((_Place(*kept, f"{editor}/{_EXTENSION}"),) for kept in _EDITOR_FOLDERS for editor in _EDITORS),
-    *((_Place("", server, f"data/{_EXTENSION}"),) for server in _SERVERS),
-    (_Place("CLINE_DATA_DIR", "", _TASKS), _Place("CLINE_DIR", ".cline", f"data/{_TASKS}")),
+    *((_FilePlace(*kept, f"{editor}/{_EXTENSION}"),) for kept in _EDITOR_FOLDERS for editor in _EDITORS),
+    *((_FilePlace("", server, f"data/{_EXTENSION}"),) for server in _SERVERS),
+    (_FilePlace("CLINE_DATA_DIR", "", _TASKS), _FilePlace("CLINE_DIR", ".cline", f"data/{_TASKS}")),
 )
 """The tasks that cline kept before it had sessions: in the global storage of its extension, and in its own folder."""
 

@@ -25,7 +25,7 @@ MAX_ENCODINGS = 4
 """Encodings one in the other that are unpacked. Clients use one."""
 
 
-class Refusal(Exception):
+class NotTaken(Exception):
     """A request that the gateway does not take: the status and the text of its response."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -76,16 +76,16 @@ class Entrance:
         self._running: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def admit(self, scope: Scope, receive: Receive, *, is_json: bool) -> AsyncIterator[IncomingRequest]:
+    async def take_in(self, scope: Scope, receive: Receive, *, is_json: bool) -> AsyncIterator[IncomingRequest]:
         """Reads a request, and counts it for as long as the block lasts. With `is_json` its body is unpacked, too.
 
-        Raises `Refusal` if the request is not taken, and `ClientGone` if the client leaves before all of it has come.
+        Raises `NotTaken` if the request is not taken, and `ClientGone` if the client leaves before all of it has come.
         """
         headers, query = join_headers(scope["headers"]), scope["query_string"].decode("latin-1")
         if is_json and not _is_sent_as_json(scope["headers"]):
-            raise Refusal(415, "the body is JSON: send it with the header content-type: application/json")
+            raise NotTaken(415, "the body is JSON: send it with the header content-type: application/json")
         if headers.get("upgrade", "").lower() == "websocket":  # Codex then uses HTTP at once
-            raise Refusal(426, "this gateway speaks HTTP, not WebSocket")
+            raise NotTaken(426, "this gateway speaks HTTP, not WebSocket")
         tenant = digest_credentials(headers, query, self._settings.credential_headers)
         with self._hold_place(tenant):
             body = await self._read_body(receive)
@@ -98,10 +98,10 @@ class Entrance:
         """Counts a request of a tenant for as long as the block lasts."""
         running, most = self._running.total(), self._settings.max_requests
         if running >= most:
-            raise Refusal(503, f"{running} requests are running, and {most} are the most")
+            raise NotTaken(503, f"{running} requests are running, and {most} are the most")
         most = self._settings.max_tenant_requests
         if self._running[tenant] >= most:
-            raise Refusal(429, f"{most} requests with these credentials are running, which is the most")
+            raise NotTaken(429, f"{most} requests with these credentials are running, which is the most")
         self._running[tenant] += 1
         self._log.running.set(self._running.total())
         try:
@@ -119,7 +119,7 @@ class Entrance:
             try:
                 message: AsgiMessage = await asyncio.wait_for(receive(), seconds)
             except TimeoutError as exc:
-                raise Refusal(408, f"no byte of the body came for {seconds:g} seconds") from exc
+                raise NotTaken(408, f"no byte of the body came for {seconds:g} seconds") from exc
             if message["type"] == "http.disconnect":
                 raise ClientGone
             chunks.append(message.get("body", b""))
@@ -141,7 +141,7 @@ class Entrance:
 
     def _check_size(self, size: int) -> None:
         if size > self._settings.max_body:
-            raise Refusal(413, f"the body is larger than `max_body` of the gateway, {self._settings.max_body:,} bytes")
+            raise NotTaken(413, f"the body is larger than `max_body` of the gateway, {self._settings.max_body:,} bytes")
 
 
 def get_path(scope: Scope) -> str:

@@ -22,7 +22,7 @@ from tenfold.apps.gateway.incoming_request import (
     Entrance,
     IncomingRequest,
     RawHeaders,
-    Refusal,
+    NotTaken,
     get_path,
 )
 from tenfold.apps.gateway.live_sessions import LiveSessions, PreparedRequest
@@ -67,12 +67,12 @@ class Relay(Struct, frozen=True):
         record = RequestRecord(scope["method"], scope["path"], is_shadow=self.settings.shadow)
         is_call = scope["method"] == "POST" and bool(find_wire(get_path(scope)))
         try:
-            async with self.entrance.admit(scope, receive, is_json=is_call) as incoming:
+            async with self.entrance.take_in(scope, receive, is_json=is_call) as incoming:
                 with trace_span("tenfold.request") as note_attributes:
                     await _Exchange(self, incoming, record, receive, send).run()
                     note_attributes(record.get_attributes())
-        except (Refusal, BadInput) as exc:
-            record.status, record.note = exc.status if isinstance(exc, Refusal) else 400, str(exc)
+        except (NotTaken, BadInput) as exc:
+            record.status, record.note = exc.status if isinstance(exc, NotTaken) else 400, str(exc)
             self.log.add(record)
             await send_error(send, record.status, record.note)
         except ClientGone:
@@ -137,7 +137,7 @@ class _Exchange:
             record.bypass += f" ({ENCODING_HEADER} {incoming.encodings[:60]})" if incoming.encodings else ""
             return
         record.model = request.model
-        with self._survive_faults("the request is forwarded as it came"):
+        with self._record_faults("the request is forwarded as it came"):
             try:
                 call = self._build_call(request)
                 self._use_prepared(await self._sessions.prepare(request, incoming.headers, incoming.tenant, call))
@@ -145,7 +145,7 @@ class _Exchange:
                 record.bypass = f"the messages cannot be read: {exc}"
 
     @contextmanager
-    def _survive_faults(self, consequence: str) -> Iterator[None]:
+    def _record_faults(self, consequence: str) -> Iterator[None]:
         """Records a fault of the gateway's own, whatever it is: it must not stop what the client has asked for."""
         try:
             yield
@@ -212,7 +212,7 @@ class _Exchange:
         if not await asyncio.to_thread(is_overflow, text, status=status):
             return response
         again: PreparedRequest | str = "a fault of the gateway"
-        with self._survive_faults("the provider's error is passed on"):
+        with self._record_faults("the provider's error is passed on"):
             again = await self._sessions.prepare_again(prepared, find_named_limit(text, status=status))
         if isinstance(again, str):
             self._record.note = f"the provider refused it as too long, and it could not be made shorter: {again}"
@@ -247,10 +247,10 @@ class _Exchange:
         except ClientGone:
             record.note = "the client closed the connection"
         if prepared is not None and reader is not None:
-            with self._survive_faults("the client has its response"):
+            with self._record_faults("the client has its response"):
                 usage = await reader.finish()
                 record.is_cut = record.is_cut or not reader.is_complete
-                await self._teach_session(prepared, usage, reader.response)
+                await self._report_answer(prepared, usage, reader.response)
 
     async def _answer_lookups(self, response: httpx.Response) -> None:
         """Sends the client the answer behind the model's lookups, if it makes any."""
@@ -272,10 +272,10 @@ class _Exchange:
             record.note = "the client closed the connection"
         finally:
             await loop.close()
-        with self._survive_faults("the client has its response"):
-            await self._teach_session(prepared, loop.usage, loop.response)
+        with self._record_faults("the client has its response"):
+            await self._report_answer(prepared, loop.usage, loop.response)
 
-    async def _teach_session(self, prepared: PreparedRequest, usage: dict[str, Any], answer: dict[str, Any]) -> None:
+    async def _report_answer(self, prepared: PreparedRequest, usage: dict[str, Any], answer: dict[str, Any]) -> None:
         """Has the session learn what the provider counted, and keeps an answer that the client may name later."""
         if answer:
             self._sessions.chains.keep(prepared.tenant, prepared.original, answer)
@@ -289,7 +289,7 @@ class _Exchange:
         if self._prepared is None or self._prepared.pending is None:
             return
         record, reason = self._record, self._record.reason
-        with self._survive_faults("the client has its response"):
+        with self._record_faults("the client has its response"):
             learned = await self._prepared.pending.start()
             self._use_prepared(learned)
             if record.is_unchanged and (self._settings.shadow or learned.sent is not learned.original):

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.heavy_requests import find_bulk
-from tenfold.apps.gateway.incoming_request import ENCODING_HEADER, ClientGone, Entrance, IncomingRequest, Refusal
+from tenfold.apps.gateway.incoming_request import ENCODING_HEADER, ClientGone, Entrance, IncomingRequest, NotTaken
 from tenfold.apps.gateway.lanes import find_family
 from tenfold.apps.gateway.live_sessions import LiveSessions
 from tenfold.apps.gateway.model_request import ModelRequest, count_marks
@@ -69,12 +69,12 @@ class ViewRoute(Struct, frozen=True):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
         try:
-            async with self.entrance.admit(scope, receive, is_json=True) as incoming:
+            async with self.entrance.take_in(scope, receive, is_json=True) as incoming:
                 answer = await self._answer(incoming)
         except ClientGone:
             return
-        except (Refusal, UsageError, BadInput) as exc:
-            await send_error(send, exc.status if isinstance(exc, Refusal) else 400, str(exc))
+        except (NotTaken, UsageError, BadInput) as exc:
+            await send_error(send, exc.status if isinstance(exc, NotTaken) else 400, str(exc))
         except Exception as exc:  # noqa: BLE001 - the client goes on with what it has, and is told why
             LOG.warning("a fault of the gateway; the client goes on with its own messages", exc_info=exc)
             text = str(exc) if isinstance(exc, TenfoldError) else f"a fault of the gateway: {type(exc).__name__}"
@@ -85,13 +85,13 @@ class ViewRoute(Struct, frozen=True):
     async def _answer(self, incoming: IncomingRequest) -> dict[str, Any]:
         body = incoming.plain
         if body is None:
-            raise Refusal(415, f"the body cannot be unpacked: send it without {ENCODING_HEADER}, or as gzip or zstd")
+            raise NotTaken(415, f"the body cannot be unpacked: send it without {ENCODING_HEADER}, or as gzip or zstd")
         if excess := await asyncio.to_thread(find_bulk, body, count_marks(body)):
-            raise Refusal(413, excess)
+            raise NotTaken(413, excess)
         question = await asyncio.to_thread(parse_question, body)
         async with self.sessions.heavy.hold(question.request) as excess:
             if excess:
-                raise Refusal(413, excess)
+                raise NotTaken(413, excess)
             return await self._build_view(question, incoming.tenant)
 
     async def _build_view(self, question: ViewQuestion, tenant: str) -> dict[str, Any]:
