@@ -171,7 +171,7 @@ def test_what_the_provider_counted_teaches_the_meter(url: str) -> None:
         ({"messages": "all"}, 400, "'messages' is a list"),
         ({"window": 0}, 400, "'window' is a number of tokens, at least 1, and not 0"),
         ({"messages": [{"role": "queen", "content": "x"}]}, 400, "queen"),
-        ({"session": "x" * 2_000_001}, 413, "larger than the 2,000,000 bytes"),
+        ({"session": "x" * 2_000_001}, 413, "`max_body` of the gateway, 2,000,000 bytes"),
     ],
 )
 def test_what_is_wrong_is_told(url: str, change: Json, status: int, text: str) -> None:

@@ -21,8 +21,8 @@ from tenfold.apps.gateway.incoming_request import (
     ClientGone,
     Entrance,
     IncomingRequest,
-    RawHeaders,
     NotTaken,
+    RawHeaders,
     get_path,
 )
 from tenfold.apps.gateway.live_sessions import LiveSessions, PreparedRequest
