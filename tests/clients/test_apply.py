@@ -307,18 +307,6 @@ def write_opencode(path: Path, *, steps: int) -> None:
             database.execute("INSERT INTO part VALUES (?, ?, 'ses_1', ?, ?, ?)", row)
 
 
-def test_fresh_compacts_the_originals_anew(tenfold: Cli, home: Path) -> None:
-    assert home.is_dir()
-    pi = EXAMPLES / "logs.pi.jsonl"
-    small = tenfold.run_json("compact", pi, "--to", "10%")
-    same = tenfold.run_json("compact", pi, "--to", "30%")
-    fresh = tenfold.run_json("compact", pi, "--to", "30%", "--fresh")
-    assert same["status"] == "nothing"
-    assert fresh["status"] == "compacted"
-    assert fresh["tokens_before"] == small["tokens_before"]
-    assert fresh["tokens_after"] > 2 * small["tokens_after"]
-
-
 def test_a_target_that_is_a_slip_is_refused(tenfold: Cli, home: Path) -> None:
     assert home.is_dir()
     pi = EXAMPLES / "logs.pi.jsonl"
@@ -388,14 +376,6 @@ def test_an_old_session_of_gemini_is_compacted_and_put_back(tenfold: Cli, home: 
     assert Path(applied["backup"]).read_bytes() == before
     tenfold.run_ok("apply", found["id"], "--undo")
     assert path.read_bytes() == before
-
-
-def test_a_task_of_cline_for_vs_code_can_be_imported(tenfold: Cli, home: Path) -> None:
-    path = home / "api_conversation_history.json"
-    block = {"type": "text", "text": "<task>\nLook at the quokka.\n</task>"}
-    path.write_text(json.dumps([{"role": "user", "content": [block]}, {"role": "assistant", "content": "Seen."}]))
-    assert tenfold.run_json("import", str(path))["entries"] == 2
-    assert "quokka" in tenfold.run_ok("search", "quokka").out
 
 
 @pytest.mark.parametrize(("client", "key"), [("claude-code", "uuid"), ("pi", "id")])

@@ -95,7 +95,7 @@ class LiveSessions:
     """The sessions behind a gateway."""
 
     def __init__(self, settings: GatewaySettings, store: Store, config: Config, client: httpx.AsyncClient) -> None:
-        """To be made on the event loop of the gateway."""
+        """By the `client`, summaries are asked for."""
         self._settings, self._config, self._client, self._store = settings, config, client, store
         self.chains, self.heavy = ResponseChains(), HeavyRequests()
         self._windows: OrderedDict[tuple[str, str, str], int] = OrderedDict()
