@@ -7,7 +7,7 @@ import httpx
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.lanes import Lane
 from tenfold.apps.gateway.live_sessions import LiveSessions, PreparedRequest
-from tenfold.apps.gateway.model_request import parse_request
+from tenfold.apps.gateway.model_request import ModelRequest, parse_request
 from tenfold.apps.gateway.upstream_model import UpstreamCall
 from tenfold.config.settings import load_settings
 from tenfold.store.base import Store
@@ -25,7 +25,11 @@ class LooseSessions:
         """What is to be sent of a conversation."""
         request = parse_request(PATHS[talk.kind], talk.build_body())
         assert request is not None
-        return await self.sessions.prepare(request, {}, talk.tag, UpstreamCall(request.wire, "", {}, request.model))
+        return await self.prepare_request(request, talk.tag)
+
+    async def prepare_request(self, request: ModelRequest, tenant: str = "t") -> PreparedRequest:
+        """What is to be sent of a request."""
+        return await self.sessions.prepare(request, {}, tenant, UpstreamCall(request.wire, "", {}, request.model))
 
     async def learn(self, talk: Talk) -> Lane:
         """Has a session learn of a conversation to the end, and returns its lane."""

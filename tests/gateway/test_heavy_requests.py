@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.heavy_requests import (
     LARGE_BODY,
     MANY_VALUES,
@@ -22,12 +21,11 @@ from tenfold.apps.gateway.heavy_requests import (
     find_bulk,
     is_heavy,
 )
-from tenfold.apps.gateway.live_sessions import LiveSessions, PreparedRequest
+from tenfold.apps.gateway.live_sessions import PreparedRequest
 from tenfold.apps.gateway.model_request import ModelRequest, count_marks, parse_request
-from tenfold.apps.gateway.upstream_model import UpstreamCall
-from tenfold.config.settings import load_settings
 from tenfold.store.base import Store
 from tests.gateway.conversations import PATHS, Talk, list_sessions, post
+from tests.gateway.loose_sessions import LooseSessions
 from tests.gateway.serving import run_gateway
 
 Json = dict[str, Any]
@@ -90,15 +88,12 @@ def count_turns(store: Store, request: ModelRequest, check: Callable[[], None]) 
 
     async def run() -> PreparedRequest:
         async with httpx.AsyncClient(timeout=500) as client:
-            sessions = LiveSessions(
-                GatewaySettings(window=16_000, summary_model="none"), store, load_settings(), client
-            )
-            call = UpstreamCall("openai-chat", "http://127.0.0.1:9", {}, "gpt-4o")
-            preparing = asyncio.ensure_future(sessions.prepare(request, {}, "t", call))
+            loose = LooseSessions(store, client)
+            preparing = asyncio.ensure_future(loose.prepare_request(request))
             while not preparing.done():
                 check()
                 await asyncio.sleep(0.001)
-            await sessions.lanes.finish_later_work()
+            await loose.sessions.lanes.finish_later_work()
             return preparing.result()
 
     return asyncio.run(run())

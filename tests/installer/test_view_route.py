@@ -85,6 +85,17 @@ def test_a_long_one_is_compacted_at_times_and_else_what_was_sent_stays(
     assert totals.tokens_before > totals.tokens_after
 
 
+def test_what_the_client_says_at_the_beginning_stays_as_in_a_request_through_the_gateway(url: str) -> None:
+    said = "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nAnswer in zebra verse. " + WORDS[:2_000]
+    messages: list[Json] = [{"role": "user", "content": said}, *build_steps(0)]
+    for number in range(30):
+        messages.append({"role": "assistant", "content": f"I have looked at part {number}: {WORDS}"})
+        messages.append({"role": "user", "content": f"And part {number}?"})
+        answer = ask(url, messages)
+    assert len(answer["messages"]) < len(messages)
+    assert answer["messages"][0] == messages[0]
+
+
 def test_an_undo_by_command_is_heeded_by_the_next_question(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     place = open_store(file)

@@ -242,12 +242,25 @@ class LiveSessions:
     async def _compact_lane(
         self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None = None
     ) -> PreparedRequest:
-        window = self.find_window(tenant, request)
+        window, can_recall = self.find_window(tenant, request), self._can_recall(request)
+        prepared = await self.compact_request(lane, request, window, aside=aside, can_recall=can_recall)
+        return replace(prepared, tenant=tenant)
+
+    async def compact_request(
+        self,
+        lane: Lane,
+        request: ModelRequest,
+        window: int | None,
+        *,
+        aside: SetAside | None = None,
+        can_recall: bool = False,
+    ) -> PreparedRequest:
+        """Has the session of a lane learn of a request, compacts it if it is due, and returns what to send."""
         before = request.build_mapping()
         if aside is not None:  # it takes its part of the window, as the tools do
             before["tools"] = before.get("tools", "") + aside.text
         session, lane.sent_view = lane.session.session, None
-        earlier, can_recall = session.outcome, self._can_recall(request)
+        earlier = session.outcome
 
         async def ask_session() -> dict[str, Any]:
             if not lane.has_pinned_opening:
@@ -265,7 +278,7 @@ class LiveSessions:
             shown, has_recall = after[request.list_field], prepared.has_recall
             lane.sent_view = SentView.build(request, shown, prepared.sent, has_recall=has_recall, window=window)
         reason = explain_check(session, outcome, prepared.tokens_after, window, request.model)
-        return replace(prepared, tenant=tenant, reason=reason)
+        return replace(prepared, reason=reason)
 
     def _pin_opening(self, lane: Lane, request: ModelRequest, before: Mapping[str, Any], window: int | None) -> None:
         """Has a session learn of a request before it is compacted for the first time, and pins its opening."""

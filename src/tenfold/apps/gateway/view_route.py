@@ -99,31 +99,23 @@ class ViewRoute(Struct, frozen=True):
         asked, find = question.request, partial(find_family, session=question.session)
         family = await asyncio.to_thread(find, f"view {tenant}", {}, asked)
         lane = await asyncio.to_thread(self.sessions.lanes.find_lane, family, asked)
-        session, window = lane.session.session, question.window or self.settings.window
+        window = question.window or self.settings.window
         if question.usage is not None:
-            await asyncio.to_thread(session.requests.note_hidden_parts)
+            await asyncio.to_thread(lane.session.session.requests.note_hidden_parts)
             await lane.session.after_model(question.usage)
-        earlier, before = session.outcome, asked.build_mapping()
-        ask_session = partial(lane.session.before_model, before, window=window, wire=asked.wire, recall="none")
-        after = await lane.run_on_newest(asked, ask_session)
-        lane.note_synced(asked)
-        sent = asked.with_mapping(before, after)
-        reading = await lane.session.take_reading(window=window, floor=session.conversation.sent_overhead)
-        hidden = int(await asyncio.to_thread(lane.count_hidden) * reading.slope)
+        prepared = await self.sessions.compact_request(lane, asked, window)
         record = RequestRecord("POST", VIEW_PATH, wire=asked.wire, model=asked.model, session=lane.id, status=200)
-        outcome = session.outcome
-        if outcome is not None and outcome is not earlier:
-            record.compaction, record.reason = outcome.status if outcome.status != "nothing" else "", outcome.reason
-        record.tokens_before, record.tokens_after = reading.tokens + hidden, reading.tokens
+        record.compaction, record.reason = prepared.compaction, prepared.reason
+        record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
         record.note = "a view for an extension"
         self.log.add(record)
         changed = {
             name: raw
-            for name, raw in sent.fields.items()
+            for name, raw in prepared.sent.fields.items()
             if name != asked.list_field and bytes(raw) != bytes(asked.fields.get(name, b""))
         }
         tokens = {"tokens_before": record.tokens_before, "tokens_after": record.tokens_after}
-        return {"messages": [Raw(item) for item in sent.items], "changed": changed, **tokens}
+        return {"messages": [Raw(item) for item in prepared.sent.items], "changed": changed, **tokens}
 
 
 def parse_question(body: bytes) -> ViewQuestion:
