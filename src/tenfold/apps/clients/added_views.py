@@ -289,13 +289,13 @@ class _MessageBuilder:
 
     def build(self, message: Json, **more: bool) -> Json:
         """Builds a message with new ids, behind those built before."""
-        own, time = self._make_id("msg"), {"created": self._millis}
+        own, time, info = self._make_id("msg"), {"created": self._millis}, Json()
         if message["info"]["role"] == "user":
             self._question = own
-            info: Json = {"role": "user", "time": time} | self._asked
+            info |= {"role": "user", "time": time} | self._asked
         else:
             calls = any(part.get("type") == "tool" for part in message["parts"])
-            info = {"parentID": self._question, "role": "assistant"} | self._answer
+            info |= {"parentID": self._question, "role": "assistant"} | self._answer
             info |= {"cost": 0, "tokens": self._tokens, "finish": "tool-calls" if calls else "stop"}
             info |= {"time": time | {"completed": self._millis}} | more
         parts = []

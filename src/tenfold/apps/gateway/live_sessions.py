@@ -100,8 +100,8 @@ class LiveSessions:
         self.chains, self.heavy = ResponseChains(), HeavyRequests()
         self._windows: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         # A client may name another model in each request.
-        self._build_base_policy = memoize_short(MAX_POLICIES)(self._build_base_policy)  # type: ignore[method-assign]
-        self._build_policy = memoize_short(MAX_POLICIES)(self._build_policy)  # type: ignore[method-assign]
+        self._find_base_policy = memoize_short(MAX_POLICIES)(self._build_base_policy)
+        self._find_policy = memoize_short(MAX_POLICIES)(self._build_policy)
         self._archive = config.load_archive(settings.policy)
         self.lanes = LaneTable(store, self._open_session, namespace=settings.namespace, limit=settings.max_sessions)
 
@@ -355,7 +355,7 @@ class LiveSessions:
     # -- sessions ------------------------------------------------------------------------------------------------------
 
     def _open_session(self, address: SessionAddress, model: str, info: SessionInfo | None) -> Session:
-        policy = self._build_base_policy(model)
+        policy = self._find_base_policy(model)
         if info is None:
             return Session(address, policy, model=model, archive=self._archive)
         return Session.create(address, policy, model=model, info=info, archive=self._archive)
@@ -372,7 +372,7 @@ class LiveSessions:
             session.compactor.use_answerer(replace(session.compactor.answerer, model=UpstreamModel(self._client, call)))
         is_own, window = call.is_own_address, call.window
         session.compactor.use_policy(
-            self._build_policy(call.model, wire=call.wire, is_own_address=is_own, window=window)
+            self._find_policy(call.model, wire=call.wire, is_own_address=is_own, window=window)
         )
 
     def _build_base_policy(self, model: str) -> Policy:
@@ -380,7 +380,7 @@ class LiveSessions:
 
     def _build_policy(self, model: str, *, wire: str, is_own_address: bool, window: int | None) -> Policy:
         """Builds a policy whose summaries are written by models of the upstream."""
-        base, choice = self._build_base_policy(model), self._settings.summary_model
+        base, choice = self._find_base_policy(model), self._settings.summary_model
         call = UpstreamCall(wire, "", {}, model, is_own_address=is_own_address, window=window)
         models = choose_summary_models((choice,) if choice != AUTO else base.summary.models or (AUTO,), call)
         summary = replace(base.summary, models=models)
