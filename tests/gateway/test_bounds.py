@@ -6,7 +6,8 @@ import gzip
 import json
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import httpx
 import pytest
@@ -80,15 +81,19 @@ def test_a_long_error_passes_without_being_kept() -> None:
     assert most < size / 2
 
 
+def answer_in_turn(answers: Iterator[RawAnswer], _: RawRequest) -> RawAnswer:
+    return next(answers)
+
+
 def test_an_overflow_is_known_by_the_beginning_of_an_error() -> None:
     """However long it is, and compressed or not."""
     told = b'{"error":{"message":"prompt is too long: 9000 tokens > 8000 maximum' + b" " * 4 * MAX_ERROR + b'"}}'
     for packer in ("identity", "gzip", "zstd"):
         body = PACKERS.get(packer, bytes)(told)
-        answers = iter([RawAnswer((body,), 400, (JSON, (b"content-encoding", packer.encode()))), RawAnswer()])
+        refused = RawAnswer((body,), 400, (JSON, (b"content-encoding", packer.encode())))
         talk = start_talk()
         talk.add_steps(20, 200)
-        with run_gateway(lambda _, answers=answers: next(answers), window=100_000) as (upstream, gateway):
+        with run_gateway(partial(answer_in_turn, iter([refused, RawAnswer()])), window=100_000) as (upstream, gateway):
             assert read_raw(gateway.url, talk)[0].status_code == 200
             first, second = upstream.requests
             assert len(second.body) < len(first.body)
