@@ -21,6 +21,9 @@ A compaction that cannot be done raises no error: its `Outcome` has a status and
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class TenfoldError(Exception):
     """The base class: catch it to catch every error that Tenfold raises on purpose."""
@@ -88,3 +91,12 @@ class NewerStore(StoreError):
 
 class UnwritableStore(StoreError):
     """Raised when the store cannot be written: read-only file, full disk, missing permission."""
+
+
+def suggest_nearest(name: str, known: Iterable[str]) -> str:
+    """Returns the end of an error sentence about an unknown name: the nearest valid name, and all of them."""
+    names = sorted(set(known))
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    if not names:
+        return ": there is none yet"
+    return (f": did you mean {near[0]!r}?" if near else ".") + f" There are: {', '.join(names)}"

@@ -1,7 +1,7 @@
-"""Holds a request against what the real APIs refuse: the rules of `provider_rows`, blind to this project.
+"""Holds a request against what the real APIs refuse: the rules of provider_rows.toml, blind to this project.
 
-`refusal` gives what the provider would answer, or None. What a server has signed it keeps in an `Issued`: thinking,
-reasoning and thoughts come back as they were given, or not at all where the API allows that.
+`find_refusal` gives what the provider would answer, or None. What a server has signed it keeps in an `Issued`:
+thinking, reasoning and thoughts come back as they were given, or not at all where the API allows that.
 """
 
 from __future__ import annotations
@@ -10,14 +10,29 @@ import base64
 import binascii
 import json
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from tests.models.provider_rows import ROWS
-
 Json = dict[str, Any]
+
+
+class Row(Struct, frozen=True):
+    """One rule: what is documented, what is answered to a request that breaks it, and where that was seen."""
+
+    documented: str
+    answer: str
+    seen: str
+    param: str | None = None
+    code: str | None = None
+    status: int = 400
+
+
+ROWS = msgspec.convert(tomllib.loads(Path(__file__).with_name("provider_rows.toml").read_text("utf-8")), dict[str, Row])
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _PLACEHOLDER = "skip_thought_signature_validator"
 """What Google documents for calls of a history that another model made."""

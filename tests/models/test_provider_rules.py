@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import json
+import operator
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.models import provider_rows, provider_rules
+from tests.models import provider_rules
 from tests.models.loopback import SPOKEN, Api, Served
-from tests.models.provider_rows import ROWS
-from tests.models.provider_rules import Issued, find_refusal
+from tests.models.provider_rules import ROWS, Issued, find_refusal
 
 Json = dict[str, Any]
 Break = Callable[[Json], object]
@@ -75,38 +75,30 @@ def make_requests() -> tuple[Issued, dict[str, Json]]:
     }
 
 
+def find_place(body: Json, path: Sequence[str | int | slice]) -> Any:  # noqa: ANN401 - JSON
+    """Finds what holds the last step of a path in a request."""
+    inner: Any = body
+    for step in path[:-1]:
+        inner = inner[step]
+    return inner
+
+
 def put(*path: str | int | slice, value: object) -> Break:
     """Puts a value at a place of a request."""
-
-    def change(body: Json) -> None:
-        inner: Any = body
-        for step in path[:-1]:
-            inner = inner[step]
-        inner[path[-1]] = value
-
-    return change
+    return lambda body: operator.setitem(find_place(body, path), path[-1], value)
 
 
 def remove(*path: str | int | slice) -> Break:
     """Takes out what stands at a place of a request."""
-
-    def change(body: Json) -> None:
-        inner: Any = body
-        for step in path[:-1]:
-            inner = inner[step]
-        del inner[path[-1]]
-
-    return change
+    return lambda body: operator.delitem(find_place(body, path), path[-1])
 
 
 def repeat(*path: str | int, at: int | None = None) -> Break:
     """Repeats an item of a list, at its end or at a place in it."""
 
     def change(body: Json) -> None:
-        inner: Any = body
-        for step in path[:-1]:
-            inner = inner[step]
-        inner.insert(len(inner) if at is None else at, deepcopy(inner[path[-1]]))
+        items = find_place(body, path)
+        items.insert(len(items) if at is None else at, deepcopy(items[path[-1]]))
 
     return change
 
@@ -272,12 +264,9 @@ def test_what_is_taken_although_it_looks_odd() -> None:
 
 
 def test_the_rules_know_nothing_of_this_project() -> None:
-    for module in (provider_rules, provider_rows):
-        assert module.__file__ is not None
-        tree = ast.parse(Path(module.__file__).read_text())
-        names = [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
-        names += [alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names]
-        assert not [name for name in names if name.startswith("tenfold")]
+    assert not re.search(
+        r"^\s*(?:from|import) (?:tenfold|tests)\b", Path(provider_rules.__file__).read_text(), re.MULTILINE
+    )
 
 
 # -- what providers took -----------------------------------------------------------------------------------------------
@@ -310,50 +299,49 @@ def split_requests(messages: list[Json], role: str = "role", other: str = "assis
     return [messages[:n] for n in range(1, len(messages)) if mine[n] and not mine[n - 1]]
 
 
-def test_recorded_chat_requests_are_taken() -> None:
-    messages = json.loads((SESSIONS / "desk.openai-chat.json").read_text(encoding="utf-8"))
-    sent = split_requests(messages)
-    assert len(sent) > 10
-    assert [r for one in sent if (r := find_refusal("chat", {"messages": one})) is not None] == []
-
-
-def test_recorded_responses_requests_are_taken() -> None:
+def read_responses() -> list[list[Json]]:
+    """The inputs that a Codex session sent: what stood before each answer, up to the results of its calls."""
     items = [
         line["payload"] for line in read_lines(SESSIONS / "tracker.codex.jsonl") if line["type"] == "response_item"
     ]
     ends = [n for n, item in enumerate(items) if item["type"] == "function_call_output"]
-    sent = [items[: n + 1] for n in ends if items[n + 1 : n + 2] and items[n + 1]["type"] != "function_call_output"]
+    return [items[: n + 1] for n in ends if items[n + 1 : n + 2] and items[n + 1]["type"] != "function_call_output"]
+
+
+def read_large_conversation() -> list[Json]:
+    """The messages of a session file that begins in the middle of an exchange, from the first words of the user."""
+    messages = read_claude_code(DATA / "claude-code" / "large-conversation.jsonl")
+    spoken = [n for n, one in enumerate(messages) if one["role"] == "user" and "tool_result" not in str(one)]
+    return messages[spoken[0] :]
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+foreign = pytest.mark.skipif(not DATA.is_dir(), reason="TENFOLD_SESSIONS is not set")
+HISTORY = DATA / "gemini-cli" / "NotFollowingUserIntent.json"
+
+
+@pytest.mark.parametrize(
+    ("api", "key", "read_requests"),
+    [
+        ("chat", "messages", lambda: split_requests(read_json(SESSIONS / "desk.openai-chat.json"))),
+        ("responses", "input", read_responses),
+        ("messages", "messages", lambda: split_requests(read_claude_code(SESSIONS / "pricing.claude-code.jsonl"))),
+        pytest.param("messages", "messages", lambda: split_requests(read_large_conversation()), marks=foreign),
+        pytest.param("generate", "contents", lambda: split_requests(read_json(HISTORY), other="model"), marks=foreign),
+    ],
+)
+def test_recorded_requests_that_providers_took_are_taken(
+    api: Api, key: str, read_requests: Callable[[], list[list[Json]]]
+) -> None:
+    sent = read_requests()
     assert len(sent) > 10
-    assert [r for one in sent if (r := find_refusal("responses", {"input": one})) is not None] == []
+    assert [r for one in sent if (r := find_refusal(api, {"max_tokens": 1, key: one})) is not None] == []
 
 
-def test_recorded_anthropic_requests_are_taken() -> None:
-    sent = split_requests(read_claude_code(SESSIONS / "pricing.claude-code.jsonl"))
-    assert len(sent) > 10
-    assert [r for m in sent if (r := find_refusal("messages", {"max_tokens": 1, "messages": m})) is not None] == []
-
-
-@pytest.mark.skipif(not (DATA / "openhands-requests").is_dir(), reason="TENFOLD_SESSIONS is not set")
+@foreign
 def test_requests_of_others_that_providers_took_are_taken() -> None:
     for path in (DATA / "openhands-requests").glob("django*.json"):
-        messages = json.loads(path.read_text(encoding="utf-8"))["messages"]
-        assert find_refusal("chat", {"messages": messages}) is None
-
-
-@pytest.mark.skipif(not (DATA / "claude-code").is_dir(), reason="TENFOLD_SESSIONS is not set")
-def test_a_session_of_others_that_anthropic_took_is_taken() -> None:
-    messages = read_claude_code(DATA / "claude-code" / "large-conversation.jsonl")
-    spoken = [
-        n for n, message in enumerate(messages) if message["role"] == "user" and "tool_result" not in str(message)
-    ]
-    sent = split_requests(messages[spoken[0] :])  # the file begins in the middle of an exchange
-    assert len(sent) > 10
-    assert [r for m in sent if (r := find_refusal("messages", {"max_tokens": 1, "messages": m})) is not None] == []
-
-
-@pytest.mark.skipif(not (DATA / "gemini-cli").is_dir(), reason="TENFOLD_SESSIONS is not set")
-def test_a_history_of_google_that_was_taken_is_taken() -> None:
-    contents = json.loads((DATA / "gemini-cli" / "NotFollowingUserIntent.json").read_text(encoding="utf-8"))
-    sent = split_requests(contents, other="model")
-    assert len(sent) > 10
-    assert [r for one in sent if (r := find_refusal("generate", {"contents": one})) is not None] == []
+        assert find_refusal("chat", {"messages": read_json(path)["messages"]}) is None

@@ -173,13 +173,32 @@ def test_a_tool_reads_its_own_session_only() -> None:
     assert expand(store, "default", secret)[0].message == make_user_message("their secret")
 
 
-def test_wrong_calls_are_answered_with_what_to_do() -> None:
-    session = open_session([make_user_message("go")])
-    assert "there are recall_search, recall_read, recall_expand" in make_tools(session).handle("recall", {})
-    assert "needs the argument 'words'" in make_tools(session).handle("recall_search", {"words": 3})
-    assert "needs the argument 'entry'" in make_tools(session).handle("recall_read", {"entry": " "})
+@pytest.mark.parametrize(
+    ("name", "arguments", "answer"),
+    [
+        ("recall", {}, "there are recall_search, recall_read, recall_expand"),
+        ("look\ud83d", {"words": "x"}, "there is no tool"),
+        ("recall_search", {"words": 3}, "needs the argument 'words'"),
+        ("recall_search", {"word": "x"}, "needs the argument 'words'"),
+        ("recall_search", {"words": "xyzzy plugh"}, "nothing in this conversation holds 'xyzzy plugh'"),
+        ("recall_search", {"words": "x\ud83dy"}, "nothing in this conversation holds"),
+        ("recall_read", {"entry": " "}, "needs the argument 'entry'"),
+        ("recall_read", {"entry": [7]}, "needs the argument 'entry'"),
+        ("recall_read", {"entry": "ffff"}, "no entry"),
+        ("recall_read", {"entry": "x\ud83dy"}, "no entry"),
+        ("recall_read", {"entry": "0", "around": 10**30}, "go"),
+        ("recall_expand", {"block": "x\ud83dy"}, "no entry"),
+    ],
+)
+def test_wrong_calls_are_answered_with_what_to_do(name: str, arguments: dict[str, object], answer: str) -> None:
+    found = make_tools(open_session([make_user_message("go")])).handle(name, arguments)
+    assert answer in found
+    assert found.encode(), "half of an emoji is not sent back"
+
+
+def test_an_unknown_wire_has_no_schemas() -> None:
     with pytest.raises(UnknownFormat, match="no wire is called 'soap'"):
-        make_tools(session).build_schemas("soap")
+        make_tools(open_session([])).build_schemas("soap")
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai-chat", "openai-responses", "gemini"])

@@ -10,10 +10,11 @@ import pytest
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import choose_counter
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
-from tenfold.errors import NotFoundError
+from tenfold.errors import NotFoundError, UsageError
 from tenfold.recall.search import search_store
-from tenfold.recall.tools import READ, SEARCH, RecallTools
+from tenfold.recall.tools import READ, SEARCH, SEARCH_BUDGET, RecallTools
 from tenfold.session import AsyncSession, Session, SessionAddress
+from tenfold.store.base import HIT_LIMIT
 from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import make_work
 
@@ -233,3 +234,81 @@ def test_a_word_that_exists_is_not_taken_for_a_misspelling() -> None:
     talk = open_talk("the form was sent", "the farm was sold")
     assert find_positions(talk, "farms") == [1]
     assert find_positions(talk, "what of the farm") == [1]
+
+
+SAID = (
+    "The database listens on port 6432, and the queue on 7001.",
+    "We deployed the billing service on Tuesday; it failed for want of a certificate.",
+    "The weather is fine, and so is the coffee.",
+    "Tests of the billing service run in eleven minutes.",
+    "\u6570\u636e\u5e93\u7684\u7aef\u53e3\u662f 6432\u3002",
+    "The certificate was renewed, the deployment went through.",
+)
+"""What is asked about in sentences of which no message holds every word."""
+
+
+@pytest.mark.parametrize(
+    ("question", "best"),
+    [
+        ("Which port does the database listen on?", 0),
+        ("Why did the deployment of the billing service fail?", 1),
+        ("How long do the billing tests take to run?", 3),
+        ("\u54ea\u4e2a\u7aef\u53e3\u5c5e\u4e8e\u6570\u636e\u5e93\uff1f", 4),
+    ],
+)
+def test_a_question_finds_what_answers_it(question: str, best: int) -> None:
+    talk = open_talk(*SAID)
+    assert talk.search(question)[0].position == best
+
+
+def test_what_holds_all_the_words_comes_first() -> None:
+    talk = open_talk(*SAID)
+    found = talk.search("billing certificate")
+    assert found[0].position == 1
+    assert {hit.position for hit in found[1:3]} == {3, 5}
+    assert [hit.position for hit in found[3:]] == [2, 4], "what follows them comes last"
+    assert talk.search('"the billing certificate"') == [], "a phrase is one word"
+
+
+def test_no_more_than_were_asked_for_and_none_twice() -> None:
+    talk = open_talk(*SAID)
+    found = talk.search("the billing service of Tuesday", limit=2)
+    assert len({hit.entry for hit in found}) == len(found) == 2
+
+
+def test_a_single_word_that_is_found_is_taken_as_it_stands() -> None:
+    talk = open_talk(*SAID)
+    assert [hit.position for hit in talk.search("ertific")] == [5, 1], "a part of a word, where every index is blind"
+    assert [hit.position for hit in talk.search("deployed")] == [1]
+    assert next(hit.position for hit in talk.search("deploying")) == 1, "nobody said it, so its stem counts"
+
+
+def test_a_models_search_is_bounded_and_says_where_each_hit_stands() -> None:
+    talk = open_talk(*SAID)
+    for n in range(8):
+        said = f"valve {n} of the reactor: " + " ".join(f"opened at {n * 100 + k} and shut again," for k in range(90))
+        talk.append(Message("user", (Text(said),), "human"))
+    found = talk.search("which reactor valves were opened", limit=HIT_LIMIT)
+    whole = "\n".join(f"{hit.position} (message):\n{hit.snippet}" for hit in found)
+    assert len(found) == HIT_LIMIT
+    for room in range(60, SEARCH_BUDGET + 100, 40):
+        tools = RecallTools(talk.address.store, "default", "s", count=COUNTER.count, cap=room)
+        answer = tools.handle(SEARCH, {"words": "which reactor valves were opened"})
+        assert COUNTER.count([answer])[0] <= min(room, SEARCH_BUDGET)
+        assert whole.startswith(answer)
+        assert not answer.split("\n")[-1].endswith("(message):"), "no hit of which nothing is shown"
+    assert COUNTER.count([answer])[0] > SEARCH_BUDGET * 0.8
+
+
+def test_another_session_is_not_searched() -> None:
+    talk = open_talk(*SAID)
+    store = talk.address.store
+    other = Session.create(SessionAddress(store, "other"), build_policy("tenfold", COUNTER))
+    other.append(Message("user", (Text("The port of the other database is 9999."),), "human"))
+    assert {hit.session for hit in talk.search("Which port has the database?")} == {"s"}
+    assert {hit.session for hit in search_store(store, "default", "Which port has the database?")} == {"s", "other"}
+
+
+def test_a_search_without_a_word_is_refused() -> None:
+    with pytest.raises(UsageError, match="at least one word"):
+        open_talk(*SAID).search("  ")

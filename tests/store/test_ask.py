@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tenfold.store.base import Store
-from tenfold.store.search.entry_text import get_plain_text
+from tenfold.store.search.entry_text import read_plain_text
 from tenfold.store.search.terms import MAX_TERMS, PASSAGE_LENGTH, build_index_text, parse_question, split_passages
 from tenfold.store.sqlite import schema
 from tenfold.store.sqlite.passages import search_passages
@@ -188,9 +188,9 @@ def test_the_same_text_is_shown_once_and_the_newest_of_it(store: Store) -> None:
 def test_calls_are_read_as_a_reader_sees_them(store: Store) -> None:
     log = Growing(store)
     log.call("edit_file", '{"path": "src/lamp.py", "new": ["say \\"on\\"\\n", 3, null, {"deep": "er"}]}', "patched")
-    assert get_plain_text(log.entries[0]) == 'edit_file\nsrc/lamp.py\nsay "on"\n\n3\ner'
+    assert read_plain_text(log.entries[0]).text == 'edit_file\nsrc/lamp.py\nsay "on"\n\n3\ner'
     log.call("edit_file", "{no json", "failed")
-    assert get_plain_text(log.entries[2]) == "edit_file\n{no json"
+    assert read_plain_text(log.entries[2]).text == "edit_file\n{no json"
     assert [hit.position for hit in store.search_passages(NS, "edited lamps", limit=1)] == [0]
 
 

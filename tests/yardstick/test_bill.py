@@ -9,8 +9,17 @@ import pytest
 from genai_prices import Usage, calc_price
 
 from tenfold.errors import UsageError
-from tenfold.models.prices import DEFAULT_PRICE_LISTS, Prices, Tier, describe_price_source, get_prices
-from tenfold_yardstick.bill import MIN_CACHEABLE_TOKENS, RequestTokens, build_price_table, compute_bill
+from tenfold_yardstick.bill import (
+    DEFAULT_PRICE_LISTS,
+    MIN_CACHEABLE_TOKENS,
+    Prices,
+    RequestTokens,
+    Tier,
+    build_price_table,
+    compute_bill,
+    describe_price_source,
+    get_prices,
+)
 
 FLAT = Prices("made:up", (Tier(-1, 10.0),), (Tier(-1, 1.0),), (Tier(-1, 12.5),), (Tier(-1, 50.0),))
 

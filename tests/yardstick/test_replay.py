@@ -12,10 +12,10 @@ from tenfold.apps.cli.main import run
 from tenfold.config.policies import POLICIES
 from tenfold.core.record.message import Part, Role
 from tenfold.errors import UsageError
-from tenfold.models.prices import DEFAULT_PRICE_LISTS, get_prices
 from tenfold.testing.chats import count_total_tokens
 from tenfold.testing.methods import BASELINES, MethodResult, UnableError
 from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, get_prices
 from tenfold_yardstick.cases import EvalSession, read_sessions
 from tenfold_yardstick.method_comparison import (
     build_total_tables,

@@ -11,38 +11,23 @@ A class is called without arguments. Anything else is used as it is.
 from __future__ import annotations
 
 import importlib
-from difflib import get_close_matches
 from importlib.metadata import entry_points
-from typing import Literal
+from typing import Literal, get_args
 
-from tenfold.errors import UsageError
+from tenfold.errors import UsageError, suggest_nearest
 
 PluginKind = Literal[
     "policies", "stages", "triggers", "counters", "archives", "strategies", "extensions", "commands", "tables"
 ]
-PLUGIN_KINDS: tuple[PluginKind, ...] = (
-    "policies",
-    "stages",
-    "triggers",
-    "counters",
-    "archives",
-    "strategies",
-    "extensions",
-    "commands",
-    "tables",
-)
+PLUGIN_KINDS: tuple[PluginKind, ...] = get_args(PluginKind)
 _REQUIRED_MEMBERS: dict[PluginKind, tuple[str, ...]] = {
-    "policies": (),
     "stages": ("name", "structural", "apply"),
     "triggers": ("get_limits",),
     "counters": ("name", "count"),
     "archives": ("receive", "finish", "follow"),
-    "strategies": (),
     "extensions": ("before_hooks", "after_hooks", "listeners"),
-    "commands": (),
-    "tables": (),
 }
-"""The members that an object of each kind must have: those of the kind's protocol."""
+"""The members that an object of a kind must have: those of the kind's protocol. Other kinds have none."""
 
 
 def list_plugins(kind: PluginKind) -> dict[str, str]:
@@ -59,12 +44,9 @@ def load_plugin(kind: PluginKind, reference: str) -> object:
     if ":" not in reference:
         plugins = list_plugins(kind)
         if reference not in plugins:
-            near = get_close_matches(reference, plugins, n=1)
-            suggestion = f"did you mean {near[0]!r}? " if near else ""
-            names = ", ".join(sorted(plugins)) or "none is installed"
+            near = suggest_nearest(reference, plugins)
             raise UsageError(
-                f"no package publishes {reference!r} among the {kind}: {suggestion}There are: {names}. "
-                "Or write `package.module:name`"
+                f"no package publishes {reference!r} among the {kind}{near}; or write `package.module:name`"
             )
         target = plugins[reference]
     module, _, name = target.partition(":")
@@ -80,7 +62,7 @@ def load_plugin(kind: PluginKind, reference: str) -> object:
         except TypeError as exc:
             what = "a class is called without arguments, so name an object of it instead"
             raise UsageError(f"{reference!r} among the {kind} cannot be made: {exc}; {what}") from exc
-    missing = [member for member in _REQUIRED_MEMBERS[kind] if not hasattr(plugin, member)]
+    missing = [member for member in _REQUIRED_MEMBERS.get(kind, ()) if not hasattr(plugin, member)]
     if missing:
         raise UsageError(f"{reference!r} is none of the {kind}: it has no {', '.join(missing)}")
     return plugin

@@ -5,15 +5,14 @@ The five published designs are found in the same way as a stranger's: `[project.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import cast
 
 from tenfold.compaction.engine.default_policy import tenfold
 from tenfold.compaction.engine.policy import Policy
 from tenfold.config.plugins import list_plugins, load_plugin
-from tenfold.errors import UsageError
+from tenfold.errors import UsageError, suggest_nearest
 
 DEFAULT = "tenfold"
 """The name of the default policy, which needs no package beside this one."""
@@ -25,11 +24,9 @@ class InstalledPolicies(Mapping[str, PolicyFactory]):
     """The functions that build policies, by name. A policy is loaded when it is asked for."""
 
     def __getitem__(self, name: str) -> PolicyFactory:
-        if name == DEFAULT:
-            return tenfold
         if name not in _list_names():
             raise KeyError(name)
-        return _load_policy(name)
+        return tenfold if name == DEFAULT else _load_policy(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_list_names())
@@ -37,23 +34,22 @@ class InstalledPolicies(Mapping[str, PolicyFactory]):
     def __len__(self) -> int:
         return len(_list_names())
 
-    def __contains__(self, name: object) -> bool:
-        return name in _list_names()
-
 
 POLICIES: Mapping[str, PolicyFactory] = InstalledPolicies()
 """Every policy that is installed, yours included: its name, and the function that builds it for a counter."""
 
 
-def get_preset(name: str) -> PolicyFactory:
-    """Returns the function that builds the policy of that name. Raises `UsageError` with the nearest valid name."""
+def get_preset(name: str, *, instances: Iterable[str] = ()) -> PolicyFactory:
+    """Returns the function that builds the policy of that name, or the one that `package.module:name` names.
+
+    Raises `UsageError` with the nearest valid name. `instances` are names of the settings, which are valid there too.
+    """
+    if ":" in name:
+        return _load_policy(name)
     try:
         return POLICIES[name]
     except KeyError:
-        near = get_close_matches(name, POLICIES, n=1)
-        suggestion = f"; did you mean {near[0]!r}?" if near else ""
-        known = ", ".join(sorted(POLICIES))
-        raise UsageError(f"no policy is called {name!r}{suggestion} There are: {known}") from None
+        raise UsageError(f"no policy is called {name!r}{suggest_nearest(name, [*POLICIES, *instances])}") from None
 
 
 @cache

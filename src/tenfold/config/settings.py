@@ -28,8 +28,8 @@ from __future__ import annotations
 import inspect
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping, Sequence
+from configparser import RawConfigParser
 from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_type_hints
@@ -45,9 +45,9 @@ from tenfold.compaction.trigger.limits import Trigger
 from tenfold.compaction.trigger.sizes import NamedSizes, SizedTrigger, parse_size
 from tenfold.config.extensions import Extension
 from tenfold.config.plugins import list_plugins, load_plugin
-from tenfold.config.policies import POLICIES
+from tenfold.config.policies import POLICIES, PolicyFactory, get_preset
 from tenfold.core.meter.counters import Counter
-from tenfold.errors import BadInput, UsageError
+from tenfold.errors import BadInput, UsageError, suggest_nearest
 from tenfold.store.base import DEFAULT_NAMESPACE
 
 TomlValue = Any
@@ -66,8 +66,8 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings that every policy has.
 
     `stages` run before the policy's own; see `plugins` for their names. `model` and `fallbacks` write the summaries,
-    named as in `llm.choose.find_model`. If they are empty, code writes them; "auto" chooses by the agent's model. With
-    `auto` False only a request compacts.
+    named as in `find_model` of `models.choose`. If they are empty, code writes them; "auto" chooses by the agent's
+    model. With `auto` False only a request compacts.
     `compact_at` and `down_to` are sizes in place of the policy's, in tokens or as shares of what is free in the window;
     `thrift` (0 to 1) compacts earlier and deeper, to pay less. `focus` is what summaries emphasize.
     `archive` names what receives every Block besides the store; if it is empty, nothing does.
@@ -130,28 +130,54 @@ class Config(Struct, frozen=True):
 
         Raises `UsageError` for an unknown name or a wrong setting.
         """
-        policy_name = name or self.common.policy
-        table = self.presets.get(policy_name, {})
-        base = str(table.get("policy", policy_name))
-        make = _find_preset(base, self.presets)
-        knobs = {key: value for key, value in table.items() if key not in _COMMON_KEYS}
-        common = self.get_common(policy_name)
-        if base != policy_name:  # a named instance inherits the own settings of its preset
-            knobs = {**{k: v for k, v in self.presets.get(base, {}).items() if k not in _COMMON_KEYS}, **knobs}
+        name = name or self.common.policy
+        common = self.get_common(name)
         if common.counter:
             counter = cast("Counter", load_plugin("counters", common.counter))
-        policy = make(counter, **_convert_settings(base, make, knobs, self.where))
-        return _apply_common(policy, common)
+        make, knobs = self._read_own_settings(name)
+        return _apply_common(make(counter, **knobs), common)
 
     def get_common(self, name: str = "") -> CommonSettings:
         """Returns the common settings as they apply to the policy `name` (default: the configured one)."""
-        policy_name = name or self.common.policy
-        table = self.presets.get(policy_name, {})
-        own = {**self.presets.get(str(table.get("policy", policy_name)), {}), **table}
-        own = {key: value for key, value in own.items() if key in _COMMON_KEYS and key != "policy"}
-        return _convert_common(
-            {**_get_common_values(self.common), **own, **self.flags}, f"[tenfold.presets.{policy_name}] in {self.where}"
-        )
+        name = name or self.common.policy
+        table = self._merge_tables(name)
+        own = {key: table[key] for key in _COMMON_KEYS if key in table and key != "policy"}
+        everywhere = {key: getattr(self.common, key) for key in _COMMON_KEYS}
+        return _convert_common({**everywhere, **own, **self.flags}, f"[tenfold.presets.{name}] in {self.where}")
+
+    def check(self) -> None:
+        """Raises `UsageError` for a wrong setting of any preset or named instance, and for an unknown policy."""
+        for name in (*self.presets, self.common.policy):
+            self._read_own_settings(name)
+            self.get_common(name)
+
+    def _merge_tables(self, name: str) -> dict[str, TomlValue]:
+        """Returns what the table of a preset or of a named instance says; an instance inherits from its preset."""
+        table = self.presets.get(name, {})
+        return {**self.presets.get(str(table.get("policy", name)), {}), **table}
+
+    def _read_own_settings(self, name: str) -> tuple[PolicyFactory, dict[str, TomlValue]]:
+        """Returns the function that builds a policy, and its own settings, converted."""
+        preset = str(self.presets.get(name, {}).get("policy", name))
+        if preset in self.presets and preset not in POLICIES:
+            near = suggest_nearest(preset, POLICIES)
+            raise UsageError(
+                f"[tenfold.presets.{preset}] is no preset and does not say with `policy` which one it is{near}"
+            )
+        make = get_preset(preset, instances=self.presets)
+        known = get_preset_settings(make)
+        out: dict[str, TomlValue] = {}
+        for key, value in self._merge_tables(name).items():
+            if key in _COMMON_KEYS:
+                continue
+            if key not in known:
+                near = suggest_nearest(key, [*known, *_COMMON_KEYS])
+                raise UsageError(f"{self.where}: {preset} has no setting {key!r}{near}")
+            try:
+                out[key] = msgspec.convert(value, known[key])
+            except msgspec.ValidationError as exc:
+                raise UsageError(f"{self.where}: the setting {key!r} of {preset} is wrong: {exc}") from exc
+        return make, out
 
     def explain_model_setting(self, model: str, name: str = "") -> str:
         """Says what to write, and where, so that `model` writes the summaries of the policy `name`."""
@@ -203,9 +229,7 @@ def load_settings(
     model_table = "" if "TENFOLD_MODEL" in environ else model_table
     common = _convert_common({**table, **flags}, f"[tenfold] in {where}")
     config = Config(common, presets, where, model_table, gateway, flags)
-    for name, one in presets.items():
-        _check_preset(name, one, config)
-    _find_preset(str(presets.get(config.common.policy, {}).get("policy", config.common.policy)), presets)
+    config.check()
     return config
 
 
@@ -221,7 +245,7 @@ def build_policy(name: str, counter: Counter, *, models: Sequence[str] = (), **s
         build_policy("tenfold", counter, compact_at="60%", down_to=40_000)
     """
     common = _convert_common({"model": "".join(models[:1]), "fallbacks": list(models[1:]), **settings}, "build_policy")
-    return _apply_common(_find_preset(name, {})(counter), common)
+    return _apply_common(get_preset(name)(counter), common)
 
 
 class LivePolicy:
@@ -285,55 +309,11 @@ def _apply_common(policy: Policy, common: CommonSettings) -> Policy:
     )
 
 
-def _find_preset(name: str, instances: Iterable[str]) -> Callable[..., Policy]:
-    if name in POLICIES:
-        return POLICIES[name]
-    if ":" in name:
-        return cast("Callable[..., Policy]", load_plugin("policies", name))
-    if name in instances:
-        near = suggest_nearest(name, POLICIES)
-        raise UsageError(f"[tenfold.presets.{name}] is no preset and does not say with `policy` which one it is{near}")
-    raise UsageError(f"no policy is called {name!r}{suggest_nearest(name, [*POLICIES, *instances])}")
-
-
-def suggest_nearest(name: str, known: Iterable[str]) -> str:
-    """Returns the end of an error sentence about an unknown name: the nearest valid name, and all of them."""
-    names = sorted(set(known))
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
-    if not names:
-        return ": there is none yet"
-    return (f": did you mean {near[0]!r}?" if near else ".") + f" There are: {', '.join(names)}"
-
-
-def get_preset_settings(make: Callable[..., Policy]) -> dict[str, type]:
+def get_preset_settings(make: PolicyFactory) -> dict[str, type]:
     """Returns a preset's own settings: the keywords of its function, with their types."""
     hints = get_type_hints(make)
     names = [n for n, p in inspect.signature(make).parameters.items() if p.kind is p.KEYWORD_ONLY and n != "summary"]
     return {name: hints[name] for name in names}
-
-
-def _convert_settings(
-    preset: str, make: Callable[..., Policy], values: Mapping[str, TomlValue], where: str
-) -> dict[str, TomlValue]:
-    known = get_preset_settings(make)
-    out: dict[str, TomlValue] = {}
-    for key, value in values.items():
-        if key not in known:
-            raise UsageError(f"{where}: {preset} has no setting {key!r}{suggest_nearest(key, [*known, *_COMMON_KEYS])}")
-        try:
-            out[key] = msgspec.convert(value, known[key])
-        except msgspec.ValidationError as exc:
-            raise UsageError(f"{where}: the setting {key!r} of {preset} is wrong: {exc}") from exc
-    return out
-
-
-def _check_preset(name: str, table: Mapping[str, TomlValue], config: Config) -> None:
-    base = str(table.get("policy", name))
-    make = _find_preset(base, config.presets)
-    _convert_settings(base, make, {k: v for k, v in table.items() if k not in _COMMON_KEYS}, config.where)
-    _convert_common(
-        {k: v for k, v in table.items() if k in _COMMON_KEYS}, f"[tenfold.presets.{name}] in {config.where}"
-    )
 
 
 def _read_table(path: Path) -> tuple[dict[str, TomlValue], str]:
@@ -377,16 +357,12 @@ def _convert_common(table: Mapping[str, TomlValue], where: str) -> CommonSetting
     return common
 
 
-def _get_common_values(common: CommonSettings) -> dict[str, TomlValue]:
-    return {name: getattr(common, name) for name in _COMMON_KEYS}
-
-
 def _parse_variable(key: str, text: str) -> TomlValue:
     match key:
         case "auto" | "redact_at_rest":
-            if text.lower() not in ("0", "1", "true", "false", "yes", "no", "on", "off"):
+            if text.lower() not in RawConfigParser.BOOLEAN_STATES:
                 raise UsageError(f"TENFOLD_{key.upper()} is {text!r}: say true or false")
-            return text.lower() in ("1", "true", "yes", "on")
+            return RawConfigParser.BOOLEAN_STATES[text.lower()]
         case "thrift":
             try:
                 return float(text)

@@ -8,15 +8,19 @@ part of the extra `tenfold[models]`. Without it, only the first and the last app
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from tenfold.models.prices import get_base_price
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo
 
 PREFERRED_MODELS: Mapping[str, str] = MappingProxyType(
     {
@@ -96,53 +100,50 @@ def find_cheapest(models: Sequence[ListedModel]) -> ListedModel | None:
     return min((m for m in cheap if m.released == newest), key=lambda m: (m.price, m.name, -(m.window or 0)))
 
 
-def list_choices(
-    session_model: str, catalog: ProviderCatalog | None, configured: Sequence[str] = ()
-) -> tuple[ModelChoice, ...]:
-    """Returns the models to try, in order, each with its reason. The session's own model is the last resort.
+def list_choices(session_model: str, catalog: ProviderCatalog | None) -> tuple[ModelChoice, ...]:
+    """Returns the models to try where none is configured, in order, each with its reason.
 
-    In `configured`, "auto" stands for those that are chosen where nothing is configured.
+    The session's own model is the last resort. Without a `catalog`, it is the only one.
     """
-    if configured:
-        choices: list[ModelChoice] = []
-        for i, model in enumerate(configured):
-            named = ModelChoice(model, "configured" if not i else "configured as a fallback")
-            choices += list_choices(session_model, catalog) if model == AUTO else [named]
-        return tuple(choice for i, choice in enumerate(choices) if choice.model not in {c.model for c in choices[:i]})
     own = _qualify_model(session_model, catalog)
-    if catalog is None:
-        return (
-            (ModelChoice(own, "the session's model: what its provider lists and charges is not known"),) if own else ()
-        )
-    preferred = _find_preferred(catalog)
-    if own and catalog.price_route:
-        first = _choose_route(own, catalog)
-    elif preferred is not None:
-        first = ModelChoice(
-            f"{catalog.provider}:{preferred.name}", f"{catalog.provider}'s row, {catalog.preferred_model}, is listed"
-        )
-    else:
-        by_price = find_cheapest(catalog.models)
-        if by_price is None:
-            return (ModelChoice(own, f"the session's model: no model of {catalog.provider} has a price and a window"),)
-        price = f"${by_price.price:g} per million tokens read"
-        first = ModelChoice(
-            f"{catalog.provider}:{by_price.name}", f"the newest of {catalog.provider}'s cheapest, {price}"
-        )
+    first = _choose_first(own, catalog)
     if own in ("", first.model):
-        return (first,)
+        return (first,) if first.model else ()
     return first, ModelChoice(own, "the session's model, if that one fails")
 
 
-def choose_models(session_model: str, *, configured: Sequence[str] = (), base_url: str = "") -> tuple[ModelChoice, ...]:
-    """Returns the models to try, with what genai-prices knows about the session's provider.
+def _choose_first(own: str, catalog: ProviderCatalog | None) -> ModelChoice:
+    if catalog is None:
+        return ModelChoice(own, "the session's model: what its provider lists and charges is not known")
+    if own and catalog.price_route:
+        return _choose_route(own, catalog)
+    provider = catalog.provider
+    preferred = _find_preferred(catalog)
+    if preferred is not None:
+        return ModelChoice(f"{provider}:{preferred.name}", f"{provider}'s row, {catalog.preferred_model}, is listed")
+    by_price = find_cheapest(catalog.models)
+    if by_price is None:
+        return ModelChoice(own, f"the session's model: no model of {provider} has a price and a window")
+    price = f"${by_price.price:g} per million tokens read"
+    return ModelChoice(f"{provider}:{by_price.name}", f"the newest of {provider}'s cheapest, {price}")
 
-    Nothing is known about the provider behind a `base_url`. Configured models may be named without their provider, as
-    in `find_model`.
+
+def choose_models(session_model: str, *, configured: Sequence[str] = ()) -> tuple[ModelChoice, ...]:
+    """Returns the models to try, in order, each once, with what genai-prices knows about the session's provider.
+
+    In `configured`, "auto" stands for those that are chosen where nothing is configured. Configured models may be
+    named without their provider, as in `find_model`.
     """
-    configured = [name if name == AUTO else find_model(name, session_model) or name for name in configured]
-    is_named = bool(configured) and AUTO not in configured
-    return list_choices(session_model, None if base_url or is_named else find_catalog(session_model), configured)
+    choices: dict[str, ModelChoice] = {}
+    for place, name in enumerate(configured or (AUTO,)):
+        if name == AUTO:
+            chosen = list_choices(session_model, find_catalog(session_model))
+        else:
+            why = "configured as a fallback" if place else "configured"
+            chosen = (ModelChoice(find_model(name, session_model) or name, why),)
+        for choice in chosen:
+            choices.setdefault(choice.model, choice)
+    return tuple(choices.values())
 
 
 def choose_writers(session_model: str, *, configured: Sequence[str] = ()) -> tuple[ModelChoice, ...]:
@@ -239,20 +240,14 @@ def find_catalog(model: str) -> ProviderCatalog | None:
 
     The provider is the one that the model string names, else the one whose models have such names.
     """
-    if not has_price_data():
+    try:
+        from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - an optional package, and slow to load
+    except ImportError:
         return None
-    prices: Any = importlib.import_module("genai_prices.data_snapshot")
-    snapshot = prices.get_snapshot()
     prefix, colon, _ = model.partition(":")
     try:
-        found = (
-            prices.find_provider_by_id(snapshot.providers, prefix)
-            if colon
-            else snapshot.find_provider(model.lower(), None, None)
-        )
+        found = get_snapshot().find_provider(None if colon else model.lower(), prefix if colon else None, None)
     except LookupError:
-        found = None
-    if found is None:
         return None
     now = datetime.now(UTC)
     listed = [_to_listed_model(one, now) for one in found.models]
@@ -266,19 +261,16 @@ def has_price_data() -> bool:
     return importlib.util.find_spec("genai_prices") is not None
 
 
-def _to_listed_model(model: Any, now: datetime) -> ListedModel | None:  # noqa: ANN401 - an object of genai-prices, loaded when used
+def _to_listed_model(model: ModelInfo, now: datetime) -> ListedModel | None:
     """Converts a model of genai-prices. None if it is no longer offered or does not write text."""
     if model.deprecated or not model.prices or _OTHER_USES.search(model.id.lower()):
         return None
-    prices = vars(model.get_prices(now))
-    if any(value is not None for unit, value in prices.items() if re.match(r"output_(?:audio|image|video)", unit)):
+    prices = model.get_prices(now)
+    priced = [unit for unit, price in vars(prices).items() if price is not None]
+    if prices.output_mtok is None or any(re.match(r"output_(?:audio|image|video)", unit) for unit in priced):
         return None
-    if prices.get("output_mtok") is None:
-        return None
-    price: Any = prices.get("input_mtok")
-    return ListedModel(
-        model.id, float(getattr(price, "base", price) or 0), model.context_window, parse_release_date(model.id)
-    )
+    price = 0.0 if prices.input_mtok is None else get_base_price(prices.input_mtok)
+    return ListedModel(model.id, price, model.context_window, parse_release_date(model.id))
 
 
 def parse_release_date(name: str) -> str:
@@ -306,7 +298,7 @@ def _find_preferred(catalog: ProviderCatalog) -> ListedModel | None:
         return None
     exact = [m for m in catalog.models if m.name == catalog.preferred_model]
     family = exact or [m for m in catalog.models if m.name.startswith(f"{catalog.preferred_model}-")]
-    return max(family, key=lambda m: ([int(n) for n in re.findall(r"\d+", m.name)], m.name), default=None)
+    return max(family, key=_rank_version, default=None)
 
 
 def _qualify_model(session_model: str, catalog: ProviderCatalog | None) -> str:

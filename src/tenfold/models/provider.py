@@ -34,7 +34,6 @@ try:
         ModelAPIError,
         ModelConnectionError,
         ModelHTTPError,
-        ModelQuotaExceededError,
         ModelRateLimitError,
         ModelRequestTimeout,
         ModelServerError,
@@ -63,7 +62,8 @@ HARD_THINKING_TOKENS = 24_576
 (Google 24,576, Anthropic 16,384)."""
 _DAY = 86_400.0
 _TRANSIENT_ERRORS = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
-_RETRYABLE_STATUSES = frozenset({408, 425, 429})
+_TRANSIENT_STATUSES = frozenset({408, 425})
+"""Statuses of the moment that pydantic-ai knows no kind of error for."""
 _FINISH_REASONS = {"length": "length", "content_filter": "refusal", "tool_call": "tool"}
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 
@@ -220,14 +220,12 @@ def _find_price(response: ModelResponse, name: str) -> float | None:
 
 
 def _build_failure(exc: ModelAPIError | UnexpectedModelBehavior | UserError, name: str) -> Answer:
-    status = exc.status_code if isinstance(exc, ModelHTTPError) else 0
     timed_out = isinstance(exc, ModelRequestTimeout | ModelTimeoutError)
-    retryable = timed_out or isinstance(exc, _TRANSIENT_ERRORS) or status in _RETRYABLE_STATUSES or status >= 500
-    retry_after = (exc.retry_after or 0.0) if isinstance(exc, ModelAPIError) else 0.0
+    is_transient_status = isinstance(exc, ModelHTTPError) and exc.status_code in _TRANSIENT_STATUSES
     return Answer(
         error=describe_error(exc),
-        retryable=retryable and not isinstance(exc, ModelQuotaExceededError),
-        retry_after=retry_after,
+        retryable=timed_out or is_transient_status or isinstance(exc, _TRANSIENT_ERRORS),
+        retry_after=(exc.retry_after or 0.0) if isinstance(exc, ModelAPIError) else 0.0,
         timed_out=timed_out,
         spent=ModelCost(calls=1, model=name, price=None if timed_out else 0.0),
     )

@@ -21,7 +21,7 @@ from tenfold.apps.chat.session_tree import build_rows, render_row
 from tenfold.config import settings
 from tenfold.core.record.ask import Outcome
 from tenfold.core.text.terminal_safe import to_one_line
-from tenfold.errors import BadInput, TenfoldError, UsageError
+from tenfold.errors import BadInput, TenfoldError, UsageError, suggest_nearest
 from tenfold.recall.tools import describe_hit, render_expanded
 from tenfold.session.branches import BranchOptions, navigate
 from tenfold.store.base import HIT_LIMIT
@@ -73,7 +73,7 @@ def parse_command(line: str) -> tuple[Command, str] | None:
     name = (matched[1] or "help").lower()
     command = next((c for c in COMMANDS if c.name == name), None)
     if command is None:
-        raise UsageError(f"no command is called /{name}{settings.suggest_nearest(name, [c.name for c in COMMANDS])}")
+        raise UsageError(f"no command is called /{name}{suggest_nearest(name, [c.name for c in COMMANDS])}")
     return command, (matched[2] or "").strip()
 
 

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from tenfold.apps.gateway.upstreams import Upstreams, list_apis
 from tenfold.apps.listening import LOOPBACK_HOSTS
-from tenfold.config.settings import Config, suggest_nearest
-from tenfold.errors import UsageError
+from tenfold.config.settings import Config
+from tenfold.errors import UsageError, suggest_nearest
 
 RecallChoice = Literal["inside", "none"]
 KEY_VARIABLE = "TENFOLD_GATEWAY_KEY"

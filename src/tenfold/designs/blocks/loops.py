@@ -18,7 +18,6 @@ from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.plan.draft import Draft, Goal
 from tenfold.compaction.summarize.visible_text import is_shown_again
 from tenfold.compaction.trigger.limits import check_window
-from tenfold.config.settings import suggest_nearest
 from tenfold.core.meter.counters import Counter
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import Block
@@ -45,7 +44,7 @@ from tenfold.designs.blocks.turns import (
     TurnRange,
     assign_turns,
 )
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import NotFoundError, UsageError, suggest_nearest
 from tenfold.session import Session
 
 # -- records -----------------------------------------------------------------------------------------------------------

@@ -24,12 +24,11 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 from msgspec import Struct
 
 from tenfold.config.extensions import Extension
-from tenfold.config.settings import suggest_nearest
 from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.core.record.entry import Entry
 from tenfold.designs.tail.compaction import Compaction, CompactionPreparation, CompactionResult, CompactionSettings
 from tenfold.designs.tail.session_context import CompactionEntry, build_supplied_answer, get_compaction_entry
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import NotFoundError, UsageError, suggest_nearest
 from tenfold.events import BranchSwitch, CompactionEnd, CompactionFailure, CompactionSkip, Event, RunEnd, RunSave
 from tenfold.models.overflow import is_overflow
 from tenfold.session import Session

@@ -94,13 +94,8 @@ def get_searchable_text(entry: Entry) -> str:
             return ""
 
 
-def get_plain_text(entry: Entry) -> str:
-    """Returns the text that a question is compared with. A call's arguments appear as a reader sees them."""
-    return read_plain_text(entry).text
-
-
 def read_plain_text(entry: Entry) -> PlainText:
-    """Returns the text of `get_plain_text`, and where in it an edit's old and new text stand."""
+    """Returns the text that a question is compared with. A call's arguments appear as a reader sees them."""
     if not isinstance(entry, MessageEntry | BranchSummary):
         return PlainText(get_searchable_text(entry))
     pieces: list[tuple[str, str]] = []

@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Mapping
 
-from tenfold.store.search.entry_text import get_plain_text
+from tenfold.store.search.entry_text import read_plain_text
 from tenfold.store.search.terms import build_index_text, split_passages
 from tenfold.store.sqlite.search_index import find_stem, read_stored_entries, split_passage_key
 
@@ -46,7 +46,7 @@ def _read_passage(db: sqlite3.Connection, key: int, sessions: Mapping[int, str])
     """Returns what the index was given of a passage, "" if its session is not one of these."""
     seq, number = split_passage_key(key)
     for source in read_stored_entries(db, (seq,), sessions):
-        text = get_plain_text(source.entry)
+        text = read_plain_text(source.entry).text
         places = split_passages(text)
         start, stop = places[number] if number < len(places) else (0, 0)
         return build_index_text(text[start:stop])

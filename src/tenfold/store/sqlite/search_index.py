@@ -15,7 +15,7 @@ from itertools import islice
 from msgspec import Struct
 
 from tenfold.core.record.entry import Entry
-from tenfold.store.search.entry_text import fold_text, get_plain_text, get_searchable_text
+from tenfold.store.search.entry_text import fold_text, get_searchable_text, read_plain_text
 from tenfold.store.search.terms import build_index_text, split_passages
 from tenfold.store.sqlite.paths import BODY, find_session_id
 from tenfold.store.sqlite.schema import INDEXED_MARK
@@ -164,7 +164,7 @@ def list_late_passages(db: sqlite3.Connection, sessions: Mapping[int, str]) -> l
 
 def list_passages(session: int, seq: int, entry: Entry) -> Iterator[tuple[int, str]]:
     """Yields the rows of an entry in the index of passages."""
-    text = get_plain_text(entry)
+    text = read_plain_text(entry).text
     for number, (start, stop) in enumerate(split_passages(text)):
         if not text[start:stop].isspace():
             yield build_passage_key(session, seq, number), build_index_text(text[start:stop])

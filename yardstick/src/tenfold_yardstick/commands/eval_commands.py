@@ -14,8 +14,8 @@ from tenfold import __version__
 from tenfold.apps.cli.console import build_progress, print_note
 from tenfold.apps.cli.output_options import ForceOption
 from tenfold.apps.cli.source_files import FormatOption
-from tenfold.models.prices import DEFAULT_PRICE_LISTS, describe_price_source, get_prices
 from tenfold.testing.chats import get_counter
+from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, describe_price_source, get_prices
 from tenfold_yardstick.cases import find_cuts
 from tenfold_yardstick.commands.eval_options import (
     BudgetsOption,
