@@ -12,13 +12,11 @@ from pydantic_ai.models.test import TestModel
 
 from tenfold.apps.agent import Agent
 from tenfold.apps.cli.main import run
-from tenfold.config import settings
 from tenfold.config.extensions import EVENT_TYPES, Extension
-from tenfold.config.settings import build_policy
-from tenfold.core.meter.counters import choose_counter
+from tenfold.config.settings import load_settings
 from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.core.record.block import Block
-from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.record.message import get_text
 from tenfold.errors import UsageError
 from tenfold.events import (
     BranchSwitch,
@@ -34,12 +32,12 @@ from tenfold.events import (
     RunStart,
 )
 from tenfold.models.scripted_model import ScriptedModel
-from tenfold.session import Session, SessionAddress
+from tenfold.session import Session
 from tenfold.session.branches import BranchOptions, navigate
 from tenfold.session.drive import Answerer
-from tenfold.store.sqlite.store import SqliteStore
 from tests.agent.test_agent import TASK, make_agent
 from tests.agent.working import DONE, Provider, look
+from tests.engine.making import make_work, open_session
 from tests.sessions import ROOT
 
 WHEN_NAMED = Extension("when-named")
@@ -48,15 +46,7 @@ WHEN_NAMED.on()(HEARD.append)
 
 
 def make_session(answerer: Answerer) -> Session:
-    place, policy = (
-        SessionAddress(SqliteStore(":memory:"), "s"),
-        build_policy("tenfold", choose_counter("gpt-4o").counter),
-    )
-    made = Session.create(place, policy, answerer=answerer)
-    for n in range(20):
-        made.append(Message("user", (Text(f"question {n} " + "words " * 300),), "human"))
-        made.append(Message("assistant", (Text(f"answer {n} " + "words " * 300),), "model"))
-    return made
+    return open_session(make_work(20), answerer=answerer)
 
 
 def test_hooks_and_listeners_have_their_say_in_order() -> None:
@@ -121,10 +111,8 @@ def test_one_that_raises_is_reported_and_ignored(caplog: pytest.LogCaptureFixtur
         raise ValueError("on")
 
     reports: list[str] = []
-    assert (
-        make_session(Answerer(problem_reporter=reports.append).with_extensions([bad])).compact(to=2_000).status
-        == "compacted"
-    )
+    heard = Answerer(problem_reporter=reports.append).with_extensions([bad])
+    assert make_session(heard).compact(to=2_000).status == "compacted"
     assert [r.partition(":")[0] for r in reports] == [
         "a before-hook raised RuntimeError",
         "a listener raised ValueError",
@@ -171,48 +159,32 @@ def test_an_agent_tells_of_its_runs_and_of_overflows() -> None:
     assert heard[-1].status == "ok"
 
 
-def test_settings_name_extensions(tmp_path: Path) -> None:
-    place = tmp_path / "tenfold.toml"
-    place.write_text('[tenfold]\nextensions = ["tests.config.test_extensions:WHEN_NAMED"]\n')
-    config = settings.load_settings(place, environ={})
-    (found,) = config.load_extensions()
-    assert found.name == "when-named"
-    made = Agent(TestModel(call_tools=[]), window=100_000, extensions=config.load_extensions())
-    HEARD.clear()
-    asyncio.run(made.invoke("Hello."))
-    assert [type(event) for event in HEARD] == [RunStart, RunSave, RunEnd]
-
-
-def test_the_command_line_takes_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "settings.toml"
-    place.write_text('[tenfold]\nextensions = ["tests.config.test_extensions:WHEN_NAMED"]\n')
-    monkeypatch.setenv("TENFOLD_CONFIG", str(place))
-    HEARD.clear()
-    assert (
-        run(
-            [
-                "compact",
-                str(ROOT / "examples" / "sessions" / "pricing.claude-code.jsonl"),
-                "--to",
-                "10%",
-                "--store",
-                str(tmp_path / "s.db"),
-            ]
-        )
-        == 0
-    )
-    assert [type(event) for event in HEARD] == [CompactionStart, CompactionEnd]
-
-
-def test_a_package_publishes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=["tests.config.test_extensions:WHEN_NAMED", "watch"])
+def settings_file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Settings that name an extension: by its module, or by the name under which an installed package publishes it."""
     info = tmp_path / "watching-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: watching\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[tenfold.extensions]\nwatch = tests.config.test_extensions:WHEN_NAMED\n")
     monkeypatch.syspath_prepend(tmp_path)
     place = tmp_path / "tenfold.toml"
-    place.write_text('[tenfold]\nextensions = ["watch"]\n')
-    assert [e.name for e in settings.load_settings(place, environ={}).load_extensions()] == ["when-named"]
+    place.write_text(f'[tenfold]\nextensions = ["{request.param}"]\n')
+    HEARD.clear()
+    return place
+
+
+def test_settings_name_extensions(settings_file: Path) -> None:
+    extensions = load_settings(settings_file, environ={}).load_extensions()
+    assert [extension.name for extension in extensions] == ["when-named"]
+    asyncio.run(Agent(TestModel(call_tools=[]), window=100_000, extensions=extensions).invoke("Hello."))
+    assert [type(event) for event in HEARD] == [RunStart, RunSave, RunEnd]
+
+
+def test_the_command_line_takes_them_too(settings_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENFOLD_CONFIG", str(settings_file))
+    session = str(ROOT / "examples" / "sessions" / "desk.openai-chat.json")
+    assert run(["compact", session, "--to", "10%", "--store", str(tmp_path / "s.db")]) == 0
+    assert [type(event) for event in HEARD] == [CompactionStart, CompactionEnd]
 
 
 def test_what_is_no_hook_is_said() -> None:

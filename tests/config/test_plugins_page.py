@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,37 +83,8 @@ def test_the_printed_archive_gets_every_batch(printed: dict[str, Any]) -> None:
     assert all(r.id.startswith(block.id) for r in kept.values())
 
 
-def test_an_archive_is_named_in_the_settings_and_the_command_uses_it(installed: Path) -> None:
-    sys.path.insert(0, str(installed))
-    try:
-        file = installed / "tenfold.toml"
-        file.write_text(
-            '[tenfold]\npolicy = "mine"\n[tenfold.presets.clip]\narchive = "my_parts:shelf"\n'
-            '[tenfold.presets.mine]\npolicy = "clip"\n[tenfold.presets.other]\npolicy = "clip"\narchive = "nobody"\n',
-            encoding="utf-8",
-        )
-        config = load_settings(file, environ={})
-        shelf = config.load_archive()
-        assert isinstance(shelf, Archive)
-        assert config.load_archive("tenfold") is None
-        with pytest.raises(UsageError, match="no package publishes 'nobody' among the archives"):
-            config.load_archive("other")
-        store = SqliteStore(":memory:")
-        Session.create(SessionAddress(store, "s"), config.build_policy(CharacterCounter())).append(*make_work(40))
-        (row,) = store.list_sessions("default")
-        session = open_session(store, row, config=config)
-        assert session.compact(to=4_000).status == "compacted"
-        (block,) = get_blocks(session)
-        kept: dict[str, ArchiveRecord] = getattr(session.compactor.archive, "memory").kept  # noqa: B009 - the page's own
-        assert [r.batch for r in kept.values()] == list(block.batches) != []
-        assert open_session(store, row, config=config, policy="tenfold").compactor.archive is None
-    finally:
-        sys.path.remove(str(installed))
-        sys.modules.pop("my_parts", None)
-
-
 @pytest.fixture
-def installed(tmp_path: Path) -> Path:
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with a package that publishes parts, on the import path while a test runs."""
     code = "\n\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL))
     (tmp_path / "my_parts.py").write_text(code, encoding="utf-8")
@@ -122,23 +94,44 @@ def installed(tmp_path: Path) -> Path:
     points = {"triggers": "ten = my_parts:EveryTenThousand", "counters": "words = my_parts:Words"}
     lines = "\n".join(f"[tenfold.{kind}]\n{line}\n" for kind, line in points.items())
     (meta / "entry_points.txt").write_text(lines, encoding="utf-8")
-    return tmp_path
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    sys.modules.pop("my_parts", None)
+
+
+def test_an_archive_is_named_in_the_settings_and_the_command_uses_it(installed: Path) -> None:
+    file = installed / "tenfold.toml"
+    file.write_text(
+        '[tenfold]\npolicy = "mine"\n[tenfold.presets.clip]\narchive = "my_parts:shelf"\n'
+        '[tenfold.presets.mine]\npolicy = "clip"\n[tenfold.presets.other]\npolicy = "clip"\narchive = "nobody"\n',
+        encoding="utf-8",
+    )
+    config = load_settings(file, environ={})
+    shelf = config.load_archive()
+    assert isinstance(shelf, Archive)
+    assert config.load_archive("tenfold") is None
+    with pytest.raises(UsageError, match="no package publishes 'nobody' among the archives"):
+        config.load_archive("other")
+    store = SqliteStore(":memory:")
+    Session.create(SessionAddress(store, "s"), config.build_policy(CharacterCounter())).append(*make_work(40))
+    (row,) = store.list_sessions("default")
+    session = open_session(store, row, config=config)
+    assert session.compact(to=4_000).status == "compacted"
+    (block,) = get_blocks(session)
+    kept: dict[str, ArchiveRecord] = getattr(session.compactor.archive, "memory").kept  # noqa: B009 - the page's own
+    assert [r.batch for r in kept.values()] == list(block.batches) != []
+    assert open_session(store, row, config=config, policy="tenfold").compactor.archive is None
 
 
 def test_an_installed_package_s_parts_are_found_by_name(installed: Path) -> None:
-    sys.path.insert(0, str(installed))
-    try:
-        assert list_plugins("triggers")["ten"] == "my_parts:EveryTenThousand"
-        file = installed / "tenfold.toml"
-        file.write_text('[tenfold]\ntrigger = "ten"\ncounter = "words"\n', encoding="utf-8")
-        policy = load_settings(file, environ={}).build_policy(CharacterCounter())
-        assert type(policy.trigger).__name__ == "EveryTenThousand"
-        assert policy.counter.name == "words"
-        with pytest.raises(UsageError, match="did you mean 'ten'"):
-            load_plugin("triggers", "tenn")
-    finally:
-        sys.path.remove(str(installed))
-        sys.modules.pop("my_parts", None)
+    assert list_plugins("triggers")["ten"] == "my_parts:EveryTenThousand"
+    file = installed / "tenfold.toml"
+    file.write_text('[tenfold]\ntrigger = "ten"\ncounter = "words"\n', encoding="utf-8")
+    policy = load_settings(file, environ={}).build_policy(CharacterCounter())
+    assert type(policy.trigger).__name__ == "EveryTenThousand"
+    assert policy.counter.name == "words"
+    with pytest.raises(UsageError, match="did you mean 'ten'"):
+        load_plugin("triggers", "tenn")
 
 
 def test_every_kind_is_on_the_page() -> None:

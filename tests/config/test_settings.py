@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,12 @@ from msgspec.structs import fields
 
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.plan.draft import Draft, Goal
-from tenfold.compaction.trigger.limits import FillTrigger, Limits
+from tenfold.compaction.trigger.limits import Limits
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import (
     ENVIRONMENT_KEYS,
     CommonSettings,
+    Config,
     LivePolicy,
     build_policy,
     get_preset_settings,
@@ -27,7 +27,6 @@ from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.errors import BadInput, UsageError
 from tenfold.session import Session, SessionAddress
-from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import make_work
 from tests.shape.scan import ROOT
@@ -39,6 +38,11 @@ def write_settings(folder: Path, text: str) -> Path:
     path = folder / "tenfold.toml"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def read_settings(folder: Path, text: str, **environ: str) -> Config:
+    """The settings of a file with this text, under these variables."""
+    return load_settings(write_settings(folder, text), environ=environ)
 
 
 class Nothing:
@@ -86,58 +90,57 @@ def test_every_preset_comes_with_its_prompts_and_models(name: str) -> None:
 
 
 def test_the_environment_comes_before_the_file(tmp_path: Path) -> None:
-    path = write_settings(
-        tmp_path, '[tenfold]\npolicy = "tenfold"\nmodel = "a:file"\nfallbacks = ["b:file"]\nfocus = "tests"\n'
-    )
-    said = {"TENFOLD_MODEL": "a:env", "TENFOLD_FALLBACKS": "b:env, c:env", "TENFOLD_AUTO": "off"}
-    policy = load_settings(path, environ=said).build_policy(COUNTER)
+    text = '[tenfold]\npolicy = "tenfold"\nmodel = "a:file"\nfallbacks = ["b:file"]\nfocus = "tests"\n'
+    named = {"TENFOLD_MODEL": "a:env", "TENFOLD_FALLBACKS": "b:env, c:env", "TENFOLD_AUTO": "off"}
+    policy = read_settings(tmp_path, text, **named).build_policy(COUNTER)
     assert policy.summary.models == ("a:env", "b:env", "c:env")
     assert policy.summary.instructions == "tests"
     assert not policy.auto
-    assert load_settings(path, environ={}).build_policy(COUNTER).summary.models == ("a:file", "b:file")
+    assert read_settings(tmp_path, text).build_policy(COUNTER).summary.models == ("a:file", "b:file")
 
 
 def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
     path = write_settings(tmp_path, '[tenfold]\nfocus = "from there"\n')
-    assert (
-        load_settings(environ={"TENFOLD_CONFIG": str(path)}).build_policy(COUNTER).summary.instructions == "from there"
-    )
+    assert load_settings(environ={"TENFOLD_CONFIG": str(path)}).common.focus == "from there"
     with pytest.raises(BadInput, match="cannot be read"):
         load_settings(environ={"TENFOLD_CONFIG": str(tmp_path / "missing.toml")})
 
 
-def test_a_named_instance_falls_through_to_the_defaults(tmp_path: Path) -> None:
-    text = """
+INSTANCES = """
 [tenfold]
 model = "a:one"
 focus = "everything"
 auto = false
-
+[tenfold.presets.clip]
+focus = "ports"
+model = "a:clip"
 [tenfold.presets.careful]
 policy = "tenfold"
 focus = "the migration"
-
 [tenfold.presets.bold]
 policy = "tenfold"
 auto = true
+[tenfold.presets.mine]
+policy = "clip"
+model = "a:mine"
 """
-    config = load_settings(write_settings(tmp_path, text), environ={})
-    careful, bold = config.build_policy(COUNTER, "careful"), config.build_policy(COUNTER, "bold")
-    assert (careful.summary.instructions, careful.auto, careful.summary.models) == ("the migration", False, ("a:one",))
-    assert (bold.summary.instructions, bold.auto) == ("everything", True)
-    assert (
-        load_settings(write_settings(tmp_path, text), environ={"TENFOLD_POLICY": "careful"}).build_policy(COUNTER)
-        == careful
-    )
 
 
-def test_an_instance_falls_through_to_its_preset_s_table_for_common_settings_too(tmp_path: Path) -> None:
-    text = "[tenfold]\nfocus = 'all'\n[tenfold.presets.clip]\nfocus = 'ports'\nmodel = 'a:clip'\n"
-    text += "[tenfold.presets.mine]\npolicy = 'clip'\nmodel = 'a:mine'\n"
-    config = load_settings(write_settings(tmp_path, text), environ={})
-    mine, plain = config.build_policy(COUNTER, "mine"), config.build_policy(COUNTER, "tail")
-    assert (mine.summary.instructions, mine.summary.models) == ("ports", ("a:mine",))
-    assert plain.summary.instructions == "all"
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("careful", ("the migration", False, ("a:one",))),
+        ("bold", ("everything", True, ("a:one",))),
+        ("mine", ("ports", False, ("a:mine",))),
+        ("tail", ("everything", False, ("a:one",))),
+    ],
+)
+def test_a_named_instance_falls_through_to_its_presets_table_and_then_to_the_defaults(
+    tmp_path: Path, name: str, expected: tuple[str, bool, tuple[str, ...]]
+) -> None:
+    policy = read_settings(tmp_path, INSTANCES).build_policy(COUNTER, name)
+    assert (policy.summary.instructions, policy.auto, policy.summary.models) == expected
+    assert read_settings(tmp_path, INSTANCES, TENFOLD_POLICY=name).build_policy(COUNTER) == policy
 
 
 KNOBS = [
@@ -147,10 +150,8 @@ KNOBS = [
 
 @pytest.mark.parametrize(("name", "knob"), KNOBS)
 def test_a_preset_s_own_settings_reach_its_policy(tmp_path: Path, name: str, knob: str) -> None:
-    path = write_settings(
-        tmp_path, f"[tenfold.presets.{name}]\n{knob} = 7\n\n[tenfold.presets.mine]\npolicy = '{name}'\n"
-    )
-    config = load_settings(path, environ={})
+    text = f"[tenfold.presets.{name}]\n{knob} = 7\n\n[tenfold.presets.mine]\npolicy = '{name}'\n"
+    config = read_settings(tmp_path, text)
     expected = POLICIES[name](COUNTER, **{knob: 7})
     for made in (config.build_policy(COUNTER, name), config.build_policy(COUNTER, "mine")):
         assert (made.trigger, made.stages, made.writer) == (expected.trigger, expected.stages, expected.writer)
@@ -175,18 +176,18 @@ def test_a_preset_s_own_settings_reach_its_policy(tmp_path: Path, name: str, kno
 )
 def test_a_mistake_names_the_place_and_the_nearest_valid_name(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        load_settings(write_settings(tmp_path, text), environ={}).build_policy(COUNTER)
+        read_settings(tmp_path, text).build_policy(COUNTER)
 
 
 def test_a_file_that_is_no_toml_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="is not TOML"):
-        load_settings(write_settings(tmp_path, "[tenfold\n"), environ={})
+        read_settings(tmp_path, "[tenfold\n")
 
 
 def test_a_user_s_own_parts_are_named_in_the_settings(tmp_path: Path) -> None:
     here = "tests.config.test_settings"
     text = f"[tenfold]\nstages = ['{here}:Nothing']\ntrigger = '{here}:Always'\ncounter = '{here}:Words'\n"
-    policy = load_settings(write_settings(tmp_path, text), environ={}).build_policy(COUNTER)
+    policy = read_settings(tmp_path, text).build_policy(COUNTER)
     assert [s.name for s in policy.stages[:2]] == ["nothing", POLICIES["tenfold"](COUNTER).stages[0].name]
     assert policy.trigger == Always()
     assert policy.counter.name == "words"
@@ -215,19 +216,16 @@ def test_a_change_in_the_file_applies_at_the_next_check(tmp_path: Path) -> None:
 
 
 def test_a_provider_callback_is_asked_at_every_check() -> None:
-    policies = iter([build_policy("tenfold", COUNTER)] * 3)
     asked: list[int] = []
 
     def provide_policy() -> Policy:
         asked.append(1)
-        return next(policies, build_policy("tenfold", COUNTER))
+        return build_policy("tenfold", COUNTER)
 
-    session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), provide_policy, answerer=Answerer())
+    session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), provide_policy)
     before = len(asked)
-    session.append(*make_work(4))
     session.compact(window=1_000_000)
     assert len(asked) > before
-    assert isinstance(session.policy.trigger, FillTrigger)
 
 
 PAGE = (ROOT / "docs" / "settings.md").read_text("utf-8")
@@ -243,7 +241,7 @@ def test_the_page_names_every_key_and_every_variable() -> None:
 
 def test_the_example_of_the_page_is_read_as_it_says(tmp_path: Path) -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    config = load_settings(write_settings(tmp_path, example), environ={})
+    config = read_settings(tmp_path, example)
     assert config.build_policy(COUNTER).name == "tenfold"
     careful = config.build_policy(COUNTER, "careful")
     assert (careful.name, careful.summary.instructions) == ("tenfold", "the database migration")
@@ -253,26 +251,17 @@ def test_the_example_of_the_page_is_read_as_it_says(tmp_path: Path) -> None:
 class Needy:
     """A part that cannot be made without an argument."""
 
-    name, structural = "needy", False
-
     def __init__(self, place: str) -> None:
         self.place = place
 
-    def apply(self, draft: Draft, goal: Goal) -> Draft:  # noqa: ARG002 - the protocol's signature
-        return draft
 
-
-def test_a_part_that_cannot_be_made_or_read_is_an_error_of_the_settings(tmp_path: Path) -> None:
+def test_a_part_that_cannot_be_made_or_read_is_an_error_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needy = read_settings(tmp_path, "[tenfold]\nstages = ['tests.config.test_settings:Needy']\n")
     with pytest.raises(UsageError, match=r"test_settings:Needy' among the stages cannot be made: .*place"):
-        load_settings(
-            write_settings(tmp_path, "[tenfold]\nstages = ['tests.config.test_settings:Needy']\n"), environ={}
-        ).build_policy(COUNTER)
+        needy.build_policy(COUNTER)
     (tmp_path / "half_written.py").write_text("class Shelf:\n    def write(self", encoding="utf-8")
-    sys.path.insert(0, str(tmp_path))
-    try:
-        with pytest.raises(UsageError, match="cannot be loaded"):
-            load_settings(
-                write_settings(tmp_path, "[tenfold]\narchive = 'half_written:Shelf'\n"), environ={}
-            ).load_archive()
-    finally:
-        sys.path.remove(str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match="cannot be loaded"):
+        read_settings(tmp_path, "[tenfold]\narchive = 'half_written:Shelf'\n").load_archive()
