@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tenfold.models.choose import (
     PREFERRED_MODELS,
     ListedModel,
-    ModelChoice,
     ProviderCatalog,
     choose_models,
     find_catalog,
@@ -26,34 +25,28 @@ OLD = ListedModel("old", 0.10, 128_000, "2024-01-01")
 NEWER = ListedModel("newer", 0.12, 128_000, "2025-06-01")
 DEAR = ListedModel("dear", 15.0, 200_000, "2025-09-01")
 MINI = ListedModel("gpt-4o-mini", 0.15, 128_000)
+SMALL = ListedModel("small", 0.01, 4_000, "2025-01-01")
+FAMILY = tuple(ListedModel(n, 1.0, 200_000) for n in ("claude-haiku-4-5", "claude-haiku-5-5", "claude-3-haiku"))
 
 
-def get_models(*choice: ModelChoice) -> list[str]:
-    return [c.model for c in choice]
-
-
-def test_the_newest_of_the_cheap_ones() -> None:
-    assert find_cheapest([OLD, NEWER, DEAR]) == NEWER
-
-
-def test_a_free_local_model_is_no_choice() -> None:
-    assert find_cheapest([ListedModel("llama", 0.0, 128_000, "2025-01-01")]) is None
-    assert find_cheapest([]) is None
-
-
-def test_a_window_of_4k_is_too_small_and_8k_is_not() -> None:
-    small = ListedModel("small", 0.01, 4_000, "2025-01-01")
-    assert find_cheapest([small]) is None
-    assert find_cheapest([small, OLD]) == OLD, "what is left out sets no lowest price either"
-    assert find_cheapest([ListedModel("just", 0.01, 8_000), OLD]) == ListedModel("just", 0.01, 8_000)
-    assert find_cheapest([ListedModel("unknown", 0.01, None)]) is None
-
-
-def test_twice_the_lowest_price_is_the_bound() -> None:
-    assert find_cheapest([OLD, ListedModel("twice", 0.20, 10_000, "2025-01-01")]) == ListedModel(
-        "twice", 0.20, 10_000, "2025-01-01"
-    )
-    assert find_cheapest([OLD, ListedModel("more", 0.21, 10_000, "2025-01-01")]) == OLD
+@pytest.mark.parametrize(
+    ("listed_models", "found"),
+    [
+        ([OLD, NEWER, DEAR], NEWER),
+        ([], None),
+        ([ListedModel("free", 0.0, 128_000, "2025-01-01")], None),
+        ([ListedModel("unknown", 0.01, None)], None),
+        ([SMALL], None),
+        ([SMALL, OLD], OLD),  # what is left out sets no lowest price either
+        ([ListedModel("just", 0.01, 8_000), OLD], ListedModel("just", 0.01, 8_000)),
+        ([OLD, ListedModel("twice", 0.20, 10_000, "2025-01-01")], ListedModel("twice", 0.20, 10_000, "2025-01-01")),
+        ([OLD, ListedModel("more", 0.21, 10_000, "2025-01-01")], OLD),
+    ],
+)
+def test_the_newest_of_the_cheap_ones_with_a_price_and_a_window(
+    listed_models: list[ListedModel], found: ListedModel | None
+) -> None:
+    assert find_cheapest(listed_models) == found
 
 
 listed = st.builds(
@@ -80,39 +73,32 @@ def test_the_rule_holds_for_any_list_in_any_order(models: list[ListedModel], dic
 
 
 def test_what_is_configured_comes_first_and_alone() -> None:
-    found = list_choices("openai:gpt-5", ProviderCatalog("openai", "gpt-4o-mini", (MINI,)), ("groq:a", "openai:b"))
-    assert get_models(*found) == ["groq:a", "openai:b"]
-    assert [c.why for c in found] == ["configured", "configured as a fallback"]
+    found = choose_models("openai:gpt-5", configured=("groq:a", "openai:b"))
+    assert [(c.model, c.why) for c in found] == [("groq:a", "configured"), ("openai:b", "configured as a fallback")]
 
 
-def test_then_the_providers_row_if_it_is_still_listed() -> None:
-    assert get_models(*list_choices("openai:gpt-5", ProviderCatalog("openai", "gpt-4o-mini", (OLD, MINI)))) == [
-        "openai:gpt-4o-mini",
-        "openai:gpt-5",
-    ]
-    assert get_models(*list_choices("gpt-4o-mini", ProviderCatalog("openai", "gpt-4o-mini", (MINI,)))) == [
-        "openai:gpt-4o-mini"
-    ]
-
-
-def test_a_row_that_is_gone_gives_way_to_the_rule_by_price() -> None:
-    found = list_choices("openai:gpt-5", ProviderCatalog("openai", "gpt-4o-mini", (OLD, NEWER, DEAR)))
-    assert get_models(*found) == ["openai:newer", "openai:gpt-5"]
-    assert "$0.12" in found[0].why
-
-
-def test_the_session_model_is_the_last_resort() -> None:
-    free = ProviderCatalog("local", "", (ListedModel("llama", 0.0, 128_000),))
-    assert get_models(*list_choices("local:llama", free)) == ["local:llama"]
-    assert get_models(*list_choices("some-model", None)) == ["some-model"]
-    assert list_choices("", None) == ()
-
-
-def test_a_family_gives_its_newest() -> None:
-    family = tuple(ListedModel(n, 1.0, 200_000) for n in ("claude-haiku-4-5", "claude-haiku-5-5", "claude-3-haiku"))
-    assert get_models(*list_choices("", ProviderCatalog("anthropic", PREFERRED_MODELS["anthropic"], family))) == [
-        "anthropic:claude-haiku-5-5"
-    ]
+@pytest.mark.parametrize(
+    ("session_model", "catalog", "chosen"),
+    [
+        # the provider's row, if it is still listed
+        ("openai:gpt-5", ("openai", "gpt-4o-mini", (OLD, MINI)), ["openai:gpt-4o-mini", "openai:gpt-5"]),
+        ("gpt-4o-mini", ("openai", "gpt-4o-mini", (MINI,)), ["openai:gpt-4o-mini"]),
+        ("", ("anthropic", PREFERRED_MODELS["anthropic"], FAMILY), ["anthropic:claude-haiku-5-5"]),
+        # a row that is gone gives way to the rule by price
+        ("openai:gpt-5", ("openai", "gpt-4o-mini", (OLD, NEWER, DEAR)), ["openai:newer", "openai:gpt-5"]),
+        # the session's model is the last resort
+        ("local:llama", ("local", "", (ListedModel("llama", 0.0, 128_000),)), ["local:llama"]),
+        ("some-model", None, ["some-model"]),
+        ("", None, []),
+    ],
+)
+def test_the_order_where_nothing_is_configured(
+    session_model: str, catalog: tuple[str, str, tuple[ListedModel, ...]] | None, chosen: list[str]
+) -> None:
+    found = list_choices(session_model, None if catalog is None else ProviderCatalog(*catalog))
+    assert [choice.model for choice in found] == chosen
+    assert all(choice.why for choice in found)
+    assert "openai:newer" not in chosen or "$0.12" in found[0].why
 
 
 @pytest.mark.parametrize(
@@ -144,10 +130,6 @@ def test_providers_without_a_row_give_a_cheap_model_that_writes_text(provider: s
     able = [m for m in offer.models if m.price > 0 and (m.window or 0) >= 8_000]
     assert 0 < found.price <= 2 * min(m.price for m in able)
     assert not [m for m in offer.models if any(word in m.name for word in ("embed", "tts", "guard", "moderation"))]
-
-
-def test_behind_a_base_url_nothing_is_known() -> None:
-    assert get_models(*choose_models("openai:gpt-5", base_url="http://127.0.0.1/v1")) == ["openai:gpt-5"]
 
 
 @pytest.mark.parametrize(
