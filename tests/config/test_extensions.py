@@ -37,16 +37,18 @@ from tenfold.session.branches import BranchOptions, navigate
 from tenfold.session.drive import Answerer
 from tests.agent.test_agent import TASK, make_agent
 from tests.agent.working import DONE, Provider, look
-from tests.engine.making import make_work, open_session
+from tests.engine.making import make_reply, make_user_message, open_session
 from tests.sessions import ROOT
 
 WHEN_NAMED = Extension("when-named")
 HEARD: list[Event] = []
 WHEN_NAMED.on()(HEARD.append)
+WORDS = "words " * 300
 
 
 def make_session(answerer: Answerer) -> Session:
-    return open_session(make_work(20), answerer=answerer)
+    said = [(make_user_message(f"question {n} {WORDS}"), make_reply(f"answer {n} {WORDS}")) for n in range(20)]
+    return open_session([message for both in said for message in both], answerer=answerer)
 
 
 def test_hooks_and_listeners_have_their_say_in_order() -> None:
