@@ -143,6 +143,14 @@ def test_a_named_instance_falls_through_to_its_presets_table_and_then_to_the_def
     assert read_settings(tmp_path, INSTANCES, TENFOLD_POLICY=name).build_policy(COUNTER) == policy
 
 
+def test_a_flag_is_held_against_the_sizes_of_the_policy_in_force_alone(tmp_path: Path) -> None:
+    path = write_settings(tmp_path, "[tenfold.presets.tail]\ncompact_at = 20_000\n")
+    config = load_settings(path, environ={}, flags={"down_to": 30_000})
+    assert config.get_common().down_to == 30_000
+    with pytest.raises(UsageError, match="down_to has to be at most four fifths"):
+        config.get_common("tail")
+
+
 KNOBS = [
     (name, knob) for name, make in POLICIES.items() for knob, kind in get_preset_settings(make).items() if kind is int
 ]

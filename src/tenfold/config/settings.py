@@ -140,16 +140,20 @@ class Config(Struct, frozen=True):
     def get_common(self, name: str = "") -> CommonSettings:
         """Returns the common settings as they apply to the policy `name` (default: the configured one)."""
         name = name or self.common.policy
-        table = self._merge_tables(name)
-        own = {key: table[key] for key in _COMMON_KEYS if key in table and key != "policy"}
         everywhere = {key: getattr(self.common, key) for key in _COMMON_KEYS}
+        own = self._list_own_common(name)
         return _convert_common({**everywhere, **own, **self.flags}, f"[tenfold.presets.{name}] in {self.where}")
 
     def check(self) -> None:
         """Raises `UsageError` for a wrong setting of any preset or named instance, and for an unknown policy."""
         for name in (*self.presets, self.common.policy):
             self._read_own_settings(name)
-            self.get_common(name)
+            _convert_common(self._list_own_common(name), f"[tenfold.presets.{name}] in {self.where}")
+
+    def _list_own_common(self, name: str) -> dict[str, TomlValue]:
+        """Returns the common settings that a preset or a named instance has in its table."""
+        table = self._merge_tables(name)
+        return {key: table[key] for key in _COMMON_KEYS if key in table and key != "policy"}
 
     def _merge_tables(self, name: str) -> dict[str, TomlValue]:
         """Returns what the table of a preset or of a named instance says; an instance inherits from its preset."""
