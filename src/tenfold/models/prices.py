@@ -32,10 +32,11 @@ def find_rates(model: str) -> Rates | None:
         found = calc_price(Usage(input_tokens=1), name, provider_id=provider if colon else None).model_price
     except LookupError:
         return None
-    if found.input_mtok is None or found.output_mtok is None:
+    rate, output = found.input_mtok, found.output_mtok
+    if rate is None or output is None:
         return None
-    prices = (found.input_mtok, found.cache_read_mtok, found.cache_write_mtok, found.output_mtok)
-    return Rates(name, *(get_base_price(found.input_mtok if price is None else price) for price in prices))
+    cached, write = (rate if price is None else price for price in (found.cache_read_mtok, found.cache_write_mtok))
+    return Rates(name, *map(get_base_price, (rate, cached, write, output)))
 
 
 def get_base_price(price: Decimal | TieredPrices) -> float:
