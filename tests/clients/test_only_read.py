@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.formats.made_agents import ASKED, KIMI, QWEN
+from tests.formats.made import ASKED, FILES
 
 PLACES = {
-    "qwen-code": (".qwen/projects/w/chats/qs.jsonl", QWEN, "qs"),
-    "kimi": (".kimi/sessions/0f1e/k1/context.jsonl", KIMI, "k1"),
+    "qwen-code": (".qwen/projects/w/chats/qs.jsonl", FILES["qwen"][1], "qs"),
+    "kimi": (".kimi/sessions/0f1e/k1/context.jsonl", FILES["kimi"][1], "k1"),
 }
 
 

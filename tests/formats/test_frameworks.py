@@ -8,10 +8,8 @@ from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.core.wire.unread_text import find_unread_items
 from tenfold.formats import ParsedSession, read_data
-from tests.formats.made_agents import AGENT_FILES, ASKED, SEEN
-from tests.formats.made_frameworks import FRAMEWORK_FILES
+from tests.formats.made import ASKED, FILES, SEEN
 
-READ_FILES = {**FRAMEWORK_FILES, **AGENT_FILES}
 USUAL = ([ASKED], ["look"], [("look", SEEN, False)])
 MEANINGS: dict[str, tuple[list[str], list[str], list[tuple[str, str, bool]]]] = {
     "chatgpt": ([ASKED, "What is this?"], ["browser"], [("browser", "The shed was painted green.", False)]),
@@ -47,6 +45,7 @@ PARTIAL = {
     "fine-tuning": ([ASKED] * 3, ["look"] * 2, [("look", SEEN, False)] * 2),
 }
 """The same for files that hold something else than others of their format."""
+READ_FILES = {name: file for name, file in FILES.items() if name in PARTIAL or file[0] in MEANINGS}
 
 
 def list_messages(sessions: list[ParsedSession]) -> list[Message]:
@@ -73,7 +72,7 @@ def test_no_text_of_the_messages_is_lost(name: str) -> None:
 
 
 def test_a_conversation_goes_on_from_the_current_node() -> None:
-    first, second = read_data(FRAMEWORK_FILES["chatgpt"][1], file="f")
+    first, second = read_data(FILES["chatgpt"][1], file="f")
     assert (first.info.id, first.info.title, second.info.id) == ("chat-1", "The shed", "chat-2")
     assert get_text(list_messages([first])[-1]) == "The shed is green."
     sources = [entry.source_id for entry in first.entries if hasattr(entry, "source_id")]

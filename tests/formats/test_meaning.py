@@ -20,8 +20,7 @@ from tenfold.core.record.message import (
 )
 from tenfold.formats import FORMATS, ExportItem, ReplacementMessage, read_data, render_sessions
 from tests import sessions
-from tests.formats import made
-from tests.formats.made import FILES
+from tests.formats.made import CLAUDE, FILES, PI_3, TAU2
 
 
 def read_entries(name: str) -> tuple[Entry, ...]:
@@ -50,111 +49,44 @@ def get_usages(found: tuple[Entry, ...]) -> list[Usage]:
 
 
 MEANT = {
-    "pi-1": [
-        "user/human",
-        "assistant/model",
-        "tool/tool",
-        "user/tool",
-        "assistant/model aborted",
-        "assistant/model error",
-        "compaction",
-        "model=p/m-2",
-        "user/human",
-    ],
-    "pi-3": [
-        "user/human",
-        "assistant/model",
-        "user/human",
-        "user/harness",
-        "user/harness",
-        "thinking=high",
-        "label",
-        "user/human",
-        "user/harness",
-        "assistant/model",
-    ],
-    "claude": [
-        "summary",
-        "user/human",
-        "assistant/model",
-        "tool/tool",
-        "tool/tool",
-        "user/harness",
-        "user/human",
-        "file-history-snapshot",
-        "assistant/model",
-        "user/harness",
-        "user/tool",
-        "system:compact_boundary",
-        "compact_summary",
-        "user/human",
-        "assistant/model",
-    ],
-    "codex-new": [
-        "system/harness",
-        "user/harness",
-        "user/human",
-        "model=gpt-x",
-        "assistant/model",
-        "event_msg:token_count",
-        "tool/tool",
-        "tool/tool",
-        "assistant/model",
-        "event_msg:token_count",
-        "user/human",
-        "user/harness",
-        "response_item:ghost_snapshot",
-    ],
-    "codex-old": [
-        "state",
-        "system/harness",
-        "user/harness",
-        "user/human",
-        "assistant/model",
-        "tool/tool",
-        "tool/tool",
-        "assistant/model",
-    ],
-    "swe-0": [
-        "system/harness",
-        "user/harness",
-        "assistant/harness",
-        "user/human",
-        "assistant/model",
-        "user/tool",
-        "assistant/model",
-    ],
-    "swe-1": ["system/harness", "user/human", "assistant/model", "tool/tool", "assistant/model"],
-    "gemini-session": ["user/human", "assistant/model", "tool/tool", "tool/tool", "info", "assistant/model"],
-    "contents": ["user/human", "assistant/model", "tool/tool", "tool/tool", "assistant/model"],
-    "scenario": ["user/human", "assistant/model", "tool/tool", "tool/tool", "assistant/model"],
-    "tau2": ["assistant/model", "user/human", "assistant/model", "tool/tool", "tool/tool", "assistant/model"],
-    "events": [
-        "user/human",
-        "assistant/model",
-        "tool/tool",
-        "tool/tool",
-        "observation:agent_state_changed",
-        "assistant/model",
-    ],
-    "request": ["system/harness", "user/human", "assistant/model", "tool/tool", "assistant/model"],
-    "chat-lines": ["system/harness", "user/human", "assistant/model", "tool/tool", "assistant/model"],
-    "cline": ["user/human", "assistant/model", "tool/tool", "tool/tool", "user/human", "assistant/model"],
-    "responses": [
-        "system/harness",
-        "user/harness",
-        "user/human",
-        "assistant/model",
-        "tool/tool",
-        "tool/tool",
-        "assistant/model",
-    ],
+    "pi-1": (
+        "user/human, assistant/model, tool/tool, user/tool, assistant/model aborted, assistant/model error, "
+        "compaction, model=p/m-2, user/human"
+    ),
+    "pi-3": (
+        "user/human, assistant/model, user/human, user/harness, user/harness, thinking=high, label, user/human, "
+        "user/harness, assistant/model"
+    ),
+    "claude": (
+        "summary, user/human, assistant/model, tool/tool, tool/tool, user/harness, user/human, "
+        "file-history-snapshot, assistant/model, user/harness, user/tool, system:compact_boundary, "
+        "compact_summary, user/human, assistant/model"
+    ),
+    "codex-new": (
+        "system/harness, user/harness, user/human, model=gpt-x, assistant/model, event_msg:token_count, "
+        "tool/tool, tool/tool, assistant/model, event_msg:token_count, user/human, user/harness, "
+        "response_item:ghost_snapshot"
+    ),
+    "codex-old": (
+        "state, system/harness, user/harness, user/human, assistant/model, tool/tool, tool/tool, assistant/model"
+    ),
+    "swe-0": "system/harness, user/harness, assistant/harness, user/human, assistant/model, user/tool, assistant/model",
+    "swe-1": "system/harness, user/human, assistant/model, tool/tool, assistant/model",
+    "gemini-session": "user/human, assistant/model, tool/tool, tool/tool, info, assistant/model",
+    "contents": "user/human, assistant/model, tool/tool, tool/tool, assistant/model",
+    "scenario": "user/human, assistant/model, tool/tool, tool/tool, assistant/model",
+    "tau2": "assistant/model, user/human, assistant/model, tool/tool, tool/tool, assistant/model",
+    "events": "user/human, assistant/model, tool/tool, tool/tool, observation:agent_state_changed, assistant/model",
+    "request": "system/harness, user/human, assistant/model, tool/tool, assistant/model",
+    "chat-lines": "system/harness, user/human, assistant/model, tool/tool, assistant/model",
+    "cline": "user/human, assistant/model, tool/tool, tool/tool, user/human, assistant/model",
+    "responses": "system/harness, user/harness, user/human, assistant/model, tool/tool, tool/tool, assistant/model",
 }
 
 
 @pytest.mark.parametrize("name", list(MEANT))
 def test_who_speaks(name: str) -> None:
-    assert describe_entries(read_entries(name)) == MEANT[name]
+    assert ", ".join(describe_entries(read_entries(name))) == MEANT[name]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +166,7 @@ def test_claude_code_lines_of_one_message_are_one_and_its_ids_resolve() -> None:
 
 
 def test_claude_code_sidechains_are_sessions_of_their_own() -> None:
-    main, side = read_data(made.CLAUDE, file="f")
+    main, side = read_data(CLAUDE, file="f")
     assert (main.info.id, main.info.parent, main.info.title) == ("cc", "", "About a shed")
     assert (side.info.id, side.info.parent) == ("cc/ag", "cc")
     assert describe_entries(side.entries) == ["user/human", "assistant/model"]
@@ -243,26 +175,26 @@ def test_claude_code_sidechains_are_sessions_of_their_own() -> None:
 
 
 def test_claude_code_compaction_keeps_what_it_compacted_on_the_path() -> None:
-    found = read_data(made.CLAUDE, file="f")[0].entries
+    found = read_data(CLAUDE, file="f")[0].entries
     parents = {e.id: e.parent for e in found}
     path = [found[-1].id]
     while (before := parents[path[-1]]) is not None:
         path.append(before)
     assert len(path) == len(found)
-    resumed = made.CLAUDE.split(b"\n")
+    resumed = CLAUDE.split(b"\n")
     start = next(n for n, line in enumerate(resumed) if b"compact_boundary" in line)
     rest = read_data(b"\n".join(resumed[start:]), file="f")[0].entries
     assert describe_entries(rest) == ["system:compact_boundary", "user/harness", "user/human", "assistant/model"]
 
 
 def test_claude_code_summary_without_its_past_is_shown() -> None:
-    line = next(x for x in made.CLAUDE.split(b"\n") if b"isCompactSummary" in x)
-    rest = made.CLAUDE.split(line + b"\n")[1]
+    line = next(x for x in CLAUDE.split(b"\n") if b"isCompactSummary" in x)
+    rest = CLAUDE.split(line + b"\n")[1]
     assert describe_entries(read_data(line + b"\n" + rest, file="f")[0].entries)[0] == "user/harness"
 
 
 def test_a_stub_carries_the_id_that_the_next_line_points_at() -> None:
-    recorded = read_data(made.CLAUDE, file="f")[0]
+    recorded = read_data(CLAUDE, file="f")[0]
     stub = ReplacementMessage(_make_summary(), source_id="d", parent="a")
     items: list[ExportItem] = [recorded.entries[0], stub, *recorded.entries[8:]]
     found = [json.loads(x) for x in FORMATS["claude-code"].render_file(recorded.info, items).splitlines()]
@@ -272,14 +204,14 @@ def test_a_stub_carries_the_id_that_the_next_line_points_at() -> None:
 
 
 def test_pointers_at_dropped_lines_go_to_the_line_before() -> None:
-    recorded = read_data(made.PI_3, file="f")[0]
+    recorded = read_data(PI_3, file="f")[0]
     kept = [e for e in recorded.entries if getattr(e, "source_id", "") in ("a", "h", "j")]
     found = [json.loads(x) for x in FORMATS["pi"].render_file(recorded.info, kept).splitlines()]
     assert [(x["id"], x.get("parentId")) for x in found[1:]] == [("a", None), ("h", "a"), ("j", "h")]
 
 
 def test_two_stubs_of_one_range_get_an_id_each() -> None:
-    recorded = read_data(made.PI_3, file="f")[0]
+    recorded = read_data(PI_3, file="f")[0]
     items: list[ExportItem] = [
         ReplacementMessage(_make_summary(), "b", ""),
         ReplacementMessage(_make_summary(), "b", ""),
@@ -294,7 +226,7 @@ def _make_summary() -> Message:
 
 
 def test_tau2_device_tools_are_the_users_own() -> None:
-    _, second = read_data(made.TAU2, file="f")
+    _, second = read_data(TAU2, file="f")
     assert describe_entries(second.entries)[-3:] == ["user_tool_call", "user_tool_result", "assistant/model"]
     assert describe_entries(second.entries)[3:5] == ["tool/tool", "tool/tool"]
 
@@ -336,7 +268,7 @@ def test_a_container_with_a_changed_session_keeps_the_others(name: str) -> None:
 @pytest.mark.parametrize("name", list(FILES))
 def test_a_session_from_elsewhere_can_be_written_in_any_format(name: str) -> None:
     form, _ = FILES[name]
-    foreign = read_data(made.SWE_1 if form != "swe-agent" else made.CHAT, file="f")[0]
+    foreign = read_data(FILES["swe-1" if form != "swe-agent" else "chat"][1], file="f")[0]
     texts = [get_text(m) for e in foreign.entries if (m := get_message(e)) is not None]
     again = read_data(FORMATS[form].render_file(foreign.info, foreign.entries), file="f", format=form)[0]
     found = [get_text(m) for e in again.entries if (m := get_message(e)) is not None]

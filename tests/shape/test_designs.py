@@ -17,7 +17,7 @@ from tests.shape import scan
 NAMES = frozenset(POLICIES) - {DEFAULT}
 WORDS_ALLOWED: dict[tuple[str, str], str] = {
     ("src/tenfold/apps/cli/read_commands.py", "blocks"): "a column: how many Blocks a session has",
-    ("src/tenfold/apps/cli/show_command.py", "blocks"): "a key of the JSON: the Blocks of a session",
+    ("src/tenfold/apps/cli/view_commands.py", "blocks"): "a key of the JSON: the Blocks of a session",
     ("src/tenfold/compaction/facts/shell.py", "tail"): "the shell command",
 }
 """Where the word of a design's name means something else."""

@@ -25,7 +25,7 @@ from tenfold.core.record.message import (
 from tenfold.core.wire.splice import find_span, iterate_members
 from tenfold.errors import BadInput, UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
-from tenfold.formats.content_blocks import make_answer, make_prompt, make_result
+from tenfold.formats.content_blocks import dump_json, make_answer, make_prompt, make_result
 from tenfold.formats.file_shape import inspect_shape
 from tenfold.formats.json_items import (
     JsonArray,
@@ -37,9 +37,7 @@ from tenfold.formats.json_items import (
     parse_document,
     parse_json,
 )
-from tenfold.formats.message_parts import dump_json
-from tenfold.formats.output_pieces import OutputPiece, build_pieces, get_native
-from tenfold.formats.parent_links import LinkFields, link_pieces
+from tenfold.formats.output_pieces import LinkFields, OutputPiece, build_pieces, get_native, link_pieces
 from tenfold.formats.session_draft import SessionDraft
 from tenfold.store.base import SessionInfo
 

@@ -18,13 +18,12 @@ from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Message, NativeBytes, Text, get_text, get_tool_result
 from tenfold.core.wire.splice import find_span
 from tenfold.errors import UnknownRole
-from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.content_blocks import dump_json
 from tenfold.formats.envelopes import decode_messages, encode_messages, wrap_messages
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_items import JsonItem, list_objects, parse_json
+from tenfold.formats.json_items import JsonItem, get_object, list_objects, parse_json
 from tenfold.formats.json_lines import LineFile
-from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import (
     OutputPiece,
     build_pieces,
@@ -35,7 +34,14 @@ from tenfold.formats.output_pieces import (
     share_bytes,
     unfold_restated,
 )
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
+from tenfold.formats.session_draft import (
+    APPLIED_KIND,
+    SessionDraft,
+    build_sessions,
+    build_usage,
+    is_applied,
+    parse_token_count,
+)
 from tenfold.store.base import SessionInfo
 
 FORMAT = "codex"
@@ -326,8 +332,7 @@ def _unpack_output(message: Message) -> Message:
 
 def _parse_usage(value: dict[str, Any], model: str) -> Usage | None:
     """Parses the usage of the last request from a `token_count` event. Its input tokens include the cached ones."""
-    match value.get("payload"):
-        case {"type": "token_count", "info": {"last_token_usage": {"input_tokens": int(prompt), **rest}}}:
-            cached = parse_token_count(rest.get("cached_input_tokens"))
-            return Usage(prompt, parse_token_count(rest.get("output_tokens")), cached, 0, model) if prompt > 0 else None
-    return None
+    payload = get_object(value, "payload")
+    report = get_object(get_object(payload, "info"), "last_token_usage")
+    keys = ("input_tokens", "output_tokens", "cached_input_tokens", "")
+    return build_usage(report, keys, model) if payload.get("type") == "token_count" else None

@@ -5,6 +5,7 @@ The same few forms come back in many of them. What is none of these is kept as a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,41 @@ from tenfold.core.record.message import (
 from tenfold.core.wire import find_text_origin
 from tenfold.core.wire.media import to_image
 from tenfold.errors import UnknownRole
-from tenfold.formats.message_parts import dump_json, render_call
+from tenfold.formats.json_items import parse_json
+
+
+def dump_json(value: object, *, compact: bool = False) -> bytes:
+    """Renders JSON as UTF-8. `compact` leaves out the spaces behind commas and colons."""
+    separators = (",", ":") if compact else None
+    return json.dumps(value, ensure_ascii=False, separators=separators).encode("utf-8", "replace")
+
+
+def parse_texts(content: object) -> tuple[Text, ...]:
+    """Parses the content of a message: a text, or texts and objects with a `text` in a list. The rest is left out."""
+    parts = content if isinstance(content, list) else [content]
+    texts = [p.get("text") if isinstance(p, dict) else p for p in parts if not _has_other_type(p)]
+    return tuple(Text(text) for text in texts if isinstance(text, str) and text)
+
+
+def _has_other_type(part: object) -> bool:
+    return isinstance(part, dict) and part.get("type", "text") != "text"
+
+
+def parse_call(call_id: object, name: object, arguments: object) -> ToolCall:
+    """Builds a tool call from the values in a file. `arguments` are the model's own text or an object."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+    return ToolCall(str(call_id or ""), str(name or ""), text)
+
+
+def render_call(call: ToolCall, arguments_key: str = "arguments") -> dict[str, object]:
+    """Renders a tool call as an object. Arguments that are not JSON become an object that holds them under `_raw`."""
+    arguments: object
+    try:
+        arguments = parse_json(call.arguments.encode())
+    except ValueError:
+        arguments = {"_raw": call.arguments}
+    return {"id": call.id, "name": call.name, arguments_key: arguments}
+
 
 ContentPart = Text | Image | Document | OpaquePart
 BlockParser = Callable[[Mapping[str, Any]], Part | None]
@@ -97,10 +132,12 @@ def make_turn(
     parse_own: BlockParser,
     parse_result: Callable[[Mapping[str, Any]], Message | None],
 ) -> list[Message]:
-    """Makes the messages of a user's or system's blocks, of which each result of a tool is a message of its own.
+    """Makes the messages of a turn: an answer, or what a user says. Each result of a tool in it is one of its own.
 
-    Raises `UnknownRole` for any other role.
+    Raises `UnknownRole` for a role that is none of these.
     """
+    if role in ("assistant", "model"):
+        return [make_answer(parse_blocks(blocks, parse_own))]
     out: list[Message] = []
     waiting: list[Mapping[str, Any]] = []
     for block in [*blocks, None]:

@@ -8,9 +8,8 @@ from tenfold.core.record.block import Block
 from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, get_message
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import Unit, VisibleMessage, build_original
-from tenfold.formats.applied_lines import APPLIED_KIND
 from tenfold.formats.base import ExportItem, ReplacementMessage
-from tenfold.formats.session_draft import DAMAGED_KIND
+from tenfold.formats.session_draft import APPLIED_KIND, DAMAGED_KIND
 from tenfold.store.base import Store
 
 _IMPORTED_TYPES = (MessageEntry, BranchSummary, Setting, CustomEntry)

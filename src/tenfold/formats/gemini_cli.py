@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import (
     Message,
     NativeBytes,
@@ -26,29 +28,29 @@ from tenfold.core.record.message import (
     get_tool_result,
 )
 from tenfold.core.wire import find_text_origin
+from tenfold.core.wire.fingerprint import fingerprint_message
 from tenfold.core.wire.foreign_shapes import find_shape_of_any
 from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.content_blocks import dump_json, parse_call, parse_texts, render_call
 from tenfold.formats.envelopes import decode_messages
 from tenfold.formats.file_shape import FileShape, inspect_shape
-from tenfold.formats.gemini_lines import RESTATED_KINDS, GeminiLines, parse_usage
-from tenfold.formats.json_items import JsonItem, list_objects, parse_array, parse_document
+from tenfold.formats.json_items import JsonItem, get_list, list_objects, parse_array, parse_document
 from tenfold.formats.json_lines import LineFile
 from tenfold.formats.message_list import MessageListFormat
-from tenfold.formats.message_parts import dump_json, parse_call, parse_texts, render_call
 from tenfold.formats.output_pieces import (
     OutputPiece,
     build_pieces,
     drop_compactions,
     has_replacements,
+    join_elements,
     join_lines,
     join_results,
-    render_array,
     render_pieces,
     share_bytes,
     unfold_restated,
 )
-from tenfold.formats.session_draft import SessionDraft, build_sessions
+from tenfold.formats.session_draft import APPLIED_KIND, SessionDraft, build_sessions, build_usage, is_applied
 from tenfold.store.base import SessionInfo
 
 FORMAT = "gemini-cli"
@@ -93,7 +95,7 @@ class GeminiCli(SessionFormat):
         """Parses the one session of the file."""
         if _has_lines(inspect_shape(data)):
             source = LineFile(data, file=file, skip_damaged=skip_damaged)
-            return GeminiLines(source, file, FORMAT, _parse_record).read()
+            return _GeminiLines(source, file).read()
         if not _has_records(inspect_shape(data)):
             return _CONTENTS_FORMAT.read(data, file=file, skip_damaged=skip_damaged)
         top = parse_document(data, file)
@@ -117,7 +119,7 @@ class GeminiCli(SessionFormat):
             return join_lines(info, render_pieces(join_results(pieces), _join_lines))
         if b'"projectHash"' not in info.prefix + info.suffix:
             return _CONTENTS_FORMAT.render_body(info, items)
-        return render_array(info, items, FORMAT, _join_records, has_results=True)
+        return join_elements(info, render_pieces(join_results(build_pieces(items, FORMAT)), _join_records))
 
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds a contents array."""
@@ -133,7 +135,7 @@ def _add_record(draft: SessionDraft, record: JsonItem, file: str) -> None:
         draft.add_custom(str(value.get("type") or "unknown"), record.to_native(FORMAT))
         return
     draft.add_messages(messages)
-    draft.set_usage(parse_usage(value) if value.get("type") == "gemini" else None)
+    draft.set_usage(_parse_usage(value) if value.get("type") == "gemini" else None)
 
 
 def _parse_record(record: JsonItem, file: str) -> list[Message] | None:
@@ -250,3 +252,221 @@ def _attach_result(record: dict[str, Any], result: ToolResult, text: str) -> Non
         if call["id"] == result.call_id:
             response = {"id": result.call_id, "name": result.name, "response": {"output": text}}
             call |= {"result": [{"functionResponse": response}], "status": "error" if result.is_error else "success"}
+
+
+RESTATED_KINDS = ("restated", "$rewindTo")
+"""The kinds of lines that change the conversation. They say nothing of a view, which is the conversation itself."""
+_UNSENT = ("/", "?", "<session_context>", "<hook_context>")
+
+
+def is_unsent(record: dict[str, Any], messages: Sequence[Message]) -> bool:
+    """Returns whether gemini-cli leaves a record out of what it sends when it resumes a session."""
+    if record.get("type") != "user" or any(message.role == "tool" for message in messages):
+        return False
+    text = get_text(messages[0]).strip() if messages else ""
+    return not text or text.startswith(_UNSENT)
+
+
+class _Shown(Struct, frozen=True):
+    """A record of the conversation as it stands: its id, its words, the results in it, and the entry it ends with."""
+
+    id: str
+    words: tuple[bytes, ...]
+    results: frozenset[tuple[str, bytes]]
+    key: str | None
+    is_unsent: bool = False
+
+    def has_words_of(self, other: _Shown) -> bool:
+        """Returns whether this record says what another does, which may have its results elsewhere."""
+        return (self.id, self.words) == (other.id, other.words) and self.results >= other.results
+
+
+class _GeminiLines:
+    """Reads a file of lines in order, as gemini-cli does when it resumes the session."""
+
+    def __init__(self, source: LineFile, file: str) -> None:
+        self.draft = SessionDraft(file)
+        self._source = source
+        self._file = file
+        self._shown: list[_Shown] = []
+        self._ids: set[str] = set()
+        self._earlier = _find_earlier_forms(source.lines)
+        self._answered = _find_answered(line.value for line in source.lines)
+
+    def read(self) -> list[ParsedSession]:
+        """Parses the one session of the file."""
+        source = self._source
+        header = source.take_header(lambda value: "sessionId" in value and "projectHash" in value)
+        for line in source.lines:
+            self.draft.start_item(
+                line.number,
+                source_id="" if self._is_known(line) else str(line.value.get("id") or ""),
+                timestamp=line.value.get("timestamp"),
+                place=line.place,
+            )
+            self._add_line(line)
+        session = str(header.get("sessionId") or "")
+        info = SessionInfo(session, FORMAT, self._file, source_id=session, prefix=source.before, suffix=source.after)
+        return build_sessions([self.draft], [info], source.problems)
+
+    def _is_known(self, line: JsonItem) -> bool:
+        own = str(line.value.get("id") or "")
+        return (line.number, line.place) in self._earlier or self.draft.has_source(own)
+
+    def _add_line(self, line: JsonItem) -> None:
+        value, native = line.value, line.to_native(FORMAT)
+        if line.problem:
+            self.draft.add_damaged(line.problem, native)
+        elif is_applied(value):
+            self.draft.add_custom(APPLIED_KIND, native)
+            key = self.draft.newest_entry.id if self.draft.newest_entry else None
+            self._shown = []
+            for each, messages in self._parse_set_records(line):
+                self._show(_describe_shown(each, messages, key))
+        elif (line.number, line.place) in self._earlier:
+            self.draft.add_custom("earlier_form", native)
+        elif value.get("id"):
+            self._add_record(line)
+        elif isinstance(value.get("$rewindTo"), str):
+            ids = [shown.id for shown in self._shown]
+            self._rewind(ids.index(value["$rewindTo"]) if value["$rewindTo"] in ids else 0)
+            self.draft.add_custom("$rewindTo", native)
+        elif isinstance(value.get("$set"), dict) and isinstance(value["$set"].get("messages"), list):
+            self._set_messages(line)
+        else:
+            self.draft.add_custom(next(iter(value), "unknown"), native)
+
+    def _show(self, record: _Shown) -> None:
+        self._shown.append(record)
+        self._ids.add(record.id)
+
+    def _rewind(self, count: int) -> None:
+        """Goes back to where the conversation had `count` records: the current line hangs there."""
+        self._shown = self._shown[:count]
+        self.draft.set_parent_key(self._shown[-1].key if self._shown else None)
+
+    def _add_record(self, line: JsonItem) -> None:
+        native, own = line.to_native(FORMAT), str(line.value["id"])
+        messages = None if _is_answered(line.value, self._answered) else _parse_record(line, self._file)
+        if messages is None:
+            is_result = _is_answered(line.value, self._answered)
+            self.draft.add_custom("function_response" if is_result else str(line.value.get("type")), native)
+            return
+        ids = [shown.id for shown in self._shown] if own in self._ids else []
+        if own in ids[:-1]:  # it changes in the middle, which the client hardly does: the newest form is not shown
+            self.draft.add_custom("earlier_form", native)
+            return
+        if ids and own == ids[-1]:
+            self._rewind(len(ids) - 1)
+        keys = self.draft.add_messages(messages)
+        self.draft.set_usage(_parse_usage(line.value))
+        self._show(_describe_shown(line, messages, keys[-1]))
+
+    def _set_messages(self, line: JsonItem) -> None:
+        """Adds what a line that sets the whole conversation says anew, behind what it has in common with the present.
+
+        What is common stays, also what the client leaves out when it resumes, such as the environment.
+        """
+        records = self._parse_set_records(line)
+        native = line.to_native(FORMAT)
+        is_rest_to_come = all(is_unsent(each.value, messages) for each, messages in records)
+        if is_rest_to_come and self._shown:
+            self.draft.add_custom("restated", native)
+            return
+        present = [shown for shown in self._shown if not shown.is_unsent]
+        count, added = _find_common(present, records) if present else (0, records)
+        if count < len(present):
+            self._rewind(self._shown.index(present[count - 1]) + 1 if count else 0)
+        known = {shown.id for shown in self._shown}
+        added = [(each, messages) for each, messages in added if str(each.value["id"]) not in known]
+        if not added:
+            self.draft.add_custom("restated", native)
+            return
+        said = [message for _, messages in added for message in messages]
+        keys = iter(self.draft.add_messages(share_bytes(said, native, f"line{line.number}")))
+        for each, messages in added:
+            *_, key = [next(keys) for _ in messages]
+            self._show(_describe_shown(each, messages, key))
+
+    def _parse_set_records(self, line: JsonItem) -> list[tuple[JsonItem, list[Message]]]:
+        """Parses the records that a `$set` line holds, without those that are no messages of their own."""
+        changed = line.value.get("$set")
+        records = list_objects(changed, "messages") if isinstance(changed, dict) else []
+        items = [JsonItem(line.number, b"", dump_json(r), r) for r in records if isinstance(r.get("id"), str)]
+        answered = _find_answered(records)
+        out: list[tuple[JsonItem, list[Message]]] = []
+        for item in items:
+            if _is_answered(item.value, answered):
+                continue
+            answered.update(_list_response_ids(item.value))
+            if messages := _parse_record(item, self._file):
+                out.append((item, messages))
+        return out
+
+
+def _find_common(
+    present: Sequence[_Shown], records: Sequence[tuple[JsonItem, list[Message]]]
+) -> tuple[int, list[tuple[JsonItem, list[Message]]]]:
+    """Finds how many records of the present conversation come first among others, and which of those come behind."""
+    count = 0
+    answered: set[str] = set()
+    for place, record in enumerate(records):
+        new = _describe_shown(*record, None)
+        if new.is_unsent or (not new.words and answered.issuperset(call for call, _ in new.results)):
+            continue
+        if count == len(present) or not present[count].has_words_of(new):
+            return count, list(records[place:])
+        answered.update(call for call, _ in present[count].results)
+        count += 1
+    return count, []
+
+
+def _describe_shown(record: JsonItem, messages: Sequence[Message], key: str | None) -> _Shown:
+    results = [(each.call_id, m) for m in messages if (each := get_tool_result(m)) is not None]
+    return _Shown(
+        str(record.value["id"]),
+        tuple(fingerprint_message(message) for message in messages if message.role != "tool"),
+        frozenset((call, fingerprint_message(message)) for call, message in results),
+        key,
+        is_unsent(record.value, messages),
+    )
+
+
+def _find_answered(records: Iterable[dict[str, Any]]) -> set[str]:
+    """Finds the ids of the calls whose records hold their results."""
+    return {
+        str(call.get("id")) for record in records for call in list_objects(record, "toolCalls") if call.get("result")
+    }
+
+
+def _list_response_ids(record: dict[str, Any]) -> list[str]:
+    """Lists the ids of the calls that a record answers if it says nothing else."""
+    responses = [part.get("functionResponse") for part in list_objects(record, "content")]
+    ids = [str(response.get("id")) for response in responses if isinstance(response, dict)]
+    return ids if len(ids) == len(responses) else []
+
+
+def _is_answered(record: dict[str, Any], answered: set[str]) -> bool:
+    """Returns whether a record holds only results that other records hold as well."""
+    ids = _list_response_ids(record)
+    return bool(ids) and answered.issuperset(ids)
+
+
+def _find_earlier_forms(lines: Sequence[JsonItem]) -> set[tuple[int, int]]:
+    """Finds the lines with a record that comes again before anything else changes the conversation."""
+    out: set[tuple[int, int]] = set()
+    coming: set[str] = set()
+    for line in reversed(lines):
+        changed = line.value.get("$set")
+        if "$rewindTo" in line.value or (isinstance(changed, dict) and get_list(changed, "messages")):
+            coming.clear()
+        own = str(line.value.get("id") or "")
+        if own and own in coming:
+            out.add((line.number, line.place))
+        coming |= {own} if own else set()
+    return out
+
+
+def _parse_usage(value: dict[str, Any]) -> Usage | None:
+    """Parses the usage of a record with an answer. Its input includes what was cached."""
+    return build_usage(value.get("tokens"), ("input", "output", "cached", ""), value.get("model"))

@@ -10,27 +10,15 @@ from typing import Any
 
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Message, Part, Text, Thinking, get_text, get_tool_calls, get_tool_result
-from tenfold.errors import UnknownRole
-from tenfold.formats.content_blocks import (
-    list_texts,
-    make_answer,
-    make_result,
-    make_turn,
-    parse_blocks,
-    render_arguments,
-)
-from tenfold.formats.item_lists import Record, RecordFormat, RecordRules
+from tenfold.formats.content_blocks import list_texts, make_result, make_turn, parse_call, render_arguments
+from tenfold.formats.item_lists import Record, RecordFormat
 from tenfold.formats.json_items import get_object, list_objects
-from tenfold.formats.message_parts import parse_call
-from tenfold.formats.session_draft import parse_token_count
+from tenfold.formats.session_draft import build_usage
 
 
 def parse_content(content: Mapping[str, Any], role: object) -> list[Message]:
     """Parses a content. Raises `UnknownRole` for a role that is neither the user's nor the model's."""
-    parts = list_objects(content, "parts")
-    if role in ("model", "assistant"):
-        return [make_answer(parse_blocks(parts, _parse_part))]
-    return make_turn(role, parts, _parse_part, _parse_response)
+    return make_turn(role, list_objects(content, "parts"), _parse_part, _parse_response)
 
 
 def _get(fields: Mapping[str, Any], camel: str, snake: str) -> dict[str, Any]:
@@ -60,15 +48,11 @@ def _parse_response(part: Mapping[str, Any]) -> Message | None:
 def parse_usage(value: Mapping[str, Any], model: object) -> Usage | None:
     """Parses the usage of an answer."""
     report = _get(value, "usageMetadata", "usage_metadata")
-    numbers = [
-        parse_token_count(report.get(camel, report.get(snake)))
-        for camel, snake in (
-            ("promptTokenCount", "prompt_token_count"),
-            ("candidatesTokenCount", "candidates_token_count"),
-            ("cachedContentTokenCount", "cached_content_token_count"),
-        )
-    ]
-    return Usage(numbers[0], numbers[1], numbers[2], 0, str(model or "")) if numbers[0] else None
+    if "prompt_token_count" in report:
+        keys = ("prompt_token_count", "candidates_token_count", "cached_content_token_count", "")
+    else:
+        keys = ("promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount", "")
+    return build_usage(report, keys, model)
 
 
 def render_content(message: Message) -> dict[str, Any]:
@@ -89,63 +73,54 @@ def render_content(message: Message) -> dict[str, Any]:
 # -- Google ADK --------------------------------------------------------------------------------------------------------
 
 
-def _parse_event(value: dict[str, Any]) -> Record:
-    content = get_object(value, "content")
-    if not content or value.get("partial") is True:
-        return Record(kind="event")
-    role = content.get("role") or ("user" if value.get("author") == "user" else "model")
-    return Record(parse_content(content, role), parse_usage(value, value.get("modelVersion")))
+class Adk(RecordFormat):
+    """Reads and writes sessions and lists of events of Google ADK."""
 
+    name = "adk"
+    paths = (("events",), ("session", "events"))
+    session_keys = ("id",)
 
-def _render_events(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    return [
-        {"author": "agent" if m.role == "assistant" else "user", "content": render_content(m), "actions": {}}
-        for m in messages
-    ]
+    def parse(self, value: dict[str, Any]) -> Record:
+        """Parses an event."""
+        content = get_object(value, "content")
+        if not content or value.get("partial") is True:
+            return Record(kind="event")
+        role = content.get("role") or ("user" if value.get("author") == "user" else "model")
+        return Record(parse_content(content, role), parse_usage(value, value.get("modelVersion")))
 
-
-ADK = RecordFormat(
-    "adk",
-    RecordRules(
-        parse=_parse_event, render=_render_events, paths=(("events",), ("session", "events")), session_keys=("id",)
-    ),
-)
-"""Reads and writes sessions and lists of events of Google ADK."""
+    def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Renders messages as events."""
+        return [
+            {"author": "agent" if m.role == "assistant" else "user", "content": render_content(m), "actions": {}}
+            for m in messages
+        ]
 
 
 # -- Qwen Code ---------------------------------------------------------------------------------------------------------
 
 
-def _parse_chat_record(value: dict[str, Any]) -> Record:
-    message = get_object(value, "message")
-    if not message:
-        return Record(kind=str(value.get("subtype") or value.get("type")))
-    role = message.get("role")
-    if not isinstance(role, str):
-        raise UnknownRole(str(role))
-    return Record(parse_content(message, role), parse_usage(value, value.get("model")))
+class QwenCode(RecordFormat):
+    """Reads and writes the chats that Qwen Code records."""
 
+    name = "qwen-code"
+    paths = ()
+    session_keys = ("sessionId",)
+    id_key = "uuid"
+    parent_key = "parentUuid"
+    frame = (b"", b"\n")
 
-def _render_chat_records(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    kinds = {"assistant": "assistant", "tool": "tool_result"}
-    return [{"type": kinds.get(m.role, "user"), "message": render_content(m)} for m in messages]
+    def is_item(self, value: dict[str, Any]) -> bool:
+        """Looks for a line of the tree with a content of Google's."""
+        return "uuid" in value and "parentUuid" in value and isinstance(get_object(value, "message").get("parts"), list)
 
+    def parse(self, value: dict[str, Any]) -> Record:
+        """Parses a line."""
+        message = get_object(value, "message")
+        if not message:
+            return Record(kind=str(value.get("subtype") or value.get("type")))
+        return Record(parse_content(message, message.get("role")), parse_usage(value, value.get("model")))
 
-def _is_chat_record(value: dict[str, Any]) -> bool:
-    return "uuid" in value and "parentUuid" in value and isinstance(get_object(value, "message").get("parts"), list)
-
-
-QWEN = RecordFormat(
-    "qwen-code",
-    RecordRules(
-        is_item=_is_chat_record,
-        parse=_parse_chat_record,
-        render=_render_chat_records,
-        paths=(),
-        session_keys=("sessionId",),
-        id_key="uuid",
-        parent_key="parentUuid",
-        frame=(b"", b"\n"),
-    ),
-)
-"""Reads and writes the chats that Qwen Code records."""
+    def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Renders messages as lines."""
+        kinds = {"assistant": "assistant", "tool": "tool_result"}
+        return [{"type": kinds.get(m.role, "user"), "message": render_content(m)} for m in messages]

@@ -7,20 +7,22 @@ OpenHands requests, Gemini CLI checkpoints. See docs/formats/messages.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from tenfold.core.record.entry import Usage
-from tenfold.core.record.message import Message, NativeBytes
+from tenfold.core.record.message import NativeBytes
 from tenfold.core.wire.foreign_shapes import has_shape
 from tenfold.errors import UnknownRole
 from tenfold.formats.envelopes import decode_messages, encode_messages, find_wire, wrap_messages
 from tenfold.formats.file_shape import FileShape, inspect_shape
 from tenfold.formats.item_lists import ItemListFormat
-from tenfold.formats.json_items import JsonItem
+from tenfold.formats.json_items import JsonItem, get_object
 from tenfold.formats.json_lines import LineFile
-from tenfold.formats.session_draft import SessionDraft, find_timestamp, parse_token_count
+from tenfold.formats.output_pieces import OutputPiece
+from tenfold.formats.session_draft import SessionDraft, build_usage, find_timestamp
 from tenfold.store.base import SessionInfo
 
 LIST_KEYS = ("messages", "contents", "history", "input", "conversations", "message_history", "all_messages")
@@ -46,8 +48,7 @@ class MessageListFormat(ItemListFormat):
     session_keys = ("sessionId", "scenarioId")
 
     def __init__(self, name: str, wire: str, shape_test: ShapeTest) -> None:
-        super().__init__(name)
-        self._wire = wire
+        self.name, self._wire = name, wire
         self._shape_test = shape_test
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
@@ -85,9 +86,9 @@ class MessageListFormat(ItemListFormat):
                 info = replace(info, model=model)
         return replace(info, title=str(top.get("description") or ""))
 
-    def render_items(self, messages: Sequence[Message]) -> list[bytes]:
+    def render_items(self, piece: OutputPiece) -> list[bytes]:
         """Encodes messages."""
-        return encode_messages(self._wire, messages)
+        return encode_messages(self._wire, piece.messages)
 
 
 def _get_id(value: Mapping[str, Any], wire: str) -> str:
@@ -98,12 +99,37 @@ def _get_id(value: Mapping[str, Any], wire: str) -> str:
 
 def _parse_usage(value: Mapping[str, Any]) -> Usage | None:
     """Parses the usage that cline stores with an answer. Its input tokens include the cached ones."""
-    match value.get("metrics"):
-        case {"inputTokens": int(prompt), "outputTokens": int(output), **rest} if prompt > 0:
-            model = value["modelInfo"].get("id", "") if isinstance(value.get("modelInfo"), dict) else ""
-            read, written = (
-                parse_token_count(rest.get("cacheReadTokens")),
-                parse_token_count(rest.get("cacheWriteTokens")),
-            )
-            return Usage(prompt, output, read, written, str(model))
-    return None
+    keys = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+    return build_usage(value.get("metrics"), keys, get_object(value, "modelInfo").get("id"))
+
+
+TASK_FILE = "api_conversation_history.json"
+"""What holds the messages of a task, in `tasks/ID/`."""
+
+
+class Cline(MessageListFormat):
+    """Reads and writes the message files of cline, and of the tasks that it kept before it had sessions."""
+
+    def __init__(self) -> None:
+        super().__init__("cline", "anthropic", _is_session)
+
+    def can_read(self, head: bytes, name: str) -> bool:
+        """Looks for cline's envelope. A task is a plain list, so that its file's name tells."""
+        items = inspect_shape(head).items
+        is_task = name == TASK_FILE and bool(items) and all(isinstance(v, dict) and "role" in v for v in items)
+        return is_task or super().can_read(head, name)
+
+    def read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
+        """Takes the id of a task from its folder."""
+        info, path = super().read_info(top, file), Path(file)
+        if path.name != TASK_FILE or path.parent.parent.name != "tasks":
+            return info
+        return replace(info, id=path.parent.name, source_id=path.parent.name)
+
+
+def _is_session(shape: FileShape) -> bool:
+    return (
+        isinstance(shape.members.get("messages"), list)
+        and "sessionId" in shape.members
+        and "projectHash" not in shape.members
+    )

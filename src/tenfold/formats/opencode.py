@@ -6,16 +6,15 @@ document.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tenfold.core.record.entry import Usage
+from msgspec.structs import replace
+
 from tenfold.core.record.message import (
     Message,
     OpaquePart,
-    Origin,
     Part,
-    Status,
     Text,
     Thinking,
     ToolResult,
@@ -23,13 +22,12 @@ from tenfold.core.record.message import (
     get_tool_calls,
     get_tool_result,
 )
-from tenfold.formats.applied_lines import APPLIED_KIND
-from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.content_blocks import dump_json, parse_call, render_arguments
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_items import JsonItem, list_objects, parse_array, parse_document
-from tenfold.formats.message_parts import dump_json, parse_call, render_call
-from tenfold.formats.output_pieces import OutputPiece, render_array, share_bytes
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
+from tenfold.formats.item_lists import Record, RecordFormat
+from tenfold.formats.json_items import get_object, list_objects
+from tenfold.formats.output_pieces import OutputPiece
+from tenfold.formats.session_draft import APPLIED_KIND, build_usage
 from tenfold.store.base import SessionInfo
 
 FORMAT = "opencode"
@@ -40,10 +38,11 @@ RESULT_NOT_KEPT = "the result is not kept"
 _SILENT_PARTS = ("step-start", "step-finish", "snapshot", "patch", "agent", "retry")
 
 
-class Opencode(SessionFormat):
+class Opencode(RecordFormat):
     """Reads and writes the documents of opencode sessions."""
 
     name = FORMAT
+    has_results = True
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """Looks for an object with `info` and `messages`, whose elements have `info` and `parts`."""
@@ -55,69 +54,59 @@ class Opencode(SessionFormat):
             all(isinstance(m, dict) and "info" in m and "parts" in m for m in messages or ()) and "messages" in members
         )
 
-    def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:  # noqa: ARG002 - one document
-        """Parses the one session of the document."""
-        top = parse_document(data, file)
-        about = top["info"] if isinstance(top.get("info"), dict) else {}
-        records = parse_array(data, "messages", file)
-        draft = SessionDraft(file, "message")
-        model = ""
-        for element in records.elements:
-            value = element.get_object(file)
-            info = value["info"] if isinstance(value.get("info"), dict) else {}
-            model = str(info.get("modelID") or model)
-            _add_message(draft, element, info, list_objects(value, "parts"))
-        session = str(about.get("id") or "")
-        return build_sessions(
-            [draft],
-            [
-                SessionInfo(
-                    session,
-                    FORMAT,
-                    file,
-                    str(about.get("title") or ""),
-                    model,
-                    source_id=session,
-                    prefix=records.before,
-                    suffix=records.after,
-                )
-            ],
-        )
+    def get_about(self, value: dict[str, Any]) -> Mapping[str, Any]:
+        """Returns the `info` of a message, with its time."""
+        return get_object(value, "info") | {"created": get_object(get_object(value, "info"), "time").get("created")}
 
-    def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
-        """Renders the session's document."""
-        return render_array(info, items, FORMAT, _join_messages, has_results=True)
+    def read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
+        """Reads the session's `info`. The model is that of the newest message."""
+        models = [get_object(message, "info").get("modelID") for message in list_objects(top, "messages")]
+        model = next(filter(None, reversed(models)), "")
+        return replace(super().read_info(get_object(top, "info"), file), model=str(model))
+
+    def parse(self, value: dict[str, Any]) -> Record:
+        """Parses a message. That of an answer holds the results of its calls."""
+        info, parts = get_object(value, "info"), list_objects(value, "parts")
+        if APPLIED_ID in str(info.get("id")):
+            return Record(kind=APPLIED_KIND)
+        if info.get("summary") is True or any(part.get("type") == "compaction" for part in parts):
+            return Record(kind="compaction")
+        if info.get("role") == "user":
+            texts = [part for part in parts if part.get("type") == "text"]
+            has_own = any(part.get("synthetic") is not True for part in texts)
+            return Record([Message("user", _parse_parts(parts), "human" if has_own or not texts else "harness")])
+        if info.get("role") != "assistant":
+            return Record(kind=str(info.get("role") or "unknown"))
+        results = [result for part in parts if (result := _parse_result(part)) is not None]
+        answer = Message("assistant", _parse_parts(parts), "model", "error" if info.get("error") else "ok")
+        tokens = get_object(info, "tokens")
+        keys = ("input", "output", "read", "write")
+        usage = build_usage(get_object(tokens, "cache") | tokens, keys, info.get("modelID"), is_fresh=True)
+        return Record([answer, *(Message("tool", (result,), "tool") for result in results)], usage)
+
+    def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Renders messages, each result inside the part of its call."""
+        out: list[dict[str, Any]] = []
+        for message in messages:
+            result = get_tool_result(message)
+            if result is not None:
+                _attach_result(out, result, get_text(message))
+                continue
+            role = "assistant" if message.role == "assistant" else "user"
+            parts: list[dict[str, Any]] = [p for each in message.parts if (p := _render_part(each)) is not None]
+            calls = get_tool_calls(message)
+            parts += [_render_call(call.id, call.name, render_arguments(call)) for call in calls]
+            out.append({"info": {"role": role}, "parts": parts})
+        return out
+
+    def render_items(self, piece: OutputPiece) -> list[bytes]:
+        """Renders the messages of a piece, the first with its id."""
+        return list(map(dump_json, render_messages(piece)))
 
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds a document without messages."""
         head = b'{"info": ' + dump_json({"id": session_id}) + b', "messages": ['
         return SessionInfo(session_id, FORMAT, prefix=head, suffix=b"]}\n")
-
-
-def _add_message(draft: SessionDraft, element: JsonItem, info: dict[str, Any], parts: list[dict[str, Any]]) -> None:
-    time = info["time"] if isinstance(info.get("time"), dict) else {}
-    id_ = str(info.get("id") or "")
-    draft.start_item(element.number, source_id=id_, timestamp=time.get("created"))
-    native = element.to_native(FORMAT)
-    if APPLIED_ID in id_:
-        draft.add_custom(APPLIED_KIND, native)
-    elif info.get("summary") is True or any(part.get("type") == "compaction" for part in parts):
-        draft.add_custom("compaction", native)
-    elif info.get("role") == "user":
-        texts = [part for part in parts if part.get("type") == "text"]
-        has_own = any(part.get("synthetic") is not True for part in texts)
-        origin: Origin = "human" if has_own or not texts else "harness"
-        draft.add_messages([Message("user", _parse_parts(parts), origin, native=native)])
-    elif info.get("role") == "assistant":
-        status: Status = "error" if info.get("error") else "ok"
-        tools = [part for part in parts if part.get("type") == "tool"]
-        results = [result for part in tools if (result := _parse_result(part)) is not None]
-        messages = [Message("assistant", _parse_parts(parts), "model", status)]
-        messages += [Message("tool", (result,), "tool") for result in results]
-        draft.add_messages(share_bytes(messages, native, id_ or str(element.number)))
-        draft.set_usage(_parse_usage(info))
-    else:
-        draft.add_custom(str(info.get("role") or "unknown"), native)
 
 
 def _parse_parts(parts: Sequence[dict[str, Any]]) -> tuple[Part, ...]:
@@ -136,42 +125,20 @@ def _parse_parts(parts: Sequence[dict[str, Any]]) -> tuple[Part, ...]:
 
 
 def _parse_result(part: dict[str, Any]) -> ToolResult | None:
-    state = part["state"] if isinstance(part.get("state"), dict) else {}
-    is_error = state.get("status") == "error"
-    text = state.get("error") if is_error else state.get("output")
-    if state.get("status") not in ("completed", "error"):
+    state = get_object(part, "state")
+    if part.get("type") != "tool" or state.get("status") not in ("completed", "error"):
         return None
+    is_error = state["status"] == "error"
+    text = state.get("error") if is_error else state.get("output")
     content = (Text(text),) if isinstance(text, str) and text else ()
     return ToolResult(str(part.get("callID") or ""), str(part.get("tool") or ""), content, is_error)
 
 
-def _parse_usage(info: dict[str, Any]) -> Usage | None:
-    match info.get("tokens"):
-        case {"input": int(fresh), "output": int(output), **rest}:
-            cache: Any = rest["cache"] if isinstance(rest.get("cache"), dict) else {}
-            read, written = parse_token_count(cache.get("read")), parse_token_count(cache.get("write"))
-            prompt = fresh + read + written
-            return Usage(prompt, output, read, written, str(info.get("modelID") or "")) if prompt > 0 else None
-    return None
-
-
-def _join_messages(piece: OutputPiece) -> bytes:
-    return b",\n".join(map(dump_json, render_messages(piece)))
-
-
 def render_messages(piece: OutputPiece) -> list[dict[str, Any]]:
-    """Renders messages as opencode's, each result inside the part of its call."""
-    out: list[dict[str, Any]] = []
-    for message in piece.messages:
-        result = get_tool_result(message)
-        if result is not None:
-            _attach_result(out, result, get_text(message))
-            continue
-        role = "assistant" if message.role == "assistant" else "user"
-        parts: list[dict[str, Any]] = [p for each in message.parts if (p := _render_part(each)) is not None]
-        parts += [_render_call(call.id, call.name, render_call(call)["arguments"]) for call in get_tool_calls(message)]
-        info: dict[str, Any] = {"role": role} | ({"id": piece.source_id} if piece.source_id and not out else {})
-        out.append({"info": info, "parts": parts})
+    """Renders the messages of a piece. If it has an id, the first message that is no result gets it."""
+    out = Opencode().render(piece.messages)
+    if piece.source_id and get_tool_result(piece.messages[0]) is None:
+        out[0]["info"]["id"] = piece.source_id
     return out
 
 

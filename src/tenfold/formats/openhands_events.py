@@ -7,20 +7,20 @@ a tool call and its result, and messages become text. Everything else is kept as
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from tenfold.core.record.entry import MessageEntry, Usage
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text, get_tool_calls, get_tool_result
-from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.content_blocks import dump_json
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_items import JsonArray, JsonItem, parse_array, parse_document, parse_json
+from tenfold.formats.item_lists import ItemListFormat
+from tenfold.formats.json_items import JsonItem, get_object, list_objects, parse_json
 from tenfold.formats.json_lines import LineFile
-from tenfold.formats.message_parts import dump_json
-from tenfold.formats.output_pieces import OutputPiece, render_array
-from tenfold.formats.session_draft import SessionDraft, parse_token_count
+from tenfold.formats.output_pieces import OutputPiece
+from tenfold.formats.session_draft import SessionDraft, build_usage
 from tenfold.store.base import SessionInfo
 
 FORMAT = "openhands-events"
@@ -32,10 +32,12 @@ def _is_event(value: object) -> bool:
     return isinstance(value, dict) and "source" in value and ("action" in value or "observation" in value)
 
 
-class OpenHandsEvents(SessionFormat):
+class OpenHandsEvents(ItemListFormat):
     """Reads and writes evaluation outputs (one instance per line) and single event lists."""
 
     name = FORMAT
+    paths = (("history",),)
+    session_keys = ("instance_id", "id")
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """Looks for a `history` of events, or for a list of events."""
@@ -45,37 +47,30 @@ class OpenHandsEvents(SessionFormat):
             return True
         return bool(shape.items) and all(map(_is_event, shape.items))
 
-    def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
-        """Parses one session for each instance."""
-        source = LineFile(data, file=file, skip_damaged=True)
-        is_array = data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-        if is_array or (len(source.lines) > 1 and all(line.problem for line in source.lines)):
-            top = parse_document(data, file)
-            history = parse_array(data, "" if is_array else "history", file)
-            return [_parse_session(history, {} if is_array else top, SessionInfo("", file=file))]
-        source.skip_damaged = skip_damaged
-        out: list[ParsedSession] = []
-        problems: list[str] = []
-        gap = source.before
-        for line in source.lines:
-            if line.problem:
-                source.reject(line, line.problem)
-                problems.append(line.problem)
-                gap += line.lead + line.raw
-                continue
-            history = parse_array(line.raw, "history", f"{file}, line {line.number}")
-            info = SessionInfo("", file=file, file_prefix=gap + line.lead, standalone_suffix=source.after)
-            out.append(replace(_parse_session(history, line.value, info), problems=tuple(problems)))
-            gap, problems = b"", []
-        if out:
-            last = out[-1]
-            info = replace(last.info, file_suffix=gap + source.after)
-            out[-1] = replace(last, info=info, problems=(*last.problems, *problems, *source.problems))
-        return out
+    def read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
+        """Takes the title from the instance: it names the task, and every run of the task has the same."""
+        info = super().read_info(top, file)
+        model = get_object(get_object(top, "metadata"), "llm_config").get("model")
+        return replace(info, title=info.id, source_id="", model=str(model or ""))
 
-    def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
-        """Renders the instance's object."""
-        return render_array(info, items, FORMAT, _render_event)
+    def add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str, source: LineFile | None) -> None:  # noqa: ARG002 - a history is no file
+        """Adds events. One that caused an observation is a call, whatever else it says."""
+        events = [item.get_object(file) for item in items]
+        caused = {_get_key(event, "cause") for event in events if "observation" in event}
+        call_ids: dict[object, str] = {}
+        for item, event in zip(items, events, strict=True):
+            source_id = str(event["id"]) if event.get("id") is not None else ""
+            draft.start_item(item.number, source_id=source_id, timestamp=event.get("timestamp"))
+            if not _is_event(event):
+                draft.add_custom("unknown", item.to_native(FORMAT))
+            elif "observation" in event:
+                _add_observation(draft, item, call_ids)
+            else:
+                _add_action(draft, item, call_ids, has_result=_get_key(event, "id") in caused)
+
+    def render_items(self, piece: OutputPiece) -> list[bytes]:
+        """Renders a message as an event, or each of its calls as one."""
+        return list(map(dump_json, _render_events(piece)))
 
     def without_damaged(self, info: SessionInfo) -> SessionInfo:
         """Returns the info without the damaged lines between the instances."""
@@ -94,51 +89,15 @@ def _drop_lines(gap: bytes) -> bytes:
     return b"\n".join(blank[:2] if b"\n" in gap and len(blank) > 1 else blank[:1])
 
 
-def _parse_session(history: JsonArray, top: dict[str, Any], info: SessionInfo) -> ParsedSession:
-    draft = SessionDraft(info.file, "event")
-    events = [item.get_object(info.file) for item in history.elements]
-    caused = {_get_key(event, "cause") for event in events if "observation" in event}
-    call_ids: dict[object, str] = {}
-    for item, event in zip(history.elements, events, strict=True):
-        source_id = str(event["id"]) if event.get("id") is not None else ""
-        draft.start_item(item.number, source_id=source_id, timestamp=event.get("timestamp"))
-        if not _is_event(event):
-            draft.add_custom("unknown", item.to_native(FORMAT))
-        elif "observation" in event:
-            _add_observation(draft, item, call_ids)
-        else:
-            _add_action(draft, item, call_ids, has_result=_get_key(event, "id") in caused)
-    instance = str(top.get("instance_id") or top.get("id") or "")
-    return draft.build_session(
-        replace(
-            info,
-            id=instance,
-            title=instance,  # it names the task; every run of the task has the same
-            format=FORMAT,
-            model=_get_model(top),
-            prefix=history.before,
-            suffix=history.after,
-        )
-    )
-
-
 def _get_key(event: dict[str, Any], key: str) -> str | int | None:
     """Returns the id of an event under a key. None if it is no text or number, as in a damaged file."""
     value = event.get(key)
     return value if isinstance(value, str | int) else None
 
 
-def _get_model(top: dict[str, Any]) -> str:
-    match top.get("metadata"):
-        case {"llm_config": {"model": str(model)}}:
-            return model
-    return ""
-
-
 def _add_action(draft: SessionDraft, item: JsonItem, call_ids: dict[object, str], *, has_result: bool) -> None:
     event, native = item.value, item.to_native(FORMAT)
-    args = event.get("args")
-    args = args if isinstance(args, dict) else {}
+    args = get_object(event, "args")
     action, is_user = str(event.get("action") or "unknown"), event.get("source") == "user"
     text = Text(str(args.get("content") or event.get("message") or ""))
     if action == "system":
@@ -224,17 +183,12 @@ def _get_call_id(event: dict[str, Any]) -> str | None:
 
 
 def _parse_usage(event: dict[str, Any]) -> Usage | None:
-    match event.get("llm_metrics"):
-        case {"token_usages": [*_, {"prompt_tokens": int(prompt), "completion_tokens": int(output), **rest}]}:
-            read, written = (
-                parse_token_count(rest.get("cache_read_tokens")),
-                parse_token_count(rest.get("cache_write_tokens")),
-            )
-            return Usage(prompt, output, read, written, str(rest.get("model") or "")) if prompt > 0 else None
-    return None
+    report = (list_objects(get_object(event, "llm_metrics"), "token_usages") or [{}])[-1]
+    keys = ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_write_tokens")
+    return build_usage(report, keys, report.get("model"))
 
 
-def _render_event(piece: OutputPiece) -> bytes:
+def _render_events(piece: OutputPiece) -> list[dict[str, Any]]:
     message = piece.messages[0]
     event: dict[str, Any] = {"id": piece.source_id} if piece.source_id else {}
     result, calls = get_tool_result(message), get_tool_calls(message)
@@ -249,14 +203,13 @@ def _render_event(piece: OutputPiece) -> bytes:
             "extras": {},
         }
     elif calls:
-        events = [_build_call_event(c, text if i == 0 else "") for i, c in enumerate(calls)]
-        return b",".join(map(dump_json, events))
+        return [_build_call_event(c, text if i == 0 else "") for i, c in enumerate(calls)]
     elif message.role == "system":
         event |= {"source": "agent", "action": "system", "args": {"content": text}}
     else:
         source = "agent" if message.role == "assistant" else "user"
         event |= {"source": source, "message": text, "action": "message", "args": {"content": text}}
-    return dump_json(event)
+    return [event]
 
 
 def _to_event_id(call: str) -> object:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import (
     Image,
     Message,
@@ -24,16 +23,22 @@ from tenfold.core.record.message import (
     ToolCall,
     ToolResult,
 )
-from tenfold.formats.applied_lines import APPLIED_KIND, is_applied
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.content_blocks import dump_json, render_call
 from tenfold.formats.file_shape import inspect_shape
 from tenfold.formats.json_items import JsonItem, list_objects
 from tenfold.formats.json_lines import LineFile, get_parent_id
 from tenfold.formats.line_tree import REPEATED, LineFacts
-from tenfold.formats.message_parts import dump_json, render_call
-from tenfold.formats.output_pieces import OutputPiece, build_pieces, drop_compactions, join_lines, render_pieces
-from tenfold.formats.parent_links import LinkFields, link_pieces
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
+from tenfold.formats.output_pieces import (
+    LinkFields,
+    OutputPiece,
+    build_pieces,
+    drop_compactions,
+    join_lines,
+    link_pieces,
+    render_pieces,
+)
+from tenfold.formats.session_draft import APPLIED_KIND, SessionDraft, build_sessions, build_usage, is_applied
 from tenfold.store.base import SessionInfo
 
 FORMAT = "pi"
@@ -156,7 +161,8 @@ def _add_message(draft: SessionDraft, fields: dict[str, Any], native: NativeByte
             reason = fields.get("stopReason")
             status: Status = reason if reason in ("aborted", "error") else "ok"
             message = Message("assistant", parts, "model", status, native)
-            usage = _parse_usage(fields)
+            keys = ("input", "output", "cacheRead", "cacheWrite")
+            usage = build_usage(fields.get("usage"), keys, fields.get("model"), is_fresh=True)
         case "toolResult":
             content = tuple(p for p in parts if isinstance(p, Text | Image | OpaquePart))
             call_id, name = str(fields.get("toolCallId", "")), str(fields.get("toolName", ""))
@@ -207,15 +213,6 @@ def _parse_part(block: object) -> Part:
         case {"type": kind}:
             return OpaquePart(str(kind), dump_json(block, compact=True))
     return OpaquePart("unknown", dump_json(block, compact=True))
-
-
-def _parse_usage(message: dict[str, Any]) -> Usage | None:
-    match message.get("usage"):
-        case {"input": int(fresh), "output": int(output), **rest}:
-            read, written = parse_token_count(rest.get("cacheRead")), parse_token_count(rest.get("cacheWrite"))
-            prompt = fresh + read + written
-            return Usage(prompt, output, read, written, str(message.get("model") or "")) if prompt > 0 else None
-    return None
 
 
 def _render_bash(execution: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -59,6 +60,18 @@ MAX_TOKENS = 10**12
 def parse_token_count(value: object) -> int:
     """Returns a token count as read from a file, or 0 if the value is not a positive integer."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def build_usage(report: object, keys: Sequence[str], model: object, *, is_fresh: bool = False) -> Usage | None:
+    """Builds the usage of a request from what a file reports of it, None if it reports no input.
+
+    `keys` name four counts: the input, the output, and the input that was read from the cache and written to it; "" for
+    one that the format has not. With `is_fresh` the input is without what the cache was used for.
+    """
+    counts = report if isinstance(report, dict) else {}
+    given, output, read, written = (parse_token_count(counts.get(key)) for key in keys)
+    prompt = given + read + written if is_fresh else given
+    return Usage(prompt, output, read, written, str(model or "")) if prompt else None
 
 
 class SessionDraft:
@@ -311,3 +324,19 @@ def build_sessions(
     first = replace(infos[0], interleaving=order) if order else infos[0]
     out = [draft.build_session(info) for draft, info in zip(drafts, [first, *infos[1:]], strict=True)]
     return [replace(out[0], problems=(*out[0].problems, *problems)), *out[1:]]
+
+
+APPLIED_KEY = "tenfoldApplied"
+"""The key of an added line; its value names the compaction that the line belongs to."""
+APPLIED_KIND = "tenfold_applied"
+"""The kind of the entries that keep added lines."""
+
+
+def is_applied(value: object) -> bool:
+    """Returns whether a line's or record's value was added by `tenfold apply`."""
+    return isinstance(value, dict) and APPLIED_KEY in value
+
+
+def mark_applied(value: dict[str, Any], mark: str) -> dict[str, Any]:
+    """Returns the line's value with the mark, which readers of the client ignore."""
+    return value | {APPLIED_KEY: mark}

@@ -14,32 +14,24 @@ from tenfold.core.wire import WIRES, detect_wire, parse_value, pydantic_ai
 from tenfold.core.wire.foreign_shapes import find_shape, has_shape
 from tenfold.core.wire.unread_text import find_unread_items, refuse_unread
 from tenfold.errors import BadInput, UnknownFormat
-from tenfold.formats.agent_streams import CLAUDE_STREAM, CODEX_STREAM
+from tenfold.formats.agents import ClaudeStream, CodexStream, Goose, Kimi
 from tenfold.formats.aider import Aider
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.chatgpt import ChatGpt
 from tenfold.formats.claude_code import ClaudeCode
-from tenfold.formats.cline import Cline
 from tenfold.formats.codex import Codex
-from tenfold.formats.converse import CONVERSE
 from tenfold.formats.file_shape import FileShape, inspect_shape
+from tenfold.formats.frameworks import Converse, LangChain, OpenAiAgents, VercelModel, VercelUi
 from tenfold.formats.gemini_cli import GeminiCli
-from tenfold.formats.gemini_parts import ADK, QWEN
-from tenfold.formats.goose import GOOSE
+from tenfold.formats.gemini_parts import Adk, QwenCode
 from tenfold.formats.json_items import decode_utf8, parse_document
-from tenfold.formats.kimi import KIMI
-from tenfold.formats.langchain import LANGCHAIN
-from tenfold.formats.message_list import MessageListFormat, find_messages
-from tenfold.formats.openai_agents import OPENAI_AGENTS
+from tenfold.formats.message_list import Cline, MessageListFormat, find_messages
 from tenfold.formats.opencode import Opencode
 from tenfold.formats.openhands_events import OpenHandsEvents
 from tenfold.formats.output_pieces import get_native
 from tenfold.formats.pi import Pi
 from tenfold.formats.summaries import with_unknown_source
-from tenfold.formats.swe_agent import SweAgent
-from tenfold.formats.tau2 import Tau2
-from tenfold.formats.trajectories import ATIF, SHAREGPT
-from tenfold.formats.vercel import VERCEL_MODEL, VERCEL_UI
+from tenfold.formats.trajectories import Atif, ShareGpt, SweAgent, Tau2
 from tenfold.store.base import SessionInfo
 
 
@@ -84,21 +76,21 @@ _ALL_FORMATS: tuple[SessionFormat, ...] = (
     Opencode(),
     Cline(),
     ChatGpt(),
-    LANGCHAIN,
-    VERCEL_UI,
-    VERCEL_MODEL,
-    CONVERSE,
+    LangChain(),
+    VercelUi(),
+    VercelModel(),
+    Converse(),
     MessageListFormat(pydantic_ai.NAME, pydantic_ai.NAME, _has_pydantic_ai_message),
-    ADK,
-    OPENAI_AGENTS,
-    CLAUDE_STREAM,
-    CODEX_STREAM,
-    SHAREGPT,
+    Adk(),
+    OpenAiAgents(),
+    ClaudeStream(),
+    CodexStream(),
+    ShareGpt(),
     Aider(),
-    QWEN,
-    KIMI,
-    GOOSE,
-    ATIF,
+    QwenCode(),
+    Kimi(),
+    Goose(),
+    Atif(),
     *map(_PlainListFormat, WIRES),
 )
 FORMATS: dict[str, SessionFormat] = {reader.name: reader for reader in _ALL_FORMATS}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tenfold.apps.agent import Agent
 from tenfold.apps.agent.demonstration import build_demonstration
-from tenfold.apps.chat.status import measure_fill
+from tenfold.apps.chat.widgets import measure_fill
 from tenfold.config.policies import get_preset
 from tenfold.core.meter.counters import BytePairCounter
 from tenfold.core.meter.reading import AnchoredEstimator

@@ -10,10 +10,18 @@ from typing import Annotated
 import typer
 
 from tenfold.apps.cli.console import format_id, print_note
-from tenfold.apps.cli.size_options import CompactAtOption, DownToOption, ThriftOption, build_flags
 from tenfold.apps.cli.source_files import parse_path
-from tenfold.apps.cli.store_access import NamespaceOption, PolicyOption, StoreOption, open_cli_store
-from tenfold.apps.cli.summary_models import BaseUrlOption
+from tenfold.apps.cli.store_access import (
+    BaseUrlOption,
+    CompactAtOption,
+    DownToOption,
+    NamespaceOption,
+    PolicyOption,
+    StoreOption,
+    ThriftOption,
+    build_flags,
+    open_cli_store,
+)
 from tenfold.errors import BadInput, UsageError
 
 ModelOption = Annotated[
@@ -38,12 +46,6 @@ FolderOption = Annotated[
     Path,
     typer.Option(parser=parse_path, metavar="FOLDER", help="The folder to work in. The file tools cannot leave it."),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command("chat", epilog="Example: tenfold chat --session last")(chat)
-    app.command("run", epilog='Example: tenfold run --task "Which prices end in .99?"')(run)
 
 
 def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a command

@@ -1,16 +1,14 @@
-"""Commands that append to a session or remove something from the store: undo, pin, unpin, purge."""
+"""Commands that append to a session or remove something from the store: undo, pin, unpin, purge, rules."""
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import msgspec
 import typer
 
-from tenfold.apps.cli.console import format_id, print_json, show
+from tenfold.apps.cli.console import confirm, format_id, print_json, show
 from tenfold.apps.cli.exported_files import find_exports
-from tenfold.apps.cli.show_command import get_live_blocks, render_block_sizes
 from tenfold.apps.cli.store_access import (
     JsonOption,
     NamespaceOption,
@@ -19,8 +17,10 @@ from tenfold.apps.cli.store_access import (
     open_cli_store,
     open_session,
 )
+from tenfold.apps.cli.view_commands import get_live_blocks, render_block_sizes
+from tenfold.compaction.facts.ledger import Instruction
 from tenfold.config.settings import load_settings
-from tenfold.core.text.terminal_safe import strip_controls
+from tenfold.core.text.terminal_safe import strip_controls, to_one_line
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.session import Session
 from tenfold.store.base import LocatedEntry, Store
@@ -31,14 +31,6 @@ EntryArgument = Annotated[
     str,
     typer.Argument(metavar="ENTRY", help="A message: its id, or the beginning of it. `tenfold show` lists the ids."),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command("undo", epilog="Example: tenfold undo last")(undo)
-    app.command("pin", epilog="Example: tenfold pin 01a2005b-7d4e-7003")(pin)
-    app.command("unpin", epilog="Example: tenfold unpin 01a2005b-7d4e-7003")(unpin)
-    app.command("purge", epilog="Example: tenfold purge 01a2005b-7d4e-7003 --yes")(purge)
 
 
 def undo(
@@ -69,7 +61,7 @@ def undo(
     if json:
         sizes = {"tokens_before": before.estimate, "tokens_after": after.estimate}
         record = {"session": row.info.id, "branch": branch, "undone": block, **sizes}
-        print_json(msgspec.json.encode(record))
+        print_json(record)
     else:
         where = f" on the branch {branch} (the session has {', '.join(heads)})" if len(heads) > 1 else ""
         show(
@@ -100,7 +92,7 @@ def _set_pin(entry: str, store: str | None, namespace: str, *, on: bool, json: b
             raise UsageError(f"entry {location.entry.id} is not pinned; `tenfold show` marks those that are")
         id_ = session.pin(location.entry.id, on=on)
     if json:
-        print_json(msgspec.json.encode({"session": location.session, "entry": id_, "pinned": on}))
+        print_json({"session": location.session, "entry": id_, "pinned": on})
     else:
         show(f"{'pinned' if on else 'unpinned'}: {format_id(id_)}")
 
@@ -138,10 +130,7 @@ def purge(
     with open_cli_store(store) as place:
         session, entry = _find_target(place, what, namespace)
         target = f"entry {entry} of session {session}" if entry else f"session {session} with all its entries"
-        if not yes:
-            if not sys.stdin.isatty():
-                raise UsageError(f"without a terminal nobody can confirm to purge {target}: pass --yes to purge it")
-            typer.confirm(f"Purge {target}? This cannot be undone.", abort=True, err=True)
+        confirm(f"purge {target}", yes=yes)
         exports = find_exports(place, namespace, session, place.locate(namespace, entry).entry if entry else None)
         count = place.purge(namespace, session, entry, now=get_current_time())
     deleted = [each.path for each in exports if delete_exports and each.is_unchanged]
@@ -151,7 +140,7 @@ def purge(
     if json:
         record = {"session": session, "entry": entry, "records": count}
         files = {"deleted_files": [str(path) for path in deleted], "left_files": [str(each.path) for each in left]}
-        print_json(msgspec.json.encode({**record, **files}))
+        print_json({**record, **files})
         return
     show(f"purged: {target}; {count:,} records were changed or deleted")
     for path in deleted:
@@ -169,3 +158,48 @@ def _find_target(store: Store, what: str, namespace: str) -> tuple[str, str | No
         raise NotFoundError(f"{len(matches)} sessions have an id that begins with {what!r}; give more of it")
     location = store.locate(namespace, what)
     return location.session, location.entry.id
+
+
+_MAX_TEXT_CHARS = 160
+
+
+def rules(  # noqa: PLR0913  the options of the command
+    session: SessionArgument = LAST,
+    *,
+    add: Annotated[str | None, typer.Option(metavar="TEXT", help="Add a rule for the agent.")] = None,
+    drop: Annotated[int | None, typer.Option(metavar="NUMBER", help="Drop the rule with this number.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="List requests and rules that no longer hold, too.")] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Lists the rules that the user has set, and what is unclassified. Rules can be added and dropped.
+
+    The next compaction shows the rules as they are then. The messages themselves stay as they are.
+    """
+    with open_cli_store(store) as place:
+        opened_session = open_session(place, find_session(place, session, namespace=namespace), namespace=namespace)
+        if drop is not None:
+            opened_session.drop_rule(_get_rule(opened_session.read_instructions(), drop).text)
+        if add is not None:
+            opened_session.add_rule(add)
+        instructions = opened_session.read_instructions()
+    numbers = {id(each): number for number, each in enumerate((i for i in instructions if i.is_rule), 1)}
+    shown = [each for each in instructions if all_ or each.is_rule or each.scope == "unclassified"]
+    for each in shown:
+        number = numbers.get(id(each))
+        if json:
+            print_json({"number": number, **msgspec.to_builtins(each)})
+        else:
+            state = each.status if each.scope == "standing" else f"{each.scope}, {each.status}"
+            label = f"{number}." if number else "-"
+            show(f"{label} {to_one_line(each.text, _MAX_TEXT_CHARS)} ({state}, position {each.position})")
+    if not shown and not json:
+        show("no rules: the user has set none that Tenfold recognises; add one with --add TEXT")
+
+
+def _get_rule(instructions: tuple[Instruction, ...], number: int) -> Instruction:
+    active = [each for each in instructions if each.is_rule]
+    if not 1 <= number <= len(active):
+        raise UsageError(f"there is no rule {number}; the session has {len(active)}, `tenfold rules` numbers them")
+    return active[number - 1]

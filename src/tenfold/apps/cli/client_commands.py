@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
+from tenfold.apps.cli.compact_command import CompactArguments, CompactRun, YesOption
 from tenfold.apps.cli.compact_report import count_files, render_share
-from tenfold.apps.cli.compact_run import CompactArguments, CompactRun, FreshOption, YesOption
 from tenfold.apps.cli.console import format_id, is_terminal, print_json, print_note, print_table, show
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import (
@@ -22,8 +21,7 @@ from tenfold.apps.cli.source_files import (
     find_with_reasons,
     parse_path,
 )
-from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, PolicyOption, StoreOption, open_cli_store
-from tenfold.apps.cli.summary_models import BaseUrlOption, ModelsOption, parse_models
+from tenfold.apps.cli.store_access import NO_MODELS, JsonOption, NamespaceOption, StoreOption, open_cli_store
 from tenfold.apps.clients.applied_session import apply_view, has_view_applied, read_found_session, undo_applied
 from tenfold.apps.clients.found_sessions import FoundSession, choose_session, measure_session
 from tenfold.apps.clients.view_copy import ViewCopy
@@ -31,7 +29,6 @@ from tenfold.config.settings import load_settings as settings
 from tenfold.core.meter.counters import choose_counter
 from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.errors import NotFoundError, UsageError
-from tenfold.formats import ParsedSession
 from tenfold.formats.export_items import get_view_items
 from tenfold.formats.importer import import_sessions
 from tenfold.formats.session_files import read_data
@@ -68,13 +65,6 @@ _SHORT_ID = 8
 """Characters of an id in a terminal, as long as they tell all sessions apart."""
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command("find", epilog="Example: tenfold find --here")(find)
-    app.command("import", epilog="Example: tenfold import session.jsonl")(import_)
-    app.command("apply", epilog="Example: tenfold apply 01a2194c --to 10%")(apply)
-
-
 def find(
     *,
     only_here: Annotated[bool, typer.Option("--here", help="Only the sessions of the current folder.")] = False,
@@ -94,7 +84,7 @@ def find(
         for each, size in zip(found, sizes, strict=True):
             record = {"client": each.client, "id": each.id, "path": str(each.path), "modified": each.modified}
             about = {"folder": each.folder, "here": each.is_in(here), "title": each.title, "resume": each.command}
-            print_json(msgspec.json.encode(record | about | {"bytes": size.size, "messages": size.messages}))
+            print_json(record | about | {"bytes": size.size, "messages": size.messages})
         return
     if not found:
         print_note(
@@ -170,7 +160,7 @@ def import_(
                 row = rows[id_]
                 if json:
                     record = {"file": named, "session": id_, "format": row.info.format, "entries": row.entry_count}
-                    print_json(msgspec.json.encode(record))
+                    print_json(record)
                 else:
                     show(f"session {format_id(id_)}: {len(each.entries):,} entries of {to_one_line(named, 200)}")
     if not json and count + reader.unread > 1:
@@ -178,19 +168,10 @@ def import_(
     return reader.exit_code
 
 
-def _read_found(found: FoundSession, *, skip_damaged: bool) -> tuple[bytes, list[ParsedSession]]:
-    data = read_found_session(found)
-    return data, read_data(data, file=str(found.path), format=found.client, skip_damaged=skip_damaged)
-
-
 def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
     session: _IdArgument,
     *,
     to: _TargetOption = None,
-    policy: PolicyOption = "",
-    model: ModelsOption = None,
-    base_url: BaseUrlOption = "",
-    is_fresh: FreshOption = False,
     is_small_accepted: YesOption = False,
     undo: Annotated[bool, typer.Option("--undo", help="Put back what stood there before the newest apply.")] = False,
     force: _UndoForceOption = False,
@@ -202,7 +183,8 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
 
     What the client has is kept: the compacted conversation is added behind it in the client's own way, and a backup is
     made. cline and old sessions of gemini-cli keep no other: there it takes the place of the messages until --undo.
-    Quit the client before. The last line printed is the command that resumes the session.
+    Quit the client before. The last line printed is the command that resumes the session. To choose a policy or a
+    model, run `tenfold compact ID` with them first.
     """
     location = store or get_default_location()
     if location == MEMORY_LOCATION:
@@ -216,17 +198,18 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
             return ExitCode.OK
         if found.refusal:
             raise UsageError(found.refusal)
-        models, config = parse_models(model or (), base_url), settings()
         arguments = CompactArguments(
-            to, None, policy, config, models, "none", None, False, None, False, False, json, namespace
-        ).with_care(is_fresh=is_fresh, is_small_accepted=is_small_accepted)
+            config=settings(), models=NO_MODELS, namespace=namespace, to=to, is_small_accepted=is_small_accepted
+        )
         arguments.check()
-        data, recorded = _read_found(found, skip_damaged=False)
+        data = read_found_session(found)
+        recorded = read_data(data, file=str(found.path), format=found.client)
         run = CompactRun(arguments)
-        _, opened = next(iter(run.open_sessions(place, recorded, policy)))
+        _, opened = next(iter(run.open_sessions(place, recorded, "")))
         _compact_first(run, opened)
         block = _get_block(opened, session)
-        copy = ViewCopy(get_view_items(opened.view), _count_view(opened), block, get_current_time())
+        tokens = sum(opened.conversation.get_message_sizes().values())
+        copy = ViewCopy(get_view_items(opened.view), tokens, block, get_current_time())
         if has_view_applied(found.client, data, copy):
             _report(found, json=json, said=f"{found.path} holds this compaction already", block=block)
             return run.exit_code
@@ -274,16 +257,11 @@ def _get_block(session: Session, named: str) -> str:
     return session.view.path.get_entry(live[-1]).id
 
 
-def _count_view(session: Session) -> int:
-    return sum(session.conversation.get_message_sizes().values())
-
-
 def _report(found: FoundSession, *, json: bool, said: str, **fields: object) -> None:
     folder = ("cd", found.folder) if found.folder else ()
-    lines: Sequence[str] = [shlex.join(each) for each in (folder, found.command) if each]
     if json:
         record = {"client": found.client, "id": found.id, "path": str(found.path), "resume": found.command}
-        print_json(msgspec.json.encode(record | {"folder": found.folder} | fields))
+        print_json(record | {"folder": found.folder} | fields)
         return
     show(to_one_line(said, 400))
-    show(to_one_line(" && ".join(lines), 400))
+    show(to_one_line(" && ".join(shlex.join(each) for each in (folder, found.command) if each), 400))

@@ -35,12 +35,12 @@ class SessionOutcome(msgspec.Struct, frozen=True):
     outcome: Outcome
 
 
-def as_json(result: SessionOutcome) -> bytes:
-    """Encodes the outcome as one JSON object with all its fields."""
+def build_record(result: SessionOutcome) -> dict[str, object]:
+    """Builds a record of the outcome, with all its fields."""
     fields = {f.name: getattr(result.outcome, f.name) for f in msgspec.structs.fields(Outcome)}
     readings = {name: value.build_record() for name, value in fields.items() if isinstance(value, Reading)}
     source = {"file": result.file, "session": result.session, "format": result.format, "counter": result.counter}
-    return msgspec.json.encode(source | fields | readings)
+    return {**source, **fields, **readings}
 
 
 def print_report(results: Sequence[SessionOutcome], *, is_stored: bool, unread: int) -> None:
@@ -213,29 +213,26 @@ def render_reading(reading: Reading) -> str:
     return f"{reading.explain()} tokens ({', '.join(reading.evidence)})"
 
 
-def encode_preview(
+def build_preview_record(
     path: Path, session: Session, reading: Reading, decision: Decision[Counted], plan: Plan | None
-) -> bytes:
-    """Encodes the Decision and the Plan as one JSON object, with sizes like those that the plan prints."""
+) -> dict[str, object]:
+    """Builds a record of the Decision and the Plan, with sizes like those that the plan prints."""
     convert_size = (plan.draft.reading if plan is not None else PLAIN_READING).to_provider
     stages = plan.stage_results if plan is not None else ()
-    return msgspec.json.encode(
-        {
-            "file": str(path),
-            "act": decision.should_act,
-            "status": decision.status,
-            "reason": decision.reason,
-            "target": convert_size(decision.target),
-            "target_missed": decision.target_missed,
-            "messages_before": sum(1 for _ in session.view.get_visible_messages()),
-            "reading": reading.build_record(),
-            "tokens_before": convert_size(plan.tokens_before) if plan else None,
-            "tokens_after_at_most": convert_size(plan.tokens_after) if plan else None,
-            "stages": [
-                msgspec.to_builtins(replace(s, before=convert_size(s.before), after=convert_size(s.after)))
-                for s in stages
-            ],
-            "plan": sanitize(plan.explain()) if plan else "",
-            "receipt": _estimate_receipt(session, plan),
-        }
-    )
+    return {
+        "file": str(path),
+        "act": decision.should_act,
+        "status": decision.status,
+        "reason": decision.reason,
+        "target": convert_size(decision.target),
+        "target_missed": decision.target_missed,
+        "messages_before": sum(1 for _ in session.view.get_visible_messages()),
+        "reading": reading.build_record(),
+        "tokens_before": convert_size(plan.tokens_before) if plan else None,
+        "tokens_after_at_most": convert_size(plan.tokens_after) if plan else None,
+        "stages": [
+            msgspec.to_builtins(replace(s, before=convert_size(s.before), after=convert_size(s.after))) for s in stages
+        ],
+        "plan": sanitize(plan.explain()) if plan else "",
+        "receipt": _estimate_receipt(session, plan),
+    }

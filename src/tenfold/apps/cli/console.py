@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
+import msgspec
+import typer
 from rich.box import ASCII2, SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
@@ -17,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tenfold.core.text.terminal_safe import escape_json, strip_controls, to_one_line
+from tenfold.errors import UsageError
 from tenfold.store.ids import shorten_id
 
 _COLUMN_GAP = 2
@@ -131,9 +134,21 @@ def emit(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def print_json(data: bytes) -> None:
-    """Prints one JSON object on a line, always in UTF-8, because JSON has no other encoding.
+def print_json(record: object) -> None:
+    """Prints a record as one JSON object on a line, always in UTF-8, because JSON has no other encoding.
 
     Control characters and marks that change the direction of text are escaped, so that a terminal may show it.
     """
-    emit(escape_json(data.decode()).encode() + b"\n")
+    emit(escape_json(msgspec.json.encode(record).decode()).encode() + b"\n")
+
+
+def confirm(action: str, *, yes: bool) -> None:
+    """Asks the user before something is deleted, unless it was said already (`yes`). A no ends the command.
+
+    Raises `UsageError` if nobody can be asked.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"without a terminal nobody can confirm to {action}: pass --yes to do it")
+    typer.confirm(f"{action[0].upper()}{action[1:]}? This cannot be undone.", abort=True, err=True)

@@ -10,8 +10,7 @@ import typer
 from msgspec.structs import replace
 
 from tenfold.apps.cli.console import emit, print_note
-from tenfold.apps.cli.exported_files import record_export
-from tenfold.apps.cli.output_options import ForceOption, write_file
+from tenfold.apps.cli.exported_files import ForceOption, record_export, write_file
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import parse_path
 from tenfold.apps.cli.store_access import NamespaceOption, SessionArgument, StoreOption, open_cli_store, open_session
@@ -29,11 +28,6 @@ from tenfold.session import Session
 from tenfold.store.base import SessionRow, Store
 from tenfold.store.lookup import LAST, find_session
 from tenfold.store.unreadable import SALVAGE_ADVICE, is_unreadable
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("export", epilog="Example: tenfold export last --as anthropic --out view.json")(export)
 
 
 def export(  # noqa: PLR0913 - the options of a command

@@ -1,4 +1,4 @@
-"""The files that sessions were exported to: recorded when they are written, named and deleted by a purge."""
+"""The files that sessions are exported to: written, recorded, and named and deleted by a purge."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from msgspec import Struct
 
+from tenfold.apps.cli.console import print_note
 from tenfold.core.record.entry import Entry
+from tenfold.formats.output_file import write_output
 from tenfold.store.base import Store
 from tenfold.store.search.entry_text import get_searchable_text
 
@@ -49,3 +53,12 @@ def _has_quote(text: str, entry: Entry) -> bool:
     lines = [line.strip() for line in said.splitlines() if len(line.strip()) >= _SHORTEST_QUOTE] or [said]
     as_json = (json.dumps(line, ensure_ascii=ascii_only)[1:-1] for line in lines for ascii_only in (True, False))
     return any(form and form in text for form in (*lines, *as_json))
+
+
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace the file if there is one.")]
+
+
+def write_file(path: Path, data: bytes, *, force: bool, option: str = "--out") -> None:
+    """Writes a file that the user named, and prints a note. See `write_output`."""
+    write_output(path, data, force=force, option=option)
+    print_note(f"written: {path} ({len(data):,} bytes)")

@@ -61,9 +61,9 @@ class JsonLines:
 
     def __call__(self, event: str, **values: JsonValue) -> None:
         """Prints one line, safe for a terminal and without secrets. Raises `BrokenPipeError` if nobody reads it."""
-        data = msgspec.json.encode(self.sanitize({"event": event, **values}))
+        record = self.sanitize({"event": event, **values})
         with self._lock:
-            print_json(data)
+            print_json(record)
 
     def sanitize(self, value: JsonValue) -> JsonValue:
         """Returns a value with all its texts safe for a terminal and without secrets."""

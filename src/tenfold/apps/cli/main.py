@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -20,35 +20,48 @@ from tenfold import __version__
 from tenfold.apps.cli.process import ExitCode, relax_stream_errors
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
+
+class _Command(NamedTuple):
+    """Where a command is defined, in a module of `tenfold.apps.cli`, and the arguments of its example.
+
+    With `takes_rest`, what follows its first argument are the arguments of another program.
+    """
+
+    module: str
+    function: str
+    example: str
+    takes_rest: bool = False
+
+
 COMMANDS = {
-    "find": "client_commands",
-    "compact": "compact_command",
-    "import": "client_commands",
-    "apply": "client_commands",
-    "show": "show_command",
-    "diff": "diff_command",
-    "sessions": "read_commands",
-    "search": "read_commands",
-    "expand": "read_commands",
-    "verify": "read_commands",
-    "policies": "read_commands",
-    "salvage": "salvage_command",
-    "undo": "change_commands",
-    "pin": "change_commands",
-    "unpin": "change_commands",
-    "purge": "change_commands",
-    "retention": "retention_command",
-    "rules": "rules_command",
-    "export": "export_command",
-    "install": "install_command",
-    "hook": "install_command",
-    "mcp": "mcp_command",
-    "chat": "agent_commands",
-    "run": "agent_commands",
-    "serve": "serve_command",
-    "wrap": "wrap_command",
+    "find": _Command("client_commands", "find", "--here"),
+    "compact": _Command("compact_command", "compact", "session.jsonl --to 10% --out smaller.jsonl"),
+    "import": _Command("client_commands", "import_", "session.jsonl"),
+    "apply": _Command("client_commands", "apply", "01a2194c --to 10%"),
+    "show": _Command("view_commands", "show_session", "last"),
+    "diff": _Command("view_commands", "diff", "last"),
+    "sessions": _Command("read_commands", "sessions", "--json"),
+    "search": _Command("read_commands", "search", "'port 8443' --session last"),
+    "expand": _Command("read_commands", "expand_block", "26 --session last --around 1"),
+    "verify": _Command("store_commands", "verify", ""),
+    "policies": _Command("read_commands", "policies", "--window 200000"),
+    "salvage": _Command("store_commands", "salvage", "salvaged.db"),
+    "undo": _Command("change_commands", "undo", "last"),
+    "pin": _Command("change_commands", "pin", "01a2005b-7d4e-7003"),
+    "unpin": _Command("change_commands", "unpin", "01a2005b-7d4e-7003"),
+    "purge": _Command("change_commands", "purge", "01a2005b-7d4e-7003 --yes"),
+    "retention": _Command("store_commands", "retention", "--older-than 90d --dry-run"),
+    "rules": _Command("change_commands", "rules", 'last --add "Never push to main."'),
+    "export": _Command("export_command", "export", "last --as anthropic --out view.json"),
+    "install": _Command("mcp_commands", "install", "claude-code --dry-run"),
+    "hook": _Command("mcp_commands", "hook", "< event.json"),
+    "mcp": _Command("mcp_commands", "mcp", "--http --port 8788"),
+    "chat": _Command("agent_commands", "chat", "--session last"),
+    "run": _Command("agent_commands", "run", '--task "Which prices end in .99?"'),
+    "serve": _Command("gateway_commands", "serve", "--upstream http://localhost:8000/v1 --window 128000"),
+    "wrap": _Command("gateway_commands", "wrap", "--window 128000 codex exec 'mend the failing test'", takes_rest=True),
 }
-"""The commands in the order of the help, each with the module of `tenfold.apps.cli` that defines it."""
+"""The commands in the order of the help."""
 MISSING_COMMANDS = {"eval": "pip install 'tenfold[eval]'"}
 """Commands of packages that may not be installed, each with what installs it."""
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
@@ -85,14 +98,18 @@ def _load_commands(name: str) -> dict[str, Any]:
     """Imports the module that defines a command, its own or an installed package's. Returns its commands by name."""
     part = typer.Typer(context_settings=_CONTEXT)
     if name in COMMANDS:
-        importlib.import_module(f"tenfold.apps.cli.{COMMANDS[name]}").register(part)
+        command = COMMANDS[name]
+        module = importlib.import_module(f"tenfold.apps.cli.{command.module}")
+        epilog = f"Example: tenfold {name} {command.example}".rstrip()
+        context = {"allow_interspersed_args": not command.takes_rest}
+        part.command(name, epilog=epilog, context_settings=context)(getattr(module, command.function))
     else:
         register: Any = _load_plugins().load_plugin("commands", name)
         register(part)
     for each in (part, *(group.typer_instance for group in part.registered_groups)):
-        for command in each.registered_commands if each is not None else ():
+        for defined in each.registered_commands if each is not None else ():
             # Typer keeps the line ends of a docstring, whatever the width of the terminal.
-            command.help = _LINE_END.sub(" ", inspect.getdoc(command.callback) or "")
+            defined.help = _LINE_END.sub(" ", inspect.getdoc(defined.callback) or "")
     return dict(get_group(part).commands)
 
 

@@ -1,4 +1,4 @@
-"""Commands that only look and change nothing: sessions, search, expand, verify, policies."""
+"""Commands that only look and change nothing: sessions, search, expand, policies."""
 
 from __future__ import annotations
 
@@ -20,33 +20,22 @@ from tenfold.apps.cli.console import (
     replace_unencodable,
     show,
 )
-from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, open_cli_store
 from tenfold.config import settings
 from tenfold.config.policies import POLICIES
 from tenfold.core.meter.counters import choose_counter
 from tenfold.core.record.message import get_text, get_tool_calls
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
-from tenfold.errors import StoreError
 from tenfold.models.choose import ModelChoice, choose_models, has_price_data
 from tenfold.recall.expand import ExpandedMessage, expand, is_entry_number
 from tenfold.recall.search import search_store
 from tenfold.recall.tools import describe_hit, render_expanded
-from tenfold.store.base import HIT_LIMIT, SessionRow, Store
+from tenfold.store.base import HIT_LIMIT, SessionRow
 from tenfold.store.location import get_default_location
 from tenfold.store.lookup import LAST, find_session
 
 _TERMINAL_CHARACTERS = 20_000
 """Characters that `expand` prints in a terminal by default: a few screens."""
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command("sessions", epilog="Example: tenfold sessions --json")(sessions)
-    app.command("search", epilog="Example: tenfold search 'port 8443' --session last")(search)
-    app.command("expand", epilog="Example: tenfold expand 26 --session last --around 1")(expand_block)
-    app.command("verify", epilog="Example: tenfold verify")(verify)
-    app.command("policies", epilog="Example: tenfold policies --window 200000")(policies)
 
 
 def _format_time(row: SessionRow) -> str:
@@ -60,7 +49,7 @@ def sessions(*, store: StoreOption = None, namespace: NamespaceOption = "", json
         rows = place.list_sessions(namespace)
     if json:
         for row in rows:
-            print_json(_encode_session(row))
+            print_json(_build_session_record(row))
         return
     if not rows:
         show(f"no session in {store or get_default_location()} yet; `tenfold compact FILE` adds one")
@@ -91,9 +80,9 @@ def _describe_file(row: SessionRow) -> str:
     return to_one_line(f"{name} ({row.info.title})" if row.info.title else name, 400)
 
 
-def _encode_session(row: SessionRow) -> bytes:
+def _build_session_record(row: SessionRow) -> dict[str, object]:
     info = row.info
-    record = {
+    return {
         "session": info.id,
         "format": info.format,
         "file": info.file,
@@ -105,7 +94,6 @@ def _encode_session(row: SessionRow) -> bytes:
         "first": row.first_time,
         "last": row.last_time,
     }
-    return msgspec.json.encode(record)
 
 
 def search(
@@ -129,7 +117,7 @@ def search(
         hits = search_store(place, namespace, " ".join(words), session=session_id, limit=limit)
     for hit in hits:
         if json:
-            print_json(msgspec.json.encode(msgspec.structs.replace(hit, snippet=sanitize(hit.snippet))))
+            print_json(msgspec.structs.replace(hit, snippet=sanitize(hit.snippet)))
             continue
         scanned = "  (found by scan)" if hit.scanned else ""
         names = f"session {format_id(hit.session)}, entry {format_id(hit.entry)}"
@@ -179,7 +167,7 @@ def expand_block(  # noqa: PLR0913  the options of a command
         lines = expand(place, namespace, block, deep=depth == "all", session=id_, around=around)
     if json:
         for line in lines:
-            print_json(msgspec.json.encode(_build_line_record(line)))
+            print_json(_build_line_record(line))
         return
     most = limit if limit is not None else _TERMINAL_CHARACTERS if is_terminal() else 0
     printed = 0
@@ -210,28 +198,6 @@ def _build_line_record(line: ExpandedMessage) -> dict[str, object]:
     }
 
 
-def _count_sessions(store: Store, namespace: str) -> int:
-    try:
-        return len(store.list_sessions(namespace))
-    except StoreError:  # `verify` has reported why the list cannot be read
-        return 0
-
-
-def verify(*, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False) -> int:
-    """Checks that the store is undamaged: it hashes every entry again, and rebuilds and compares every view."""
-    with open_cli_store(store) as place:
-        problems = place.verify(namespace)
-        count = _count_sessions(place, namespace)
-    for problem in problems:
-        if json:
-            print_json(msgspec.json.encode(problem))
-        else:
-            show(f"session {problem.session} entry {problem.entry}: {sanitize(problem.what)}", style="red")
-    if not json:
-        show(f"{count:,} sessions verified, {f'{len(problems):,}' if problems else 'no'} problems")
-    return ExitCode.FAILED if problems else ExitCode.OK
-
-
 def policies(
     *,
     window: Annotated[
@@ -257,7 +223,7 @@ def policies(
     if json:
         for row in rows:
             record = dict(zip(("policy", "soft", "hard", "target", "stages"), row, strict=True))
-            print_json(msgspec.json.encode(record | ({"summaries": choices} if model else {})))
+            print_json(record | ({"summaries": choices} if model else {}))
         return
     show(f"limits in tokens for a window of {window:,}, counted by {choice.counter.name}")
     cells = [(n, f"{soft:,}", f"{hard:,}", f"{target:,}", " ".join(stages)) for n, soft, hard, target, stages in rows]

@@ -14,12 +14,12 @@ from typing import Any
 
 from tenfold.apps.clients.view_copy import COMPACTED_NOTE, ViewCopy, append_lines, parse_lines, read_objects
 from tenfold.formats import claude_code, codex, gemini_cli, opencode, pi
-from tenfold.formats.applied_lines import mark_applied
-from tenfold.formats.claude_queue import get_queued_prompt
+from tenfold.formats.claude_code import get_queued_prompt
+from tenfold.formats.content_blocks import dump_json
 from tenfold.formats.envelopes import encode_messages
 from tenfold.formats.json_items import get_list
-from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import join_results, unfold_restated
+from tenfold.formats.session_draft import mark_applied
 from tenfold.store.base import SessionInfo
 
 Json = dict[str, Any]

@@ -18,7 +18,7 @@ from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import get_text
 from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.errors import BadInput, NotFoundError
-from tenfold.formats.cline import TASK_FILE
+from tenfold.formats.message_list import TASK_FILE
 from tenfold.formats.session_files import read_data
 
 _HEAD_BYTES = 65_536

@@ -15,11 +15,11 @@ from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.core.wire.marks import find_summary_mark
 from tenfold.errors import BadInput
-from tenfold.formats.applied_lines import APPLIED_KEY
-from tenfold.formats.gemini_lines import is_unsent
+from tenfold.formats.content_blocks import dump_json, parse_texts
+from tenfold.formats.gemini_cli import is_unsent
 from tenfold.formats.json_items import list_objects
-from tenfold.formats.message_parts import dump_json, parse_texts
 from tenfold.formats.opencode import RESULT_NOT_KEPT
+from tenfold.formats.session_draft import APPLIED_KEY
 from tenfold.formats.session_files import get_format
 
 Json = dict[str, Any]

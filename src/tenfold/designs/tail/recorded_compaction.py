@@ -29,8 +29,8 @@ from tenfold.core.record.ask import EngineResult, Outcome
 from tenfold.core.record.block import RECORDED, Block, FileLists, Replacement, Substitute
 from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, get_message
 from tenfold.core.view.fold import View
+from tenfold.formats.content_blocks import parse_texts
 from tenfold.formats.json_items import parse_json
-from tenfold.formats.message_parts import parse_texts
 from tenfold.formats.output_pieces import get_native
 from tenfold.formats.session_draft import DAMAGED_KIND, MAX_TOKENS, parse_token_count
 from tenfold.session import Session

@@ -12,7 +12,7 @@ import typer
 
 from tenfold import __version__
 from tenfold.apps.cli.console import build_progress, print_note
-from tenfold.apps.cli.output_options import ForceOption
+from tenfold.apps.cli.exported_files import ForceOption
 from tenfold.apps.cli.source_files import FormatOption
 from tenfold.testing.chats import get_counter
 from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, describe_price_source, get_prices

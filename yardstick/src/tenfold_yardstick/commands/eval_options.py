@@ -45,7 +45,7 @@ _PEER_NAMES = frozenset((ALL_PEERS, *(name for peer in PEERS for name in (peer.n
 def print_result(result: msgspec.Struct, tables: Iterable[Table], *, json: bool) -> None:
     """Prints every score as one JSON object, or each table with its title and its note."""
     if json:
-        print_json(msgspec.json.encode(result))
+        print_json(result)
         return
     for each in tables:
         show(each.title, style="bold")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from tenfold.apps.cli.output_options import write_file
+from tenfold.apps.cli.exported_files import write_file
 from tenfold.apps.cli.source_files import parse_path
 from tenfold.errors import UsageError
 from tenfold.formats.output_file import check_output

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from tenfold.apps.cli.console import build_progress, print_note
-from tenfold.apps.cli.output_options import ForceOption, write_file
+from tenfold.apps.cli.exported_files import ForceOption, write_file
 from tenfold.apps.cli.source_files import FormatOption, parse_path
 from tenfold.errors import UsageError
 from tenfold.formats.output_file import check_output

@@ -1,0 +1,172 @@
+"""Commands about the store as a whole: retention, salvage, verify."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tenfold.apps.cli.console import confirm, format_id, print_json, print_note, print_table, show
+from tenfold.apps.cli.process import ExitCode
+from tenfold.apps.cli.source_files import parse_path
+from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, open_cli_store, open_session
+from tenfold.core.text.terminal_safe import sanitize, to_one_line
+from tenfold.errors import StoreError, UsageError
+from tenfold.formats.output_file import draft_output
+from tenfold.store.base import MEMORY_LOCATION, Store
+from tenfold.store.ids import get_current_time
+from tenfold.store.location import get_default_location
+from tenfold.store.lookup import list_heads
+from tenfold.store.retention import ExpiredSession, RetentionRule, choose_expired, find_last_use, parse_age, parse_size
+from tenfold.store.salvage import salvage_file
+from tenfold.store.sqlite.store import SqliteStore
+
+_IN_USE = 3_600_000_000
+"""Microseconds since its last entry in which a session counts as in use: an hour."""
+
+
+def retention(  # noqa: PLR0913  the options of the command
+    *,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="AGE", help="Delete sessions not used for so long: 90d, 12h, 8w, 6m, 1y."),
+    ] = None,
+    keep_under: Annotated[
+        str | None,
+        typer.Option(
+            "--keep-under", metavar="SIZE", help="Delete the oldest sessions until the rest takes less: 2GB, 500MB."
+        ),
+    ] = None,
+    pinned: Annotated[bool, typer.Option("--pinned", help="Delete sessions with pinned messages too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be deleted, and delete nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Deletes old sessions for good, and gives their space back to the disk.
+
+    Sessions used within the last hour stay, and so do those with pinned messages. A session's age is that of its last
+    message. The size is that of the entries; what the search index adds to it is estimated.
+    """
+    if older_than is None and keep_under is None:
+        raise UsageError("nothing says what to delete: give --older-than 90d, --keep-under 2GB, or both")
+    rule = RetentionRule(
+        parse_age(older_than) if older_than is not None else None,
+        parse_size(keep_under) if keep_under is not None else None,
+    )
+    location = store or get_default_location()
+    before = _get_file_size(location)
+    with open_cli_store(store) as place:
+        expired = _choose(place, namespace, rule, before, keeps_pinned=not pinned)
+        if not json:
+            _show_expired(expired, dry_run=dry_run)
+        if expired and not dry_run:
+            confirm(f"delete {len(expired):,} sessions", yes=yes)
+            for each in expired:
+                place.purge(namespace, each.row.info.id, None, now=get_current_time())
+            place.release_space()
+    after = _get_file_size(location)
+    if json:
+        for each in expired:
+            record = {"session": each.row.info.id, "last_use": each.last_use, "bytes": each.size, "reason": each.reason}
+            print_json({**record, "deleted": not dry_run})
+    elif expired and not dry_run:
+        show(f"deleted: {len(expired):,} sessions; the store takes {after:,} bytes instead of {before:,}")
+
+
+def _choose(
+    store: Store, namespace: str, rule: RetentionRule, file_size: int, *, keeps_pinned: bool
+) -> list[ExpiredSession]:
+    rows, sizes, now = store.list_sessions(namespace), store.measure_sessions(namespace), get_current_time()
+    share = max(1.0, file_size / max(1, sum(sizes.values())))
+    sizes = {session: int(size * share) for session, size in sizes.items()}
+    kept = {row.info.id for row in rows if now - (find_last_use(row) or 0) < _IN_USE}
+    while True:
+        expired = choose_expired(rows, sizes, rule, kept=kept, now=now)
+        new = {e.row.info.id for e in expired if keeps_pinned and _has_pins(store, e, namespace)}
+        if not new:
+            return expired
+        print_note(f"kept: {len(new):,} sessions with pinned messages; --pinned deletes them too")
+        kept |= new
+
+
+def _has_pins(store: Store, expired: ExpiredSession, namespace: str) -> bool:
+    heads = list_heads(store, expired.row.info.id, namespace=namespace)
+    return any(open_session(store, expired.row, namespace=namespace, head=head).view.state.pins for head in heads)
+
+
+def _show_expired(expired: list[ExpiredSession], *, dry_run: bool) -> None:
+    if not expired:
+        show("nothing to delete: every session is within the limits, in use, or pinned")
+        return
+    rows = [
+        (
+            format_id(each.row.info.id),
+            "" if each.last_use is None else datetime.fromtimestamp(each.last_use / 1e6, UTC).strftime("%Y-%m-%d"),
+            f"{each.size:,}",
+            each.reason,
+            to_one_line(each.row.info.title, 60),
+        )
+        for each in expired
+    ]
+    print_table(("session", "last used", "bytes", "why", "title"), rows, right=("bytes",), fit="title")
+    if dry_run:
+        show(f"would delete: {len(expired):,} sessions, {sum(e.size for e in expired):,} bytes; nothing was changed")
+
+
+def _get_file_size(location: str) -> int:
+    files = [Path(location + side) for side in ("", "-wal")] if location != MEMORY_LOCATION else []
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def salvage(
+    new_store: Annotated[
+        Path, typer.Argument(parser=parse_path, metavar="NEW_STORE", help="The file to make, a store of its own.")
+    ],
+    *,
+    store: StoreOption = None,
+) -> None:
+    """Saves everything readable of a damaged store to a new store, and names what is not readable.
+
+    An entry that cannot be read leaves a mark in its place. The damaged store is not changed.
+    """
+    location = Path(store or get_default_location())
+    if not location.is_file():
+        raise UsageError(f"there is no store {location}; name one with --store")
+    with draft_output(new_store, option="NEW_STORE") as draft:
+        with closing(SqliteStore(draft)) as target:
+            result = salvage_file(str(location), target)
+        for side in ("-wal", "-shm"):
+            draft.with_name(draft.name + side).unlink(missing_ok=True)
+    for problem in result.problems:
+        show(f"session {problem.session} entry {problem.entry}: {sanitize(problem.what)}", style="red")
+    show(
+        f"salvaged: {result.session_count:,} sessions with {result.entry_count:,} entries to {new_store}; "
+        f"{len(result.problems):,} problems. To use it, name it with --store or TENFOLD_STORE"
+    )
+
+
+def _count_sessions(store: Store, namespace: str) -> int:
+    try:
+        return len(store.list_sessions(namespace))
+    except StoreError:  # `verify` has reported why the list cannot be read
+        return 0
+
+
+def verify(*, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False) -> int:
+    """Checks that the store is undamaged: it hashes every entry again, and rebuilds and compares every view."""
+    with open_cli_store(store) as place:
+        problems = place.verify(namespace)
+        count = _count_sessions(place, namespace)
+    for problem in problems:
+        if json:
+            print_json(problem)
+        else:
+            show(f"session {problem.session} entry {problem.entry}: {sanitize(problem.what)}", style="red")
+    if not json:
+        show(f"{count:,} sessions verified, {f'{len(problems):,}' if problems else 'no'} problems")
+    return ExitCode.FAILED if problems else ExitCode.OK
