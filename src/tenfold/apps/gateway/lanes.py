@@ -25,6 +25,7 @@ from tenfold.apps.gateway.sent_views import SentView
 from tenfold.core.record.message import Message, get_text
 from tenfold.core.wire import get_wire
 from tenfold.core.wire.fingerprint import fingerprint_message
+from tenfold.core.wire.registry import has_tool_definitions
 from tenfold.errors import LostRace, NotFoundError
 from tenfold.recall.expand import open_path
 from tenfold.session import AsyncSession, Session, SessionAddress
@@ -81,22 +82,38 @@ def find_family(tenant: str, headers: Mapping[str, str], request: ModelRequest, 
 
 def find_opening(request: ModelRequest) -> str:
     """Returns a digest of the first message of the user, by which sessions without an id are looked for."""
-    digests = (_digest_opening(request.wire, item) for item in request.items[:OPENING_ITEMS])
+    digests = (_read_opening(request.wire, item).digest for item in request.items[:OPENING_ITEMS])
     return next(filter(None, digests), "")
 
 
-def _digest_opening(wire: str, item: bytes) -> str:
-    """Returns a digest of an item, "" if it is no message of the user."""
+def has_answer(request: ModelRequest) -> bool:
+    """Whether a list has an answer of the model in it, so that it is more than the opening of a conversation."""
+    return any(_read_opening(request.wire, item).is_answer for item in request.items)
+
+
+class _Opening(Struct, frozen=True):
+    """What an item at the beginning of a list is: a message of the user, of which it has a digest, or an answer."""
+
+    digest: str
+    is_answer: bool
+
+
+def _read_opening(wire: str, item: bytes) -> _Opening:
+    """Reads an item once for all requests of a session: the beginning is the same in each."""
     key = hashlib.blake2b(wire.encode() + item, digest_size=16).digest()
-    if key not in _OPENINGS:
+    found = _OPENINGS.get(key)
+    if found is None:
+        messages = get_wire(wire).decode([item])
+        digest = next((fingerprint_message(m).hex() for m in messages if m.role == "user"), "")
+        is_answer = any(m.role == "assistant" and not has_tool_definitions(m) for m in messages)
+        found = _Opening(digest, is_answer)
         if len(_OPENINGS) >= MAX_OPENINGS:
             _OPENINGS.clear()
-        messages = get_wire(wire).decode([item])
-        _OPENINGS[key] = next((fingerprint_message(m).hex() for m in messages if m.role == "user"), "")
-    return _OPENINGS[key]
+        _OPENINGS[key] = found
+    return found
 
 
-_OPENINGS: dict[bytes, str] = {}
+_OPENINGS: dict[bytes, _Opening] = {}
 """What the openings of lists were found to be, by digests: the items themselves may be large."""
 MAX_OPENINGS = 4_096
 

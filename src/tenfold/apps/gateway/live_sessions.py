@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tenfold.apps.gateway.client_marks import find_side_reason
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.heavy_requests import HeavyRequests, is_heavy
-from tenfold.apps.gateway.lanes import Family, Lane, LaneTable, LaterWork, find_family, try_lock
+from tenfold.apps.gateway.lanes import Family, Lane, LaneTable, LaterWork, find_family, has_answer, try_lock
 from tenfold.apps.gateway.model_request import ModelRequest
 from tenfold.apps.gateway.moving_listings import SetAside, set_listings_aside
 from tenfold.apps.gateway.native_compaction import (
@@ -39,9 +39,7 @@ from tenfold.core.record.message import Message
 from tenfold.core.text.memoize import MAX_NAME_LENGTH, memoize_short
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import VisibleMessage
-from tenfold.core.wire import get_wire
 from tenfold.core.wire.marks import get_summary_text
-from tenfold.core.wire.registry import has_tool_definitions
 from tenfold.errors import NotFoundError
 from tenfold.models.choose import AUTO
 from tenfold.models.prices import find_rates
@@ -432,11 +430,4 @@ def _find_place(
     if reason or unfolded is None:
         return reason or UNKNOWN_PART
     whole, aside = set_listings_aside(unfolded)
-    return (whole, aside, find_family(tenant, headers, whole)) if _has_answer(whole) else FIRST_MESSAGE
-
-
-def _has_answer(request: ModelRequest) -> bool:
-    """Whether a list has an answer of the model in it, so that it is more than the opening of a conversation."""
-    wire = get_wire(request.wire)
-    messages = (message for item in request.items for message in wire.decode([item]))
-    return any(message.role == "assistant" and not has_tool_definitions(message) for message in messages)
+    return (whole, aside, find_family(tenant, headers, whole)) if has_answer(whole) else FIRST_MESSAGE
