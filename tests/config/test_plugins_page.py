@@ -19,7 +19,7 @@ from tenfold.core.meter.counters import CharacterCounter
 from tenfold.designs.clip import ArchiveRecord
 from tenfold.errors import UsageError
 from tenfold.session import Session, SessionAddress
-from tenfold.session.archive import Archive
+from tenfold.session.compactor import Archive
 from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import get_blocks, make_work
 from tests.shape.scan import ROOT

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Measures
 from tenfold.compaction.engine.compact import Effects
-from tenfold.compaction.engine.default_policy import tenfold
-from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.engine.policy import Policy, tenfold
 from tenfold.compaction.plan.pipeline import Stage
 from tenfold.compaction.summarize.ladder import OnFailure, SummarySettings
 from tenfold.compaction.summarize.prompt_files import with_prompts

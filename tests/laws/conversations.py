@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Call
 from tenfold.compaction.engine.compact import Effects, take_reading
-from tenfold.compaction.engine.default_policy import tenfold
-from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.engine.policy import Policy, tenfold
 from tenfold.compaction.summarize.ladder import OnFailure, SummarySettings
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.core.meter.counters import CharacterCounter, measure_messages

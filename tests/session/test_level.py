@@ -77,7 +77,7 @@ def test_a_session_that_remembers_does_what_one_opened_anew_does(seed: int) -> N
                 each.undo()
             elif act == "append":
                 each.append(make_user_message(f"from elsewhere {number}"))
-        assert remembers.conversation.cursor.count_messages(remembers.view) == len(remembers.view.get_messages())
+        assert remembers.conversation.count_messages(remembers.view) == len(remembers.view.get_messages())
 
 
 def test_an_older_view_is_counted_as_it_was() -> None:
@@ -85,11 +85,7 @@ def test_an_older_view_is_counted_as_it_was() -> None:
     session.sync([make_user_message("begin"), make_reply("begun")])
     older = session.view
     session.sync([make_user_message("begin"), make_reply("begun"), make_user_message("go on")])
-    assert [session.conversation.cursor.count_messages(view) for view in (session.view, older, session.view)] == [
-        3,
-        2,
-        3,
-    ]
+    assert [session.conversation.count_messages(view) for view in (session.view, older, session.view)] == [3, 2, 3]
 
 
 def test_a_list_that_changed_before_its_end_is_not_taken_for_the_last_one() -> None:

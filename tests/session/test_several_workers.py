@@ -118,7 +118,7 @@ def test_threads_with_a_session_each_lose_and_double_nothing() -> None:
 
 PROGRAM = """
 import sys
-from tenfold.compaction.engine.default_policy import tenfold
+from tenfold.compaction.engine.policy import tenfold
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.message import Message, Text
 from tenfold.session import Session, SessionAddress

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import cast
 
-from tenfold.compaction.engine.default_policy import tenfold
-from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.engine.policy import Policy, tenfold
 from tenfold.config.plugins import list_plugins, load_plugin
 from tenfold.errors import UsageError, suggest_nearest
 

@@ -194,7 +194,7 @@ class Config(Struct, frozen=True):
             else f"set TENFOLD_MODEL={model}"
         )
 
-    def load_archive(self, name: str = "") -> Any:  # noqa: ANN401 - the protocol stands in `session.archive`, above
+    def load_archive(self, name: str = "") -> Any:  # noqa: ANN401 - the protocol stands in `session.compactor`, above
         """Loads the archive of that policy, for `Session(..., archive=)`. None if only the store keeps Blocks."""
         reference = self.get_common(name).archive
         return load_plugin("archives", reference) if reference else None

@@ -12,7 +12,7 @@ from tenfold.core.record.entry import Entry, MessageEntry
 from tenfold.core.record.message import Message, Text, get_text
 from tenfold.core.wire.marks import SummaryMark, find_summary_mark
 from tenfold.store.base import Store
-from tenfold.store.own_summaries import is_stored_summary
+from tenfold.store.lookup import is_stored_summary
 
 
 def _find_mark(message: Message) -> SummaryMark | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tenfold.session.async_facade import AsyncSession
 from tenfold.session.compactor import PolicyProvider
+from tenfold.session.conversation import SessionAddress, Stamps
 from tenfold.session.facade import Session
-from tenfold.session.log_cursor import SessionAddress, Stamps
 
 __all__ = ["AsyncSession", "PolicyProvider", "Session", "SessionAddress", "Stamps"]

@@ -25,14 +25,12 @@ from tenfold.core.record.message import Message
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.wire import OriginCallback
-from tenfold.events import CompactionSkip
-from tenfold.session.archive import Archive
-from tenfold.session.compactor import PolicyProvider
-from tenfold.session.concurrency import register_host_loop, run_uninterrupted, wait_until_done
-from tenfold.session.drive import Answerer, arun_engine, trace_compaction
+from tenfold.session.compactor import Archive, PolicyProvider
+from tenfold.session.concurrency import register_host_loop, run_uninterrupted
+from tenfold.session.conversation import SessionAddress, Stamps
+from tenfold.session.drive import Answerer, Finished, Step, Steps, advance, arun_engine
 from tenfold.session.facade import Session
 from tenfold.session.host_lists import HostList
-from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import HostRequest
 from tenfold.store.base import SessionInfo
 
@@ -92,6 +90,7 @@ class AsyncSession:
         """Wraps an open session. Both may be used side by side."""
         self.session = session
         self._running_task: asyncio.Task[Outcome] | None = None
+        self._is_aborted = False
         self._answer = answer
 
     @classmethod
@@ -167,15 +166,14 @@ class AsyncSession:
         self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None
     ) -> Outcome:
         """See `Session.compact`. Cancelling it leaves no Block."""
-        session = self.session
-        given = call
+        compactor = self.session.compactor
 
         def build() -> Call:
-            return session.compactor.validate_call(given or session.compactor.build_call(to=to, window=window))
+            return compactor.validate_call(call or compactor.build_call(to=to, window=window))
 
-        call = await asyncio.to_thread(build)
-        async with session.compactor.lock:
-            return await self._run_abortable(call)
+        complete = await asyncio.to_thread(build)
+        async with compactor.lock:
+            return await self._run_abortable(compactor.compact(complete, self._answerer))
 
     async def preview(
         self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None
@@ -188,81 +186,40 @@ class AsyncSession:
 
     def abort(self) -> None:
         """Stops the running compaction, if any. Nothing is appended, and its callers get the Outcome `cancelled`."""
+        self._is_aborted = True
         if self._running_task is not None:
             self._running_task.cancel()
 
-    async def _run_abortable(self, call: Call, *, is_request: bool = False) -> Outcome:
-        task = self._running_task = asyncio.ensure_future(self._run_compaction(call, is_request=is_request))
-        try:
-            return await task
-        except asyncio.CancelledError:
-            caller = asyncio.current_task()
-            if not task.cancelled() or caller is None or caller.cancelling():
-                raise
-            return await asyncio.to_thread(self._build_cancelled_outcome)
-        finally:
-            self._running_task = None
-
-    def _build_cancelled_outcome(self) -> Outcome:
-        tokens = self.session.take_reading().tokens
-        return Outcome("cancelled", "it was aborted", tokens, tokens, 0)
-
-    def _build_cancellation(self) -> CompactionSkip:
-        session = self.session
-        return CompactionSkip(
-            session.address.session, self._build_cancelled_outcome(), session.conversation.stamps.now()
-        )
-
-    async def _run_compaction(self, call: Call, *, is_request: bool) -> Outcome:
-        register_host_loop()
-        prepared = await self._use_preparation(call)
-        if prepared is None and is_request:
-            is_started = await asyncio.to_thread(self.session.compactor.prepare, call, "soft", self._answerer)
-            prepared = await self._use_preparation(call) if is_started else None
-        return prepared if prepared is not None else await self._run_engine(call)
-
-    async def _use_preparation(self, call: Call) -> Outcome | None:
+    async def _run_abortable(self, steps: Steps[Outcome], step: Step | Finished[Outcome] | None = None) -> Outcome:
+        """Runs the steps of a compaction, which have come up to `step`, until they end or `abort` stops them."""
         compactor = self.session.compactor
-        if compactor.preparation is None:
-            return None
-        deferred = await asyncio.to_thread(compactor.defer_check, call)
-        if deferred is not None:
-            return deferred
-        prepared = await asyncio.to_thread(compactor.find_preparation, call)
-        if prepared is None:
-            return None
-        await wait_until_done(prepared.future)
-        return await self._run_append(lambda: compactor.adopt_preparation(call))
-
-    async def _run_engine(self, call: Call) -> Outcome:
-        session, compactor, answerer = self.session, self.session.compactor, self._answerer
-        policy = await asyncio.to_thread(lambda: session.policy.name)
-        with trace_compaction(session.address.session, policy) as record:
-            effects, view = await asyncio.to_thread(compactor.get_effects, call, answerer)
-            notice = compactor.build_start_notice(answerer, run=call.run)
+        span = await asyncio.to_thread(compactor.trace)
+        with span as record:
+            running = arun_engine(steps, self._answerer, step, commit=self._forget_task)
+            task = self._running_task = asyncio.ensure_future(running)
+            if step is not None and self._is_aborted:  # while it was planned
+                task.cancel()
             try:
-                result = await arun_engine(effects, notice.answerer)
+                outcome = await task
             except asyncio.CancelledError:
-                # listeners must not hold the event loop
-                await run_uninterrupted(lambda: notice.cancel(self._build_cancellation()))
-                raise
-            outcome = await self._run_append(lambda: compactor.apply_result(result, view, call))
+                caller = asyncio.current_task()
+                if not task.cancelled() or caller is None or caller.cancelling():
+                    raise
+                outcome = await asyncio.to_thread(compactor.build_cancelled_outcome)
+            finally:
+                self._forget_task()
             record(outcome)
             return outcome
 
-    async def _run_append(self, work: Callable[[], T]) -> T:
-        """Runs work that appends a Block. From here on `abort` has no effect."""
-        if self._running_task is asyncio.current_task():
-            self._running_task = None
-        return await run_uninterrupted(work)
+    def _forget_task(self) -> None:
+        """Leaves nothing that `abort` could stop."""
+        self._running_task = None
 
     async def redo(self, block: str = "", request: RedoRequest = DEFAULT_REDO) -> Outcome:
         """See `Session.redo`. Cancelling it leaves no Block."""
         compactor, answerer = self.session.compactor, self._answerer
         async with compactor.lock:
-            effects, view = await asyncio.to_thread(compactor.get_redo_effects, block, request, answerer)
-            result = await arun_engine(effects, compactor.get_redo_answerer(answerer))
-            return await run_uninterrupted(lambda: compactor.apply_result(result, view))
+            return await arun_engine(compactor.redo(block, request, answerer), compactor.get_redo_answerer(answerer))
 
     async def before_model(  # noqa: PLR0913 - those of `Session.before_model`
         self,
@@ -276,23 +233,15 @@ class AsyncSession:
         append: bool = False,
     ) -> dict[str, Any]:
         """See `Session.before_model`. Cancelling it leaves no Block."""
-        session, answerer = self.session, self._answerer
-        register_host_loop()
+        requests = self.session.requests
 
-        def begin() -> tuple[HostRequest, HostList, Call | None, dict[str, Any] | None]:
-            host_request, host_list, call = session.requests.sync_request(
+        def sync() -> tuple[tuple[HostRequest, HostList], Call | None]:
+            host_request, host_list, check = requests.sync_request(
                 request, window=window, recall=recall, wire=wire, origin=origin, run=run, append=append
             )
-            if call is not None and not session.compactor.end_idle_check(call, answerer):
-                return host_request, host_list, call, None
-            return host_request, host_list, None, session.requests.build_request(request, host_request, host_list)
+            return (host_request, host_list), check
 
-        async with session.compactor.lock:
-            host_request, host_list, call, built = await run_uninterrupted(begin)
-            if built is not None:
-                return built
-            await self._run_check(call)
-            return await run_uninterrupted(lambda: session.requests.build_request(request, host_request, host_list))
+        return await self._answer_request(sync, lambda synced: requests.build_request(request, *synced))
 
     async def sync_and_compact(
         self, messages: Sequence[Message], call: Call, *, has_run_end_check: bool = False
@@ -303,16 +252,33 @@ class AsyncSession:
         the check. For `call` and `has_run_end_check` see `Requests.sync_and_check`.
         """
         requests, listed = self.session.requests, list(messages)
-        async with self.session.compactor.lock:
-            host_list, check = await run_uninterrupted(
-                lambda: requests.sync_and_check(listed, call, has_run_end_check=has_run_end_check)
-            )
-            await self._run_check(check)
-            return await asyncio.to_thread(requests.get_messages_to_send, host_list)
 
-    async def _run_check(self, call: Call | None) -> None:
-        if call is not None:
-            compactor = self.session.compactor
-            compactor.outcome = await self._run_abortable(call, is_request=True)
-            answerer = self._answerer
-            await run_uninterrupted(lambda: compactor.prepare(call, "warn", answerer))
+        def sync() -> tuple[HostList, Call | None]:
+            return requests.sync_and_check(listed, call, has_run_end_check=has_run_end_check)
+
+        return await self._answer_request(sync, requests.get_messages_to_send)
+
+    async def _answer_request(self, sync: Callable[[], tuple[T, Call | None]], build: Callable[[T], R]) -> R:
+        """Syncs a list, runs the check that is due, and builds what is sent. All in one thread if nothing is due."""
+        compactor, answerer = self.session.compactor, self._answerer
+        register_host_loop()
+
+        def begin() -> tuple[T, Steps[Outcome], Step] | Finished[R]:
+            synced, check = sync()
+            if check is not None:
+                steps = compactor.compact(check, answerer, is_request=True)
+                step = advance(steps)
+                if not isinstance(step, Finished):
+                    return synced, steps, step
+                with compactor.trace() as record:
+                    record(step.value)
+            return Finished(build(synced))
+
+        async with compactor.lock:
+            self._is_aborted = False
+            begun = await run_uninterrupted(begin)
+            if isinstance(begun, Finished):
+                return begun.value
+            synced, steps, step = begun
+            compactor.outcome = await self._run_abortable(steps, step)
+            return await run_uninterrupted(lambda: build(synced))

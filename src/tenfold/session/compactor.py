@@ -6,12 +6,15 @@ reader, and messages may be appended while a model writes.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, runtime_checkable
 
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Call
-from tenfold.compaction.engine.compact import Effects, compact, open_case, preview, take_reading
+from tenfold.compaction.engine.compact import Effects, compact, preview, take_reading
 from tenfold.compaction.engine.model_breaker import explain_pause
 from tenfold.compaction.engine.policy import CheckPoint, Policy
 from tenfold.compaction.engine.redo import RedoRequest, build_redo_policy, redo
@@ -35,10 +38,18 @@ from tenfold.errors import LostRace, UsageError
 from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event, build_summary_failure
 from tenfold.models.choose import AUTO, resolve_models
 from tenfold.models.prices import find_rates
-from tenfold.session.archive import Archive
 from tenfold.session.concurrency import CompactionLock, Preparation
 from tenfold.session.conversation import Conversation
-from tenfold.session.drive import Answerer, StartNotice, run_engine, trace_compaction
+from tenfold.session.drive import (
+    COMMIT,
+    Answerer,
+    Finished,
+    OutcomeRecorder,
+    Steps,
+    advance,
+    run_engine,
+    trace_compaction,
+)
 
 PolicyProvider = Callable[[], Policy]
 """Returns the policy in force. It is called at every check, so that a change applies without a restart."""
@@ -94,6 +105,29 @@ def find_check_point(path: Path) -> CheckPoint:
     return "before_call"
 
 
+@runtime_checkable
+class Archive(Protocol):
+    """Keeps what Blocks hold, besides the log. One object may serve many sessions; each call says which one it is for.
+
+    Each method returns what could not be done, "" if all was.
+    """
+
+    def receive(self, session: Conversation, block: Block) -> str:
+        """Is given each Block before it is appended. With any answer but "" the whole compaction fails.
+
+        Entries of its own (`append_custom`) may be appended. If that raises `LostRace`, the compaction is superseded.
+        """
+        ...
+
+    def finish(self, session: Conversation, block: Block, *, is_appended: bool) -> str:
+        """Is told what became of a Block that it has received."""
+        ...
+
+    def follow(self, session: Conversation, before: View) -> str:
+        """Is told that other Blocks are in force than in `before`: after undo, redo or a change of branch."""
+        ...
+
+
 class CompactionRunner:
     """Compacts a conversation. `session.compactor` is for callers who drive the engine themselves."""
 
@@ -144,7 +178,7 @@ class CompactionRunner:
                 summary = replace(summary, models=named, no_model=_NO_MODEL)
             if model is not None and not summary.models:
                 summary = replace(summary, models=(writer,))
-            self._completed = policy, key, replace(policy, summary=summary, counter=self._conversation.cursor.counter)
+            self._completed = policy, key, replace(policy, summary=summary, counter=self._conversation.counter)
         return self._completed[2]
 
     def use_policy(self, policy: Policy | PolicyProvider | str) -> None:
@@ -259,7 +293,7 @@ class CompactionRunner:
         assert call.window is not None
         conversation = self._conversation
         with conversation.lock:
-            taught = conversation.cursor.build_next_calibration() if answers else conversation.calibration
+            taught = conversation.build_next_calibration() if answers else conversation.calibration
         plain = self.build_call(window=call.window, floor=call.floor)
         reading, policy = self.take_reading(replace(plain, calibration=taught)), self.policy
         key = (policy.trigger, call.window, call.output_reserve, reading.floor)
@@ -309,53 +343,80 @@ class CompactionRunner:
 
     # -- running -------------------------------------------------------------------------------------------------------
 
-    def run(self, call: Call) -> Outcome:
-        """Runs a compaction to its end. The caller holds `lock`."""
-        prepared = self._use_preparation(call)
-        if prepared is not None:
-            return prepared
-        with trace_compaction(self._conversation.address.session, self.policy.name) as record:
-            effects, view = self.get_effects(call)
-            outcome = self.apply_result(run_engine(effects, self.build_start_notice(run=call.run).answerer), view, call)
+    def run(self, steps: Steps[Outcome]) -> Outcome:
+        """Runs the steps of a compaction to their end, as one span. The caller holds `lock`."""
+        with self.trace() as record:
+            outcome = run_engine(steps, self.answerer)
             record(outcome)
             return outcome
 
-    def run_check(self, call: Call) -> None:
-        """Runs the check of a request, and what it should prepare for later ones. The caller holds `lock`."""
-        prepared = self._use_preparation(call)
-        if prepared is None and self.prepare(call, "soft"):
-            prepared = self._use_preparation(call)
-        self.outcome = prepared or self.run(call)
-        self.prepare(call, "warn")
+    def trace(self) -> AbstractContextManager[OutcomeRecorder]:
+        """Returns the span of a compaction, to be opened around its steps."""
+        return trace_compaction(self._conversation.address.session, self.policy.name)
 
-    def end_idle_check(self, call: Call, answerer: Answerer) -> bool:
-        """Ends the check of a request that has nothing to do, as most have, without running the engine.
+    def compact(self, call: Call, answerer: Answerer | None = None, *, is_request: bool = False) -> Steps[Outcome]:
+        """Compacts as a generator of steps, which a driver runs: what was prepared is taken, else the engine runs.
 
-        Returns False, with nothing done, where a compaction may be due or is being prepared. The caller holds `lock`.
+        Before a request (`is_request`), what later ones need is prepared as well, and `outcome` is set.
         """
-        policy = self.get_policy(answerer)
-        can_start = policy.can_prepare and answerer.model is not None and not answerer.before_hooks
-        if self.preparation is not None or (can_start and self.get_need(call) == "soft"):
-            return False
-        conversation = self._conversation
-        with conversation.lock:
-            view, stamps = conversation.view, conversation.stamps
-            limited = self._with_limits(call)
-            measures, now, new_id = conversation.get_measures(), stamps.now(), stamps.new_id
-            result = open_case(view, policy, limited, measures, now=now, new_id=new_id, with_facts=False)
-        if not isinstance(result, EngineResult) or result.entry is not None:
-            return False
-        self._notify_warning(call)
-        with trace_compaction(conversation.address.session, policy.name) as record:
+        answerer = answerer or self.answerer
+        outcome = yield from self._use_preparation(call)
+        if outcome is None and is_request and self.prepare(call, "soft", answerer):
+            outcome = yield from self._use_preparation(call)
+        if outcome is None:
+            effects, view = self.get_effects(call, answerer)
+            result = yield from self._announce(effects, answerer, call)
             outcome = self.apply_result(result, view, call)
+        if is_request:
             self.outcome = outcome
-            record(outcome)
-        self.prepare(call, "warn", answerer)
-        return True
+            self.prepare(call, "warn", answerer)
+        return outcome
 
-    def _use_preparation(self, call: Call) -> Outcome | None:
+    def redo(self, block: str, request: RedoRequest, answerer: Answerer | None = None) -> Steps[Outcome]:
+        """Does the work of `Session.redo` as a generator of steps."""
+        effects, view = self.get_redo_effects(block, request, answerer)
+        result = yield from effects
+        yield COMMIT
+        return self.apply_result(result, view)
+
+    def _use_preparation(self, call: Call) -> Steps[Outcome | None]:
         """Returns the Outcome of a call that need not run the engine itself."""
-        return None if self.preparation is None else self.defer_check(call) or self.adopt_preparation(call)
+        preparation = self._find_preparation(call)
+        if preparation is None:
+            return None
+        deferred = self._defer_check(call, preparation)
+        if deferred is not None:
+            return deferred
+        yield preparation.future
+        yield COMMIT
+        return self._adopt_preparation(call, preparation)
+
+    def _announce(self, effects: Effects, answerer: Answerer, call: Call) -> Steps[EngineResult]:
+        """Runs the engine. Tells the listeners that it starts, once no before-hook objects, and if it is cancelled."""
+        is_started, step = False, advance(effects)
+        try:
+            while not isinstance(step, Finished):
+                answers = yield step
+                if isinstance(step[0], ConsultAsk) and not answers[0].cancel:
+                    answerer.notify(self._build_started_event(step[0], call.run))
+                    is_started = True
+                step = advance(effects, answers)
+            if step.value.entry is not None:
+                yield COMMIT
+        except CancelledError:
+            if is_started:
+                answerer.notify(self._build_cancellation())
+            raise
+        return step.value
+
+    def build_cancelled_outcome(self) -> Outcome:
+        """Builds the Outcome of a compaction that was stopped. It has changed nothing."""
+        tokens = self.take_reading(self.build_call()).tokens
+        return Outcome("cancelled", "it was aborted", tokens, tokens, 0)
+
+    def _build_cancellation(self) -> CompactionSkip:
+        conversation = self._conversation
+        return CompactionSkip(conversation.address.session, self.build_cancelled_outcome(), conversation.stamps.now())
 
     def get_effects(self, call: Call, answerer: Answerer | None = None) -> tuple[Effects, View]:
         """Returns the engine generator for this call and the view it works on, for callers who drive it themselves."""
@@ -409,10 +470,6 @@ class CompactionRunner:
             return answerer
         return replace(answerer, entry_reader=self._conversation.read_entries)
 
-    def build_start_notice(self, answerer: Answerer | None = None, *, run: str = "") -> StartNotice:
-        """Returns the notice of a compaction's start. Its `answerer` is the one to run the compaction with."""
-        return StartNotice(answerer or self.answerer, lambda consult: self._build_started_event(consult, run))
-
     # -- ahead of time -------------------------------------------------------------------------------------------------
 
     def prepare(self, call: Call, need: Need, answerer: Answerer | None = None) -> bool:
@@ -440,7 +497,7 @@ class CompactionRunner:
         self.preparation = Preparation(lambda: (run_engine(effects, answerer), view))
         return True
 
-    def find_preparation(self, call: Call) -> Preparation | None:
+    def _find_preparation(self, call: Call) -> Preparation | None:
         """Returns the prepared compaction, finished or not, if this call uses it.
 
         A call uses it when the trigger fires or when someone asks for a compaction.
@@ -451,15 +508,12 @@ class CompactionRunner:
             return None
         return self.preparation if self.get_need(call) in ("soft", "hard") else None
 
-    def defer_check(self, call: Call) -> Outcome | None:
+    def _defer_check(self, call: Call, preparation: Preparation) -> Outcome | None:
         """Returns the Outcome of a check that need not wait for the compaction still being prepared.
 
-        Returns None if nothing is being prepared, or if the request may exceed the hard limit.
+        Returns None if the request may exceed the hard limit.
         """
-        preparation = self.find_preparation(call)
-        if preparation is None or preparation.is_done or call.demand != "check":
-            return None
-        if self.can_overflow(call):
+        if preparation.is_done or call.demand != "check" or self.can_overflow(call):
             return None
         reading, limits = self.take_reading_with_limits(call)
         tokens, left = reading.tokens, limits.hard - reading.tokens
@@ -467,14 +521,8 @@ class CompactionRunner:
         outcome = Outcome("nothing", reason, tokens, tokens, limits.target, policy=self.policy.name)
         return replace(outcome, reading_before=reading, reading_after=reading)
 
-    def adopt_preparation(self, call: Call) -> Outcome | None:
-        """Appends the prepared Block and returns its Outcome.
-
-        Returns None if nothing was prepared for this call, or if the Block saves too little.
-        """
-        preparation = self.find_preparation(call)
-        if preparation is None:
-            return None
+    def _adopt_preparation(self, call: Call, preparation: Preparation) -> Outcome | None:
+        """Appends the prepared Block and returns its Outcome. Returns None if the Block saves too little."""
         if call.window is not None:
             reading, limits = self.take_reading_with_limits(call)
             most = limits.soft if call.to is None else PLAIN_READING.to_provider(Counted(call.to))
@@ -540,7 +588,7 @@ class CompactionRunner:
         conversation, archive, block = self._conversation, self.archive, result.entry
         if archive is None or not isinstance(block, Block):
             return self._append_entry(result, planned_view, before)
-        if not conversation.cursor.can_append_block(block, planned_view.path):
+        if not conversation.can_append_block(block, planned_view.path):
             return self._append_entry(result, planned_view, before)
         try:
             refusal = archive.receive(conversation, block)
@@ -593,7 +641,7 @@ class CompactionRunner:
         and if an entry was purged meanwhile, nothing is written and the Outcome is `superseded`.
         """
         conversation = self._conversation
-        before = conversation.cursor.count_messages(planned_view)
+        before = conversation.count_messages(planned_view)
         counted = replace(result.outcome, messages_before=before, messages_after=before)
         if result.entry is None:
             return counted
@@ -607,7 +655,7 @@ class CompactionRunner:
 
         try:
             if conversation.write(append):
-                after = conversation.cursor.count_messages(conversation.view) if is_block else before
+                after = conversation.count_messages(conversation.view) if is_block else before
                 return replace(counted, messages_after=after)
         except LostRace:
             pass
@@ -616,7 +664,7 @@ class CompactionRunner:
     def _build_superseded(self, result: EngineResult, planned_view: View) -> Outcome:
         """Builds the Outcome of a result whose entry could not be appended, since the log is another one by now."""
         conversation, outcome = self._conversation, result.outcome
-        before = conversation.cursor.count_messages(planned_view)
+        before = conversation.count_messages(planned_view)
         reason = "the conversation changed in the range while the summary was made; nothing was written"
         if planned_view.path.purges != conversation.view.path.purges:
             reason = "an entry was purged since the conversation was read; nothing was written: compact again"

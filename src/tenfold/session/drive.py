@@ -11,47 +11,50 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from math import isfinite
-from threading import Lock, Thread
-from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
+from threading import Thread
+from typing import TYPE_CHECKING, Generic, TypeVar, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.engine.compact import Effects
 from tenfold.config.extensions import Extension
-from tenfold.core.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome, ReadAsk, SummaryAsk
+from tenfold.core.record.ask import Answer, Ask, ConsultAsk, Outcome, ReadAsk, SummaryAsk
 from tenfold.core.record.block import Block, ModelCost
 from tenfold.core.record.entry import Entry
 from tenfold.core.text.redaction import redact
 from tenfold.core.text.surrogates import replace_surrogates
 from tenfold.errors import TenfoldError
-from tenfold.events import (
-    AfterHook,
-    BeforeHook,
-    CompactionFailure,
-    CompactionSkip,
-    CompactionStart,
-    Event,
-    Listener,
-    SummaryFailure,
-)
+from tenfold.events import AfterHook, BeforeHook, CompactionFailure, Event, Listener, SummaryFailure
 from tenfold.models.model import AsyncModel, Model
 from tenfold.models.retry import RetryRule
-from tenfold.session.concurrency import register_host_loop, wait_for_result
+from tenfold.session.concurrency import (
+    PreparedResult,
+    register_host_loop,
+    run_uninterrupted,
+    wait_for_result,
+    wait_until_done,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 T = TypeVar("T")
+Yielded = TypeVar("Yielded")
 _LOG = logging.getLogger("tenfold")
 AsyncModelCall = Callable[[SummaryAsk], Awaitable[object]]
 """A model call that is a coroutine."""
+Step = tuple[Ask, ...] | Future[PreparedResult]
+"""What a driver does for a generator: it answers Asks, or waits for a compaction that is being prepared."""
+COMMIT: Step = ()
+"""The step after which a result is written. It asks for nothing."""
+Steps = Generator[Step, tuple[Answer, ...], T]
+"""A piece of work that yields steps and is run by a driver. The engine's `Effects` are such a generator."""
 SpanRecorder = Callable[[Mapping[str, str | int | float]], None]
 """Adds attributes to a span."""
 OutcomeRecorder = Callable[[Outcome], None]
@@ -283,22 +286,51 @@ def _as_async_call(model: Model) -> AsyncModelCall:
     return call_on_thread
 
 
-def run_engine(effects: Effects, answerer: Answerer) -> EngineResult:
+# -- the two drivers ---------------------------------------------------------------------------------------------------
+
+
+class Finished(Struct, Generic[T], frozen=True):
+    """What a generator has returned."""
+
+    value: T
+
+
+def advance(
+    steps: Generator[Yielded, tuple[Answer, ...], T], answers: tuple[Answer, ...] | None = None
+) -> Yielded | Finished[T]:
+    """Runs a generator up to its next step, or to its end. `answers` are those to the Asks it has yielded."""
+    try:
+        return next(steps) if answers is None else steps.send(answers)
+    except StopIteration as stop:
+        return Finished(stop.value)
+
+
+def run_engine(steps: Steps[T], answerer: Answerer) -> T:
     """Runs an engine generator to its end. Asks that are yielded together are answered on threads."""
-    asks = _advance(effects, None)
-    while not isinstance(asks, EngineResult):
-        if len(asks) == 1:
-            answers: tuple[Answer, ...] = (answerer.answer(asks[0]),)
+    step = advance(steps)
+    while not isinstance(step, Finished):
+        answers: tuple[Answer, ...] = ()
+        if isinstance(step, Future):
+            wait([step])
+        elif len(step) == 1:
+            answers = (answerer.answer(step[0]),)
         else:
-            answers = tuple(f.result() for f in [_start_thread(partial(answerer.answer, ask)) for ask in asks])
-        asks = _advance(effects, answers)
-    return asks
+            answers = tuple(f.result() for f in [_start_thread(partial(answerer.answer, ask)) for ask in step])
+        step = advance(steps, answers)
+    return step.value
 
 
-async def arun_engine(effects: Effects, answerer: Answerer) -> EngineResult:
+async def arun_engine(
+    steps: Steps[T],
+    answerer: Answerer,
+    step: Step | Finished[T] | None = None,
+    *,
+    commit: Callable[[], None] = lambda: None,
+) -> T:
     """Runs an engine generator to its end without blocking the event loop; engine work and Asks run in threads.
 
-    Cancelling leaves no Block, and also cancels the call of a model that is an `AsyncModel`.
+    Cancelling leaves no Block, and also cancels the call of a model that is an `AsyncModel`. `step` is where the
+    generator stands if it has begun already. `commit` is called at `COMMIT`: from then on cancelling comes too late.
     """
     register_host_loop()
     call = _as_async_call(answerer.model) if answerer.model is not None else None
@@ -308,58 +340,28 @@ async def arun_engine(effects: Effects, answerer: Answerer) -> EngineResult:
             return await asyncio.to_thread(answerer.answer, ask)
         return await _summarize_async(call, ask, answerer.retry_rule)
 
-    asks = await asyncio.to_thread(_advance, effects, None)
-    while not isinstance(asks, EngineResult):
-        answers = tuple(await asyncio.gather(*(answer_one(ask) for ask in asks)))
-        asks = await asyncio.to_thread(_advance, effects, answers)
-    return asks
-
-
-def _advance(effects: Effects, answers: tuple[Answer, ...] | None) -> tuple[Ask, ...] | EngineResult:
     try:
-        return next(effects) if answers is None else effects.send(answers)
-    except StopIteration as stop:
-        result = stop.value
-        assert isinstance(result, EngineResult)
-        return result
+        if step is None:
+            step = await run_uninterrupted(partial(advance, steps))
+        while not isinstance(step, Finished):
+            answers: tuple[Answer, ...] = ()
+            if isinstance(step, Future):
+                await wait_until_done(step)
+            elif step == COMMIT:
+                commit()
+            else:
+                answers = tuple(await asyncio.gather(*map(answer_one, step)))
+            step = await run_uninterrupted(partial(advance, steps, answers))
+    except asyncio.CancelledError:
+        await run_uninterrupted(partial(_cancel, steps))  # listeners must not hold the event loop
+        raise
+    return step.value
 
 
-class StartNotice:
-    """Tells the listeners that a compaction starts, and that it was cancelled if it is cancelled after that.
-
-    Before-hooks and listeners run in threads, and a thread goes on after its compaction is cancelled: it then tells
-    nothing of a start, or of the end too if it was telling of the start.
-    """
-
-    def __init__(self, answerer: Answerer, build_start: Callable[[ConsultAsk], CompactionStart]) -> None:
-        """`answerer` gets a last before-hook, so that the start is told once no before-hook objects."""
-        self.answerer = answerer
-        if answerer.listeners:
-            self.answerer = replace(answerer, before_hooks=(*answerer.before_hooks, self._notify_start))
-        self._build_start = build_start
-        self._state: Literal["waiting", "telling", "told"] = "waiting"
-        self._end: CompactionSkip | None = None
-        self._lock = Lock()
-
-    def _notify_start(self, consult: ConsultAsk) -> None:
-        with self._lock:
-            is_cancelled = self._end is not None
-            if not is_cancelled:
-                self._state = "telling"
-        if is_cancelled:
-            return
-        self.answerer.notify(self._build_start(consult))
-        with self._lock:
-            self._state, end = "told", self._end
-        if end is not None:
-            self.answerer.notify(end)
-
-    def cancel(self, end: CompactionSkip) -> None:
-        """Notes that the compaction was cancelled, and notifies of `end` if its start was told."""
-        with self._lock:
-            self._end, state = end, self._state
-        if state == "told":
-            self.answerer.notify(end)
+def _cancel(steps: Steps[T]) -> None:
+    """Tells a generator that nobody will answer it any more."""
+    with suppress(asyncio.CancelledError):
+        steps.throw(asyncio.CancelledError())
 
 
 # -- OpenTelemetry -----------------------------------------------------------------------------------------------------

@@ -29,11 +29,9 @@ from tenfold.core.wire.given_values import list_own_messages
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
-from tenfold.session.archive import Archive
-from tenfold.session.compactor import CompactionRunner, PolicyProvider, build_provider
-from tenfold.session.conversation import Conversation
+from tenfold.session.compactor import Archive, CompactionRunner, PolicyProvider, build_provider
+from tenfold.session.conversation import Conversation, SessionAddress, Stamps, check_address
 from tenfold.session.drive import Answerer, run_engine
-from tenfold.session.log_cursor import SessionAddress, Stamps, check_address
 from tenfold.session.requests import Requests, read_usage
 from tenfold.store.base import HIT_LIMIT, Hit, SessionInfo
 
@@ -145,7 +143,7 @@ class Session:
                 request, window=window, recall=recall, wire=wire, origin=origin, run=run, append=append
             )
             if check is not None:
-                self.compactor.run_check(check)
+                self.compactor.run(self.compactor.compact(check, is_request=True))
             return requests.build_request(request, host_request, host_list)
 
     def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
@@ -181,8 +179,8 @@ class Session:
         them.
         """
         said = messages if origin is None else [_with_origin(message, origin) for message in messages]
-        cursor = self.conversation.cursor
-        return self.conversation.write(lambda: cursor.append_messages(said, usage=usage, run=run))
+        conversation = self.conversation
+        return conversation.write(lambda: conversation.append_messages(said, usage=usage, run=run))
 
     # -- compacting ----------------------------------------------------------------------------------------------------
 
@@ -202,7 +200,7 @@ class Session:
         compactor = self.compactor
         call = compactor.validate_call(call or compactor.build_call(to=to, window=window))
         with compactor.lock:
-            return compactor.run(call)
+            return compactor.run(compactor.compact(call))
 
     def preview(
         self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None
@@ -218,7 +216,7 @@ class Session:
         """
         conversation, before = self.conversation, self.view
         conversation.catch_up()
-        block = conversation.write(conversation.cursor.retract_block)
+        block = conversation.write(conversation.retract_block)
         self.compactor.sync_archive(before)
         return block
 
@@ -231,8 +229,7 @@ class Session:
         """
         compactor = self.compactor
         with compactor.lock:
-            effects, view = compactor.get_redo_effects(block, request)
-            return compactor.apply_result(run_engine(effects, compactor.get_redo_answerer()), view)
+            return run_engine(compactor.redo(block, request), compactor.get_redo_answerer())
 
     # -- looking things up ---------------------------------------------------------------------------------------------
 
@@ -274,8 +271,8 @@ class Session:
         """Adds a rule for the agent, as if the user had said it. The next compaction shows it."""
         if not text.strip():
             raise UsageError("the rule is empty: say what the agent has to keep to")
-        cursor = self.conversation.cursor
-        self.conversation.write(lambda: cursor.change_rule(text.strip(), key=RULE_ADDED))
+        conversation = self.conversation
+        conversation.write(lambda: conversation.change_rule(text.strip(), key=RULE_ADDED))
 
     def drop_rule(self, text: str) -> None:
         """Drops an active rule, given in full. The next compaction no longer shows it as one.
@@ -287,7 +284,7 @@ class Session:
             conversation.catch_up()
             if not any(each.is_rule and each.text == text for each in self.read_instructions()):
                 raise NotFoundError(f"no active rule is {text!r}; `tenfold rules` lists them")
-            conversation.write(lambda: conversation.cursor.change_rule(text, key=RULE_DROPPED))
+            conversation.write(lambda: conversation.change_rule(text, key=RULE_DROPPED))
 
     def pin(self, entry: str, *, on: bool = True) -> str:
         """Pins a message, so that no compaction hides or shortens it; `on=False` unpins it. Returns its full id.
@@ -296,7 +293,7 @@ class Session:
         """
         conversation = self.conversation
         conversation.catch_up()
-        return conversation.write(lambda: conversation.cursor.pin_message(entry, pinned=on))
+        return conversation.write(lambda: conversation.pin_message(entry, pinned=on))
 
 
 def _with_origin(message: Message, origin: OriginCallback) -> Message:

@@ -59,7 +59,7 @@ from tenfold.session.host_lists import (
     match_list,
     refresh_messages,
 )
-from tenfold.store.own_summaries import is_stored_summary
+from tenfold.store.lookup import is_stored_summary
 
 # -- a provider's request ----------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class Requests:
 
     def __init__(self, conversation: Conversation, compactor: CompactionRunner) -> None:
         """Begins without a list: the first one is matched message by message."""
-        self._conversation, self._compactor, self._cursor = conversation, compactor, conversation.cursor
+        self._conversation, self._compactor = conversation, compactor
         self._history = DecodedHistory()
         self._last_call: Call | None = None
         self._last_sent: list[bytes] | None = None
@@ -315,12 +315,12 @@ class Requests:
         (microseconds UTC, None if unknown); without it the new ones came now. For `append` see `sync`. Leading system
         prompts may change between requests: the newest are sent, and the log keeps the first.
         """
-        conversation, before = self._conversation, self._cursor.view
+        conversation, before = self._conversation, self._conversation.view
         with conversation.lock:
             host_list = conversation.write(
                 lambda: self._sync_list(messages, is_floor_ignored=True, run=call.run, times=times, append=append)
             )
-            self._try_to_keep(lambda: self._cursor.keep_overhead(call.floor))
+            self._try_to_keep(lambda: self._conversation.keep_overhead(call.floor))
         self._compactor.sync_archive(before)
         return host_list, self._compactor.build_check(call, has_run_end_check=has_run_end_check)
 
@@ -332,7 +332,7 @@ class Requests:
         A history that the provider accepts unchanged is sent in its own order, even where the view has moved tool
         results next to their calls. A list of messages as JSON bytes stays one.
         """
-        messages, wire, view = self.get_messages_to_send(host_list), host_request.wire, self._cursor.view
+        messages, wire, view = self.get_messages_to_send(host_list), host_request.wire, self._conversation.view
         if host_request.lacks_summaries:
             messages = refresh_messages(view.get_visible_messages(), host_list)
         is_kept = not view.state.live_blocks and self._is_whole_history(host_list)
@@ -354,7 +354,7 @@ class Requests:
         """
         if self._is_view(host_list):
             return None
-        return refresh_messages(self._cursor.view.get_visible_messages(), host_list)
+        return refresh_messages(self._conversation.view.get_visible_messages(), host_list)
 
     def encode_next(self, sent: Sequence[bytes], items: Sequence[bytes]) -> list[bytes] | None:
         """Encodes what a request adds to the last one, so that it can be sent before the session learns of it.
@@ -394,7 +394,7 @@ class Requests:
 
     def is_own_summary(self, block: str, seal: str, is_whole: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - see `SummaryConfirmer`
         """Tells whether this session wrote the summary that carries this mark, also where it is a part of a message."""
-        address = self._cursor.address
+        address = self._conversation.address
         return is_stored_summary(address.store, address.namespace, block, seal, session=address.session)
 
     # -- what a response took ------------------------------------------------------------------------------------------
@@ -407,12 +407,12 @@ class Requests:
         """
         if usage.prompt <= 0:
             return
-        cursor = self._cursor
+        conversation = self._conversation
         with self._conversation.lock:
-            whole = cursor.has_whole_request and not self._compactor.policy_provider().estimator.covers_overhead
-            overhead = usage.overhead or cursor.sent_overhead
+            whole = conversation.has_whole_request and not self._compactor.policy_provider().estimator.covers_overhead
+            overhead = usage.overhead or conversation.sent_overhead
             complete = replace(usage, overhead=overhead, is_whole=usage.is_whole or whole)
-            self._try_to_keep(lambda: cursor.keep_usage(complete))
+            self._try_to_keep(lambda: conversation.keep_usage(complete))
 
     def note_hidden_parts(self) -> None:
         """Notes that the last request held more than was seen here, such as a prompt that a client's hooks do not show.
@@ -420,7 +420,7 @@ class Requests:
         Call it before `after_model`: our count then does not bound what may be reported.
         """
         with self._conversation.lock:
-            self._cursor.note_hidden_parts()
+            self._conversation.note_hidden_parts()
 
     def _try_to_keep(self, work: Callable[[], None]) -> None:
         try:
@@ -449,7 +449,7 @@ class Requests:
         """
         with self._conversation.lock:
             self._forget_other_path()
-            view = self._cursor.view
+            view = self._conversation.view
             found = match_list(list_own_messages(messages), view, self._get_fingerprint, is_floor_ignored=True)
             return found.count, find_next_message(view.path, found.position) is None
 
@@ -477,10 +477,10 @@ class Requests:
         whatever their text. `run` is the id of the run that new messages belong to. `times` says when each message was
         written; without, the new ones came now.
         """
-        if self._cursor.address.store.redact_at_rest:  # it is compared with what the log holds
+        if self._conversation.address.store.redact_at_rest:  # it is compared with what the log holds
             messages = [redact_message(message) for message in messages]
         self._forget_other_path()
-        view, known = self._cursor.view, self._find_known_list(messages, is_floor_ignored=is_floor_ignored)
+        view, known = self._conversation.view, self._find_known_list(messages, is_floor_ignored=is_floor_ignored)
         if known is not None:
             return self._append_new(messages, known, run, times)
         match = match_list(messages, view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
@@ -491,8 +491,10 @@ class Requests:
             return self._append_apart(messages, run, times, is_floor_ignored=is_floor_ignored)
         undone = count_before_undo(view, changed) if changed is not None else None
         if changed is not None and self._branch_before(changed):
-            match = match_list(messages, self._cursor.view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
-        matched = HostList(self._cursor.view, messages, list(match.keys), match.count, is_floor_ignored)
+            match = match_list(
+                messages, self._conversation.view, self._get_fingerprint, is_floor_ignored=is_floor_ignored
+            )
+        matched = HostList(self._conversation.view, messages, list(match.keys), match.count, is_floor_ignored)
         if undone is not None:
             matched = self._append_with_undo(messages, matched, run, times, undone)
         return self._append_new(messages, matched, run, times)
@@ -501,7 +503,7 @@ class Requests:
         self, messages: list[Message], run: str, times: Sequence[int | None] | None, *, is_floor_ignored: bool
     ) -> HostList:
         """Appends a list that does not continue the log. What the log ends with already is not appended again."""
-        path_messages = list(self._cursor.view.path.list_messages())
+        path_messages = list(self._conversation.view.path.list_messages())
         prompts = list(takewhile(is_system_prompt, messages))
         own = list(takewhile(lambda pair: is_system_prompt(pair[1]), path_messages))
         known = own if len(own) == len(prompts) else []
@@ -512,7 +514,7 @@ class Requests:
         if [self._get_fingerprint(*pair) for pair in tail] == [fingerprint_message(m) for m in new]:
             known = [*known, *tail]
         keys = [build_original_key(position) for position, _ in known]
-        matched = HostList(self._cursor.view, messages, keys, len(keys), is_floor_ignored, is_partial=True)
+        matched = HostList(self._conversation.view, messages, keys, len(keys), is_floor_ignored, is_partial=True)
         return self._append_new(messages, matched, run, times)
 
     def _append_with_undo(
@@ -524,19 +526,19 @@ class Requests:
         """
         end = matched.count + replaced
         self._append_new(messages[:end], matched, run, times)
-        self._cursor.note_undo()
+        self._conversation.note_undo()
         assert self._last_list is not None
-        return self._last_list.add_known(self._cursor.view, ())
+        return self._last_list.add_known(self._conversation.view, ())
 
     def _append_new(
         self, messages: list[Message], matched: HostList, run: str, times: Sequence[int | None] | None
     ) -> HostList:
         """Appends the messages after the matched ones, and keeps the list for the next request."""
-        cursor, start, count = self._cursor, self._cursor.view.length, matched.count
+        conversation, start, count = self._conversation, self._conversation.view.length, matched.count
         if count < len(messages):
             new = messages[count:]
-            cursor.append_messages(new, usage=None, run=run, times=times and times[count : count + len(new)])
-        self._last_list = matched.extend(messages, cursor.view, range(start, start + len(messages) - count))
+            conversation.append_messages(new, usage=None, run=run, times=times and times[count : count + len(new)])
+        self._last_list = matched.extend(messages, conversation.view, range(start, start + len(messages) - count))
         return self._last_list
 
     def _find_known_list(self, messages: list[Message], *, is_floor_ignored: bool) -> HostList | None:
@@ -544,7 +546,7 @@ class Requests:
 
         None if the list does not, or if the log did otherwise: then the list is looked for in the whole log.
         """
-        last, view = self._last_list, self._cursor.view
+        last, view = self._last_list, self._conversation.view
         if last is None or last.is_floor_ignored != is_floor_ignored or last.view.path is not view.path:
             return None
         if last.view.state.last_change != view.state.last_change or view.length < last.view.length:
@@ -563,19 +565,19 @@ class Requests:
 
     def _branch_before(self, changed: int) -> bool:
         """Branches off before a changed message. Returns whether Blocks or pins were carried to the new branch."""
-        cursor = self._cursor
-        kept = find_carried_entries(cursor.view, changed)
-        cursor.rewind(changed - 1)
+        conversation = self._conversation
+        kept = find_carried_entries(conversation.view, changed)
+        conversation.rewind(changed - 1)
         self._fingerprints = {position: key for position, key in self._fingerprints.items() if position < changed}
-        self._path = cursor.view.path
-        cursor.drop_usage()
-        cursor.append_copies(kept)
+        self._path = conversation.view.path
+        conversation.drop_usage()
+        conversation.append_copies(kept)
         return bool(kept)
 
     def _explain_apart(self, messages: Sequence[Message]) -> str:
-        held = sum(not is_system_prompt(m) for _, m in self._cursor.view.path.list_messages())
+        held = sum(not is_system_prompt(m) for _, m in self._conversation.view.path.list_messages())
         new = sum(not is_system_prompt(m) for m in messages)
-        name = self._cursor.address.session
+        name = self._conversation.address.session
         return (
             f"this list of {new:,} does not continue session {name!r}: it begins otherwise, and "
             f"has no answer, tool result or summary of the {held:,} messages there. Send the whole list, as with every "
@@ -587,8 +589,8 @@ class Requests:
 
         None if somebody has changed the view since, or if it would show them otherwise than in their own order.
         """
-        last, view, history = self._last_list, self._cursor.view, self._history
-        is_redacted = self._cursor.address.store.redact_at_rest
+        last, view, history = self._last_list, self._conversation.view, self._history
+        is_redacted = self._conversation.address.store.redact_at_rest
         if last is None or last.view is not view or view.open_step is not None or is_redacted:
             return None
         prefix = DecodedPrefix(history.item_count, history.message_count, history.messages)
@@ -620,7 +622,9 @@ class Requests:
         They were sent in a system prompt beside the list, and the host wrote a new one. Any other list is returned as
         it is.
         """
-        opening = takewhile(lambda shown: shown.message.role == "system", self._cursor.view.get_visible_messages())
+        opening = takewhile(
+            lambda shown: shown.message.role == "system", self._conversation.view.get_visible_messages()
+        )
         missing = [shown.message for shown in opening if shown.message.origin == "tenfold"]
         if not missing:
             return messages
@@ -633,7 +637,7 @@ class Requests:
     def _find_extension(self, *lists: list[Message]) -> list[Message] | None:
         """Returns the first of these lists that goes on from the last one, if that is still the newest."""
         last = self._last_list
-        if last is None or last.view is not self._cursor.view or not last.is_floor_ignored:
+        if last is None or last.view is not self._conversation.view or not last.is_floor_ignored:
             return None
         self._forget_other_path()
         return next((each for each in lists if last.is_extended_by(each, self._get_fingerprint)), None)
@@ -656,14 +660,14 @@ class Requests:
         known = [message for message in entries if message is not None and is_system_prompt(message)]
         growth = 0
         if known and len(known) == len(prompts):  # else they differ as any other message does
-            new, old = (sum(measure_messages(each, self._cursor.counter)) for each in (prompts, known))
+            new, old = (sum(measure_messages(each, self._conversation.counter)) for each in (prompts, known))
             growth = max(0, new - old)
             self._grown = prompts, growth
         return growth
 
     def _is_view(self, host_list: HostList) -> bool:
         """Tells whether a list is exactly what the view shows. Goes on from where they last agreed."""
-        view = self._cursor.view
+        view = self._conversation.view
         units, count = view.closed_units
         last_units, last_keys, index, total = self._compared
         if units is not last_units or host_list.keys is not last_keys or count < index:
@@ -684,11 +688,11 @@ class Requests:
             return False
         keys = host_list.keys[: host_list.count]
         last = keys[-1][0] if keys else -1
-        return all(kind == -1 for _, _, kind in keys) and find_next_message(self._cursor.view.path, last) is None
+        return all(kind == -1 for _, _, kind in keys) and find_next_message(self._conversation.view.path, last) is None
 
     def _forget_other_path(self) -> Path:
-        """Forgets which entry stands where, if the cursor was moved or read again since. Returns the path."""
-        path = self._cursor.view.path
+        """Forgets which entry stands where, if the conversation was moved or read again since. Returns the path."""
+        path = self._conversation.view.path
         if path is not self._path:
             self._path, self._fingerprints, self._grown = path, {}, ([], 0)
         return path

@@ -38,9 +38,9 @@ from tenfold.errors import UsageError
 from tenfold.models.model import Model
 from tenfold.recall.tools import RecallTools
 from tenfold.session.compactor import check_model
+from tenfold.session.conversation import SessionAddress, Stamps
 from tenfold.session.drive import Answerer
 from tenfold.session.facade import Session
-from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import can_send_unchanged, drop_opening_stub, read_times, restore_objects
 from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite.store import SqliteStore

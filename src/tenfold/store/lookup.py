@@ -1,7 +1,13 @@
-"""Finds a session by what a person types: the beginning of its id, or `last` for the newest."""
+"""Finds a session by what a person types, and tells whether a store holds a summary: only then is it Tenfold's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from tenfold.core.record.block import Block, Substitute
+from tenfold.core.record.entry import BranchSummary
+from tenfold.core.record.message import Message, get_text
+from tenfold.core.wire.marks import find_summary_mark
 from tenfold.errors import NotFoundError
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, SessionRow, Store
 
@@ -30,3 +36,20 @@ def list_heads(store: Store, session: str, *, namespace: str = DEFAULT_NAMESPACE
     """Lists the branches of a session, the one that was written to last first. A session without entries has "main"."""
     heads = store.read_heads(namespace, session)
     return sorted(heads, key=lambda head: heads[head], reverse=True) or [MAIN]  # ids are in the order of time
+
+
+def is_stored_summary(store: Store, namespace: str, block: str, seal: str, *, session: str = "") -> bool:
+    """Tells whether the entry `block`, of this `session` if one is named, shows a summary with the hash `seal`."""
+    try:
+        located = store.locate(namespace, block)
+    except NotFoundError:
+        return False
+    if located.entry.id != block or (session and located.session != session):
+        return False
+    summaries: Iterable[Message] = ()
+    if isinstance(located.entry, Block):
+        shown = (item for r in located.entry.replacements for item in r.shown_items)
+        summaries = (item.message for item in shown if isinstance(item, Substitute))
+    elif isinstance(located.entry, BranchSummary):
+        summaries = (located.entry.message,)
+    return any(find_summary_mark(get_text(m)) == (block, seal) for m in summaries)

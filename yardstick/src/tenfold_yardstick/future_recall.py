@@ -18,7 +18,7 @@ from tenfold.config.settings import build_policy
 from tenfold.core.wire import WIRES
 from tenfold.recall.tools import SEARCH_BUDGET, RecallTools
 from tenfold.session import Session, SessionAddress
-from tenfold.session.log_cursor import Stamps
+from tenfold.session.conversation import Stamps
 from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite.store import SqliteStore
 from tenfold.testing.chats import MODEL, count_message_tokens, get_counter, get_role

@@ -19,7 +19,7 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RequestUsage, UsageLimits
 
 from tenfold.apps.agent import Memory
-from tenfold.compaction.engine.default_policy import tenfold
+from tenfold.compaction.engine.policy import tenfold
 from tenfold.core.meter.counters import choose_counter
 from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import Session, SessionAddress

@@ -14,11 +14,9 @@ from collections.abc import Callable, Generator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.engine import last_resort
 from tenfold.compaction.engine.call import Call, Measures, describe_demand, find_own_counts, find_reported_slope
 from tenfold.compaction.engine.compaction_case import CompactionCase
-from tenfold.compaction.engine.fit import fit_plan
-from tenfold.compaction.engine.leftover_room import use_leftover_room
+from tenfold.compaction.engine.fit import LAST_RESORT_NOTE, fit_plan, plan_last_resort, use_leftover_room
 from tenfold.compaction.engine.model_breaker import explain_pause
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.plan import long_messages
@@ -51,9 +49,12 @@ def compact(view: View, policy: Policy, call: Call, measures: Measures, *, now: 
 
     Returns an `EngineResult`: the Outcome, and the entry to append, if any. `now` is in microseconds UTC.
     """
-    case = open_case(view, policy, call, measures, now=now, new_id=new_id)
-    if isinstance(case, EngineResult):
-        return case
+    measured = measure(view, policy, call, measures)
+    if measured.skip_reason:
+        return skip(measured)
+    case = decide_case(view, measured, measures, now=now, new_id=new_id)
+    if not case.decision.should_act:
+        return case.refuse(case.decision.reason)
     plan, case = plan_below_limit(case, plan_case(case))
     if not case.is_worth_a_block(plan):
         return case.refuse(case.explain_small_saving(plan))
@@ -64,23 +65,9 @@ def compact(view: View, policy: Policy, call: Call, measures: Measures, *, now: 
     if isinstance(decided, EngineResult):
         return decided
     plan, request = decided
-    plan, filled = use_leftover_room(case, *(yield from write_summaries(case, plan, request)))
+    plan, filled = use_leftover_room(*(yield from write_summaries(case, plan, request)))
     filled = replace(filled, notes=(*case.notes, *filled.notes))
     return case.fail(filled) if filled.failure else case.succeed(plan, request.block, filled)
-
-
-def open_case(  # noqa: PLR0913 - those of `compact`, and `with_facts`
-    view: View, policy: Policy, call: Call, measures: Measures, *, now: int, new_id: NewId, with_facts: bool = True
-) -> CompactionCase | EngineResult:
-    """Measures the view and decides. Returns the result if nothing is to be done, else the case.
-
-    Without `with_facts` the case holds no facts, which take long to collect: it only says that there is one.
-    """
-    measured = measure(view, policy, call, measures)
-    if measured.skip_reason:
-        return skip(measured)
-    case = decide_case(view, measured, measures, now=now, new_id=new_id, with_facts=with_facts)
-    return case if case.decision.should_act else case.refuse(case.decision.reason)
 
 
 class Measured(Struct, frozen=True):
@@ -127,14 +114,12 @@ def list_notes(measured: Measured) -> tuple[str, ...]:
     return (limits.note,) if limits is not None and is_refused else ()
 
 
-def decide_case(
-    view: View, measured: Measured, measures: Measures, *, now: int, new_id: NewId, with_facts: bool = True
-) -> CompactionCase:
+def decide_case(view: View, measured: Measured, measures: Measures, *, now: int, new_id: NewId) -> CompactionCase:
     """Decides whether to act and down to which target, over a draft that changes nothing yet."""
     draft = build_draft(view, measured.policy, measured.call, measures)
     decision = make_decision(draft, measured)
     draft = replace(draft, limit=decision.next_trigger, reading=measured.reading)
-    facts = collect_facts(draft) if decision.should_act and with_facts else ()
+    facts = collect_facts(draft) if decision.should_act else ()
     notes = list_notes(measured) + (measured.policy.summary.notes if decision.should_act else ())
     return CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, measured.reading, notes)
 
@@ -161,7 +146,7 @@ def plan_below_limit(case: CompactionCase, plan: Plan) -> tuple[Plan, Compaction
     decision = case.decision
     if decision.need != "hard" or (plan.changed_pieces and plan.tokens_after <= decision.limit):
         return plan, case
-    smaller = last_resort.plan_last_resort(
+    smaller = plan_last_resort(
         case.draft, case.policy, case.facts, target=decision.target, limit=decision.limit, recall=case.call.recall
     )
     if plan.changed_pieces and plan.tokens_after <= smaller.tokens_after:
@@ -169,7 +154,7 @@ def plan_below_limit(case: CompactionCase, plan: Plan) -> tuple[Plan, Compaction
     one_text = replace(
         case, policy=replace(case.policy, writer=SingleTextWriter(get_footer_renderer(case.policy.writer)))
     )
-    return smaller, one_text.with_texts_by_code(last_resort.NOTE.format(case.reading.tokens))
+    return smaller, one_text.with_texts_by_code(LAST_RESORT_NOTE.format(case.reading.tokens))
 
 
 def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> CompactionCase:

@@ -1,11 +1,15 @@
 """The `Policy` type: when to act, what to do in which order, and how summaries are made. Presets are values of it.
 
+The default policy `tenfold` stands here as well. It acts rarely, in one batch, and deep: it prepares at 70 % and acts
+at 85 % of the window less the output reserve, down to 40 %. Rewriting old messages a little before every call would
+break the provider's prompt cache, and cost more than doing nothing.
+
 Every default of a policy is written here once. Settings, help and docs read it from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -13,13 +17,21 @@ from msgspec.structs import replace
 
 from tenfold.compaction.plan.draft import Goal, RecallMode
 from tenfold.compaction.plan.pipeline import SessionStage, Stage
+from tenfold.compaction.plan.stages import (
+    ClearStage,
+    MergeStage,
+    SummarizePrefixStage,
+    SupersededReadsStage,
+    TruncateStage,
+)
 from tenfold.compaction.summarize.write import SummarySettings
 from tenfold.compaction.summarize.writer import SingleTextWriter, Writer
-from tenfold.compaction.trigger.limits import Limits, Trigger, check_window, choose_window
+from tenfold.compaction.trigger.limits import FillTrigger, Limits, Trigger, check_window, choose_window
 from tenfold.core.meter.counters import Counter
 from tenfold.core.meter.reading import AnchoredEstimator, Estimator
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.token_reading import ProviderTokens
+from tenfold.errors import UsageError
 
 NO_FLOOR = ProviderTokens(0)
 CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
@@ -134,3 +146,32 @@ class Policy(Struct, frozen=True):
     def get_minimum_growth(self, window: int) -> int:
         """Returns how many tokens the view must grow before the next attempt on the same path."""
         return max(1, int(window * self.growth_share))
+
+
+SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, names=0.05, request=0.25)
+"""Shares of the target: the text of a summary gets the room, whoever writes it (docs/decisions/0018)."""
+
+
+def tenfold(counter: Counter, *, summary: SummarySettings | None = None) -> Policy:
+    """The policy `tenfold`, counting with `counter`."""
+    return Policy(
+        name="tenfold",
+        trigger=FillTrigger(),
+        stages=(SupersededReadsStage(), TruncateStage(), ClearStage(), SummarizePrefixStage(), MergeStage()),
+        counter=counter,
+        summary=summary or SummarySettings(),
+        shares=SHARES,
+        can_prepare=True,
+    )
+
+
+def check_least(numbers: Mapping[str, object], least: int) -> None:
+    """Raises `UsageError` naming the first value that is no whole number, or smaller than `least`."""
+    for name, value in numbers.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise UsageError(f"{name} is {value!r}; give a whole number of {least} or more")
+
+
+def is_share(value: object) -> bool:
+    """Whether a value is a share of a whole: a number above 0 and at most 1."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from tenfold.compaction.engine.setting_checks import check_least, is_share
+from tenfold.compaction.engine.policy import check_least, is_share
 from tenfold.compaction.trigger.limits import Limits, check_window, clamp_limits, divide_window, take_share
 from tenfold.core.meter.counters import Counter
 from tenfold.core.record.message import Message

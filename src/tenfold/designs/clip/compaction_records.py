@@ -8,8 +8,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.engine.policy import Policy
-from tenfold.compaction.engine.setting_checks import check_least
+from tenfold.compaction.engine.policy import Policy, check_least
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.prompt_files import load_prompts, with_prompts
 from tenfold.compaction.summarize.write import NO_SUMMARY, SummaryTask, interpolate, write_summary

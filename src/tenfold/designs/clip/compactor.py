@@ -45,8 +45,8 @@ from tenfold.errors import UsageError
 from tenfold.models.model import Model
 from tenfold.models.retry import RetryRule
 from tenfold.session import Session, SessionAddress
+from tenfold.session.conversation import Stamps
 from tenfold.session.drive import Answerer
-from tenfold.session.log_cursor import Stamps
 from tenfold.session.requests import HostRequest, drop_opening_stub, read_request, read_times
 from tenfold.session.stateless import is_whole_summary
 from tenfold.store.base import Store

@@ -10,8 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.engine.policy import Policy
-from tenfold.compaction.engine.setting_checks import check_least, is_share
+from tenfold.compaction.engine.policy import Policy, check_least, is_share
 from tenfold.compaction.summarize.write import SummarySettings, find_places, interpolate
 from tenfold.compaction.trigger.limits import Limits, clamp_limits, divide_window, take_share
 from tenfold.core.meter.counters import Counter

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tenfold.compaction.engine.policy import Policy, Shares
-from tenfold.compaction.engine.setting_checks import check_least
+from tenfold.compaction.engine.policy import Policy, Shares, check_least
 from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
 from tenfold.compaction.summarize.prompt_files import load_prompt, with_sections
 from tenfold.compaction.summarize.write import SummarySettings

@@ -12,8 +12,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from tenfold.compaction.engine.policy import Policy, Shares
-from tenfold.compaction.engine.setting_checks import check_least, is_share
+from tenfold.compaction.engine.policy import Policy, Shares, check_least, is_share
 from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
 from tenfold.compaction.summarize.prompt_files import with_sections
 from tenfold.compaction.summarize.write import SummarySettings
