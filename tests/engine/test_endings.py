@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -10,20 +9,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Call
-from tenfold.compaction.engine.compact import Effects, compact, preview
+from tenfold.compaction.engine.compact import compact, preview
 from tenfold.compaction.engine.policy import Shares
 from tenfold.compaction.summarize.ladder import OnFailure
 from tenfold.compaction.trigger.limits import Demand, Limits
-from tenfold.core.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome, ReadAsk, SummaryAsk
+from tenfold.core.record.ask import Answer, Ask, ConsultAsk, Outcome, ReadAsk
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import Attempt, Entry, Usage
 from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.models import ScriptedModel, ScriptedReply
-from tenfold.session import AsyncSession
-from tenfold.session.drive import Answerer, arun_engine, run_engine
+from tenfold.session.drive import Answerer, run_engine
 from tests.engine.making import (
     COUNTER,
-    Awaited,
     Telling,
     build_policy,
     build_view,
@@ -34,7 +31,6 @@ from tests.engine.making import (
     make_id_source,
     make_measures,
     make_reply,
-    make_result,
     make_system_message,
     make_user_message,
     make_work,
@@ -150,22 +146,6 @@ def test_a_window_whose_target_lies_below_the_least_is_missed_too() -> None:
     assert outcome.itemised
 
 
-def test_a_target_that_is_met_is_not_missed() -> None:
-    outcome = open_session(make_work(12)).compact(to=3_000)
-    assert not outcome.target_missed
-    assert outcome.itemised == {}
-    assert outcome.tokens_after <= 3_000
-
-
-def test_system_prompt_and_tools_given_apart_count_on_both_sides() -> None:
-    plain, apart = open_session(make_work(12)), open_session(make_work(12))
-    one = plain.compact(to=3_000)
-    two = apart.compact(replace(apart.compactor.build_call(to=3_000), floor=1_000))
-    assert two.tokens_before == one.tokens_before + 1_000
-    assert two.tokens_after <= 3_000
-    assert sum(apart.conversation.get_message_sizes().values()) <= 2_000
-
-
 # -- guards through real logs -----------------------------------------------------------------------------------------
 
 
@@ -279,45 +259,6 @@ def test_abort_appends_nothing_but_the_attempt_and_what_it_cost() -> None:
     assert "down" in left[0].reason
 
 
-def test_a_slow_answer_is_waited_for() -> None:
-    waited: list[float] = []
-    model = ScriptedModel([ScriptedReply(text=GOOD, delay=30.0)], sleep=waited.append)
-    session = open_session(make_work(12), build_policy(models=("m",)), answerer=Answerer(model))
-    assert session.compact(to=700).rung == "model"
-    assert waited == [30.0]
-
-
-class Raises:
-    """A model that breaks its contract."""
-
-    def answer(self, ask: SummaryAsk) -> Answer:
-        raise KeyError(ask.purpose)
-
-
-def test_a_model_that_raises_anything_fails_no_run() -> None:
-    session = open_session(make_work(12), build_policy(models=("m",)), answerer=Answerer(Raises()))
-    outcome = session.compact(to=700)
-    assert outcome.status == "compacted"
-    assert any("KeyError" in note for note in outcome.notes)
-
-
-def test_a_coroutine_that_raises_anything_fails_no_run() -> None:
-    async def raise_error(ask: SummaryAsk) -> Answer:
-        raise KeyError(ask.purpose)
-
-    session = open_session(make_work(12), build_policy(models=("m",)))
-    outcome = asyncio.run(AsyncSession(session, answer=raise_error).compact(to=700))
-    assert outcome.status == "compacted"
-    assert any("KeyError" in note for note in outcome.notes)
-
-
-def test_an_outcome_without_a_model_cost_nothing() -> None:
-    for to in (3_000, 700):
-        outcome = open_session(make_work(12)).compact(to=to)
-        assert outcome.status == "compacted"
-        assert outcome.spent.calls == 0
-
-
 # -- hooks ------------------------------------------------------------------------------------------------------------
 
 
@@ -387,74 +328,7 @@ def test_a_hook_may_add_a_focus() -> None:
     assert "the database" in model.asked[0].prompt
 
 
-def test_hooks_that_raise_or_answer_nonsense_are_reported_and_ignored() -> None:
-    told: list[str] = []
-
-    def raise_error(_: ConsultAsk) -> Answer:
-        raise ZeroDivisionError("oops")
-
-    outcome, model, _ = run_hooked(raise_error, lambda _: "yes", lambda _: None, told=told)  # type: ignore[arg-type, return-value]
-    assert outcome.status == "compacted"
-    assert model.asked
-    assert [("ZeroDivisionError" in t, "a str" in t) for t in told] == [(True, False), (False, True)]
-
-
-def test_hooks_are_asked_in_threads_of_the_async_side_too() -> None:
-    session = open_session(make_work(12), answerer=Answerer(before_hooks=(lambda _: Answer(cancel=True, error="no"),)))
-
-    async def fail_if_asked(ask: SummaryAsk) -> Answer:
-        raise AssertionError(ask.purpose)
-
-    assert asyncio.run(AsyncSession(session, answer=fail_if_asked).compact(to=700)).status == "cancelled"
-
-
 # -- one engine, many drivers -----------------------------------------------------------------------------------------
-
-
-def test_sync_async_and_replayed_runs_give_the_same_verdict() -> None:
-    using = build_policy(models=("m",))
-    view, call = build_view(make_work(12)), Call(to=700)
-    recorded: list[Answer] = []
-
-    class Keeping(Telling):
-        def answer(self, ask: SummaryAsk) -> Answer:
-            recorded.append(super().answer(ask))
-            return recorded[-1]
-
-    def make_effects() -> Effects:
-        return compact(view, using, call, make_measures(), now=7, new_id=make_id_source())
-
-    first = run_engine(make_effects(), Answerer(Keeping(GOOD)))
-    second = asyncio.run(arun_engine(make_effects(), Answerer(Telling(GOOD))))
-    third = replay_effects(make_effects(), recorded)
-    assert isinstance(first.entry, Block)
-    assert first == second == third
-
-
-def replay_effects(effects: Effects, answers: Sequence[Answer]) -> EngineResult:
-    left = iter(answers)
-
-    class Recorded:
-        def answer(self, _ask: SummaryAsk) -> Answer:
-            return next(left)
-
-    return run_engine(effects, Answerer(Recorded()))
-
-
-def test_independent_asks_may_be_answered_in_any_order() -> None:
-    def ask_three() -> Effects:
-        answers = yield (ReadAsk((1,)), SummaryAsk("s", "p", 5), ReadAsk((2,)))
-        return EngineResult(Outcome("nothing", ",".join(a.text or a.error for a in answers), 0, 0, 0))
-
-    answerer = Answerer(Telling("told"))
-    sync = run_engine(ask_three(), answerer)
-
-    async def answer_slowly(ask: SummaryAsk) -> Answer:
-        await asyncio.sleep(0.01)
-        return Telling("told").answer(ask)
-
-    later = asyncio.run(arun_engine(ask_three(), replace(answerer, model=Awaited(answer_slowly))))
-    assert sync.outcome.reason == later.outcome.reason == "nothing to read from,told,nothing to read from"
 
 
 def test_a_read_that_fails_is_an_answer_with_its_error() -> None:
@@ -514,16 +388,6 @@ def test_every_demand_says_who_asked() -> None:
         outcome = open_session(make_work(12)).compact(replace(Call(window=5_000), demand=demand))
         assert outcome.status == "compacted"
         assert words in outcome.reason
-
-
-def test_tool_errors_in_a_hidden_range_stay_known() -> None:
-    failing = [
-        make_call("t", "bash", '{"command": "pytest tests/test_sky.py"}'),
-        make_result("t", "E   assert 3 == 4", error=True),
-    ]
-    session = open_session([make_user_message("Fix it."), *failing, *make_work(12)[1:]])
-    session.compact(to=700)
-    assert "assert 3 == 4" in str(session.view.get_messages())
 
 
 # -- refused by the provider ------------------------------------------------------------------------------------------

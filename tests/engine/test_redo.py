@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from tenfold.compaction.facts.section_headings import TITLE
 from tenfold.core.record.message import get_text
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.errors import UsageError
-from tenfold.session import AsyncSession, Session, SessionAddress
+from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import (
@@ -68,18 +67,6 @@ def test_a_model_bettered_text_over_the_same_range_with_the_same_facts() -> None
     assert session.conversation.find_violations("anthropic") == ()
     assert session.undo() == second.id
     assert session.view.get_messages() == old_view
-
-
-def test_the_originals_stay_behind_it() -> None:
-    session = make_compacted_session()
-    (first,) = get_blocks(session)
-    before = [line.entry for line in session.expand(first.id, deep=True)]
-    session.compactor.use_answerer(Answerer(Telling(BETTER)))
-    second = session.redo(request=RedoRequest(model="m")).block
-    behind = [line.entry for line in session.expand(second, deep=True)]
-    assert behind
-    assert set(behind) <= set(before)
-    assert any(not line.original for line in session.expand(second))
 
 
 def test_a_model_that_fails_changes_nothing_and_is_remembered() -> None:
@@ -159,17 +146,6 @@ def test_redo_reads_what_an_opening_left_on_disk(tmp_path: Path) -> None:
     assert BETTER in get_summary(reopen_session(reopened))
     assert store.verify("default") == []
     store.close()
-
-
-def test_the_async_side_gives_the_same_block() -> None:
-    one, two = make_compacted_session(), make_compacted_session()
-    one.compactor.use_answerer(Answerer(Telling(BETTER)))
-    two.compactor.use_answerer(Answerer(Telling(BETTER)))
-    asyncio.run(AsyncSession(one).redo(request=RedoRequest(model="m")))
-    two.redo(request=RedoRequest(model="m"))
-    made = [[r.sizes for r in get_blocks(s)[-1].replacements] for s in (one, two)]
-    assert made[0] == made[1]
-    assert len(get_blocks(one)) == len(get_blocks(two)) == 2
 
 
 def test_pins_and_kept_messages_stay_in_view() -> None:

@@ -31,7 +31,6 @@ from tenfold.core.record.message import (
     get_tool_result,
 )
 from tenfold.core.view.fold import View
-from tenfold.core.view.path import Path
 from tenfold.designs.tiers.stages import SummarizeOlderStage
 from tests.engine.making import (
     COUNTER,
@@ -490,9 +489,3 @@ def test_an_elision_over_an_older_block_lies_one_level_higher() -> None:
     levels = {r.level for r in second.replacements if (r.first, r.last) in twice}
     assert levels == {1}
     assert {r.level for r in first.replacements} == {0}
-
-
-def test_draft_path_is_untouched_by_planning() -> None:
-    path: Path = build_path(make_work(6))
-    build_plan(make_draft(View.from_path(path)), GOAL, STAGES)
-    assert path.length == len(make_work(6))

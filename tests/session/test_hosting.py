@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenfold import compact
 from tenfold.core.record.entry import Usage
 from tenfold.core.view.rules import validate
 from tenfold.designs.clip.policy import clip
@@ -151,17 +150,6 @@ def test_the_raw_history_sent_again_gives_the_same_view_and_a_kept_prefix(wire: 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_the_view_sent_back_with_new_messages_is_known(wire: str) -> None:
-    session, given = open_session(), build_request(wire, 30)
-    sent = session.before_model(given, window=8_000)
-    count = len(get_entries(session))
-    sent[FIELD[wire]] = [*sent[FIELD[wire]], *STEP[wire](40)]
-    again = session.before_model(sent, window=8_000)
-    assert len(get_entries(session)) == count + 2
-    assert again[FIELD[wire]] == sent[FIELD[wire]]
-
-
-@pytest.mark.parametrize("wire", WIRES)
 def test_what_was_reported_calibrates_the_next_reading(wire: str) -> None:
     session, given = open_session(), build_request(wire, 2)
     session.before_model(given, window=20_000)
@@ -203,21 +191,6 @@ def test_partial_failed_and_empty_reports_are_left_out(report: object) -> None:
     assert session.take_reading(window=9_000).source == "estimated"
 
 
-def test_a_moved_cache_mark_goes_out_as_the_host_set_it_now() -> None:
-    session = open_session()
-    given = build_request("anthropic", 2)
-    session.before_model(given, window=20_000)
-    marked = copy.deepcopy(given)
-    marked["messages"][0]["content"] = [
-        {"type": "text", "text": given["messages"][0]["content"], "cache_control": {"type": "ephemeral"}}
-    ]
-    marked["messages"] += [i for n in range(40, 70) for i in build_anthropic_step(n)]
-    sent = session.before_model(marked, window=8_000)
-    assert session.outcome is not None
-    assert session.outcome.status == "compacted"
-    assert sent["messages"][0] is marked["messages"][0]
-
-
 def test_system_prompt_and_tools_given_apart_are_counted() -> None:
     small, large = open_session(), open_session()
     given = build_request("openai-responses", 8)
@@ -227,14 +200,6 @@ def test_system_prompt_and_tools_given_apart_are_counted() -> None:
     assert large.outcome is not None
     assert (small.outcome.status, large.outcome.status) == ("nothing", "unsatisfiable")
     assert large.outcome.itemised["given apart"] > 5_000
-
-
-def test_an_unknown_window_never_triggers() -> None:
-    session, given = open_session(), build_request("openai-chat", 30)
-    given["model"] = "nobody-knows-this"
-    assert session.before_model(given) == given
-    assert get_last_status(session) == "nothing"
-    assert not get_blocks(session)
 
 
 def test_a_policy_without_that_check_point_acts_at_the_hard_limit_only() -> None:
@@ -389,10 +354,3 @@ def test_system_text_of_ours_goes_into_a_copy_of_geminis_settings() -> None:
         told = "".join(part.text for part in transformers.t_content(made.system_instruction).parts)
         assert told.count("Be careful.") == str(config).count("Be careful.")
         assert len(told) > 100
-
-
-@pytest.mark.parametrize("items", [[], [{"role": "system", "content": "You are careful."}]])
-def test_a_list_without_a_conversation_goes_out_as_it_came(items: list[Item]) -> None:
-    sent = open_session().before_model({"model": "m", "messages": items}, window=8_000)
-    assert sent["messages"] == items
-    assert compact(items, to=100).messages == items

@@ -88,18 +88,6 @@ def test_an_older_view_is_counted_as_it_was() -> None:
     assert [session.conversation.count_messages(view) for view in (session.view, older, session.view)] == [3, 2, 3]
 
 
-def test_a_list_that_changed_before_its_end_is_not_taken_for_the_last_one() -> None:
-    session = open_session()
-    session.sync([make_user_message("one"), make_reply("two"), make_user_message("three")])
-    view = session.sync([make_user_message("one"), make_reply("other"), make_user_message("three"), make_reply("four")])
-    assert view.get_messages() == [
-        make_user_message("one"),
-        make_reply("other"),
-        make_user_message("three"),
-        make_reply("four"),
-    ]
-
-
 def test_a_head_that_was_opened_and_went_back_is_written_on() -> None:
     session = open_session()
     session.sync([make_user_message("one"), make_reply("two"), make_user_message("three"), make_reply("four")])
@@ -368,17 +356,6 @@ def test_what_was_edited_in_place_long_ago_is_sent_at_once_and_read_when_its_tur
         if session.view.get_messages() == read_request({"messages": items}).messages:
             return
     raise AssertionError("its turn never came")
-
-
-def test_the_turn_comes_round_in_a_list_that_grows_fast() -> None:
-    session = open_session()
-    items = build_word_items(10 * CHECKED_ITEMS + 1)
-    for number in range(40):
-        session.before_model({"messages": items}, window=10_000_000)
-        items.extend(make_user_item() for _ in range(CHECKED_ITEMS + 8))
-        if number == 3:
-            items[3]["content"] = "what it says now"
-    assert session.view.get_messages()[3] == read_request({"messages": items}).messages[3]
 
 
 def test_a_number_of_another_kind_in_another_object_is_read_when_its_turn_has_come() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,14 +111,6 @@ def test_what_is_hidden_is_found_and_read_back_exactly() -> None:
     assert history[4] in [line.message for line in session.expand(block, deep=True)]
 
 
-def test_an_entry_of_another_session_is_not_read() -> None:
-    store = SqliteStore(":memory:")
-    mine, other = (Session.create(SessionAddress(store, name), build_policy()) for name in ("mine", "other"))
-    (entry,) = other.append(make_user_message("a secret"))
-    with pytest.raises(NotFoundError, match="in this session"):
-        mine.expand(entry)
-
-
 def test_preview_changes_nothing_and_says_what_compact_does() -> None:
     session = open_session(make_work(12), build_policy(models=("m",)), answerer=Answerer(Refusing()))
     held = get_entries(session)
@@ -136,32 +127,6 @@ class Refusing:
 
     def answer(self, ask: SummaryAsk) -> Answer:
         raise AssertionError(f"a model was asked ({ask.purpose})")
-
-
-def test_no_model_is_called_except_to_compact() -> None:
-    session = open_session(make_work(12), build_policy(models=("m",)), answerer=Answerer(Telling()))
-    block = session.compact(to=700).block
-    session.compactor.use_answerer(Answerer(Refusing()))
-    session.preview(to=600)
-    session.take_reading(window=10_000)
-    session.search("part")
-    session.expand(block, deep=True)
-    session.undo()
-    session.refresh()
-    session.sync(make_work(12))
-    assert session.address.store.verify(session.address.namespace) == []
-
-
-def test_two_sessions_on_one_file_lose_nothing(tmp_path: Path) -> None:
-    one = Session.create(SessionAddress(SqliteStore(tmp_path / "log.db"), "s"), build_policy())
-    one.append(*make_work(3))
-    two = Session(SessionAddress(SqliteStore(tmp_path / "log.db"), "s"), build_policy())
-    one.append(make_user_message("from one"))
-    two.append(make_user_message("from two"))
-    assert two.view.get_messages() == [*make_work(3), make_user_message("from one"), make_user_message("from two")]
-    assert one.refresh().get_messages() == two.view.get_messages()
-    one.address.store.close()
-    two.address.store.close()
 
 
 def test_a_lost_race_leaves_no_sizes_behind() -> None:
@@ -357,11 +322,6 @@ def test_a_floor_that_reports_hold_already_is_not_counted_twice() -> None:
     assert session.take_reading(window=100_000, floor=5_000).tokens == pytest.approx(6_000, abs=20)
 
 
-def test_without_target_and_window_the_error_names_both() -> None:
-    with pytest.raises(UsageError, match="neither a target nor a window"):
-        open_session(make_work(2), model="nobody-knows-this").compact()
-
-
 def test_a_block_is_superseded_when_its_range_changed_meanwhile() -> None:
     session = open_session(make_work(12))
     effects, view = session.compactor.get_effects(session.compactor.build_call(to=700))
@@ -381,10 +341,3 @@ def test_a_block_goes_on_the_new_leaf_when_only_messages_came() -> None:
     reopen_session(session).append(make_user_message("meanwhile"))
     assert session.compactor.apply_result(verdict, view).status == "compacted"
     assert session.view.get_messages()[-1] == make_user_message("meanwhile")
-
-
-@pytest.mark.parametrize("to", [0, -4, 5.5])
-def test_a_target_that_is_no_size_is_refused(to: object) -> None:
-    session = open_session(make_work(4))
-    with pytest.raises(UsageError, match="which is no size: give tokens"):
-        session.compact(to=to)  # type: ignore[arg-type]

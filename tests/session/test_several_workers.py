@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import subprocess
 import sys
@@ -16,12 +15,11 @@ import pytest
 from tenfold.core.record.entry import MessageEntry
 from tenfold.core.record.message import get_text
 from tenfold.errors import LostRace
-from tenfold.session import AsyncSession, Session, SessionAddress
+from tenfold.session import Session, SessionAddress
 from tenfold.session.branches import navigate
 from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import (
-    COUNTER,
     Telling,
     build_policy,
     get_blocks,
@@ -47,14 +45,6 @@ def get_texts(session: Session) -> list[str]:
 def open_workers(count: int, **options: Any) -> list[Session]:  # noqa: ANN401 - those of a session
     address = SessionAddress(SqliteStore(":memory:"), "s")
     return [Session.create(address, build_policy(), **options) for _ in range(count)]
-
-
-def test_messages_that_workers_append_in_turn_are_all_there_once() -> None:
-    workers = open_workers(3)
-    for number in range(12):
-        workers[number % 3].append(make_user_message(str(number)))
-    assert get_texts(workers[0]) == [str(number) for number in range(12)]
-    assert workers[2].view.get_messages() == reopen_session(workers[2]).view.get_messages()
 
 
 def test_everything_that_writes_goes_on_from_where_another_worker_is() -> None:
@@ -218,24 +208,6 @@ class AlwaysLate(SqliteStore):
     def append(self, *_: Any, **__: Any) -> None:  # noqa: ANN401 - whatever a store is given
         self.tries += 1
         raise LostRace("another writer moved it")
-
-
-def test_async_workers_go_on_as_well() -> None:
-    async def serve() -> list[str]:
-        one, two = (AsyncSession(session) for session in open_workers(2, model=MODEL))
-        listed: list[Item] = []
-        for turn in range(6):
-            listed.append({"role": "user", "content": f"question {turn}"})
-            worker = (one, two)[turn % 2]
-            await worker.before_model({"model": MODEL, "messages": listed}, window=20_000)
-            await worker.after_model({"usage": {"prompt_tokens": 90, "completion_tokens": 9}})
-            listed.append({"role": "assistant", "content": f"answer {turn}"})
-        await one.before_model({"model": MODEL, "messages": listed}, window=20_000)
-        assert get_texts(one.session) == [item["content"] for item in listed]
-        return get_texts(one.session)
-
-    assert len(asyncio.run(serve())) == 12
-    assert COUNTER.count(["four"]) == [1]
 
 
 @pytest.mark.parametrize("what", ["pin", "undo", "rule"])

@@ -285,12 +285,6 @@ def test_a_reading_counts_what_is_sent_besides_the_list_and_media_of_unknown_siz
     assert bare.high - bare.low > 1_000
 
 
-def test_an_empty_list_is_nothing_to_do() -> None:
-    result = tenfold.compact([], to=1_000)
-    assert result.messages == []
-    assert result.outcome.status == "nothing"
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.errors import LostRace, NewerStore, StoreError, TenfoldError, UnwritableStore
+from tenfold.errors import NewerStore, StoreError, TenfoldError, UnwritableStore
 from tenfold.store.base import MAIN, SessionInfo
 from tenfold.store.location import FILE_NAME, get_default_location, open_store
 from tenfold.store.sqlite import schema
 from tenfold.store.sqlite.connections import MemoryConnection
 from tenfold.store.sqlite.store import SqliteStore
-from tests.store.build import NS, Growing, make_entry_id, make_message
+from tests.store.build import NS, Growing, make_message
 
 ROOT = Path(__file__).parents[2]
 
@@ -296,82 +296,6 @@ def test_a_moment_without_file_descriptors_does_not_make_a_store_read_only(tmp_p
     assert entries == "2"
 
 
-WRITER = """
-import sys
-from tenfold.errors import LostRace
-from tenfold.store.sqlite.store import SqliteStore
-from tests.store.build import NS, make_entry_id, make_message
-from tenfold.core.record.entry import MessageEntry
-path, number, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-store = SqliteStore(path, busy_seconds=30)
-lost = done = 0
-leaf = store.read_heads(NS, "s")["main"]
-print("ready", flush=True)
-sys.stdin.readline()
-while done < count:
-    said = make_message(f"writer {number} entry {done}")
-    entry = MessageEntry(make_entry_id(number * 100_000 + done), leaf, "r", done, said)
-    try:
-        store.append(NS, "s", [entry], expected=leaf)
-        leaf, done = entry.id, done + 1
-    except LostRace:
-        lost += 1
-        leaf = store.read_heads(NS, "s")["main"]
-print(lost)
-"""
-
-
-def test_two_processes_append_to_one_session_and_lose_nothing(tmp_path: Path) -> None:
-    path, count = tmp_path / "store.db", 300
-    store = SqliteStore(path)
-    Growing(store).say("root")
-    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), str(n), str(count)],
-            env=env,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for n in (1, 2)
-    ]
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    answers = []
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    for child in children:
-        answers.append(child.communicate(timeout=500)[0])
-        assert child.returncode == 0
-    opened = store.open(NS, "s")
-    assert opened.length == 2 * count + 1
-    ids = [e.id for e in opened.entries[1:]]
-    for number in (1, 2):
-        mine = [make_entry_id(number * 100_000 + i) for i in range(count)]
-        assert [i for i in ids if i in set(mine)] == mine
-    assert sum(int(a) for a in answers) > 0, "the writers never met: the test proves nothing"
-    assert store.verify(NS) == []
-    store.close()
-
-
-def test_the_loser_of_a_race_between_processes_learns_of_it(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    here, there = SqliteStore(path), SqliteStore(path)
-    log = Growing(here)
-    log.say("one")
-    twin = log.fork(1, MAIN)
-    twin.store = there
-    twin.say("the winner")
-    with pytest.raises(LostRace):
-        here.append(NS, "s", [log.fork(1, "x").entries[0]], expected=log.leaf)
-    here.close()
-    there.close()
-
-
 def test_a_locked_store_says_how_long_it_waited(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     holder, waiter = SqliteStore(path), SqliteStore(path, busy_seconds=0.05)
@@ -489,14 +413,6 @@ def test_a_forked_process_has_a_memory_store_of_its_own() -> None:
     log.say("from the parent")
     assert store.read_entries(NS, "s") == log.entries
     assert store.verify(NS) == []
-
-
-def test_a_huge_entry_is_stored_and_found(sqlite: SqliteStore) -> None:
-    log = Growing(sqlite)
-    log.say("before", "padding " * 1_300_000 + "needle", "after")
-    assert sqlite.read_entries(NS, "s") == log.entries
-    hit = sqlite.search(NS, "needle")[0]
-    assert (hit.position, hit.scanned) == (1, True)
 
 
 def test_the_place_of_the_store(tmp_path: Path) -> None:

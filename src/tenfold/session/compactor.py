@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from msgspec.structs import replace
@@ -38,7 +40,7 @@ from tenfold.errors import LostRace, UsageError
 from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event, build_summary_failure
 from tenfold.models.choose import AUTO, resolve_models
 from tenfold.models.prices import find_rates
-from tenfold.session.concurrency import CompactionLock, Preparation
+from tenfold.session.concurrency import CompactionLock, PreparedResult, start_thread
 from tenfold.session.conversation import Conversation
 from tenfold.session.drive import (
     COMMIT,
@@ -145,7 +147,7 @@ class CompactionRunner:
         self.answerer, self.archive = answerer or Answerer(), archive
         self.lock = CompactionLock()
         self.outcome: Outcome | None = None
-        self.preparation: Preparation | None = None
+        self.preparation: Future[PreparedResult] | None = None
         self._conversation = conversation
         self._completed: tuple[Policy, tuple[str, str], Policy] | None = None
         self._limits: tuple[tuple[object, int, int, int], Limits] | None = None
@@ -387,25 +389,30 @@ class CompactionRunner:
         deferred = self._defer_check(call, preparation)
         if deferred is not None:
             return deferred
-        yield preparation.future
+        yield preparation
         yield COMMIT
         return self._adopt_preparation(call, preparation)
 
     def _announce(self, effects: Effects, answerer: Answerer, call: Call) -> Steps[EngineResult]:
         """Runs the engine. Tells the listeners that it starts, once no before-hook objects, and if it is cancelled."""
-        is_started, step = False, advance(effects)
+        told: Future[None] = Future()
+
+        def tell_start(consult: ConsultAsk) -> None:
+            answerer.notify(self._build_started_event(consult, call.run))
+            told.set_result(None)
+
+        step = advance(effects)
         try:
             while not isinstance(step, Finished):
                 answers = yield step
                 if isinstance(step[0], ConsultAsk) and not answers[0].cancel:
-                    answerer.notify(self._build_started_event(step[0], call.run))
-                    is_started = True
+                    yield partial(tell_start, step[0])
                 step = advance(effects, answers)
             if step.value.entry is not None:
                 yield COMMIT
         except CancelledError:
-            if is_started:
-                answerer.notify(self._build_cancellation())
+            cancellation = self._build_cancellation()
+            told.add_done_callback(lambda _: answerer.notify(cancellation))  # a listener may still be told of the start
             raise
         return step.value
 
@@ -494,10 +501,10 @@ class CompactionRunner:
             return False
         to = reading.to_counted(limits.target)
         effects, view = self.get_effects(replace(call, demand="manual", to=to, has_before_hooks=False), answerer)
-        self.preparation = Preparation(lambda: (run_engine(effects, answerer), view))
+        self.preparation = start_thread(lambda: (run_engine(effects, answerer), view), "tenfold-prepare")
         return True
 
-    def _find_preparation(self, call: Call) -> Preparation | None:
+    def _find_preparation(self, call: Call) -> Future[PreparedResult] | None:
         """Returns the prepared compaction, finished or not, if this call uses it.
 
         A call uses it when the trigger fires or when someone asks for a compaction.
@@ -508,12 +515,12 @@ class CompactionRunner:
             return None
         return self.preparation if self.get_need(call) in ("soft", "hard") else None
 
-    def _defer_check(self, call: Call, preparation: Preparation) -> Outcome | None:
+    def _defer_check(self, call: Call, preparation: Future[PreparedResult]) -> Outcome | None:
         """Returns the Outcome of a check that need not wait for the compaction still being prepared.
 
         Returns None if the request may exceed the hard limit.
         """
-        if preparation.is_done or call.demand != "check" or self.can_overflow(call):
+        if preparation.done() or call.demand != "check" or self.can_overflow(call):
             return None
         reading, limits = self.take_reading_with_limits(call)
         tokens, left = reading.tokens, limits.hard - reading.tokens
@@ -521,7 +528,7 @@ class CompactionRunner:
         outcome = Outcome("nothing", reason, tokens, tokens, limits.target, policy=self.policy.name)
         return replace(outcome, reading_before=reading, reading_after=reading)
 
-    def _adopt_preparation(self, call: Call, preparation: Preparation) -> Outcome | None:
+    def _adopt_preparation(self, call: Call, preparation: Future[PreparedResult]) -> Outcome | None:
         """Appends the prepared Block and returns its Outcome. Returns None if the Block saves too little."""
         if call.window is not None:
             reading, limits = self.take_reading_with_limits(call)
@@ -530,13 +537,11 @@ class CompactionRunner:
             reading = self.take_reading(self.build_call())
             most = PLAIN_READING.to_provider(Counted(call.to or 0))
         self.preparation = None
-        prepared = preparation.take_result()
-        if isinstance(prepared, Exception):
-            self.answerer.report_problem(
-                f"what was prepared ahead raised {type(prepared).__name__}: {prepared}; it was ignored"
-            )
+        exc = preparation.exception()
+        if isinstance(exc, Exception):  # of a user's stage; Ctrl-C and the like are raised below
+            self.answerer.report_problem(f"what was prepared ahead raised {type(exc).__name__}: {exc}; it was ignored")
             return None
-        result, view = prepared
+        result, view = preparation.result()
         if isinstance(result.entry, Block):
             saved = Counted(result.entry.tokens_before - result.entry.tokens_after)
             if reading.tokens - saved * reading.slope > most:

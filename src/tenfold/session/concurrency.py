@@ -1,6 +1,7 @@
 """How threads, coroutines and compactions wait for one another.
 
-A compaction holds the `CompactionLock` of its session. A `Preparation` is one that runs ahead on a thread of its own.
+A compaction holds the `CompactionLock` of its session. One that is prepared ahead has a thread of its own, and so has
+each call of a model.
 Hooks that are coroutine functions run on the event loop of the host, if the work is done for one, so that they can use
 what belongs to that loop; without a loop they get one of their own.
 """
@@ -26,7 +27,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger("tenfold")
 _HOST_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("tenfold_host_loop", default=None)
 PreparedResult = tuple[EngineResult, View]
-"""The result of the compaction, and the view it was planned on."""
+"""The result of a compaction that was prepared ahead, and the view it was planned on."""
 
 
 class CompactionLock:
@@ -102,40 +103,20 @@ class CompactionLock:
         self.release()
 
 
-class Preparation:
-    """One compaction that is prepared on its own thread. Nothing here appends: the session does, if the Block fits.
+def start_thread(work: Callable[[], T], name: str) -> Future[T]:
+    """Starts work on a daemon thread of its own. Nothing has to wait for it, not even the end of the program."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # a coroutine that stops waiting does not stop the work
+    context = copy_context()
 
-    `take_result` waits for it; coroutines wait for `future` before.
-    """
-
-    def __init__(self, work: Callable[[], PreparedResult]) -> None:
-        """Starts `work` on a daemon thread, which does not keep the process alive."""
-        self.future: Future[PreparedResult] = Future()
-        self.future.set_running_or_notify_cancel()  # a coroutine that stops waiting does not stop the work
-        threading.Thread(target=self._run, args=(work,), name="tenfold-prepare", daemon=True).start()
-
-    def _run(self, work: Callable[[], PreparedResult]) -> None:
+    def run_work() -> None:
         try:
-            self.future.set_result(work())
-        except BaseException as exc:  # noqa: BLE001 - it is given where the result is taken
-            self.future.set_exception(exc)
+            future.set_result(context.run(work))
+        except BaseException as exc:  # noqa: BLE001 - whatever it raised is raised where its result is asked for
+            future.set_exception(exc)
 
-    @property
-    def is_done(self) -> bool:
-        """Whether the compaction has ended."""
-        return self.future.done()
-
-    def take_result(self) -> PreparedResult | Exception:
-        """Returns the result, waiting for it if necessary. That never takes longer than starting over would.
-
-        An exception that a user's stage raised is returned; only Ctrl-C and the like are raised here.
-        """
-        exc = self.future.exception()
-        if exc is None:
-            return self.future.result()
-        if not isinstance(exc, Exception):
-            raise exc
-        return exc
+    threading.Thread(target=run_work, name=name, daemon=True).start()
+    return future
 
 
 async def run_uninterrupted(work: Callable[[], T]) -> T:

@@ -14,10 +14,8 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
 from functools import partial
 from math import isfinite
-from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar, assert_never
 
 from msgspec import Struct
@@ -37,6 +35,7 @@ from tenfold.session.concurrency import (
     PreparedResult,
     register_host_loop,
     run_uninterrupted,
+    start_thread,
     wait_for_result,
     wait_until_done,
 )
@@ -49,8 +48,8 @@ Yielded = TypeVar("Yielded")
 _LOG = logging.getLogger("tenfold")
 AsyncModelCall = Callable[[SummaryAsk], Awaitable[object]]
 """A model call that is a coroutine."""
-Step = tuple[Ask, ...] | Future[PreparedResult]
-"""What a driver does for a generator: it answers Asks, or waits for a compaction that is being prepared."""
+Step = tuple[Ask, ...] | Future[PreparedResult] | Callable[[], None]
+"""What a driver does for a generator: it answers Asks, waits for what is prepared, or calls a user's functions."""
 COMMIT: Step = ()
 """The step after which a result is written. It asks for nothing."""
 Steps = Generator[Step, tuple[Answer, ...], T]
@@ -223,25 +222,9 @@ def _build_timeout_answer(ask: SummaryAsk) -> Answer:
     return Answer(error=f"no answer within {ask.timeout:g} s", retryable=True, timed_out=True, spent=spent)
 
 
-def _start_thread(work: Callable[[], T]) -> Future[T]:
-    """Starts work on a daemon thread of its own. Nothing has to wait for it, not even the end of the program."""
-    future: Future[T] = Future()
-    future.set_running_or_notify_cancel()
-    context = copy_context()
-
-    def run_work() -> None:
-        try:
-            future.set_result(context.run(work))
-        except BaseException as exc:  # noqa: BLE001 - whatever it raised is raised where its result is asked for
-            future.set_exception(exc)
-
-    Thread(target=run_work, name="tenfold-ask", daemon=True).start()
-    return future
-
-
 def _call_model(model: Model, ask: SummaryAsk) -> Answer:
     """Makes one model call. It fails if the model raises or gives no answer in time."""
-    future = _start_thread(lambda: wait_for_result(model.answer(ask)))
+    future = start_thread(lambda: wait_for_result(model.answer(ask)), "tenfold-ask")
     try:
         exc = future.exception(timeout=ask.timeout if isfinite(ask.timeout) else None)
     except TimeoutError:
@@ -281,7 +264,7 @@ def _as_async_call(model: Model) -> AsyncModelCall:
         return model.aanswer
 
     def call_on_thread(ask: SummaryAsk) -> Awaitable[object]:
-        return asyncio.wrap_future(_start_thread(lambda: wait_for_result(model.answer(ask))))
+        return asyncio.wrap_future(start_thread(lambda: wait_for_result(model.answer(ask)), "tenfold-ask"))
 
     return call_on_thread
 
@@ -312,10 +295,14 @@ def run_engine(steps: Steps[T], answerer: Answerer) -> T:
         answers: tuple[Answer, ...] = ()
         if isinstance(step, Future):
             wait([step])
+        elif callable(step):
+            step()
         elif len(step) == 1:
             answers = (answerer.answer(step[0]),)
         else:
-            answers = tuple(f.result() for f in [_start_thread(partial(answerer.answer, ask)) for ask in step])
+            answers = tuple(
+                f.result() for f in [start_thread(partial(answerer.answer, ask), "tenfold-ask") for ask in step]
+            )
         step = advance(steps, answers)
     return step.value
 
@@ -347,6 +334,8 @@ async def arun_engine(
             answers: tuple[Answer, ...] = ()
             if isinstance(step, Future):
                 await wait_until_done(step)
+            elif callable(step):
+                await asyncio.to_thread(step)
             elif step == COMMIT:
                 commit()
             else:
