@@ -376,8 +376,15 @@ class CompactionRunner:
 
     def redo(self, block: str, request: RedoRequest, answerer: Answerer | None = None) -> Steps[Outcome]:
         """Does the work of `Session.redo` as a generator of steps."""
-        effects, view = self.get_redo_effects(block, request, answerer)
-        result = yield from effects
+        conversation, policy = self._conversation, self.get_policy(answerer)
+        with conversation.lock:
+            view, newest = conversation.view, conversation.find_newest_block_id() or ""
+            if not newest.startswith(block):
+                what = newest or "and there is none"
+                raise UsageError(f"only the newest Block in force can be written again, {what}")
+            redo_policy = build_redo_policy(policy, view.find_newest_block(), request, POLICIES)
+            measures, stamps = conversation.freeze_measures(view), conversation.stamps
+        result = yield from redo(view, redo_policy, request, measures, now=stamps.now(), new_id=stamps.new_id)
         yield COMMIT
         return self.apply_result(result, view)
 
@@ -449,26 +456,6 @@ class CompactionRunner:
         with conversation.lock:
             call = self._with_limits(self.validate_call(call))
             return preview(conversation.view, self.get_policy(answerer), call, conversation.get_measures())
-
-    def get_redo_effects(
-        self, block: str, request: RedoRequest, answerer: Answerer | None = None
-    ) -> tuple[Effects, View]:
-        """Returns the generator behind `redo` and the view it works on, for callers who drive it themselves."""
-        conversation = self._conversation
-        with conversation.lock:
-            view = conversation.view
-            newest = conversation.find_newest_block_id() or ""
-            if not newest.startswith(block):
-                what = newest or "and there is none"
-                raise UsageError(f"only the newest Block in force can be written again, {what}")
-            return redo(
-                view,
-                build_redo_policy(self.get_policy(answerer), view.find_newest_block(), request, POLICIES),
-                request,
-                conversation.freeze_measures(view),
-                now=conversation.stamps.now(),
-                new_id=conversation.stamps.new_id,
-            ), view
 
     def get_redo_answerer(self, answerer: Answerer | None = None) -> Answerer:
         """Returns the answerer for `redo`, which can read the session's entries when an Ask needs originals."""

@@ -120,11 +120,7 @@ class Answerer(Struct, frozen=True):
     def _consult_hooks(self, ask: ConsultAsk) -> Answer:
         combined = Answer()
         for hook in self.before_hooks:
-            try:
-                advice = wait_for_result(hook(ask))
-            except Exception as exc:  # noqa: BLE001 - a user's hook may raise anything; it is reported and ignored
-                self.report_problem(f"a before-hook raised {type(exc).__name__}: {exc}; it was ignored")
-                continue
+            advice = self._call("a before-hook", partial(hook, ask))
             if advice is None:
                 continue
             advice = _read_answer(advice)
@@ -142,10 +138,7 @@ class Answerer(Struct, frozen=True):
         """Calls every listener with the event. That a summary failed is also logged, as a warning."""
         _report_failure(event)
         for listener in self.listeners:
-            try:
-                wait_for_result(listener(event))
-            except Exception as exc:  # noqa: BLE001 - a listener is a user's code; it is reported and ignored
-                self.report_problem(f"a listener raised {type(exc).__name__}: {exc}; it was ignored")
+            self._call("a listener", partial(listener, event))
 
     async def anotify(self, event: Event) -> None:
         """Does the same as `notify` on the running loop. Awaits listeners that are coroutine functions."""
@@ -161,10 +154,15 @@ class Answerer(Struct, frozen=True):
     def run_after_hooks(self, outcome: Outcome, block: Block) -> None:
         """Calls every after-hook with an appended Block."""
         for hook in self.after_hooks:
-            try:
-                wait_for_result(hook(outcome, block))
-            except Exception as exc:  # noqa: BLE001 - a hook is a user's code; it is reported and ignored
-                self.report_problem(f"an after-hook raised {type(exc).__name__}: {exc}; it was ignored")
+            self._call("an after-hook", partial(hook, outcome, block))
+
+    def _call(self, what: str, function: Callable[[], object]) -> object:
+        """Calls a user's hook or listener. One that raises is reported, and gives None."""
+        try:
+            return wait_for_result(function())
+        except Exception as exc:  # noqa: BLE001 - a user's code may raise anything; it is reported and ignored
+            self.report_problem(f"{what} raised {type(exc).__name__}: {exc}; it was ignored")
+            return None
 
     def report_problem(self, problem: str) -> None:
         """Reports a problem in a user's hook or listener."""
@@ -300,9 +298,8 @@ def run_engine(steps: Steps[T], answerer: Answerer) -> T:
         elif len(step) == 1:
             answers = (answerer.answer(step[0]),)
         else:
-            answers = tuple(
-                f.result() for f in [start_thread(partial(answerer.answer, ask), "tenfold-ask") for ask in step]
-            )
+            answering = [start_thread(partial(answerer.answer, ask), "tenfold-ask") for ask in step]
+            answers = tuple(future.result() for future in answering)
         step = advance(steps, answers)
     return step.value
 
