@@ -37,10 +37,13 @@ from tenfold.store.base import HIT_LIMIT, Hit, SessionInfo
 
 
 class Session:
-    """One conversation. `Session.create` makes it in the store; `Session(address, policy)` opens an existing one.
+    """One conversation in a store. It compacts itself before it grows too long for the model.
 
-    `conversation` is its log, `compactor` runs its compactions, and `requests` reads what a host sends. They are for
-    those who do part of the work themselves, as a gateway does.
+    `Session.create` makes it, `Session(address, policy)` opens it again. Call `before_model` with each request before
+    you send it, and `after_model` with the answer. Or add messages with `append`, and call `compact` yourself.
+
+    `conversation` is the log, `compactor` runs the compactions, and `requests` reads what a host sends. Use these parts
+    if you do part of the work yourself, as a gateway does.
     """
 
     def __init__(
@@ -53,13 +56,13 @@ class Session:
         archive: Archive | None = None,
         stamps: Stamps | None = None,
     ) -> None:
-        """Opens a head. Raises `NotFoundError` if the session does not exist.
+        """Opens a head of the session. Raises `NotFoundError` if the store has no such session.
 
-        `policy` is a Policy or the name of one, as in "tail", which then has its published settings. `model` names
-        the agent's model, for its window and its calibration. A callable `policy` is called again at
-        every check (`settings.LivePolicy` follows a file), but the counter stays the one the session was opened with.
-        An `archive` receives every Block before it is appended. `stamps` are where new
-        entries get their ids and times from.
+        `policy` is a Policy, or the name of one, such as "tail", which then has its published settings. A function that
+        returns a Policy is called at every check (`settings.LivePolicy` follows a file); the counter stays the one that
+        the session was opened with. `model` names the agent's model, by which its window and its reports are known.
+        `answerer` holds the summary model, hooks and listeners. `archive` gets every Block before it is appended.
+        `stamps` give new entries their ids and times.
         """
         self.address = check_address(address)
         provider = build_provider(policy, model)
@@ -126,16 +129,22 @@ class Session:
         run: str = "",
         append: bool = False,
     ) -> dict[str, Any]:
-        """Returns the request to send in place of this one, with its message list compacted if it is too long.
+        """Returns the request to send in place of this one. Its message list is compacted if it is too long.
 
-        `request` holds the keyword arguments of a provider's call. The list is synced with the log, then compacted if
-        the policy's trigger fires; `outcome` holds the result. Messages that stay are the same objects that were
-        passed in, so a message that was edited in place is sent as edited; a list of JSON bytes stays one. In a list of
-        more than 64 messages, the log may notice an edit far from the end some requests later, but always before a
-        compaction. Without a known window nothing is compacted. `origin` says whose words a user text is where its form
-        does not: see `tenfold.compact`. `run` is the id of the run that new messages and a compaction belong to. Raises
-        `UsageError` for a request that does not hold the whole conversation; with `append`, a list that does not
-        continue the session is appended to it, as by `sync`, and the request goes out with the whole view.
+        `request` holds the keyword arguments of a provider's call, with the whole conversation. The session appends
+        what is new in it to the log. If the policy's trigger fires, it compacts, and `outcome` says how that ended.
+        Without a known window it compacts nothing.
+
+        Messages that stay are the same objects that you passed in, so a message that you edited in place is sent as
+        you edited it. A list of JSON bytes stays one. In a list of more than 64 messages, the log may notice an edit far
+        from the end some requests later, but always before a compaction.
+
+        `window` is the model's, in tokens, if the session does not know it. `recall` says how stubs tell the model
+        where to read the original, `wire` names the provider's format if it cannot be detected, and `origin` says whose
+        words a user text is (see `tenfold.compact`). `run` is the id of the run that new messages belong to.
+
+        Raises `UsageError` for a request that does not continue the session. With `append`, its messages are appended
+        instead, as by `sync`, and the request goes out with the whole view.
         """
         requests = self.requests
         with self.compactor.lock:
@@ -192,10 +201,10 @@ class Session:
         return self.compactor.take_reading(self.compactor.build_call(window=window, floor=floor))
 
     def compact(self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None) -> Outcome:
-        """Compacts down to `to` (tokens, or a share as in "10%"), or, without it, when the policy's trigger fires.
+        """Compacts down to `to`: a number of tokens, or a share such as "10%". Without it the policy's trigger decides.
 
-        `call` is one that `compactor.build_call` has built, where more is to be said. Raises `UsageError` when neither
-        a target nor a window is known; every other failure is an Outcome.
+        To say more, pass a `call` that `compactor.build_call` has built. Raises `UsageError` if neither a target nor a
+        window is known. Every other failure is an Outcome.
         """
         compactor = self.compactor
         call = compactor.validate_call(call or compactor.build_call(to=to, window=window))

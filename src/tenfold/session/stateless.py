@@ -54,13 +54,15 @@ ProviderMessage = Any
 
 
 class CompactResult:
-    """What `compact` returns: the messages in their own format, the Outcome, and recall tools if they were asked for.
+    """What `compact` returns: the messages to send, and what became of them.
 
-    Untouched messages are the same objects that were passed in. `system` holds the system text that Tenfold adds, for
-    formats that keep the system prompt outside the message list (empty if there is none). Send it after your own system
-    prompt, and pass both as `system` when you compact the list again. `adjustments` names the
-    changes the format needed to carry the view, normally none. `wire` is the format's name, `session` the in-memory
-    session behind the result.
+    - `messages` are in the format that you passed. What was not compacted are the same objects.
+    - `outcome` says how the compaction ended, with the sizes.
+    - `system` holds texts that Tenfold adds to the system prompt, if the format keeps that outside the list; mostly
+      there are none. Send them after your own system prompt, and pass both as `system` if you compact the list again.
+    - `tools` let the model read what was hidden. They are None unless you asked for them.
+    - `adjustments` names what the format made Tenfold change, mostly nothing. `wire` is the format's name.
+    - `session` is the session in memory behind the result.
     """
 
     def __init__(
@@ -101,17 +103,18 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     summarizer: Model | None = None,
     origin: OriginCallback | None = None,
 ) -> CompactResult:
-    """Compacts a list of OpenAI Chat, OpenAI Responses, Anthropic or Gemini messages.
+    """Compacts a list of OpenAI Chat, OpenAI Responses, Anthropic or Gemini messages. The list itself does not change.
 
-    `to` is the target for messages, `system` and `tools` together, in tokens or as a share of them ("10%").
-    Without it the policy's trigger decides,
-    for `window` (or the known window of `model`) less `output_reserve`. With `recall="tool"` the result has tools by
-    which the model can read what was hidden. The list and its messages are never changed.
+    `to` is the target for messages, `system` and `tools` together: a number of tokens, or a share such as "10%".
+    Without it the policy's trigger decides. It looks at `window`, or the known window of `model`, of which
+    `output_reserve` tokens are kept free for the answer. `policy` is a Policy or its name. `summarizer` is the model
+    that writes summaries; without one, code writes them. With `recall="tool"` the result has tools with which the model
+    reads what was hidden. `format` names the messages' format if it cannot be detected.
 
-    `origin` is asked for each text of the user's messages whose words it is: "human", "tool", "harness" or "model", or
-    None for what its form says. It is for programs that put the output of tools into user messages in a form of theirs.
+    `origin` gets each text of a user message, and returns whose words it is: "human", "tool", "harness" or "model", or
+    None to go by its form. Pass it if your program puts the output of tools into user messages.
 
-    Raises `UsageError` when neither a target nor a window is known or `output_reserve` leaves nothing of the window,
+    Raises `UsageError` if neither a target nor a window is known, or if `output_reserve` leaves nothing of the window,
     and `BadInput` for messages of an unknown format, or with much that their format does not have.
     """
     _validate_arguments(model, policy, recall, summarizer)

@@ -1,5 +1,5 @@
-"""One compaction from view to Block, and the driver that runs it. Read `compact.py` first.
+"""One compaction, from a view to a Block, without I/O. Read `compact.py` first.
 
-May import: `config.policy`, `summarize` and what lies below it. `compact` has no I/O; `drive` answers its Asks, both
-synchronously and asynchronously.
+May import: `summarize` and what lies below it. `compact` yields Asks and receives Answers; the drivers, one for threads
+and one for coroutines, stand in `session/drive.py`.
 """

@@ -18,15 +18,23 @@ from tenfold.core.view.fold import View
 
 
 class Call(Struct, frozen=True):
-    """One request for a compaction, with everything that the engine may not look up by itself.
+    """One request for a compaction. It holds everything that the engine may not look up by itself.
 
-    `to` is an explicit target by the policy's counter. Without it, the policy's trigger and `window` decide. `floor` is
-    what is sent besides the view, by the same counter: a system prompt and tools that are no messages of it.
-    `calibration` is what providers reported so far. With `has_before_hooks`, the before-hooks are consulted once there
-    is a plan. `limits` are the policy's limits for this window and floor, if the caller has computed them already.
-    `rates` are the prices of the model that reads the view, None where they are not known. `least_slope` is how many
-    tokens the provider counts at least for one of ours, as a request that it refused has shown, 0 if none was.
-    `supplied` names a summary that the caller has already, so that another one is another demand.
+    `session.compactor.build_call` fills in what the session knows; replace the fields that shall be different.
+
+    - `demand` says who asks. A check obeys the policy's trigger. A person's request does not wait for it.
+    - `to` is the target, in tokens by the policy's counter. Without it, the policy's trigger chooses one for `window`.
+    - `window` is the model's context window in tokens, None if nobody knows it. `output_reserve` of it are kept free
+      for the answer.
+    - `model` names the agent's model. `calibration` is what its provider has reported so far, and `rates` are its
+      prices, None if nobody knows them. `least_slope` is how many tokens the provider counts at least for one of ours:
+      a request that it refused has shown it. It is 0 if it refused none.
+    - `floor` counts what is sent besides the view, by the policy's counter: a system prompt and tools.
+    - `recall` says how a stub tells the model where to read the original. `focus` is what a summary should dwell on.
+    - With `has_before_hooks`, the engine consults the before-hooks once it has a plan.
+    - `run` is the id of the run that the Block belongs to.
+    - `limits` are the policy's limits for this window and floor, if the caller has computed them already.
+    - `supplied` names a summary that the caller has already. Another summary is another demand.
     """
 
     demand: Demand = "manual"

@@ -45,9 +45,11 @@ NewId = Callable[[], str]
 
 
 def compact(view: View, policy: Policy, call: Call, measures: Measures, *, now: int, new_id: NewId) -> Effects:
-    """Compacts the view if that is called for.
+    """Compacts a view, if the policy or the caller asks for it.
 
-    Returns an `EngineResult`: the Outcome, and the entry to append, if any. `now` is in microseconds UTC.
+    Yields the Asks that somebody else has to answer, and returns an `EngineResult`: the Outcome, and the entry to
+    append, if there is one. `run_engine` and `arun_engine` answer the Asks. The new entry gets its id from `new_id`,
+    and the time `now`, in microseconds UTC. Raises nothing of its own: a failed Ask is an Answer with an error.
     """
     measured = measure(view, policy, call, measures)
     if measured.skip_reason:

@@ -56,16 +56,20 @@ class Shares(Struct, frozen=True):
 
 
 class Policy(Struct, frozen=True):
-    """Trigger, ordered stages, summary settings, estimator and check points.
+    """Says when a conversation is compacted, in which steps, and who writes the summaries.
 
-    `checks` are the points at which the soft check is made. The hard one (view and output would exceed the window) is
-    made before every call. With `auto` False neither is made, and only an explicit demand compacts. With `can_prepare`,
-    a model's summary is written ahead of time, in the warning zone. `writer` is how
-    summaries are written. `restorer`, if any, is called with a session that was read from another tool's file, and puts
-    the newest compaction that the file records in force.
+    Take one by its name, `build_policy("tenfold", counter)`, and replace the fields that shall be different.
 
-    A Block must shrink the view by at least `shrink_tokens` and by `shrink_share` of it. After an attempt or an undo,
-    nothing is tried until the view has grown by `growth_share` of the window.
+    - `trigger` decides when to act and down to which size. It is asked at the points in `checks`, and before every
+      call whether the request still fits the window. With `auto` False nobody asks it: the policy compacts on demand.
+    - `stages` make the view smaller, in this order, until it fits the target. `shares` divide the target among them.
+    - `counter` counts tokens, and `estimator` corrects its counts by what the provider has reported.
+    - `summary` holds the prompts and the models, and `writer` writes with them. With `can_prepare`, a model writes
+      ahead of time, before the trigger fires.
+    - A Block has to save at least `shrink_tokens`, and `shrink_share` of the view. After a failed attempt or an undo,
+      the policy waits until the view has grown by `growth_share` of the window.
+    - `restorer`, if there is one, gets each session that was read from another tool's file. It puts the newest
+      compaction in force that the file records.
     """
 
     name: str

@@ -30,20 +30,23 @@ from tenfold.core.view.units import build_original_key
 
 
 class Stage(Protocol):
-    """One way of making a view smaller. `structural` stages are kept even if they do not shrink it."""
+    """Makes a view smaller in one way. A policy runs its stages in order, and stops when the view fits its target.
+
+    Write one to elide or to summarize what the stages of Tenfold do not (docs/custom-stage.md).
+    """
 
     @property
     def name(self) -> str:
-        """The name that `explain()` prints."""
+        """The name that `Plan.explain` prints for it."""
         ...
 
     @property
     def structural(self) -> bool:
-        """Whether its result is kept even if it does not shrink the view."""
+        """Whether the policy keeps what it did even if that has not made the view smaller."""
         ...
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Returns the draft with this stage's changes. Must not touch a protected piece."""
+        """Returns the draft with its changes, down to the goal at the most. It leaves protected pieces as they are."""
         ...
 
 

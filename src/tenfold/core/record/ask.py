@@ -111,17 +111,22 @@ class FactCount(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
-    """The result of a compaction. Token numbers are sizes of the view, as the provider counts them.
+    """Says how a compaction ended, with the numbers and the reason. Nothing about a compaction is raised.
 
-    With an explicit target, and in an Outcome that no session has given out, they are by the policy's counter, like the
-    target. `Reading.estimate` and the Block always have the counter's own figures.
-
-    `facts` maps each kind of fact to (number kept in view, total number). `itemised` lists the parts of the least
-    size with their tokens. `target_missed` says that the least size was above the target. `violations` are rule
-    violations found in the view. `receipt` says what it costs and saves in money, where prices are known.
-
-    `reading_before` and `reading_after` say what the provider counts for the view, as far as is known: with bounds and
-    evidence, and with what is sent besides the messages. They are None in an Outcome that no session has given out.
+    - `status` is "compacted", or says why the view is as it was: there was "nothing" to do, a hook or the caller
+      "cancelled" it, no smaller view is possible ("unsatisfiable"), another writer changed the range meanwhile
+      ("superseded"), or no usable summary came ("failed"). `reason` is a sentence with the arithmetic.
+    - `tokens_before`, `tokens_after` and `target` are sizes of the view, as the provider counts them. With an explicit
+      target they are in the target's own tokens, those of the policy's counter. So they are in an Outcome that comes
+      from no session.
+    - `reading_before` and `reading_after` are the same sizes with bounds and evidence, and with what is sent besides the
+      messages. They are None if the Outcome comes from no session.
+    - `target_missed` says that the view could not get as small as the target; `itemised` lists what had to stay, each
+      with its tokens.
+    - `block` is the id of the new Block, and `rung` says who wrote its text. `facts` maps each kind of fact to how many
+      are in view, and how many there are.
+    - `violations` are the rules of the provider that the view breaks, `notes` what else there is to know.
+    - `spent` is what the summary models cost, and `receipt` what the compaction saves, if the prices are known.
 
         outcome.reading_after.explain()  # 41k-44k of 200k
     """
