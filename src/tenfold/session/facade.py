@@ -136,8 +136,8 @@ class Session:
         Without a known window it compacts nothing.
 
         Messages that stay are the same objects that you passed in, so a message that you edited in place is sent as
-        you edited it. A list of JSON bytes stays one. In a list of more than 64 messages, the log may notice an edit far
-        from the end some requests later, but always before a compaction.
+        you edited it. A list of JSON bytes stays one. In a list of more than 64 messages, the log may notice an edit
+        far from the end some requests later, but always before a compaction.
 
         `window` is the model's, in tokens, if the session does not know it. `recall` says how stubs tell the model
         where to read the original, `wire` names the provider's format if it cannot be detected, and `origin` says whose

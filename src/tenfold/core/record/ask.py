@@ -119,8 +119,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     - `tokens_before`, `tokens_after` and `target` are sizes of the view, as the provider counts them. With an explicit
       target they are in the target's own tokens, those of the policy's counter. So they are in an Outcome that comes
       from no session.
-    - `reading_before` and `reading_after` are the same sizes with bounds and evidence, and with what is sent besides the
-      messages. They are None if the Outcome comes from no session.
+    - `reading_before` and `reading_after` are the same sizes with bounds and evidence. They count what is sent besides
+      the messages as well, and are None if the Outcome comes from no session.
     - `target_missed` says that the view could not get as small as the target; `itemised` lists what had to stay, each
       with its tokens.
     - `block` is the id of the new Block, and `rung` says who wrote its text. `facts` maps each kind of fact to how many
