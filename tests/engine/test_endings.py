@@ -16,7 +16,7 @@ from tenfold.compaction.trigger.limits import Demand, Limits
 from tenfold.core.record.ask import Answer, Ask, ConsultAsk, Outcome, ReadAsk
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import Attempt, Entry, Usage
-from tenfold.core.record.token_reading import ProviderTokens
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.models import ScriptedModel, ScriptedReply
 from tenfold.session.drive import Answerer, run_engine
 from tests.engine.making import (
@@ -26,7 +26,6 @@ from tests.engine.making import (
     build_view,
     get_attempts,
     get_blocks,
-    get_entries,
     make_call,
     make_id_source,
     make_measures,
@@ -151,17 +150,6 @@ def test_a_window_whose_target_lies_below_the_least_is_missed_too() -> None:
 
 def make_overflow_call(window: int) -> Call:
     return replace(Call(window=window), demand="overflow")
-
-
-@pytest.mark.parametrize("end", [[], [make_call("open")]])
-def test_the_same_demand_with_nothing_said_since_is_not_tried_again(end: list[object]) -> None:
-    session = open_session([*make_work(12), *end])  # type: ignore[list-item]
-    assert session.compact(make_overflow_call(5_000)).status == "compacted"
-    held = get_entries(session)
-    assert (
-        session.compact(make_overflow_call(5_000)).reason == "the newest Block did just this and no message followed it"
-    )
-    assert get_entries(session) == held
 
 
 def test_after_a_block_a_soft_trigger_waits_for_growth() -> None:
@@ -375,7 +363,7 @@ def test_a_plan_is_an_upper_bound_under_any_counter(percent: int) -> None:
     view = build_view([*make_work(5), make_user_message("and now?")])
     for counter in (Bytes(), COUNTER):
         using, measured = build_policy(counter), make_measures(counter)
-        call = Call(to=measured.count_view(view) * percent // 100)
+        call = Call(to=Counted(measured.count_view(view) * percent // 100))
         _, plan = preview(view, using, call, measured)
         assert plan is not None
         effects = compact(view, using, call, measured, now=1, new_id=lambda: "0192b6a0-1111-7222-8333-444455556666")

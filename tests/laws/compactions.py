@@ -18,6 +18,7 @@ from tenfold.core.meter.reading import RunningTotal, TokenCache
 from tenfold.core.record.ask import Answer, EngineResult, SummaryAsk
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import Attempt, Entry, Retraction, get_message
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.view.rules import check_messages
@@ -86,7 +87,7 @@ class Desk(Struct, frozen=True):
 
 def build_tenth_call(before: int) -> Call:
     """A demand for a tenth."""
-    return Call(to=max(1, before // SHARE))
+    return Call(to=Counted(max(1, before // SHARE)))
 
 
 def assert_view_unchanged(view: View, verdict: EngineResult, *, attempt: bool) -> View:

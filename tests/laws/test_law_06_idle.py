@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Call
+from tenfold.core.record.token_reading import Counted
 from tenfold.session.drive import Answerer
 from tests.laws import conversations, presets, strategies
 from tests.laws.conversations import Echo, count_tokens, encode_view, read_entries
@@ -32,7 +33,7 @@ def test_an_open_step_from_before_the_block_is_no_message_after_it(demand: str) 
 @given(conversations.long_logs(), st.integers(10, 60))
 def test_a_pin_is_no_message_and_changes_nothing_about_that(log: Log, percent: int) -> None:
     session = conversations.open_session(log)
-    call = Call(to=max(1, count_tokens(session.view.get_messages()) * percent // 100))
+    call = Call(to=Counted(max(1, count_tokens(session.view.get_messages()) * percent // 100)))
     assume(session.compact(call).status == "compacted")
     kept = [s.position for s in session.view.get_visible_messages() if s.is_original]
     assume(kept)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Call
 from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.token_reading import Counted as CountedTokens
 from tenfold.core.view.rules import validate
 from tenfold.core.wire import WIRES
 from tenfold.session.drive import Answerer
@@ -84,7 +85,7 @@ def test_an_answer_that_comes_after_it_was_given_up_changes_nothing(name: str) -
     model = Hangs()
     session.compactor.use_answerer(Answerer(model, retry_rule=QUICK))
     judge = presets.Judge(session)
-    outcome = judge.compact(Call(to=1_000))
+    outcome = judge.compact(Call(to=CountedTokens(1_000)))
     wait_until(lambda: model.calls)  # a thread may begin later than it is given up
     assert outcome.status in ("compacted", "failed"), outcome.reason
     assert outcome.status == "compacted" or policy.summary.on_failure != "ladder"

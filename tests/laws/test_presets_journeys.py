@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.compaction.engine.call import Call
+from tenfold.core.record.token_reading import Counted
 from tenfold.models.model import Model
 from tests.laws import conversations, presets
 from tests.laws.conversations import count_tokens
@@ -32,7 +33,7 @@ def build_call(size: int, share: int, kind: str) -> Call:
         case "check" | "manual" | "tool" | "overflow":
             return Call(kind, window=tokens)
         case _:
-            return Call(to=tokens)
+            return Call(to=Counted(tokens))
 
 
 def run_journey(name: str, log: Log, wanted: Rounds, model: Model | None, models: tuple[str, ...] = ("m",)) -> Judge:

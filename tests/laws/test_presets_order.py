@@ -14,6 +14,7 @@ from tenfold.compaction.engine.call import Call
 from tenfold.core.record.ask import Answer, ConsultAsk, SummaryAsk
 from tenfold.core.record.block import Block
 from tenfold.core.record.message import Message
+from tenfold.core.record.token_reading import Counted as CountedTokens
 from tenfold.core.view.fold import View
 from tenfold.models.model import Model
 from tenfold.session import AsyncSession, Session
@@ -28,7 +29,7 @@ from tests.laws.test_law_09_replay import replay, start_engine
 
 def build_target_call(session: Session, percent: int) -> Call:
     """A share of the view as an explicit target."""
-    return Call(to=max(1, count_tokens(session.view.get_messages()) * percent // 100))
+    return Call(to=CountedTokens(max(1, count_tokens(session.view.get_messages()) * percent // 100)))
 
 
 def start_session(name: str, log: Log, model: Model, percent: int) -> Session:

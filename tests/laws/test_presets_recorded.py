@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from tenfold.compaction.engine.call import Call
+from tenfold.core.record.token_reading import Counted
 from tenfold.formats import ParsedSession
 from tests import sessions
 from tests.laws import conversations, presets, recorded
@@ -42,11 +43,11 @@ def test_a_recorded_session_compacted_three_times(name: str, file: str) -> None:
     judge = Judge(presets.open_session(name, log[:half], Good(presets.build_preset(name).summary)))
     session, said = judge.session, conversations.extract_messages(log[half:])
     third = -(-len(said) // 3)
-    judge.compact(Call(to=max(2_000, count_tokens(session.view.get_messages()) // 3)))
+    judge.compact(Call(to=Counted(max(2_000, count_tokens(session.view.get_messages()) // 3))))
     assert judge.compactions == 1
     session.append(*said[:third])
     session.compactor.use_answerer(presets.build_answerer(Bad(sorted(BAD))))
-    judge.compact(Call(to=max(2_000, count_tokens(session.view.get_messages()) // 3)))
+    judge.compact(Call(to=Counted(max(2_000, count_tokens(session.view.get_messages()) // 3))))
     session.append(*said[third : 2 * third])
     session.compactor.use_policy(presets.build_preset(name, models=()))
     session.compactor.use_answerer(presets.build_answerer(None))

@@ -17,7 +17,7 @@ from tenfold.compaction.trigger.limits import FillTrigger
 from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.core.record.block import ModelCost
 from tenfold.events import Event
-from tenfold.session import AsyncSession
+from tenfold.session import AsyncSession, Session
 from tenfold.session.drive import Answerer
 from tests.engine.making import build_policy, get_attempts, get_blocks, open_session
 from tests.session.test_hosting import MORE, STEP, TEXT
@@ -27,12 +27,14 @@ WAIT = 20.0
 
 
 class Waiting:
-    """A model that answers once it is let."""
+    """A model that answers, or waits until it is let."""
 
-    def __init__(self, *, error: str = "") -> None:
+    def __init__(self, *, error: str = "", is_let: bool = True) -> None:
         self.let = threading.Event()
         self.asked: list[SummaryAsk] = []
         self.error = error
+        if is_let:
+            self.let.set()
 
     def answer(self, ask: SummaryAsk) -> Answer:
         self.asked.append(ask)
@@ -62,9 +64,17 @@ def build_window_case() -> tuple[int, Item, Item]:
     return window, build_request(40), build_request(52)
 
 
+def prepare(model: Waiting, policy: Policy | None = None, **hooks: Any) -> tuple[Session, int, Item]:  # noqa: ANN401
+    """A session that has begun to prepare a compaction, its window, and a request over the trigger."""
+    window, warned, over = build_window_case()
+    session = open_session([], policy or build_writing_policy(), answerer=Answerer(model, **hooks))
+    session.before_model(warned, window=window)
+    return session, window, over
+
+
 def test_the_request_goes_out_while_the_summary_is_still_written() -> None:
     window, warned, over = build_window_case()
-    model = Waiting()
+    model = Waiting(is_let=False)
     session = open_session([], build_writing_policy(), answerer=Answerer(model))
     sent = session.before_model(warned, window=window)
     assert len(sent["messages"]) == len(warned["messages"])
@@ -85,10 +95,8 @@ def test_the_request_goes_out_while_the_summary_is_still_written() -> None:
 
 
 def test_above_the_trigger_no_call_waits_for_it_while_there_is_room() -> None:
-    window, warned, _ = build_window_case()
-    model = Waiting()
-    session = open_session([], build_writing_policy(), answerer=Answerer(model))
-    session.before_model(warned, window=window)
+    model = Waiting(is_let=False)
+    session, window, _ = prepare(model)
     late, later = build_request(45), build_request(46)
     assert session.before_model(late, window=window)["messages"] == late["messages"]
     assert session.outcome is not None
@@ -104,32 +112,23 @@ def test_above_the_trigger_no_call_waits_for_it_while_there_is_room() -> None:
 
 
 def test_above_the_limit_a_call_waits_for_it() -> None:
-    window, warned, over = build_window_case()
-    model = Waiting()
-    session = open_session([], build_writing_policy(), answerer=Answerer(model))
-    session.before_model(warned, window=window)
+    model = Waiting(is_let=False)
+    session, window, over = prepare(model)
     threading.Timer(0.2, model.let.set).start()
     assert len(session.before_model(over, window=window)["messages"]) < len(over["messages"])
     assert len(get_blocks(session)) == 1
 
 
 def test_a_manual_request_adopts_it() -> None:
-    window, warned, _ = build_window_case()
     model = Waiting()
-    model.let.set()
-    session = open_session([], build_writing_policy(), answerer=Answerer(model))
-    session.before_model(warned, window=window)
+    session, window, _ = prepare(model)
     tokens = session.take_reading(window=window).tokens
     outcome = session.compact(to=tokens * 9 // 10)
     assert (outcome.status, len(model.asked)) == ("compacted", 1)
 
 
 def test_what_is_not_enough_is_made_anew() -> None:
-    window, warned, _ = build_window_case()
-    model = Waiting()
-    model.let.set()
-    session = open_session([], build_writing_policy(), answerer=Answerer(model))
-    session.before_model(warned, window=window)
+    session, _, _ = prepare(Waiting())
     outcome = session.compact(to=1_500)
     assert outcome.status == "compacted"
     assert outcome.tokens_after <= 1_500
@@ -137,11 +136,8 @@ def test_what_is_not_enough_is_made_anew() -> None:
 
 
 def test_a_conversation_that_was_rewritten_does_not_get_it() -> None:
-    window, warned, over = build_window_case()
     model = Waiting()
-    model.let.set()
-    session = open_session([], build_writing_policy(), answerer=Answerer(model))
-    session.before_model(warned, window=window)
+    session, window, over = prepare(model)
     changed = {**over, "messages": [{**over["messages"][0], "content": "Something else. "}, *over["messages"][1:]]}
     session.before_model(changed, window=window)
     (block,) = get_blocks(session)
@@ -151,11 +147,7 @@ def test_a_conversation_that_was_rewritten_does_not_get_it() -> None:
 
 
 def test_one_that_failed_is_remembered_and_the_hard_limit_still_holds() -> None:
-    window, warned, over = build_window_case()
-    model = Waiting(error="down")
-    model.let.set()
-    session = open_session([], build_writing_policy(on_failure="abort"), answerer=Answerer(model))
-    session.before_model(warned, window=window)
+    session, window, over = prepare(Waiting(error="down"), build_writing_policy(on_failure="abort"))
     session.before_model(over, window=window)
     assert [a.status for a in get_attempts(session)] == ["failed"]
     (block,) = get_blocks(session)
@@ -166,7 +158,6 @@ def test_one_that_failed_is_remembered_and_the_hard_limit_still_holds() -> None:
 def test_after_an_undo_nothing_is_prepared() -> None:
     window, warned, _ = build_window_case()
     model = Waiting()
-    model.let.set()
     session = open_session([], build_writing_policy(), answerer=Answerer(model))
     session.before_model(warned, window=10_000_000)
     session.compact(to=2_000)
@@ -208,12 +199,7 @@ def test_a_coroutine_model_prepares_on_its_own_loop() -> None:
 
 def test_a_before_hook_is_asked_at_the_trigger_so_nothing_is_prepared_past_it() -> None:
     """A summary written ahead was appended although the hook would have cancelled it."""
-    window, warned, over = build_window_case()
-    model = Waiting()
-    model.let.set()
-    hook = Answerer(model, before_hooks=(lambda _: Answer(cancel=True, error="not now"),))
-    session = open_session([], build_writing_policy(), answerer=hook)
-    session.before_model(warned, window=window)
+    session, window, over = prepare(Waiting(), before_hooks=(lambda _: Answer(cancel=True, error="not now"),))
     session.before_model(over, window=window)
     assert get_blocks(session) == []
     assert session.outcome is not None
@@ -221,12 +207,8 @@ def test_a_before_hook_is_asked_at_the_trigger_so_nothing_is_prepared_past_it() 
 
 
 def test_what_was_prepared_starts_when_it_is_adopted() -> None:
-    window, warned, over = build_window_case()
-    model = Waiting()
-    model.let.set()
     told: list[Event] = []
-    session = open_session([], build_writing_policy(), answerer=Answerer(model, listeners=(told.append,)))
-    session.before_model(warned, window=window)
+    session, window, over = prepare(Waiting(), listeners=(told.append,))
     session.before_model(over, window=window)
     assert [type(e).__name__ for e in told] == ["CompactionWarning", "CompactionStart", "CompactionEnd"]
 
@@ -251,7 +233,6 @@ class RaisesOnce:
 def test_one_that_raised_is_reported_once_and_made_anew(side: str) -> None:
     window, warned, over = build_window_case()
     model = Waiting()
-    model.let.set()
     said: list[str] = []
     stages = (RaisesOnce(), SummarizePrefixStage())
     using = build_policy(models=("m",), stages=stages)
@@ -289,7 +270,7 @@ def build_jump_case() -> tuple[int, Item, Item]:
 @pytest.mark.parametrize("side", ["sync", "async"])
 def test_a_jump_over_the_warning_zone_waits_for_no_model(side: str) -> None:
     window, small, over = build_jump_case()
-    model = Waiting()
+    model = Waiting(is_let=False)
     session = open_session([], build_writing_policy(), answerer=Answerer(model))
 
     def send(request: Item) -> Item:
@@ -314,7 +295,7 @@ def test_a_preparation_that_saves_too_little_is_made_anew_and_the_call_does_not_
     """A call waited 2,037 ms for a model: what was prepared had been dropped, and it made the compaction itself."""
     window = 3 * build_window_case()[0]
     grown = build_request(40 * 3 + 8)  # above the trigger by more than what was prepared saves
-    model = Waiting()
+    model = Waiting(is_let=False)
     session = open_session([], build_writing_policy(), answerer=Answerer(model))
     session.before_model(build_request(40 * 3 - 8), window=window)
     first = session.compactor.preparation
@@ -332,7 +313,6 @@ def test_a_preparation_that_saves_too_little_is_made_anew_and_the_call_does_not_
 def test_a_model_that_fails_is_not_asked_ahead_of_time_on_every_request() -> None:
     window = build_window_case()[0]
     model = Waiting(error="down")
-    model.let.set()
     session = open_session([], build_writing_policy(on_failure="abort"), answerer=Answerer(model))
     for steps in range(40, 48):
         request = build_request(steps)

@@ -210,14 +210,14 @@ class CompactionRunner:
         model, policy = self.model, self.policy
         size = None if to is None else parse_size("to", to)
         whole = self._conversation.count_uncompacted() + floor if isinstance(size, float) else 0
-        target = None if size is None else convert_size(size, whole)
+        target = None if size is None else Counted(convert_size(size, whole))
         known = policy.choose_window(find_window(model) if model else None)
         return Call(
             "check" if target is None else "manual",
             target,
             window if window is not None else known,
             model=model,
-            floor=floor,
+            floor=Counted(floor),
             calibration=self._conversation.calibration,
             has_before_hooks=bool(self.answerer.before_hooks or self.answerer.listeners),
             rates=find_rates(model) if model else None,
@@ -519,10 +519,10 @@ class CompactionRunner:
         """Appends the prepared Block and returns its Outcome. Returns None if the Block saves too little."""
         if call.window is not None:
             reading, limits = self.take_reading_with_limits(call)
-            most = limits.soft if call.to is None else PLAIN_READING.to_provider(Counted(call.to))
+            most = limits.soft if call.to is None else PLAIN_READING.to_provider(call.to)
         else:
             reading = self.take_reading(self.build_call())
-            most = PLAIN_READING.to_provider(Counted(call.to or 0))
+            most = PLAIN_READING.to_provider(call.to or Counted(0))
         self.preparation = None
         exc = preparation.exception()
         if isinstance(exc, Exception):  # of a user's stage; Ctrl-C and the like are raised below

@@ -117,7 +117,8 @@ class Conversation:
     """The messages of a session on one head, with a lock: what is written here is on the log and in the view.
 
     `view` is what the model sees now, an immutable value, and `leaf` the id of the last entry on the path, None if it
-    has none yet. `calibration` is what the providers' usage reports have taught on this path. `is_moved` says that the
+    has none yet. `calibration` is what the providers' usage reports have taught on this path, and `pending_usage`
+    what was reported for the last request, whose answer is not appended yet. `is_moved` says that the
     session was moved elsewhere in the tree, which the store learns of with the next append.
     """
 
@@ -129,7 +130,7 @@ class Conversation:
         self.leaf: str | None = None
         self._stored_leaf: str | None = None
         self.is_moved = False
-        self._pending_usage: Usage | None = None
+        self.pending_usage: Usage | None = None
         self.sent_overhead, self.has_whole_request = 0, False
         self._counted: tuple[list[Unit] | None, int, int] = (None, 0, 0)
         self._open(address.store.open(address.namespace, address.session, address.head))
@@ -392,10 +393,10 @@ class Conversation:
 
     def build_next_calibration(self) -> Calibration:
         """Builds what the meter will have learned once an answer is appended, with the usage that is kept for it."""
-        if self._pending_usage is None:
+        if self.pending_usage is None:
             return self.calibration
         self.load_counts()
-        return record_usage(self.calibration, self._pending_usage, self.running_total(self.view), self.counter.name)
+        return record_usage(self.calibration, self.pending_usage, self.running_total(self.view), self.counter.name)
 
     def load_counts(self) -> None:
         """Loads the stored token counts of what is in view, so that nothing is counted twice."""
@@ -512,7 +513,7 @@ class Conversation:
         if entries:
             self.append(entries)
         if answers:
-            self._pending_usage = None
+            self.pending_usage = None
         return [e.id for e in entries]
 
     def append_copies(self, kept: Sequence[tuple[int, Block | Pin | Setting]]) -> None:
@@ -578,17 +579,12 @@ class Conversation:
         """Appends a setting that adds a rule or drops one."""
         self.append([Setting(self.stamps.new_id(), self.leaf, "", self.stamps.now(), key, text)])
 
-    @property
-    def pending_usage(self) -> Usage | None:
-        """What a provider reported for the last request, whose answer is not appended yet."""
-        return self._pending_usage
-
     def keep_usage(self, usage: Usage) -> None:
         """Keeps what a provider reported for the last request until the answer is appended, in the store too.
 
         Raises whatever the store raises. The usage is kept here nevertheless.
         """
-        self._pending_usage = usage
+        self.pending_usage = usage
         self._store_request()
 
     def keep_overhead(self, tokens: int) -> None:
@@ -603,21 +599,21 @@ class Conversation:
 
     def drop_usage(self) -> None:
         """Forgets the usage of the last request, since another branch follows. The store does at the next append."""
-        self._pending_usage = None
+        self.pending_usage = None
 
     def _store_request(self) -> None:
-        address, usage = self.address, self._pending_usage
+        address, usage = self.address, self.pending_usage
         names = (address.namespace, address.session, address.head)
         address.store.keep_request(*names, usage=usage, overhead=self.sent_overhead if self.has_whole_request else None)
 
     def _read_request(self, state: HeadState) -> None:
-        self._pending_usage = state.pending_usage
+        self.pending_usage = state.pending_usage
         self.sent_overhead, self.has_whole_request = state.overhead or 0, state.overhead is not None
 
     def _find_pending_usage(self) -> Usage | None:
         """Finds the usage of the last request. Another worker may have got the report, and kept it in the store."""
-        if self._pending_usage is not None or self.leaf is None or not self.is_at_head:
-            return self._pending_usage
+        if self.pending_usage is not None or self.leaf is None or not self.is_at_head:
+            return self.pending_usage
         address = self.address
         state = address.store.open(address.namespace, address.session, address.head, after=self.leaf)
         return state.pending_usage if state.leaf == self.leaf else None

@@ -49,7 +49,7 @@ _LOG = logging.getLogger("tenfold")
 AsyncModelCall = Callable[[SummaryAsk], Awaitable[object]]
 """A model call that is a coroutine."""
 Step = tuple[Ask, ...] | Future[PreparedResult] | Callable[[], None]
-"""What a driver does for a generator: it answers Asks, waits for what is prepared, or calls a user's functions."""
+"""What a driver does for a generator: it answers Asks, waits for what is prepared, or calls a listener."""
 COMMIT: Step = ()
 """The step after which a result is written. It asks for nothing."""
 Steps = Generator[Step, tuple[Answer, ...], T]

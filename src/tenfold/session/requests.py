@@ -257,7 +257,7 @@ class Requests:
 
     # -- a request, and what is sent in its place ----------------------------------------------------------------------
 
-    def sync_request(  # noqa: PLR0913 - those of `before_model`, and `thorough`
+    def sync_request(  # noqa: PLR0913 - those of `before_model`
         self,
         request: Mapping[str, Any],
         *,
@@ -266,26 +266,22 @@ class Requests:
         wire: str,
         origin: OriginCallback | None = None,
         run: str = "",
-        thorough: bool = False,
         append: bool = False,
     ) -> tuple[HostRequest, HostList, Call | None]:
         """Does the first half of `before_model`: reads the request and syncs its list with the log.
 
-        Returns the request as read, the synced list, and the check to run if one is due. With `thorough`, and whenever
-        the trigger may fire, the content of every message is compared with the log (decision 0014). Pass it before a
-        compaction that no check asks for.
+        Returns the request as read, the synced list, and the check to run if one is due. Whenever the trigger may fire,
+        the content of every message is compared with the log (decision 0014).
         """
         with self._conversation.lock:
             previous, confirm, compactor = self._history, self.is_own_summary, self._compactor
-            read = read_request(
-                request, confirm=confirm, origin=origin, wire=wire, previous=previous, thorough=thorough
-            )
+            read = read_request(request, confirm=confirm, origin=origin, wire=wire, previous=previous)
             compactor.use_model(read.model or compactor.model)
             floor = self._count_overhead(read.overhead_texts, compactor.policy.counter)
             floor += self._count_prompt_growth(read.history.get_messages())
-            call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall, run=run)
+            call = Call(window=window, floor=Counted(floor), output_reserve=read.output_reserve, recall=recall, run=run)
             new = read.history.get_new_messages(previous), read.history.get_new_raws(previous)
-            if not thorough and self._find_highest_need(*new, call) != "none":
+            if self._find_highest_need(*new, call) != "none":
                 again = {**request, read.field: read.items}
                 read = read_request(
                     again, confirm=confirm, origin=origin, wire=read.wire, previous=read.history, thorough=True

@@ -175,7 +175,7 @@ class _SessionCopy:
     def _add_missing(self, id: str, place: _StoredPlace) -> None:
         """Adds tombstones for the ancestors of an entry that are not stored, the last of which has this id."""
         parent = self._find_parent(place)
-        depth = self._measure_depth(parent)
+        depth = len(self._list_path(parent))
         count = place.position - depth if 0 < place.position - depth <= _MOST_MISSING else 1
         for number in range(count):
             own = id if number == count - 1 else IDS.generate()
@@ -198,10 +198,6 @@ class _SessionCopy:
                 return self._ids[segment, position]
             position -= 1
         return next(reversed(self._entries), None) if place.position > 0 else None
-
-    def _measure_depth(self, id: str | None) -> int:
-        """Returns how many entries lie on the path that ends in this one."""
-        return len(self._list_path(id))
 
     def _split_by_heads(self) -> Iterator[tuple[list[str], str, str | None]]:
         """Yields what is appended in one call each: the ids, the head that moves to the last one, and where it was.

@@ -46,9 +46,9 @@ def _replace_bad_bytes(body: bytes, error: UnicodeDecodeError) -> bytes:
     return body.replace(text, text[: error.start] + _REPLACEMENT * (error.end - error.start) + text[error.end :])
 
 
-def read_entry(body: bytes, id: str, kind: str, parent: str | None = None) -> Entry:
-    """Decodes the body of the entry with this id, kind and parent, or returns a tombstone that stands for it."""
-    return recover_entry(body) or build_stand_in(id, parent, body, kind=kind)
+def read_entry(body: bytes, id: str, kind: str) -> Entry:
+    """Decodes the body of the entry with this id and kind, or returns a tombstone that stands for it."""
+    return recover_entry(body) or build_stand_in(id, None, body, kind=kind)
 
 
 def explain_damage(body: bytes) -> str:

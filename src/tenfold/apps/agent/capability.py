@@ -44,6 +44,7 @@ from tenfold.compaction.summarize.writer import ArchiveWriter
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.record.token_reading import Counted
 from tenfold.errors import ContextOverflow
 from tenfold.events import RequestOverflow
 from tenfold.models.overflow import is_overflow
@@ -160,7 +161,9 @@ class Memory(AbstractCapability[Any]):
         window = self.window or policy.choose_window(resolve_window(request.model))
         recall: RecallMode = "tool" if self.tools else "none"
         output_reserve = get_output_reserve(request.model_settings, window)
-        return Call(window=window, floor=self._count_floor(request), output_reserve=output_reserve, recall=recall)
+        return Call(
+            window=window, floor=Counted(self._count_floor(request)), output_reserve=output_reserve, recall=recall
+        )
 
     def _count_floor(self, request: ModelRequestContext) -> int:
         """Counts the tokens of the instructions and the tool definitions."""

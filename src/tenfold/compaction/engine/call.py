@@ -38,11 +38,11 @@ class Call(Struct, frozen=True):
     """
 
     demand: Demand = "manual"
-    to: int | None = None
+    to: Counted | None = None
     window: int | None = None
     output_reserve: int = 0
     model: str = ""
-    floor: int = 0
+    floor: Counted = Counted(0)
     recall: RecallMode = "none"
     focus: str = ""
     calibration: Calibration = Calibration()

@@ -304,7 +304,7 @@ def without_double_counted_overhead(call: Call, policy: Policy) -> Call:
         call.calibration.find_model(call.model, counter) or call.calibration.find_other_model(call.model, counter)
     ):
         return call
-    return replace(call, floor=0)
+    return replace(call, floor=Counted(0))
 
 
 def take_reading(view: View, policy: Policy, call: Call, measures: Measures) -> Reading:
@@ -389,7 +389,7 @@ def _explain_try(reading: Reading, limits: Limits, tried: Decision[Counted]) -> 
 def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limits | None) -> Decision[Counted]:
     policy, call = measured.policy, measured.call
     due = measured.due_reason if limits is not None else ""
-    to = None if call.to is None else build_plain_reading(reading.estimate).to_provider(Counted(call.to))
+    to = None if call.to is None else build_plain_reading(reading.estimate).to_provider(call.to)
     least = sum(itemize_least(draft).values())
     is_hard = call.demand == "overflow" or (limits is not None and reading.tokens > limits.hard)
     if policy.can_shorten or is_hard:

@@ -62,20 +62,20 @@ class CompactionCase(Struct, frozen=True):
         return self.policy.token_factor
 
     @property
-    def minimum_saving(self) -> int:
+    def minimum_saving(self) -> Counted:
         """The tokens that a Block must save at least.
 
         With an explicit target, and after a refusal as too long, any saving is enough. Above the hard limit the
         policy's share of the view is, whatever its number of tokens.
         """
         if self.call.to is not None or self.call.demand == "overflow":
-            return 1
+            return Counted(1)
         if self.decision.need == "hard":
-            return max(1, int(self.draft.tokens * self.policy.shrink_share))
-        return self.policy.get_minimum_shrink(self.draft.tokens)
+            return Counted(max(1, int(self.draft.tokens * self.policy.shrink_share)))
+        return Counted(self.policy.get_minimum_shrink(self.draft.tokens))
 
     @property
-    def target(self) -> int:
+    def target(self) -> Counted:
         """The target that was asked for: the explicit one, else where the trigger aims."""
         return self.decision.target if self.call.to is None else self.call.to
 
@@ -142,7 +142,7 @@ class CompactionCase(Struct, frozen=True):
     def explain_small_saving(self, plan: Plan) -> str:
         """Says how little the plan saves, and how much a Block must save."""
         before = self.reading.to_provider(plan.tokens_before)
-        sizes = Counted(max(0, plan.tokens_before - plan.tokens_after)), Counted(self.minimum_saving)
+        sizes = Counted(max(0, plan.tokens_before - plan.tokens_after)), self.minimum_saving
         saved, worth = map(self.reading.to_provider_part, sizes)
         return f"the best plan saves {saved:,} of {before:,} tokens; the least worth a Block is {worth:,}"
 

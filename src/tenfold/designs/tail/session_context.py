@@ -26,6 +26,7 @@ from tenfold.core.record.ask import Answer, Outcome
 from tenfold.core.record.block import Block, FileLists, Substitute
 from tenfold.core.record.entry import BranchSummary, Entry, MessageEntry, Setting, get_message
 from tenfold.core.record.message import Message, get_text
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.wire.marks import extract_summary_text
@@ -217,7 +218,7 @@ class SessionManager:
         policy = replace(session.policy, stages=(CutAtStage(answer.retained_from),))
         said = f"{answer.supplied_details}\n{answer.text}".encode("utf-8", "surrogatepass")
         supplied = sha256(said).hexdigest()[:8]
-        call = Call("manual", to=1, model=session.compactor.model, has_before_hooks=True, supplied=supplied)
+        call = Call("manual", to=Counted(1), model=session.compactor.model, has_before_hooks=True, supplied=supplied)
         with session.compactor.lock:
             view = session.view
             measures = session.conversation.freeze_measures(view)
