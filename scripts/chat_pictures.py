@@ -19,7 +19,8 @@ from textual.widgets import Static
 
 from tenfold.apps.agent.factory import AgentOptions, open_agent
 from tenfold.apps.chat.app import Chat
-from tenfold.apps.chat.widgets import ChatTranscript, Prompt, Rows, StatusLine, TranscriptItem
+from tenfold.apps.chat.screens import TreeScreen
+from tenfold.apps.chat.transcript import TranscriptItem
 from tenfold.store.sqlite.store import SqliteStore
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,20 +45,19 @@ async def wait_until(pilot: Pilot[None], is_seen: Callable[[], object]) -> None:
 
 def get_texts(chat: Chat) -> list[str]:
     """Returns the texts in the transcript."""
-    return [str(said.render()) for said in chat.screen_stack[0].query_one(ChatTranscript).query(TranscriptItem)]
+    return [str(said.render()) for said in chat.transcript.query(TranscriptItem)]
 
 
 async def ask_question(chat: Chat, pilot: Pilot[None], text: str) -> None:
     """Sends a message and waits until the answer has ended."""
-    prompt = chat.screen_stack[0].query_one(Prompt)
-    prompt.text = text
+    chat.prompt.text = text
     await pilot.press("enter")
     await wait_until(pilot, lambda: f"> {text}" in get_texts(chat) and "idle" in get_status(chat))
 
 
 def get_status(chat: Chat) -> str:
     """Returns the status line."""
-    return chat.screen_stack[0].query_one(StatusLine).render().plain
+    return chat.status_line.render().plain
 
 
 async def draw_pictures(folder: Path) -> None:
@@ -72,12 +72,12 @@ async def draw_pictures(folder: Path) -> None:
             )
         )
         async with chat.run_test(size=SIZE) as pilot:
-            chat.query_one(Prompt).cursor_blink = False
+            chat.prompt.cursor_blink = False
             for question in QUESTIONS:
                 await ask_question(chat, pilot, question)
             await wait_until(pilot, lambda: any("context compacted" in text for text in get_texts(chat)))
             mark = next(said for said in chat.query(TranscriptItem) if "context compacted" in str(said.render()))
-            chat.query_one(ChatTranscript).scroll_to_center(mark, animate=False, force=True)
+            chat.transcript.scroll_to_center(mark, animate=False, force=True)
             await pilot.pause(0.2)
             save_picture(chat, folder / "chat-compacted.svg")
             await fork_session(chat, pilot)
@@ -91,7 +91,8 @@ async def fork_session(chat: Chat, pilot: Pilot[None]) -> None:
         await pilot.press(*["up"] * ups, "enter")
         await pilot.press("n")
         await wait_until(
-            pilot, lambda: any("went to" in text for text in get_texts(chat)) and not chat.screen.query(Rows)
+            pilot,
+            lambda: any("moved to" in text for text in get_texts(chat)) and not isinstance(chat.screen, TreeScreen),
         )
         await ask_question(chat, pilot, other)
     await open_tree(chat, pilot)
@@ -99,9 +100,11 @@ async def fork_session(chat: Chat, pilot: Pilot[None]) -> None:
 
 async def open_tree(chat: Chat, pilot: Pilot[None]) -> None:
     """Opens the tree, and waits until it is loaded."""
-    chat.screen_stack[0].query_one(Prompt).text = "/tree"
+    chat.prompt.text = "/tree"
     await pilot.press("enter")
-    await wait_until(pilot, lambda: chat.screen.query(Rows) and "messages of yours" in str(get_title(chat).render()))
+    await wait_until(
+        pilot, lambda: isinstance(chat.screen, TreeScreen) and "messages of yours" in str(get_title(chat).render())
+    )
 
 
 def get_title(chat: Chat) -> Static:

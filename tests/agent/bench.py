@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.apps.agent.approval import Action, ApprovalKind, Section
-from tenfold.apps.agent.coding_tools import CodingTools
+from tenfold.apps.agent.coding_tools import Action, ApprovalKind, CodingTools, Section
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, links and process groups of POSIX")
 
@@ -37,6 +36,7 @@ def make_folder(folder: Path) -> Path:
     """A working folder with one file, beside a folder that is out of reach."""
     (folder / "outside").mkdir()
     (folder / "outside" / "secret.txt").write_text("secret\n")
+    (folder / "root2").mkdir()  # its name begins like the root's
     (folder / "root").mkdir()
     (folder / "root" / "src").mkdir()
     (folder / "root" / "src" / "a.py").write_text("one\ntwo\nthree\n")

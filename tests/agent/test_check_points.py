@@ -14,8 +14,7 @@ from tenfold.config.policies import POLICIES
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import MessageEntry
 from tenfold.core.record.token_reading import ProviderTokens
-from tests.agent.test_agent import make_session
-from tests.agent.working import look
+from tests.agent.working import look, make_session
 
 WINDOW = 16_000
 STEPS = 4

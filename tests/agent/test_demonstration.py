@@ -11,7 +11,7 @@ from pydantic_ai.messages import FunctionToolCallEvent, PartDeltaEvent, TextPart
 from pydantic_ai.run import AgentRunResultEvent
 
 from tenfold.apps.agent import Agent
-from tenfold.apps.agent.approval import Action
+from tenfold.apps.agent.coding_tools import Action
 from tenfold.apps.agent.demonstration import (
     CLOSING_NOTE,
     DEMONSTRATION,

@@ -30,19 +30,30 @@ from tenfold.core.record.block import Block
 from tenfold.core.record.message import get_text, get_tool_calls, get_tool_result
 from tenfold.core.view.units import NO_RESULT
 from tenfold.events import CompactionEnd, CompactionStart
-from tenfold.models.provider import ProviderModel, open_client
+from tenfold.models.provider import ProviderModel
 from tenfold.models.retry import RetryRule
-from tenfold.session import Session, SessionAddress
+from tenfold.session import Session
 from tenfold.session.drive import Answerer
-from tenfold.store.sqlite.store import SqliteStore
+from tests.agent import working
 from tests.agent.killed import open_session
-from tests.agent.test_long_runs import get_blocks, make_look_tool, stream_prompt
-from tests.agent.working import DONE, RULE, TASK, Provider, build_settings, serve_summary
+from tests.agent.test_long_runs import make_look_tool
+from tests.agent.working import (
+    ANTHROPIC,
+    DONE,
+    OPENAI,
+    RULE,
+    TASK,
+    Provider,
+    assert_log_complete,
+    get_blocks,
+    get_messages,
+    make_session,
+    serve_summary,
+)
 from tests.models.loopback import Got, Served, get_base_url
 
 pytestmark = pytest.mark.costly(2)
 
-OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-opus-4-6"
 WINDOW = 8_000
 STEPS = 40
 COUNTER = choose_counter("claude").counter
@@ -61,37 +72,14 @@ PAIRS = (
 def make_agent(
     provider: Provider, memory: Session, model: str = OPENAI, *, extensions: Sequence[Extension] = ()
 ) -> Agent:
-    return Agent(
-        open_client(model, get_base_url(model, provider)),
-        session=memory,
-        window=provider.window,
-        instructions="Be brief.",
-        settings=build_settings(model),
-        tools=[make_look_tool(40)],
-        extensions=extensions,
-    )
-
-
-def make_session(policy: Policy | Callable[[], Policy], answerer: Answerer | None = None) -> Session:
-    return Session.create(SessionAddress(SqliteStore(":memory:"), "s"), policy, answerer=answerer)
+    tools = [make_look_tool(40)]
+    return working.make_agent(provider, model, memory=memory, tools=tools, extensions=extensions)
 
 
 def make_answerer(provider: Provider, *, report: Callable[[str], None] | None = None) -> Answerer:
     """Summaries by a real client, from the same server."""
     model = ProviderModel(OPENAI, base_url=get_base_url(OPENAI, provider))
     return Answerer(model=model, retry_rule=AT_ONCE, problem_reporter=report)
-
-
-def assert_log_complete(log: Session, calls: int) -> None:
-    """Every call of the tool and its result is in the log, once and in order."""
-    path = log.view.path
-    said = [m for p in range(path.length) if (m := getattr(path.get_entry(p), "message", None)) is not None]
-    called = [call for message in said for call in get_tool_calls(message) if call.name == "look"]
-    answered = [
-        part.call_id for message in said if (part := get_tool_result(message)) is not None and part.name == "look"
-    ]
-    assert [json.loads(c.arguments) for c in called] == [{"path": f"src/part{n}.py"} for n in range(1, calls + 1)]
-    assert answered == [call.id for call in called]
 
 
 # -- summaries ---------------------------------------------------------------------------------------------------------
@@ -103,7 +91,7 @@ def test_a_run_goes_on_whatever_becomes_of_its_summaries(policy: str, fault: str
     if fault == "late":
         given = replace(given, summary=replace(given.summary, timeout=0.2))
     with Provider(STEPS, WINDOW, writes=lambda _: FAULTS[fault], kept=1) as provider:
-        made = make_agent(provider, make_session(given, make_answerer(provider)))
+        made = make_agent(provider, make_session(given, answerer=make_answerer(provider)))
         assert asyncio.run(made.invoke(TASK)) == DONE
         newest = provider.newest_prompt
         assert [refused.message for _, refused in provider.refused] == []
@@ -117,7 +105,7 @@ def test_a_run_goes_on_whatever_becomes_of_its_summaries(policy: str, fault: str
 @pytest.mark.parametrize("policy", ["tail", "tiers", "threshold", "clip", "tenfold"])
 def test_summaries_of_a_real_client_are_shown_to_the_model(policy: str) -> None:
     with Provider(STEPS, WINDOW, kept=1) as provider:
-        made = make_agent(provider, make_session(build_policy(policy, COUNTER), make_answerer(provider)))
+        made = make_agent(provider, make_session(policy, answerer=make_answerer(provider)))
         assert asyncio.run(made.invoke(TASK)) == DONE
         newest = provider.newest_prompt
         assert [refused.message for _, refused in provider.refused] == []
@@ -126,35 +114,6 @@ def test_summaries_of_a_real_client_are_shown_to_the_model(policy: str) -> None:
     assert "The parts were looked at in turn." in newest
     assert RULE in newest
     assert_log_complete(made.session, STEPS)
-
-
-# -- settings ----------------------------------------------------------------------------------------------------------
-
-
-def test_settings_are_edited_in_the_middle_of_a_run(tmp_path: Path) -> None:
-    file, reports = tmp_path / "tenfold.toml", list[str]()
-    file.write_text('[tenfold]\npolicy = "tail"\n')
-    edits = {40: '[tenfold]\npolicy = "no-such"\n', 50: '[tenfold]\npolicy = "tiers"\n', 80: "[tenfold\n"}
-
-    def edit(done: int, got: Got) -> None:
-        del got
-        if done in edits:
-            file.write_text(edits.pop(done))
-
-    live = LivePolicy(COUNTER, file, environ={}, report=reports.append)
-    with Provider(110, WINDOW, also=edit, kept=1) as provider:
-        made = make_agent(provider, make_session(live))
-        assert asyncio.run(stream_prompt(made, TASK)) == DONE
-        assert provider.refused == []
-        assert provider.overflows == 0
-    assert edits == {}
-    used = [block.policy for block in get_blocks(made.session)]
-    assert used == sorted(used), "one after the other"
-    assert set(used) == {"tail", "tiers"}
-    assert len(reports) == 2, "each unusable edit is told once"
-    assert "no policy is called 'no-such'" in reports[0]
-    assert "not TOML" in reports[1]
-    assert_log_complete(made.session, 110)
 
 
 # -- compactions by request, and extensions ----------------------------------------------------------------------------
@@ -168,7 +127,7 @@ def test_a_model_that_thinks_asks_for_a_compaction() -> None:
         return Served("A moment.", "tool", call=("c18", "compact", {"focus": "values"}), thought=thought)
 
     with Provider(40, 24_000, also=ask_for_compaction, thinks=True, several=6) as provider:
-        made = make_agent(provider, make_session(build_policy("tenfold", COUNTER)), ANTHROPIC)
+        made = make_agent(provider, make_session(), ANTHROPIC)
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert [refused.message for _, refused in provider.refused] == []
         calls = provider.calls
@@ -177,23 +136,6 @@ def test_a_model_that_thinks_asks_for_a_compaction() -> None:
     assert first.reason.startswith("tool")
     assert "signed-c18" in after
     assert_log_complete(made.session, calls)
-
-
-def test_what_an_extension_vetoes_is_not_done_until_the_window_makes_it() -> None:
-    careful, asked = Extension("careful"), list[ConsultAsk]()
-
-    @careful.before
-    def veto(consult: ConsultAsk) -> Answer | None:
-        asked.append(consult)
-        return Answer(cancel=True, error="not while it works") if len(asked) <= 2 else None
-
-    with Provider(STEPS, WINDOW, kept=1) as provider:
-        made = make_agent(provider, make_session(build_policy("tenfold", COUNTER)), extensions=[careful])
-        assert asyncio.run(made.invoke(TASK)) == DONE
-        assert provider.refused == []
-    assert len(asked) > 2
-    assert get_blocks(made.session)
-    assert_log_complete(made.session, STEPS)
 
 
 def test_a_plug_in_that_raises_is_reported_and_ignored() -> None:
@@ -213,7 +155,7 @@ def test_a_plug_in_that_raises_is_reported_and_ignored() -> None:
 
     with Provider(STEPS, WINDOW, kept=1) as provider:
         answerer = make_answerer(provider, report=reports.append)
-        made = make_agent(provider, make_session(build_policy("threshold", COUNTER), answerer), extensions=[clumsy])
+        made = make_agent(provider, make_session("threshold", answerer=answerer), extensions=[clumsy])
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert provider.refused == []
         assert provider.overflows == 0
@@ -260,7 +202,7 @@ def test_three_hundred_steps_in_which_everything_goes_wrong(policy: str, then: s
     with Provider(
         300, 32_000, also=disturb_step, writes=lambda got: next(answers) or serve_summary(got), kept=1
     ) as provider:
-        memory = make_session(build_impatient_policy, make_answerer(provider, report=reports.append))
+        memory = make_session(build_impatient_policy, answerer=make_answerer(provider, report=reports.append))
         made = make_agent(provider, memory, ANTHROPIC, extensions=[careful])
         assert asyncio.run(made.invoke(TASK)) == DONE
         newest = provider.newest_prompt
@@ -335,8 +277,8 @@ def test_a_process_that_is_killed_goes_on_and_loses_and_repeats_nothing(tmp_path
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.overflows == 0
     assert kills >= 4
-    path = open_session(tmp_path / "log.db").view.path
-    said = [m for p in range(path.length) if (m := getattr(path.get_entry(p), "message", None)) is not None]
+    log = open_session(tmp_path / "log.db")
+    said = get_messages(log)
     called = [json.loads(call.arguments)["path"] for message in said for call in get_tool_calls(message)]
     ids = {call.id: json.loads(call.arguments)["path"] for message in said for call in get_tool_calls(message)}
     answered = [ids[part.call_id] for message in said if (part := get_tool_result(message)) is not None]
@@ -350,7 +292,7 @@ def test_a_process_that_is_killed_goes_on_and_loses_and_repeats_nothing(tmp_path
     assert set(answered) <= set(ran)
     assert dies in set(ran) - set(answered), "its outcome is not known"
     assert provider.shown, "and that is what the model is told"
-    assert RULE in "".join(get_text(message) for message in open_session(tmp_path / "log.db").view.get_messages())
+    assert RULE in "".join(get_text(message) for message in log.view.get_messages())
 
 
 def parse_number(path: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
@@ -18,29 +17,18 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
 )
-from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tenfold.apps.agent import Agent, Memory
 from tenfold.apps.agent.runtime import RESUME_PROMPT
 from tenfold.config.extensions import Extension
-from tenfold.core.record.entry import MessageEntry
-from tenfold.core.record.message import Message, get_text, get_tool_calls, get_tool_result
+from tenfold.core.record.message import get_text, get_tool_calls, get_tool_result
 from tenfold.core.view.units import NO_RESULT
 from tenfold.events import Event, RunEnd
-from tenfold.session import Session
-from tests.agent.test_agent import ANTHROPIC, OPENAI, TASK, WINDOW, make_agent, make_session
-from tests.agent.working import DONE, Provider
+from tests.agent.test_agent import WINDOW
+from tests.agent.test_long_runs import stream_prompt
+from tests.agent.working import ANTHROPIC, DONE, OPENAI, TASK, Provider, get_messages, make_agent, make_session
 from tests.models.loopback import Got, Served
-
-
-def get_messages(log: Session) -> list[Message]:
-    path = log.view.path
-    return [entry.message for p in range(path.length) if isinstance(entry := path.get_entry(p), MessageEntry)]
-
-
-async def stream_prompt(made: Agent, prompt: str) -> None:
-    async for _ in made.stream(prompt):
-        pass
 
 
 def make_breaking_provider(events: int, *, smoothly: bool) -> Provider:
@@ -69,8 +57,7 @@ def test_a_stream_that_breaks_is_kept_as_a_partial_message(
     watch = Extension("watch")
     watch.on(RunEnd)(told.append)
     with make_breaking_provider(events, smoothly=smoothly) as provider:
-        plain = make_agent(provider, model)
-        made = Agent(plain.model, session=plain.session, window=WINDOW, tools=[look_at], extensions=[watch])
+        made = make_agent(provider, model, tools=[look_at], extensions=[watch])
         with pytest.raises(ModelAPIError):
             asyncio.run(stream_prompt(made, TASK))
         (partial,) = [m for m in get_messages(made.session) if m.status != "ok"]
@@ -112,8 +99,7 @@ def test_a_run_that_is_stopped_keeps_what_was_streamed(model: str) -> None:
                     return
 
     with Provider(3, WINDOW) as provider:
-        plain = make_agent(provider, model)
-        made = Agent(plain.model, session=plain.session, window=WINDOW, tools=[look_at], extensions=[watch])
+        made = make_agent(provider, model, tools=[look_at], extensions=[watch])
         asyncio.run(stop_run(made))
         assert made.phase == "idle"
         assert [m.status for m in get_messages(made.session)] == ["ok", "aborted"]
@@ -213,20 +199,3 @@ def test_a_run_stopped_in_a_tool_keeps_the_results_that_are_there_and_runs_no_ca
     assert {"result 1", NO_RESULT} <= {get_text(m) for m in shown if m.role == "tool"}
     assert sorted(r.call_id for r in results) == ["c1", "c2", "c3"]
     assert get_text(shown[-2]) == RESUME_PROMPT
-
-
-async def stream_pieces(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
-    del messages, info
-    yield "Let me "
-    yield "see. "
-    yield {1: DeltaToolCall("step", json_args='{"num', tool_call_id="c1")}
-    raise OSError("the cable was pulled out")
-
-
-def test_any_error_in_a_stream_keeps_the_partial_message() -> None:
-    made = Agent(FunctionModel(stream_function=stream_pieces), session=make_session(), window=WINDOW)
-    with pytest.raises(OSError, match="cable"):
-        asyncio.run(stream_prompt(made, TASK))
-    (partial,) = [m for m in get_messages(made.session) if m.status != "ok"]
-    assert get_text(partial) == "Let me see. "
-    assert [call.name for call in get_tool_calls(partial)] == ["step"]

@@ -6,7 +6,6 @@ The server holds each request against the rules of the real APIs, which know not
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -14,16 +13,19 @@ from pydantic_ai.run import AgentRunResultEvent
 
 from tenfold.apps.agent import Agent
 from tenfold.config.policies import POLICIES
-from tenfold.config.settings import build_policy
-from tenfold.core.meter.counters import choose_counter
-from tenfold.core.record.block import Block
-from tenfold.core.record.message import get_tool_calls, get_tool_result
-from tenfold.models.provider import open_client
-from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite.store import SqliteStore
-from tests.agent.working import CLIENTS, DONE, RULE, TASK, Provider, build_settings
+from tests.agent.working import (
+    CLIENTS,
+    DONE,
+    RULE,
+    TASK,
+    Provider,
+    assert_log_complete,
+    get_blocks,
+    make_agent,
+    make_session,
+)
 from tests.models.conftest import SECRET
-from tests.models.loopback import Got, get_base_url
+from tests.models.loopback import Got
 from tests.thorough import IS_THOROUGH
 
 pytestmark = pytest.mark.costly(12)
@@ -86,22 +88,6 @@ def make_look_tool(lines: int) -> Callable[[str], str]:
     return look
 
 
-def assert_log_complete(log: Session, calls: int) -> None:
-    """Every call and its result is in the log, once and in order."""
-    path = log.view.path
-    said = [m for p in range(path.length) if (m := getattr(path.get_entry(p), "message", None)) is not None]
-    called = [call for message in said for call in get_tool_calls(message)]
-    answered = [part.call_id for message in said if (part := get_tool_result(message)) is not None]
-    assert [json.loads(c.arguments) for c in called] == [{"path": f"src/part{n}.py"} for n in range(1, calls + 1)]
-    assert answered == [call.id for call in called]
-    assert len(set(answered)) == calls
-
-
-def get_blocks(log: Session) -> list[Block]:
-    path = log.view.path
-    return [b for p in range(path.length) if isinstance(b := path.get_entry(p), Block)]
-
-
 def test_every_policy_and_every_client_is_in_both_windows_and_every_client_in_both_forms() -> None:
     assert {(policy, window) for policy, window, _, _ in RUNS} == {(p, w) for p in POLICIES for w in (SMALL, LARGE)}
     assert {(client, window) for _, window, client, _ in RUNS} == {(c, w) for c in CLIENTS for w in (SMALL, LARGE)}
@@ -125,19 +111,11 @@ def test_hundreds_of_steps(policy: str, window: int, client: str, form: str) -> 
             came_back.append(done)
         assert "c2tpcF90aG91Z2h0" not in request, "no placeholder of a signature"
 
-    place = SessionAddress(SqliteStore(":memory:"), "s")
-    memory = Session.create(place, build_policy(policy, choose_counter("claude").counter))
+    memory = make_session(policy)
     with Provider(
         steps, window, also=watch_request, per=per, says=says, thinks=True, several=SEVERAL, kept=1
     ) as provider:
-        agent = Agent(
-            open_client(client, get_base_url(client, provider)),
-            session=memory,
-            window=window,
-            instructions="Be brief.",
-            settings=build_settings(client),
-            tools=[make_look_tool(lines)],
-        )
+        agent = make_agent(provider, client, memory=memory, tools=[make_look_tool(lines)])
         run = agent.invoke(TASK) if form == "invoke" else stream_prompt(agent, TASK)
         assert asyncio.run(run) == DONE
         newest = provider.newest_prompt

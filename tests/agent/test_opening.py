@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tenfold.apps.agent import Agent
-from tenfold.apps.agent.approval import Action
+from tenfold.apps.agent.coding_tools import Action
 from tenfold.apps.agent.demonstration import DEMONSTRATION, DEMONSTRATION_WINDOW
 from tenfold.apps.agent.factory import PROVIDER_KEYS, AgentOptions, change_model, choose_model, open_agent
 from tenfold.config.extensions import Extension
@@ -20,6 +21,7 @@ from tenfold.events import CompactionEnd, Event, RunEnd
 from tenfold.formats.importer import import_sessions
 from tenfold.formats.session_files import read_file
 from tenfold.models.provider import open_client
+from tenfold.store.base import Store
 from tenfold.store.sqlite.store import SqliteStore
 from tests.models.loopback import ANSWERS, Got, Loopback, Served, get_base_url
 from tests.shape.scan import ROOT
@@ -34,6 +36,13 @@ listening.on(RunEnd)(heard.append)
 async def refuse(action: Action) -> bool:
     del action
     return False
+
+
+def open_at(folder: Path, model: str = "", base_url: str = "", *, store: Store | None = None, **wanted: Any) -> Agent:  # noqa: ANN401 - fields of the options
+    """Opens an agent for this folder."""
+    further = {name: wanted.pop(name) for name in ("report", "extensions") if name in wanted}
+    options = AgentOptions(folder, model, base_url, **wanted)
+    return open_agent(store or SqliteStore(":memory:"), options, refuse, **further)
 
 
 @pytest.fixture
@@ -58,9 +67,9 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_any_key_it_is_the_demonstration_in_a_small_window(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     del bare
-    made = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path), refuse)
+    made = open_at(tmp_path)
     assert (made.model.model_name, made.window) == (DEMONSTRATION, DEMONSTRATION_WINDOW)
-    assert open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, window=9_000), refuse).window == 9_000
+    assert open_at(tmp_path, window=9_000).window == 9_000
 
 
 @pytest.mark.parametrize("row", PROVIDER_KEYS, ids=lambda row: row.variable)
@@ -100,14 +109,12 @@ def test_what_cannot_be_opened_says_what_to_do(bare: pytest.MonkeyPatch, wanted:
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no such folder"):
-        open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path / "nope", DEMONSTRATION), refuse)
+        open_at(tmp_path / "nope", DEMONSTRATION)
 
 
 def test_a_model_without_a_known_window_is_said(tmp_path: Path) -> None:
     said: list[str] = []
-    made = open_agent(
-        SqliteStore(":memory:"), AgentOptions(tmp_path, "mine", "http://127.0.0.1:9/v1"), refuse, report=said.append
-    )
+    made = open_at(tmp_path, "mine", "http://127.0.0.1:9/v1", report=said.append)
     assert made.window is None
     assert "openai:mine is unknown" in said[0]
 
@@ -115,7 +122,7 @@ def test_a_model_without_a_known_window_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ANSWERS)
 def test_it_is_told_of_its_folder_and_offered_its_tools(tmp_path: Path, model: str) -> None:
     with Loopback("Fine.") as loopback:
-        made = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, model, get_base_url(model, loopback)), refuse)
+        made = open_at(tmp_path, model, get_base_url(model, loopback))
         assert asyncio.run(made.invoke("Hello")) == "Fine."
         (got,) = loopback.requests
     assert f"the folder '{tmp_path.name}'" in got.prompt
@@ -129,14 +136,14 @@ def test_it_is_told_of_its_folder_and_offered_its_tools(tmp_path: Path, model: s
 
 def test_a_session_goes_on_with_the_model_it_was_recorded_with(tmp_path: Path) -> None:
     store = SqliteStore(":memory:")
-    first = open_agent(store, AgentOptions(tmp_path, OPENAI), refuse)
-    asked = open_agent(store, AgentOptions(tmp_path, session="last"), refuse)
+    first = open_at(tmp_path, OPENAI, store=store)
+    asked = open_at(tmp_path, session="last", store=store)
     assert asked.session.address.session == first.session.address.session
     assert asked.model.model_name == "gpt-4o-mini"
     beginning = first.session.address.session[:-2]
-    other = open_agent(store, AgentOptions(tmp_path, ANTHROPIC, session=beginning), refuse)
+    other = open_at(tmp_path, ANTHROPIC, session=beginning, store=store)
     assert other.model.model_name == "claude-haiku-4-5"
-    assert open_agent(store, AgentOptions(tmp_path, session="last"), refuse).model.model_name == "claude-haiku-4-5"
+    assert open_at(tmp_path, session="last", store=store).model.model_name == "claude-haiku-4-5"
 
 
 def test_a_recorded_model_whose_key_is_gone_is_told_of_and_another_goes_on(
@@ -145,9 +152,9 @@ def test_a_recorded_model_whose_key_is_gone_is_told_of_and_another_goes_on(
     said: list[str] = []
     store = SqliteStore(":memory:")
     bare.setenv("OPENAI_API_KEY", "none")
-    open_agent(store, AgentOptions(tmp_path, OPENAI), refuse)
+    open_at(tmp_path, OPENAI, store=store)
     bare.delenv("OPENAI_API_KEY")
-    made = open_agent(store, AgentOptions(tmp_path, session="last"), refuse, report=said.append)
+    made = open_at(tmp_path, session="last", store=store, report=said.append)
     assert made.model.model_name == DEMONSTRATION
     assert "set the environment variable OPENAI_API_KEY" in said[0]
 
@@ -156,21 +163,21 @@ def test_a_session_begun_as_a_demonstration_takes_the_key_that_is_there_now(
     bare: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store = SqliteStore(":memory:")
-    first = open_agent(store, AgentOptions(tmp_path), refuse)
+    first = open_at(tmp_path, store=store)
     asyncio.run(first.invoke("What is this?"))
     bare.setenv("OPENAI_API_KEY", "none")
-    made = open_agent(store, AgentOptions(tmp_path, session="last"), refuse)
+    made = open_at(tmp_path, session="last", store=store)
     assert f"openai:{made.model.model_name}" == PROVIDER_KEYS[1].model
     assert len(made.session.view.get_messages()) >= 4
 
 
 def test_a_session_that_is_not_there_names_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="holds no session yet"):
-        open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, DEMONSTRATION, session="last"), refuse)
+        open_at(tmp_path, DEMONSTRATION, session="last")
     store = SqliteStore(":memory:")
-    open_agent(store, AgentOptions(tmp_path, DEMONSTRATION), refuse)
+    open_at(tmp_path, DEMONSTRATION, store=store)
     with pytest.raises(NotFoundError, match="`tenfold sessions` lists them"):
-        open_agent(store, AgentOptions(tmp_path, DEMONSTRATION, session="zz"), refuse)
+        open_at(tmp_path, DEMONSTRATION, session="zz", store=store)
 
 
 @pytest.mark.parametrize("file", ["pricing.claude-code.jsonl", "logs.pi.jsonl"])
@@ -197,7 +204,7 @@ def test_a_script_never_goes_on_with_a_session_of_a_real_model(bare: pytest.Monk
     count = len(store.read_entries("default", id_))
     for model in ("", DEMONSTRATION):
         with pytest.raises(UsageError, match=r"is a script .* name a model with --model PROVIDER:NAME"):
-            open_agent(store, AgentOptions(tmp_path, model, session="last"), refuse)
+            open_at(tmp_path, model, session="last", store=store)
     assert len(store.read_entries("default", id_)) == count
 
 
@@ -208,7 +215,7 @@ def test_the_settings_are_read_live_and_an_unusable_edit_leaves_the_last_good_on
     tmp_path: Path, settings: Path
 ) -> None:
     said: list[str] = []
-    made = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, DEMONSTRATION), refuse, report=said.append)
+    made = open_at(tmp_path, DEMONSTRATION, report=said.append)
     assert made.session.policy.name == "tenfold"
     settings.write_text('[tenfold]\npolicy = "tiers"\n')
     assert made.session.policy.name == "tiers"
@@ -220,12 +227,7 @@ def test_the_settings_are_read_live_and_an_unusable_edit_leaves_the_last_good_on
 
 def test_an_asked_policy_comes_before_the_settings(tmp_path: Path, settings: Path) -> None:
     settings.write_text('[tenfold]\npolicy = "tiers"\n')
-    assert (
-        open_agent(
-            SqliteStore(":memory:"), AgentOptions(tmp_path, DEMONSTRATION, policy="clip"), refuse
-        ).session.policy.name
-        == "clip"
-    )
+    assert open_at(tmp_path, DEMONSTRATION, policy="clip").session.policy.name == "clip"
 
 
 def test_extensions_of_the_settings_and_given_ones_are_told(tmp_path: Path, settings: Path) -> None:
@@ -234,11 +236,7 @@ def test_extensions_of_the_settings_and_given_ones_are_told(tmp_path: Path, sett
     told: list[Event] = []
     given.on(RunEnd)(told.append)
     heard.clear()
-    asyncio.run(
-        open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, DEMONSTRATION), refuse, extensions=(given,)).invoke(
-            "What is this?"
-        )
-    )
+    asyncio.run(open_at(tmp_path, DEMONSTRATION, extensions=(given,)).invoke("What is this?"))
     assert len(heard) == len(told) == 1
 
 
@@ -293,17 +291,14 @@ def test_the_settings_models_come_before_it(tmp_path: Path, settings: Path, monk
 def test_a_model_of_the_settings_without_its_key_is_an_error_at_once(tmp_path: Path, settings: Path) -> None:
     settings.write_text('[tenfold]\nmodel = "groq:llama-3.3-70b-versatile"\n')
     with pytest.raises(UsageError, match="GROQ_API_KEY"):
-        open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, OPENAI), refuse)
+        open_at(tmp_path, OPENAI)
 
 
 def test_auto_chooses_by_the_agents_model(tmp_path: Path, settings: Path) -> None:
     settings.write_text('[tenfold]\nmodel = "auto"\n')
-    made = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, "openai:gpt-4o"), refuse)
+    made = open_at(tmp_path, "openai:gpt-4o")
     assert made.session.policy.summary.models == ("openai:gpt-4o-mini", "openai:gpt-4o")
-    assert (
-        open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, DEMONSTRATION), refuse).session.policy.summary.models
-        == ()
-    )
+    assert open_at(tmp_path, DEMONSTRATION).session.policy.summary.models == ()
 
 
 def test_the_demonstration_is_summarized_by_code_alone(tmp_path: Path) -> None:
@@ -331,7 +326,7 @@ def test_a_change_of_the_model_is_recorded_and_it_writes_the_summaries_too(tmp_p
 
 def test_a_change_that_cannot_be_changes_nothing(tmp_path: Path) -> None:
     store = SqliteStore(":memory:")
-    made = open_agent(store, AgentOptions(tmp_path, OPENAI), refuse)
+    made = open_at(tmp_path, OPENAI, store=store)
     with pytest.raises(UsageError, match="GROQ_API_KEY"):
         change_model(made, "groq:llama-3.3-70b-versatile")
     assert made.model.model_name == open_client(OPENAI).model_name

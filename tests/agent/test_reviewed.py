@@ -30,8 +30,10 @@ from tenfold.models.provider import open_client
 from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
-from tests.agent.test_agent import OPENAI, TASK, WINDOW, get_blocks, make_session
-from tests.agent.test_interrupted import call_three_tools, get_messages, stream_prompt
+from tests.agent.test_agent import WINDOW
+from tests.agent.test_interrupted import call_three_tools
+from tests.agent.test_long_runs import stream_prompt
+from tests.agent.working import OPENAI, TASK, get_blocks, get_messages, make_session
 from tests.models.conftest import SECRET
 from tests.models.loopback import Loopback, Served, get_base_url
 

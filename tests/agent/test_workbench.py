@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pydantic_ai.exceptions import ToolFailed
 
 from tenfold.apps.agent.coding_tools import MAX_LISTED_NAMES, CodingTools
-from tenfold.apps.agent.file_tree import MAX_FILE_BYTES, MAX_MATCHES, FileTree
+from tenfold.apps.agent.file_tree import MAX_FILE_BYTES, MAX_MATCHES
 from tests.agent.bench import Asked, make_folder, make_python_command, make_workbench, posix
 
 
@@ -26,25 +27,28 @@ def read_folder(folder: Path) -> dict[str, bytes | None]:
 
 def call_every_tool(work: CodingTools, path: str) -> list[str]:
     """What each tool that takes a path says when it refuses it."""
-    said = []
-    with pytest.raises(ToolFailed) as read:
-        work.read_file(path)
-    with pytest.raises(ToolFailed) as listed:
-        work.list_files(path)
-    with pytest.raises(ToolFailed) as searched:
-        asyncio.run(work.search_files("secret", path))
-    with pytest.raises(ToolFailed) as written:
-        asyncio.run(work.write_file(path, "mine"))
-    with pytest.raises(ToolFailed) as edited:
-        asyncio.run(work.edit_file(path, "secret", "mine"))
-    said += [each.value.message for each in (read, listed, searched, written, edited)]
-    return said
+    calls: list[Callable[[], object]] = [
+        lambda: work.read_file(path),
+        lambda: work.list_files(path),
+        lambda: asyncio.run(work.search_files("secret", path)),
+        lambda: asyncio.run(work.write_file(path, "mine")),
+        lambda: asyncio.run(work.edit_file(path, "secret", "mine")),
+    ]
+    return [get_refusal(call) for call in calls]
+
+
+def get_refusal(call: Callable[[], object]) -> str:
+    with pytest.raises(ToolFailed) as refused:
+        call()
+    return refused.value.message
 
 
 # -- what is inside ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["../outside/secret.txt", "..", "src/../../outside/secret.txt", "/etc/passwd", "/"])
+@pytest.mark.parametrize(
+    "path", ["../outside/secret.txt", "..", "src/../../outside/secret.txt", "../root2", "/etc/passwd", "/"]
+)
 def test_a_path_outside_is_refused_by_every_tool(root: Path, path: str) -> None:
     before, asked = read_folder(root.parent), Asked()
     for said in call_every_tool(make_workbench(root, asked), path):
@@ -52,12 +56,6 @@ def test_a_path_outside_is_refused_by_every_tool(root: Path, path: str) -> None:
         assert "secret\n" not in said
     assert read_folder(root.parent) == before
     assert asked.lines == [], "nothing that is refused anyway is asked about"
-
-
-def test_a_sibling_whose_name_begins_like_the_root_is_outside(root: Path) -> None:
-    (root.parent / "root2").mkdir()
-    (root.parent / "root2" / "x").write_text("secret")
-    assert all("outside" in said for said in call_every_tool(make_workbench(root), "../root2/x"))
 
 
 @posix
@@ -96,20 +94,6 @@ def test_a_root_that_is_a_link_itself_is_resolved(root: Path) -> None:
 def test_a_root_that_is_no_folder_is_an_error_of_the_caller(root: Path) -> None:
     with pytest.raises(NotADirectoryError):
         make_workbench(root / "src" / "a.py")
-
-
-@posix
-def test_a_link_that_takes_the_place_of_a_checked_name_is_not_followed(root: Path) -> None:
-    tree = FileTree(root)
-    file, deep = tree.locate("src/a.py"), tree.locate("src/deep/b.py")
-    (root / "src" / "a.py").unlink()
-    (root / "src" / "a.py").symlink_to(root.parent / "outside" / "secret.txt")
-    with pytest.raises(Exception, match="not a regular file"):
-        tree.read_bytes(file)
-    (root / "src" / "deep").symlink_to(root.parent / "outside")
-    (root.parent / "outside" / "b.py").write_text("secret")
-    with pytest.raises(NotADirectoryError):
-        tree.read_bytes(deep)
 
 
 @posix
@@ -307,30 +291,14 @@ def test_a_search_has_a_bound_in_lines_and_in_characters(root: Path) -> None:
     assert "b[...]\n" in wide
 
 
-def test_a_pattern_that_never_ends_is_stopped_with_what_was_found_and_the_loop_goes_on(root: Path) -> None:
+def test_a_pattern_that_never_ends_is_stopped_with_what_was_found(root: Path) -> None:
     (root / "a").write_text("aX\n")
     (root / "b").write_text("a" * 60 + "\n")
-
-    async def run_both() -> tuple[str, int]:
-        ticks = 0
-
-        async def tick() -> None:
-            nonlocal ticks
-            while True:
-                await asyncio.sleep(0)
-                ticks += 1
-
-        ticking = asyncio.create_task(tick())
-        for seconds in (1, 5, 25, 100):  # by then a slow machine has begun, too
-            found = await CodingTools(root, Asked(), timeout=seconds).search_files(r"(a+)+X")
-            if found.startswith("a:"):
-                break
-        ticking.cancel()
-        return found, ticks
-
-    found, ticks = asyncio.run(run_both())
+    for seconds in (1, 5, 25, 100):  # by then a slow machine has begun, too
+        found = asyncio.run(CodingTools(root, Asked(), timeout=seconds).search_files(r"(a+)+X"))
+        if found.startswith("a:"):
+            break
     assert re.fullmatch(r"a:1:aX\n\[stopped after \d+ seconds: simplify the pattern\]", found)
-    assert ticks > 1
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

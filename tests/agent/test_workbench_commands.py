@@ -15,8 +15,7 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from tenfold.apps.agent.approval import Action, Section
-from tenfold.apps.agent.coding_tools import MAX_RETRIES, CodingTools
+from tenfold.apps.agent.coding_tools import MAX_RETRIES, Action, CodingTools, Section
 from tenfold.core.text.hidden import escape_hidden
 from tests.agent.bench import Asked, make_folder, make_python_command, make_workbench, posix
 

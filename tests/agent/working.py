@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic_ai.settings import ModelSettings
 
+from tenfold.apps.agent import Agent
+from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
+from tenfold.config.extensions import Extension
 from tenfold.config.policies import POLICIES
-from tenfold.core.meter.counters import CharacterCounter
+from tenfold.config.settings import build_policy
+from tenfold.core.meter.counters import CharacterCounter, choose_counter
+from tenfold.core.record.block import Block
+from tenfold.core.record.entry import MessageEntry
+from tenfold.core.record.message import Message, get_tool_calls, get_tool_result
 from tenfold.designs.tail.writer import PREFIX_HEADINGS
-from tests.models.loopback import Got, Loopback, Served
+from tenfold.models.provider import open_client
+from tenfold.session import Session, SessionAddress
+from tenfold.session.drive import Answerer
+from tenfold.store.sqlite.store import SqliteStore
+from tests.models.loopback import Got, Loopback, Served, get_base_url
 from tests.models.provider_rules import Issued, Refusal, find_refusal
 
+OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-opus-4-6"
 DONE = "All of it is done."
 RULE = "Never touch lib/old.py."
 TASK = f"Please look at every part. {RULE}"
@@ -24,6 +37,7 @@ CLIENTS = (
     "google:gemini-3-flash-preview",
 )
 """A model of each API that has rules here, of those that think where the API gives thoughts."""
+PolicySource = Policy | Callable[[], Policy]
 
 
 class Provider(Loopback):
@@ -133,3 +147,53 @@ async def look(path: str) -> str:
         path: Which one.
     """
     return f"# {path}\n" + "".join(f"{path} line {n}: value = {n * 37 % 101}\n" for n in range(40))
+
+
+# -- a session and what is in its log ----------------------------------------------------------------------------------
+
+
+def make_session(
+    policy: str | Policy | Callable[[], Policy] = "tenfold", *, answerer: Answerer | None = None
+) -> Session:
+    chosen = build_policy(policy, choose_counter("claude").counter) if isinstance(policy, str) else policy
+    return Session.create(SessionAddress(SqliteStore(":memory:"), "s"), chosen, answerer=answerer)
+
+
+def make_agent(
+    provider: Provider,
+    model: str = OPENAI,
+    *,
+    memory: Session | None = None,
+    tools: Sequence[object] = (look,),
+    extensions: Sequence[Extension] = (),
+) -> Agent:
+    """An agent that works with a model of this provider."""
+    return Agent(
+        open_client(model, get_base_url(model, provider)),
+        session=memory or make_session(),
+        window=provider.window,
+        instructions="Be brief.",
+        settings=build_settings(model),
+        tools=tools,
+        extensions=extensions,
+    )
+
+
+def get_messages(log: Session) -> list[Message]:
+    path = log.view.path
+    return [entry.message for p in range(path.length) if isinstance(entry := path.get_entry(p), MessageEntry)]
+
+
+def get_blocks(log: Session) -> list[Block]:
+    path = log.view.path
+    return [b for p in range(path.length) if isinstance(b := path.get_entry(p), Block)]
+
+
+def assert_log_complete(log: Session, calls: int) -> None:
+    """Every call of the tool and its result is in the log, once and in order."""
+    said = get_messages(log)
+    called = [call for message in said for call in get_tool_calls(message) if call.name == "look"]
+    answered = [part.call_id for m in said if (part := get_tool_result(m)) is not None and part.name == "look"]
+    assert [json.loads(c.arguments) for c in called] == [{"path": f"src/part{n}.py"} for n in range(1, calls + 1)]
+    assert answered == [call.id for call in called]
+    assert len(set(answered)) == calls

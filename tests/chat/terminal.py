@@ -29,7 +29,7 @@ THE_END = "compact.)"
 """The last words of every answer of the demonstration."""
 ENTER, ESCAPE, CTRL_D = "\r", "\x1b", "\x04"
 _KEYBOARD = re.compile(rb"\x1b\[[<>=?][0-9;]*u")
-UP, DOWN = "\x1b[A", "\x1b[B"
+UP = "\x1b[A"
 PAGE_DOWN, END = "\x1b[6~", "\x1b[F"
 
 

@@ -18,14 +18,13 @@ from textual import events
 from textual.pilot import Pilot
 
 from tenfold.apps.agent import Agent
-from tenfold.apps.agent.approval import Action, Section
-from tenfold.apps.agent.coding_tools import CodingTools
+from tenfold.apps.agent.coding_tools import Action, CodingTools, Section
 from tenfold.apps.chat.app import Chat
-from tenfold.apps.chat.full_text import FullText, build_action_lines
-from tenfold.apps.chat.screens import QuestionScreen
+from tenfold.apps.chat.screens import FullText, QuestionScreen, build_action_lines
 from tenfold.store.sqlite.store import SqliteStore
+from tests.chat import test_program
 from tests.chat.recorded import create_session
-from tests.chat.test_program import Held, get_lines, get_status, make_chat, send_text, wait_until
+from tests.chat.test_program import Held, get_lines, get_status, make_chat, send_text, wait_for_question, wait_until
 
 SIZES = [(80, 24), (40, 15)]
 Scenario = Callable[[Chat, Pilot[None]], Awaitable[None]]
@@ -53,9 +52,8 @@ def ask_about(folder: Path, tool: str, arguments: dict[str, Any], scenario: Scen
     async def play() -> None:
         chat = Chat(open_agent)
         async with chat.run_test(size=size) as pilot:
-            await send_text(pilot, "Do it.")
-            await wait_until(pilot, lambda: isinstance(chat.screen, QuestionScreen), "the question is up")
-            await wait_until(pilot, lambda: "n: no" in read_screen(chat), "it listens")
+            await send_text(chat, pilot, "Do it.")
+            await wait_for_question(chat, pilot)
             await scenario(chat, pilot)
 
     asyncio.run(play())
@@ -129,8 +127,7 @@ def find_reversed(chat: Chat) -> list[str]:
 
 
 async def answer(chat: Chat, pilot: Pilot[None], key: str) -> None:
-    await pilot.press(key)
-    await wait_until(pilot, lambda: not isinstance(chat.screen, QuestionScreen), "it is answered")
+    await test_program.answer(chat, pilot, key)
     await wait_until(pilot, lambda: "idle" in get_status(chat), "the run is over")
 
 
@@ -336,18 +333,6 @@ def test_an_edit_of_the_last_line_break_alone_can_be_seen(tmp_path: Path) -> Non
     ask_about(tmp_path, "edit_file", {"path": "a.py", "old": "two\n", "new": "two"}, play, (80, 24))
 
 
-def test_a_file_that_changes_while_the_question_is_open_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("one\n")
-
-    async def play(chat: Chat, pilot: Pilot[None]) -> None:
-        (tmp_path / "a.py").write_text("one\nand two\n")
-        await answer(chat, pilot, "y")
-        assert any("has changed since it was looked at" in line for line in get_lines(chat))
-
-    ask_about(tmp_path, "edit_file", {"path": "a.py", "old": "one", "new": "1"}, play, (80, 24))
-    assert (tmp_path / "a.py").read_text() == "one\nand two\n"
-
-
 @pytest.mark.parametrize("height", [1, 2, 3])
 def test_a_screen_too_small_to_show_the_end_takes_no_yes(height: int) -> None:
     async def play(opened: Opened) -> None:
@@ -357,20 +342,6 @@ def test_a_screen_too_small_to_show_the_end_takes_no_yes(height: int) -> None:
         assert opened.answers == []
         await opened.pilot.resize_terminal(80, 24)
         await opened.press("end", "y")
-        assert opened.answers == ["y"]
-
-    show(play, (80, 24))
-
-
-def test_a_narrower_screen_shows_all_of_it_too() -> None:
-    async def play(opened: Opened) -> None:
-        await opened.ask(make_command("echo " + "word " * 500 + "; touch owned"))
-        await opened.pilot.resize_terminal(30, 24)
-        seen = await opened.press("y")
-        assert opened.answers == []
-        seen = await opened.press("end")
-        assert squeeze("; touch owned") in squeeze(seen)
-        await opened.press("y")
         assert opened.answers == ["y"]
 
     show(play, (80, 24))

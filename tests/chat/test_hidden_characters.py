@@ -10,9 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tenfold.apps.agent.approval import MAX_CONTEXT, diff_edit
-from tenfold.apps.agent.coding_tools import CodingTools
-from tenfold.apps.chat.full_text import SignedLine, wrap_line
+from tenfold.apps.agent.coding_tools import MAX_CONTEXT, CodingTools, diff_edit
+from tenfold.apps.chat.screens import SignedLine, wrap_line
 from tenfold.core.text.hidden import MAX_COMBINING, MAX_SPACES, TAB, PieceKind, escape_hidden, is_hidden, reveal_lines
 from tests.agent.bench import Asked
 

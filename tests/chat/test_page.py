@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from tenfold.apps.agent.approval import Action
-from tenfold.apps.agent.coding_tools import CodingTools
+from tenfold.apps.agent.coding_tools import Action, CodingTools
 from tenfold.apps.chat.slash_commands import COMMANDS, KEY_HELP
 from tests.docs.test_links import MACHINE
 from tests.shape.scan import ROOT

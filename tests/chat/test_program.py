@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
@@ -16,16 +16,16 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from textual.app import App
+from textual import events
 from textual.pilot import Pilot
+from textual.widgets import OptionList, Static
 
 from tenfold.apps.agent import Agent
-from tenfold.apps.agent.approval import Action, ApprovalKind, Section
+from tenfold.apps.agent.coding_tools import Action, ApprovalKind, Section
+from tenfold.apps.chat import screens
 from tenfold.apps.chat.app import Chat, describe_failure
-from tenfold.apps.chat.full_text import FullText
-from tenfold.apps.chat.run_display import RunDisplay
-from tenfold.apps.chat.screens import PAUSE_SECONDS, QuestionScreen
-from tenfold.apps.chat.widgets import MAX_ITEMS, ChatTranscript, Prompt, QueueNotice, Rows, StatusLine, TranscriptItem
+from tenfold.apps.chat.screens import FullText, QuestionScreen
+from tenfold.apps.chat.transcript import MAX_ITEMS, RunDisplay, TranscriptItem
 from tenfold.core.record.message import get_text
 from tenfold.session import Session
 from tenfold.store.sqlite.store import SqliteStore
@@ -84,35 +84,59 @@ def drive_chat(chat: Callable[[], Chat], scenario: Callable[[Chat, Pilot[None]],
 
 
 async def wait_until(pilot: Pilot[None], seen: Callable[[], object], what: str) -> None:
-    """Waits until it is so."""
+    """Waits until it is so.
+
+    Pressing a key does not wait for what comes of it: where other programs keep the processors busy, `Pilot` takes this
+    one for idle. So whatever a key is to bring about is waited for.
+    """
     for _ in range(PATIENCE):
         if seen():
             return
         await pilot.pause(0.01)
-    raise AssertionError(f"{what}: {get_lines(pilot.app)}")
+    raise AssertionError(what)
 
 
-def get_lines(app: App[Any]) -> list[str]:
+def get_lines(chat: Chat) -> list[str]:
     """What stands in the transcript."""
-    return [str(said.render()) for said in app.screen_stack[0].query_one(ChatTranscript).query(TranscriptItem)]
+    return [str(said.render()) for said in chat.transcript.query(TranscriptItem)]
 
 
-def get_status(app: App[Any]) -> str:
-    return app.screen_stack[0].query_one(StatusLine).render().plain
+def get_status(chat: Chat) -> str:
+    return chat.status_line.render().plain
 
 
 def make_action(kind: ApprovalKind, text: str) -> Action:
     return Action(kind, f"{'run' if kind == 'command' else kind} {text}", (Section("", text),))
 
 
-async def send_text(pilot: Pilot[None], text: str) -> None:
-    pilot.app.screen_stack[0].query_one(Prompt).text = text
+async def send_text(chat: Chat, pilot: Pilot[None], text: str) -> None:
+    """Sends a line, and waits until the program has taken it."""
+    chat.prompt.text = text
     await pilot.press("enter")
+    await wait_until(pilot, lambda: not chat.prompt.text, f"{text} is taken")
+
+
+def read_question(chat: Chat) -> list[str]:
+    """The title, the warning and the keys of the question that is up. It has none of them before it is composed."""
+    if not isinstance(chat.screen, QuestionScreen):
+        return []
+    return [str(each.render()) for each in chat.screen.query(Static)]
+
+
+async def wait_for_question(chat: Chat, pilot: Pilot[None]) -> None:
+    """Waits until a question is up and takes keys."""
+    await wait_until(pilot, lambda: any("n: no" in text for text in read_question(chat)), "it listens")
+
+
+async def answer(chat: Chat, pilot: Pilot[None], key: str) -> None:
+    """Answers the question that is up, and waits until it is gone."""
+    await pilot.press(key)
+    await wait_until(pilot, lambda: not isinstance(chat.screen, QuestionScreen), "it is answered")
 
 
 def test_a_provider_that_fails_is_a_line_and_the_input_goes_on_working() -> None:
     async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
-        await send_text(pilot, "hello")
+        await send_text(chat, pilot, "hello")
         await wait_until(pilot, lambda: any("401" in line for line in get_lines(chat)), "the failure is shown")
         text = "\n".join(get_lines(chat))
         assert SECRET not in text
@@ -120,7 +144,7 @@ def test_a_provider_that_fails_is_a_line_and_the_input_goes_on_working() -> None
         assert "[bold]x[/]" in text, "what looks like markup is text"
         assert "Traceback" not in text
         await wait_until(pilot, lambda: "idle" in get_status(chat), "idle again")
-        await send_text(pilot, "/settings")
+        await send_text(chat, pilot, "/settings")
         await wait_until(pilot, lambda: any("policy tenfold" in line for line in get_lines(chat)), "commands go on")
 
     drive_chat(lambda: make_chat(fail_stream), play_scenario)
@@ -128,16 +152,15 @@ def test_a_provider_that_fails_is_a_line_and_the_input_goes_on_working() -> None
 
 def test_what_is_typed_during_a_run_waits_and_is_sent_in_order() -> None:
     async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
-        await send_text(pilot, "first")
+        await send_text(chat, pilot, "first")
         await wait_until(pilot, lambda: model.asked == 1, "the run begins")
-        await send_text(pilot, "second")
-        await send_text(pilot, "/undo")
-        await send_text(pilot, "third")
+        await send_text(chat, pilot, "second")
+        await send_text(chat, pilot, "/undo")
+        await send_text(chat, pilot, "third")
         await wait_until(pilot, lambda: "3 queued" in get_status(chat), "three wait")
         assert "running" in get_status(chat)
-        waiting = str(chat.screen.query_one(QueueNotice).render())
-        assert waiting == "queued: second\nqueued: /undo\nqueued: third"
-        await send_text(pilot, "/model")
+        assert str(chat.queue_notice.render()) == "queued: second\nqueued: /undo\nqueued: third"
+        await send_text(chat, pilot, "/model")
         await wait_until(
             pilot, lambda: any("the model is scripted" in line for line in get_lines(chat)), "looking waits for none"
         )
@@ -146,7 +169,7 @@ def test_what_is_typed_during_a_run_waits_and_is_sent_in_order() -> None:
         await wait_until(pilot, lambda: "idle" in get_status(chat), "all is done")
         mine = [line for line in get_lines(chat) if line.startswith("> ")]
         assert mine == ["> first", "> /model", "> second", "> /undo", "> third"]
-        assert not chat.screen.query_one(QueueNotice).display
+        assert not chat.queue_notice.display
 
     model = Held("Well", ", yes.")
     drive_chat(lambda: make_chat(model), play_scenario)
@@ -154,9 +177,9 @@ def test_what_is_typed_during_a_run_waits_and_is_sent_in_order() -> None:
 
 def test_escape_stops_a_run_keeps_what_was_said_and_goes_on_with_what_waits() -> None:
     async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
-        await send_text(pilot, "first")
+        await send_text(chat, pilot, "first")
         await wait_until(pilot, lambda: any("Once upon" in line for line in get_lines(chat)), "the answer streams in")
-        await send_text(pilot, "second")
+        await send_text(chat, pilot, "second")
         await pilot.press("escape")
         await wait_until(pilot, lambda: "stopped" in get_lines(chat), "it says so")
         await wait_until(pilot, lambda: model.asked == 2, "what waits is sent")
@@ -175,43 +198,60 @@ def test_escape_stops_a_run_keeps_what_was_said_and_goes_on_with_what_waits() ->
 
 def test_half_a_secret_is_never_shown_while_it_streams_in() -> None:
     async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
-        await send_text(pilot, "what is the key?")
+        await send_text(chat, pilot, "what is the key?")
         await wait_until(pilot, lambda: any("The key" in line for line in get_lines(chat)), "the answer streams in")
         await pilot.pause(0.1)
         assert "sk-test" not in "\n".join(get_lines(chat))
         model.go.set()
-        await wait_until(pilot, lambda: any("keep it" in line for line in get_lines(chat)), "the whole answer is there")
-        assert "The key is [redacted] - keep it [red]safe[/red]" in get_lines(chat)
+        whole = "The key is [redacted] - keep it [red]safe[/red]"
+        await wait_until(pilot, lambda: whole in get_lines(chat), "the whole answer is there")
 
     model = Held(f"The key is {SECRET[:12]}", SECRET[12:], " - keep it [red]safe[/red]", "\x1b]0;title\x07")
     drive_chat(lambda: make_chat(model), play_scenario)
 
 
-def test_a_question_does_not_take_what_was_being_typed_for_an_answer() -> None:
+def test_a_question_takes_no_key_before_the_pause_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
         asked = asyncio.create_task(chat.approve(make_action("command", "rm -r [bold]build[/bold] \x1b[8m")))
-        await wait_until(pilot, lambda: isinstance(chat.screen, QuestionScreen), "the question is up")
-        await pilot.press("y", "e", "s")
-        assert isinstance(chat.screen, QuestionScreen), "it listens after a pause only"
-        assert "asks you" in get_status(chat)
-        box = [str(each.render()) for each in chat.screen.query("Static")]
-        assert box[0] == "The model wants to run a command"
+        await wait_until(pilot, lambda: read_question(chat), "the question is up")
         text = chat.screen.query_one(FullText)
-        assert text.render_line(0).text.strip() == "rm -r [bold]build[/bold] <ESC>[8m"
-        assert not any("confine" in text or "safe" in text for text in box)
-        await pilot.pause(PAUSE_SECONDS)
-        await wait_until(pilot, lambda: "y: yes" in str(chat.screen.query_one("#keys").render()), "it listens")
-        await pilot.press("x", "enter")
-        assert isinstance(chat.screen, QuestionScreen), "other keys are no answer"
-        await pilot.press("y")
-        assert await asked
-        for key in ("n", "escape"):
+        shown = "rm -r [bold]build[/bold] <ESC>[8m"
+        await wait_until(pilot, lambda: text.render_line(0).text.strip() == shown, "all of the command is shown")
+        await pilot.press("y", "n", "escape")
+        assert not asked.done()
+        assert "asks you" in get_status(chat)
+        assert read_question(chat) == ["The model wants to run a command", screens.HIDDEN_NOTICE, ""]
+        asked.cancel()
+
+    monkeypatch.setattr(screens, "PAUSE_SECONDS", 1e6)
+    drive_chat(lambda: make_chat(Held("ok")), play_scenario)
+
+
+def test_a_key_from_before_the_pause_is_no_answer_however_late_it_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        early = events.Key("y", "y")
+        asked = asyncio.create_task(chat.approve(make_action("command", "rm -r build")))
+        await wait_for_question(chat, pilot)
+        chat.screen.post_message(early)
+        while not asked.done():  # each key that comes too soon begins the pause anew
+            await pilot.press("n")
+            await pilot.pause(0.1)
+        assert not await asked
+
+    monkeypatch.setattr(screens, "PAUSE_SECONDS", 0.01)
+    drive_chat(lambda: make_chat(Held("ok")), play_scenario)
+
+
+def test_one_of_its_keys_answers_a_question() -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        for key, is_yes in (("y", True), ("n", False), ("escape", False)):
             asked = asyncio.create_task(chat.approve(make_action("write", "a.txt")))
-            await wait_until(pilot, lambda: isinstance(chat.screen, QuestionScreen), "the question is up")
-            await wait_until(pilot, lambda: "y: yes" in str(chat.screen.query_one("#keys").render()), "it listens")
-            await pilot.press(key)
-            assert not await asked
-        assert "you said no: write a.txt" in get_lines(chat)
+            await wait_for_question(chat, pilot)
+            await pilot.press("x", "enter")
+            assert not asked.done(), "other keys are no answer"
+            await answer(chat, pilot, key)
+            assert await asked == is_yes
+        assert get_lines(chat) == ["you said yes: write a.txt", *["you said no: write a.txt"] * 2]
 
     drive_chat(lambda: make_chat(Held("ok")), play_scenario)
 
@@ -227,38 +267,38 @@ def test_a_run_that_is_stopped_takes_its_question_away() -> None:
     drive_chat(lambda: make_chat(Held("ok")), play_scenario)
 
 
+def read_tree(chat: Chat) -> str:
+    """The row of the tree under the cursor."""
+    options = chat.screen.query(OptionList)
+    row = options.first().highlighted_option if options else None
+    return str(row.prompt) if row is not None else ""
+
+
 def test_the_transcript_stays_bounded_and_the_tree_is_quick_for_long_sessions() -> None:
     words = [f"word {n}" for n in range(4_000)]
 
     async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
         for n in range(MAX_ITEMS * 2):
-            chat.query_one(ChatTranscript).add_line("note", f"line {n}")
-        await pilot.pause()
-        assert len(get_lines(chat)) <= MAX_ITEMS + 100
+            chat.transcript.add_line("note", f"line {n}")
+        await wait_until(pilot, lambda: len(get_lines(chat)) <= MAX_ITEMS + 100, "old lines are gone")
         assert get_lines(chat)[-1] == f"line {MAX_ITEMS * 2 - 1}"
-        await send_text(pilot, "/tree")
-        await wait_until(
-            pilot, lambda: chat.screen.query(Rows) and chat.screen.query_one(Rows).cursor == 2_000, "it is read"
-        )
-        strips = [chat.screen.query_one(Rows).render_line(y).text for y in range(28)]
-        assert strips[-1].startswith(" ◆ you are here, after: word 3999")
+        await send_text(chat, pilot, "/tree")
+        await wait_until(pilot, lambda: "you are here, after: word 3999" in read_tree(chat), "it is read")
         await pilot.press("home")
-        assert chat.screen.query_one(Rows).render_line(0).text.startswith(" ● word 0 ")
+        await wait_until(pilot, lambda: read_tree(chat) == " ● word 0", "the cursor is at the beginning")
         await pilot.press("escape")
-        await wait_until(pilot, lambda: not chat.screen.query(Rows), "it is closed")
+        await wait_until(pilot, lambda: not isinstance(chat.screen, screens.TreeScreen), "it is closed")
 
     drive_chat(lambda: make_chat(Held("ok"), create_session(SqliteStore(":memory:"), *words)), play_scenario)
 
 
 def test_newlines_and_pastes_stay_in_the_input_without_control_sequences() -> None:
     async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
-        prompt = chat.query_one(Prompt)
         await pilot.press("a", "ctrl+j", "b")
-        assert prompt.text == "a\nb"
-        prompt.prepend_text("\x1b[31mred\x1b[0m\nkey")
-        assert prompt.text == "red\nkey\na\nb", "what was being typed is not lost"
-        await pilot.press("ctrl+c")
-        await pilot.press("pageup", "pagedown")
+        await wait_until(pilot, lambda: chat.prompt.text == "a\nb", "two lines stand in the input")
+        chat.prompt.prepend_text("\x1b[31mred\x1b[0m\nkey")
+        assert chat.prompt.text == "red\nkey\na\nb", "what was being typed is not lost"
+        await pilot.press("ctrl+c", "pageup", "pagedown")
 
     drive_chat(lambda: make_chat(Held("ok")), play_scenario)
 
@@ -267,11 +307,10 @@ def test_newlines_and_pastes_stay_in_the_input_without_control_sequences() -> No
 def test_at_any_size_the_status_is_on_the_screen(size: tuple[int, int]) -> None:
     async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
         await pilot.resize_terminal(*size)
-        await send_text(pilot, "hello")
+        await send_text(chat, pilot, "hello")
         await wait_until(pilot, lambda: "running" in get_status(chat) or "idle" in get_status(chat), "it runs")
-        line = chat.query_one(StatusLine)
-        assert line.region.height == 1
-        assert line.region.bottom <= size[1]
+        line = chat.status_line
+        await wait_until(pilot, lambda: line.region.height == 1 and line.region.bottom <= size[1], "it is drawn")
         assert get_status(chat).startswith("[ctx: ")
         model.go.set()
 
@@ -284,10 +323,10 @@ def test_a_call_that_did_not_succeed_is_drawn_as_failed(
     outcome: Literal["success", "failed", "retried", "denied", "interrupted"],
 ) -> None:
     async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
-        display = RunDisplay(chat.query_one(ChatTranscript), chat.set_timer)
+        del pilot
+        display = RunDisplay(chat.transcript)
         display.show_event(FunctionToolCallEvent(ToolCallPart("look", {"path": "a"}, tool_call_id="c1")))
         display.show_event(FunctionToolResultEvent(ToolReturnPart("look", "text", "c1", outcome=outcome)))
-        await pilot.pause()
         failed = "" if outcome == "success" else "failed: "
         assert get_lines(chat)[-1] == f"* look path=a → {failed}text"
 

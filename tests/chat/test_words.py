@@ -9,8 +9,7 @@ import pytest
 
 from tenfold.apps.agent import Agent
 from tenfold.apps.agent.demonstration import build_demonstration
-from tenfold.apps.chat.status import PLAIN_STYLES, STYLES, ContextFill, measure_fill, render_status
-from tenfold.apps.chat.transcript_lines import (
+from tenfold.apps.chat.transcript import (
     HISTORY_ENTRIES,
     build_event_line,
     build_history,
@@ -18,6 +17,7 @@ from tenfold.apps.chat.transcript_lines import (
     render_call,
     render_result,
 )
+from tenfold.apps.chat.widgets import PLAIN_STYLES, STYLES, ContextFill, measure_fill, render_status
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.events import (
@@ -120,7 +120,7 @@ def test_an_open_call_a_broken_answer_and_long_words_are_shown_as_what_they_are(
 @pytest.mark.parametrize("width", range(8, 200, 7))
 def test_the_fill_is_in_the_status_line_at_every_width(width: int) -> None:
     fill = ContextFill(0.45, "none", "41k-44k of 100k")
-    line = render_status(fill, "compaction", ["one", "two"], "anthropic:claude-haiku-4-5", width=width)
+    line = render_status(fill, "compaction", 2, "anthropic:claude-haiku-4-5", width=width)
     assert line.plain.startswith("[ctx: 45%]"[:width])
     assert line.cell_length <= max(width, len("[ctx: 45%]"))
     if width >= 80:
@@ -133,7 +133,7 @@ def test_each_level_looks_different_with_colours_and_without() -> None:
     assert len(set(STYLES.values())) == 5
     assert len({style for level, style in PLAIN_STYLES.items() if level != "unknown"}) == 4
     assert not any("ansi" in style for style in PLAIN_STYLES.values())
-    shown = render_status(ContextFill(0.97, "hard"), "idle", (), "m", width=80, colours=False)
+    shown = render_status(ContextFill(0.97, "hard"), "idle", 0, "m", width=80, colours=False)
     assert [str(span.style) for span in shown.spans][:1] == ["bold reverse"]
 
 

@@ -35,8 +35,7 @@ from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session
 from tenfold.session.branches import BranchOptions, navigate
 from tenfold.session.drive import Answerer
-from tests.agent.test_agent import TASK, make_agent
-from tests.agent.working import DONE, Provider, look
+from tests.agent.working import DONE, TASK, Provider, look, make_agent
 from tests.engine.making import make_reply, make_user_message, open_session
 from tests.sessions import ROOT
 

@@ -22,7 +22,7 @@ from tenfold.errors import UsageError
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
-from tests.agent.test_agent import make_session
+from tests.agent.working import make_session
 from tests.engine.making import get_entries, open_session, reopen_session
 
 Item = dict[str, Any]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from tenfold.apps.chat.transcript_lines import build_compaction_mark, build_history, format_tokens
+from tenfold.apps.chat.transcript import build_compaction_mark, build_history, format_tokens
 from tenfold.config.extensions import Extension
 from tenfold.config.policies import get_preset
 from tenfold.core.record.entry import MessageEntry, Usage

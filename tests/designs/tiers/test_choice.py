@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tenfold.apps.agent.approval import Action
+from tenfold.apps.agent.coding_tools import Action
 from tenfold.apps.agent.factory import AgentOptions, change_model, open_agent
 from tenfold.config.settings import load_settings
 from tenfold.designs.tiers import (

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from tenfold.apps.agent import Agent
 from tenfold.apps.chat.app import Chat
-from tenfold.apps.chat.transcript_lines import build_event_line
+from tenfold.apps.chat.transcript import build_event_line
 from tenfold.compaction.summarize.evidence import build_source
 from tenfold.compaction.summarize.headings import render_guide
 from tenfold.compaction.summarize.substance import find_shortfalls
@@ -316,7 +316,7 @@ def test_the_chat_shows_a_line() -> None:
     history = make_mixed_history()
 
     async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
-        await send_text(pilot, "/compact")
+        await send_text(chat, pilot, "/compact")
         await wait_until(pilot, lambda: any("HTTP 401" in line for line in get_lines(chat)), "the reason is shown")
         await wait_until(pilot, lambda: any("context compacted" in line for line in get_lines(chat)), "and the mark")
         assert SECRET not in "\n".join(get_lines(chat))

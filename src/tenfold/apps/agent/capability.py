@@ -35,11 +35,10 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext, ToolDefinition
-from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
+from pydantic_ai.toolsets import FunctionToolset
 
 from tenfold.apps.agent.pydantic_messages import MessageReader, encode_messages, encode_overhead
 from tenfold.compaction.engine.call import Call
-from tenfold.compaction.plan.draft import RecallMode
 from tenfold.compaction.summarize.writer import ArchiveWriter
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.entry import Usage
@@ -97,14 +96,13 @@ class _ToolResultQueue:
 class Memory(AbstractCapability[Any]):
     """Keeps the conversation of a pydantic-ai agent in a session.
 
-    `window` is the model's context window in tokens, needed where pydantic-ai does not know it. With `tools`, the model
-    is offered a search, two ways to read, and `compact`; stubs and summaries then name these tools. `has_run_end_check`
-    says that you run the check at the end of a run yourself. `answer` is the text of the newest answer.
+    `window` is the model's context window in tokens, needed where pydantic-ai does not know it. The model is offered a
+    search, two ways to read, and `compact`; stubs and summaries name these tools. `has_run_end_check` says that you run
+    the check at the end of a run yourself. `answer` is the text of the newest answer.
     """
 
     session: Session
     window: int | None = None
-    tools: bool = True
     has_run_end_check: bool = False
     answer: str = field(init=False, repr=False, default="")
     _is_streaming: bool = field(init=False, repr=False, default=False)
@@ -159,11 +157,9 @@ class Memory(AbstractCapability[Any]):
         """Builds what the session must know of a request: window, tokens sent beside the list, output reserve."""
         policy = self.session.policy
         window = self.window or policy.choose_window(resolve_window(request.model))
-        recall: RecallMode = "tool" if self.tools else "none"
         output_reserve = get_output_reserve(request.model_settings, window)
-        return Call(
-            window=window, floor=Counted(self._count_floor(request)), output_reserve=output_reserve, recall=recall
-        )
+        floor = Counted(self._count_floor(request))
+        return Call(window=window, floor=floor, output_reserve=output_reserve, recall="tool")
 
     def _count_floor(self, request: ModelRequestContext) -> int:
         """Counts the tokens of the instructions and the tool definitions."""
@@ -273,7 +269,7 @@ class Memory(AbstractCapability[Any]):
                 session.compactor.build_call(window=call.window, floor=call.floor),
                 demand="overflow",
                 output_reserve=call.output_reserve,
-                recall=call.recall,
+                recall="tool",
             )
             if (await self.compact(demand)).status == "compacted":
                 raise RetryModelRequest from error
@@ -296,12 +292,8 @@ class Memory(AbstractCapability[Any]):
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
-    def get_toolset(self) -> AbstractToolset[Any] | None:
-        """Returns the tools to search, read and compact, or None if the agent is to have none of them."""
-        return self.build_toolset() if self.tools else None
-
-    def build_toolset(self) -> FunctionToolset[Any]:
-        """Builds the tools. Each limits the size of its answers."""
+    def get_toolset(self) -> FunctionToolset[Any]:
+        """Builds the tools to search, read and compact. Each limits the size of its answers."""
         place, count = self.session.address, self.session.policy.counter.count
         recall = RecallTools(place.store, place.namespace, place.session, count=count, head=place.head)
 

@@ -15,16 +15,17 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import Thread
+from typing import IO, Literal, NamedTuple
 
+from msgspec import Struct
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.toolsets import FunctionToolset
 
 from tenfold.apps.agent import file_tree
-from tenfold.apps.agent.approval import Action, Approver, Section, diff_edit
 from tenfold.apps.agent.file_tree import FileStamp, FileTree, Refusal, explain_error, split_lines
 from tenfold.core.text.hidden import escape_hidden
 from tenfold.core.text.redaction import redact
@@ -37,11 +38,42 @@ MAX_LISTED_NAMES = 500
 """Maximum number of names that are listed of a folder."""
 MAX_RETRIES = 5
 """Calls with malformed arguments that a tool answers in a row before pydantic-ai ends the run (its default is 1)."""
+MAX_CONTEXT = 200
+"""Characters of a line on either side of an edit that are shown with it. Beyond that, its line is not shown whole."""
 _OUTPUT_GRACE = 1.0
 """Seconds to wait for a command's output to be closed after its end. Its last output arrives at once."""
 _KILL_GRACE = 5.0
-"""Seconds to wait for a killed process to end. One that runs as another user cannot be killed."""
-_PROCESS_GROUP_FLAG: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+"""Seconds to wait for a killed process to end."""
+ApprovalKind = Literal["write", "command"]
+"""What needs an approval: a change of a file, or a command."""
+
+
+class Section(NamedTuple):
+    """A part of an action's text, exactly as it is.
+
+    `sign` tells how it is meant, as in a diff: "+" lines that will be there, "-" lines that will be gone, " " lines
+    that stay; "" is a command.
+    """
+
+    sign: Literal["", " ", "-", "+"]
+    text: str
+
+
+class Action(Struct, frozen=True):
+    """What will be done if the user says yes.
+
+    `line` says it in one line, for a list or a log: hidden characters in it are named, and the secrets of a command are
+    redacted. `sections` are the whole text that will run or be written. They are not made safe for a terminal;
+    `tenfold.core.text.hidden` does that.
+    """
+
+    kind: ApprovalKind
+    line: str
+    sections: tuple[Section, ...]
+
+
+Approver = Callable[[Action], Awaitable[bool]]
+"""Asks for an approval. True means yes."""
 
 
 class _ProcessResult(NamedTuple):
@@ -129,7 +161,7 @@ class CodingTools:
             pattern: A regular expression of Python's `re`.
             path: The file or the folder to search, relative to the working folder.
         """
-        query = json.dumps([self._tree.root, path, pattern, self._max_size])
+        query = json.dumps([str(self._tree.root), path, pattern, self._max_size])
         with _convert_errors(path):
             result = await self._run_process(
                 [sys.executable, "-I", file_tree.__file__, query], max_size=self._max_size * 5
@@ -150,15 +182,15 @@ class CodingTools:
             content: All of its new text.
         """
         with _convert_errors(path):
-            parts = self._tree.locate(path)
-            expected = self._tree.get_stamp(parts)
+            file = self._tree.locate(path)
+            expected = self._tree.get_stamp(file)
             _check_writable(expected)
             data = content.encode()
         previous = "a new file" if expected is None else f"in place of {expected.size:,}"
-        summary = f"{escape_hidden('/'.join(parts))}: {len(data):,} bytes, {previous}"
+        summary = f"{self._get_name(file)}: {len(data):,} bytes, {previous}"
         await self._ask_approval(Action("write", f"write {summary}", (Section("+", content),)))
         with _convert_errors(path):
-            self._tree.replace(parts, data, expected=expected)
+            self._tree.replace(file, data, expected=expected)
         return f"wrote {summary}"
 
     async def edit_file(self, path: str, old: str, new: str) -> str:
@@ -170,19 +202,18 @@ class CodingTools:
             new: The text to put in its place.
         """
         with _convert_errors(path):
-            parts = self._tree.locate(path)
-            expected = self._tree.get_stamp(parts)
-            text = self._tree.read_text(parts)
+            file = self._tree.locate(path)
+            expected = self._tree.get_stamp(file)
+            text = self._tree.read_text(file)
             _check_writable(expected)
             start = _find_only(old, text)
             before, data = text.encode(), (text[:start] + new + text[start + len(old) :]).encode()
-        name = escape_hidden("/".join(parts))
         line = text.count("\n", 0, start) + 1
-        edit = f"{name}, line {line}: {len(split_lines(old))} lines out, {len(split_lines(new))} in"
+        edit = f"{self._get_name(file)}, line {line}: {len(split_lines(old))} lines out, {len(split_lines(new))} in"
         summary = f"edit {edit} ({len(before):,} bytes become {len(data):,})"
         await self._ask_approval(Action("write", summary, diff_edit(text, start, old, new)))
         with _convert_errors(path):
-            self._tree.replace(parts, data, expected=expected)
+            self._tree.replace(file, data, expected=expected)
         return f"edited {edit}"
 
     async def run_command(self, command: str) -> str:
@@ -210,6 +241,9 @@ class CodingTools:
             f"{_get_separator(result.output)}[{result.note}]" if result.note else ""
         )
 
+    def _get_name(self, file: Path) -> str:
+        return escape_hidden(file.relative_to(self._tree.root).as_posix())
+
     async def _ask_approval(self, action: Action) -> None:
         if not await self._approver(action):
             raise ToolFailed(
@@ -218,53 +252,55 @@ class CodingTools:
 
     async def _run_process(self, command: str | Sequence[str], *, max_size: int) -> _ProcessResult:
         """Runs a shell command or a program until it ends, times out or is cancelled, then kills what is left."""
-        collector = _OutputCollector(max_size)
-        start_task = asyncio.ensure_future(_start_process(command, self._tree.root, collector))
+        process = subprocess.Popen(  # noqa: ASYNC220, S603 - it returns at once; the user has approved a command
+            command,
+            shell=isinstance(command, str),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=self._tree.root,
+            start_new_session=True,
+        )
+        output = _Output(max_size)
+        reader = Thread(target=output.read, args=(process.stdout,), daemon=True)
+        reader.start()
+        has_timed_out = False
         try:
-            transport = await asyncio.shield(start_task)
-        except asyncio.CancelledError:  # asyncio itself would kill the shell alone, and wait for what the shell started
-            with suppress(OSError):
-                await _end_process(await start_task, collector)
-            raise
-        timed_out, note = False, ""
-        try:
-            timed_out = not await _wait_for(self._timeout, collector.exit_event)
-            if not timed_out and not await _wait_for(_OUTPUT_GRACE, collector.close_event):
-                note = "a process it left behind kept the output open and was ended"
+            await asyncio.to_thread(process.wait, self._timeout)
+            await asyncio.to_thread(reader.join, _OUTPUT_GRACE)
+        except subprocess.TimeoutExpired:
+            has_timed_out = True
         finally:
-            await _end_process(transport, collector)
-        return _ProcessResult(transport.get_returncode() or 0, collector.decode_output(), timed_out, note)
+            is_open = reader.is_alive()
+            if is_open or process.poll() is None:
+                _kill_group(process.pid)
+        with suppress(subprocess.TimeoutExpired):  # one that runs as another user cannot be killed
+            await asyncio.to_thread(process.wait, _KILL_GRACE)
+        await asyncio.to_thread(reader.join, _OUTPUT_GRACE)
+        has_left_one = is_open and not has_timed_out
+        note = "a process it left behind kept the output open and was ended" if has_left_one else ""
+        return _ProcessResult(process.returncode or 0, output.decode(), has_timed_out, note)
 
 
-class _OutputCollector(asyncio.SubprocessProtocol):
-    """Collects the first and the last bytes that a process writes.
-
-    It is a protocol because in some releases of Python (3.11.7) `Process.wait` also waits for the output to be closed.
-    """
+class _Output:
+    """The first and the last bytes that a process writes."""
 
     def __init__(self, max_size: int) -> None:
-        self.exit_event, self.close_event = asyncio.Event(), asyncio.Event()
         self._half_size = max_size // 2
         self._head, self._tail, self._total = bytearray(), bytearray(), 0
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:  # noqa: ARG002 - asyncio's signature
-        """Called with each piece of the output."""
-        self._total += len(data)
-        head_space = self._half_size - len(self._head)
-        self._head += data[:head_space]
-        self._tail += data[head_space:]
-        if len(self._tail) > 8 * self._half_size:
-            del self._tail[: -self._half_size]
+    def read(self, pipe: IO[bytes]) -> None:
+        """Reads until nobody holds the output open any more."""
+        with pipe:
+            while data := os.read(pipe.fileno(), 65_536):
+                self._total += len(data)
+                head_space = self._half_size - len(self._head)
+                self._head += data[:head_space]
+                self._tail += data[head_space:]
+                if len(self._tail) > 8 * self._half_size:
+                    del self._tail[: -self._half_size]
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Called when nobody holds the output any more."""
-        self.close_event.set()
-
-    def process_exited(self) -> None:
-        """Called when the process itself has ended, whatever it left behind."""
-        self.exit_event.set()
-
-    def decode_output(self) -> str:
+    def decode(self) -> str:
         """Decodes the output, cut between characters. Bytes that are not UTF-8 are shown by their numbers."""
         tail = self._tail[-self._half_size :]
         if self._total <= len(self._head) + len(tail):
@@ -275,41 +311,6 @@ class _OutputCollector(asyncio.SubprocessProtocol):
             del tail[0]
         gap = self._total - len(self._head) + len(decoder.getstate()[0]) - len(tail)
         return f"{first}\n[{gap:,} bytes left out]\n{tail.decode(errors='backslashreplace')}"
-
-
-async def _start_process(
-    command: str | Sequence[str], root: str, collector: _OutputCollector
-) -> asyncio.SubprocessTransport:
-    loop = asyncio.get_running_loop()
-    options: dict[str, Any] = {
-        "stdin": subprocess.DEVNULL,
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.STDOUT,
-        "cwd": root,
-        "start_new_session": True,  # Windows ignores it and uses the flag below
-        "creationflags": _PROCESS_GROUP_FLAG,
-    }
-    if isinstance(command, str):
-        return (await loop.subprocess_shell(lambda: collector, command, **options))[0]
-    return (await loop.subprocess_exec(lambda: collector, *command, **options))[0]
-
-
-async def _wait_for(seconds: float, event: asyncio.Event) -> bool:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
-    return event.is_set()
-
-
-async def _end_process(transport: asyncio.SubprocessTransport, collector: _OutputCollector) -> None:
-    """Kills the process with its group if it still runs or its output is open, and closes the transport."""
-    try:
-        if not (collector.exit_event.is_set() and collector.close_event.is_set()):
-            _kill_group(transport.get_pid())
-            await _wait_for(_KILL_GRACE, collector.exit_event)
-            await _wait_for(_OUTPUT_GRACE, collector.close_event)
-    finally:
-        with suppress(PermissionError):  # the process runs as another user
-            transport.close()
 
 
 def _kill_group(pid: int) -> None:
@@ -351,3 +352,40 @@ def _find_only(old: str, text: str) -> int:
 def _get_separator(text: str) -> str:
     """Returns the line break, if one is missing, that puts a note after the text on a line of its own."""
     return "" if not text or text.endswith("\n") else "\n"
+
+
+def diff_edit(text: str, start: int, old: str, new: str) -> tuple[Section, ...]:
+    """Returns the lines that an edit takes out and puts in, with the lines of `old` that stay.
+
+    `start` is where `old` begins in `text`. Only equal lines at the beginning and at the end count as staying, so this
+    takes linear time.
+    """
+    end = start + len(old)
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", end) + 1 or len(text)
+    first = line_start if start - line_start <= MAX_CONTEXT else start
+    last = line_end if line_end - end <= MAX_CONTEXT else end
+    before = split_lines(text[first:last])
+    after = split_lines(text[first:start] + new + text[end:last])
+    head = _count_equal(before, after)
+    tail = _count_equal(before[head:][::-1], after[head:][::-1])
+    removed, added = before[head : len(before) - tail], after[head : len(after) - tail]
+    return tuple(
+        section
+        for section in (
+            Section(" ", "".join(before[:head])),
+            Section("-", "".join(removed)),
+            Section("+", "".join(added)),
+            Section(" ", "".join(before[len(before) - tail :])),
+        )
+        if section.text
+    )
+
+
+def _count_equal(left: list[str], right: list[str]) -> int:
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

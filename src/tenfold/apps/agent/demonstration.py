@@ -8,12 +8,10 @@ calls in view. So it can go on after a compaction, a killed process or an undo.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections import Counter as Tally
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any
 
@@ -21,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
-from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel, FunctionStreamedResponse
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
@@ -31,6 +29,7 @@ from tenfold.apps.agent.pydantic_messages import MessageReader, encode_overhead
 from tenfold.apps.agent.runtime import RESUME_PROMPT
 from tenfold.core.meter.counters import choose_counter, measure_messages
 from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.core.text.excerpts import Keep, excerpt
 from tenfold.core.text.json_text import decode_arguments
 from tenfold.core.wire.marks import find_summary_mark, find_text_origin
 
@@ -93,63 +92,47 @@ class RunState(Struct, frozen=True):
         return [(arguments, text) for name, arguments, text in self.results if name in tools]
 
 
-def build_demonstration(*, pause: float = 0.0) -> Model:
-    """Builds the scripted model. `pause` is the time in seconds between two pieces of a streamed answer."""
-    return _DemonstrationModel(pause)
-
-
-@dataclass
-class _MeasuredResponse(FunctionStreamedResponse):
-    """A streamed answer that also reports how many tokens its request took. A session is calibrated by that number."""
-
-    input_tokens: int = 0
-
-    def __post_init__(self) -> None:
-        self._usage = RequestUsage(input_tokens=self.input_tokens)
+def build_demonstration() -> Model:
+    """Builds the scripted model."""
+    return _DemonstrationModel()
 
 
 class _DemonstrationModel(FunctionModel):
-    """A function model of pydantic-ai that reports how many tokens it read."""
+    """A function model of pydantic-ai that reports how many tokens it read. A session is calibrated by that number."""
 
-    def __init__(self, pause: float) -> None:
-        super().__init__(
-            self._respond, model_name=DEMONSTRATION, profile=ModelProfile(context_window=DEMONSTRATION_WINDOW)
-        )
-        self._pause = pause
+    def __init__(self) -> None:
+        profile = ModelProfile(context_window=DEMONSTRATION_WINDOW)
+        super().__init__(self._respond, stream_function=self._stream, model_name=DEMONSTRATION, profile=profile)
         self._progress: tuple[str, int] = "", 0  # prompt and newest stage of the current run
 
-    def _choose_line(self, messages: Sequence[Message], parameters: ModelRequestParameters) -> ScriptLine:
-        """Returns the next line. A stage whose calls a policy has already hidden is not started again."""
-        state = build_run_state(messages, [tool.name for tool in parameters.declared_function_tools])
+    def _play(self, messages: Sequence[ModelMessage], info: AgentInfo) -> tuple[str, list[ToolCallPart]]:
+        """Returns the next line and its calls. A stage whose calls a policy has already hidden is not started again."""
+        received = MessageReader().read(messages)[0]
+        state = build_run_state(received, [tool.name for tool in info.function_tools])
         prompt, stage = self._progress
         if prompt == state.prompt:
             state = replace(state, stage=max(state.stage, stage))
         line = choose_line(state)
         self._progress = (state.prompt, line.stage) if line.calls else ("", 0)
-        return line
+        return line.text, _build_calls(line, received)
 
     def _respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        received, parameters = MessageReader().read(messages)[0], info.model_request_parameters
-        line = self._choose_line(received, parameters)
-        calls = [
-            ToolCallPart(name, arguments, tool_call_id=id_) for id_, name, arguments in _assign_ids(line, received)
-        ]
-        output_tokens = sum(_COUNTER.count([line.text, *(json.dumps(arguments) for _, arguments in line.calls)]))
-        usage = RequestUsage(input_tokens=_count_request(received, parameters), output_tokens=output_tokens)
-        return ModelResponse([TextPart(line.text), *calls], usage=usage)
+        text, calls = self._play(messages, info)
+        output_tokens = sum(_COUNTER.count([text, *(call.args_as_json_str() for call in calls)]))
+        input_tokens = _count_request(messages, info.model_request_parameters)
+        usage = RequestUsage(input_tokens=input_tokens, output_tokens=output_tokens)
+        return ModelResponse([TextPart(text), *calls], usage=usage)
 
-    async def _stream_line(
-        self, line: ScriptLine, received: Sequence[Message]
-    ) -> AsyncGenerator[str | dict[int, DeltaToolCall]]:
-        for piece in re.findall(r"\S+\s*", line.text):
+    async def _stream(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+        text, calls = await asyncio.to_thread(self._play, messages, info)
+        for piece in re.findall(r"\S+\s*", text):
             yield piece
-            await asyncio.sleep(self._pause)
-        for at, (id_, name, arguments) in enumerate(_assign_ids(line, received)):
-            text = json.dumps(arguments, ensure_ascii=False)
-            yield {at: DeltaToolCall(name, "", tool_call_id=id_)}
-            for start in range(0, len(text), _CHUNK_CHARACTERS):
-                yield {at: DeltaToolCall(None, text[start : start + _CHUNK_CHARACTERS], tool_call_id=id_)}
-                await asyncio.sleep(self._pause)
+            await asyncio.sleep(0)
+        for at, call in enumerate(calls):
+            yield {at: DeltaToolCall(call.tool_name, "", tool_call_id=call.tool_call_id)}
+            for chunk in re.findall(rf"(?s).{{1,{_CHUNK_CHARACTERS}}}", call.args_as_json_str()):
+                yield {at: DeltaToolCall(None, chunk, tool_call_id=call.tool_call_id)}
+                await asyncio.sleep(0)
 
     @asynccontextmanager
     async def request_stream(
@@ -160,27 +143,29 @@ class _DemonstrationModel(FunctionModel):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         """Streams the next line of the script."""
-        del run_context
-        _, parameters = self.prepare_request(model_settings, model_request_parameters)
-        received = await asyncio.to_thread(lambda: MessageReader().read(messages)[0])
-        tokens = await asyncio.to_thread(_count_request, received, model_request_parameters)
-        async with aclosing(self._stream_line(self._choose_line(received, parameters), received)) as stream:
-            yield _MeasuredResponse(parameters, _model_name=DEMONSTRATION, _iter=stream, input_tokens=tokens)
+        tokens = await asyncio.to_thread(_count_request, messages, model_request_parameters)
+        async with super().request_stream(messages, model_settings, model_request_parameters, run_context) as response:
+            response._usage = RequestUsage(input_tokens=tokens)  # noqa: SLF001 - it offers no other way to report it
+            yield response
 
 
-def _count_request(messages: Sequence[Message], parameters: ModelRequestParameters) -> int:
+def _count_request(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:
     """Counts the tokens of a request as the session does: its messages, the instructions and the tools."""
-    return sum(measure_messages(messages, _COUNTER)) + sum(_COUNTER.count([encode_overhead(parameters).decode()]))
+    sizes = measure_messages(MessageReader().read(messages)[0], _COUNTER)
+    return sum(sizes) + sum(_COUNTER.count([encode_overhead(parameters).decode()]))
 
 
-def _assign_ids(line: ScriptLine, messages: Sequence[Message]) -> list[tuple[str, str, Arguments]]:
-    """Gives the calls their ids.
+def _build_calls(line: ScriptLine, messages: Sequence[Message]) -> list[ToolCallPart]:
+    """Builds the calls with their ids.
 
     An id holds the stage and a hash of the conversation, so two conversations never get the same ids.
     """
     conversation = "\n".join(f"{message.role} {get_text(message)}" for message in messages)
     digest = sha256(f"{len(messages)} {conversation}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return [(f"demo-{line.stage}-{digest}-{at}", name, arguments) for at, (name, arguments) in enumerate(line.calls)]
+    return [
+        ToolCallPart(name, arguments, tool_call_id=f"demo-{line.stage}-{digest}-{at}")
+        for at, (name, arguments) in enumerate(line.calls)
+    ]
 
 
 # -- reading a view ----------------------------------------------------------------------------------------------------
@@ -249,9 +234,8 @@ def _answer_command(state: RunState, tool: str, arguments: Arguments) -> ScriptL
     if not state.stage:
         return ScriptLine(f"I call {tool}.", ((tool, arguments),), 1)
     results = state.find_results(tool)
-    return ScriptLine(
-        f"{tool} answered:\n\n{_shorten(results[-1][1]) if results else '[no longer in view]'}\n\n{CLOSING_NOTE}"
-    )
+    quoted = excerpt(results[-1][1], _QUOTED_CHARACTERS, Keep.HEAD) if results else "[no longer in view]"
+    return ScriptLine(f"{tool} answered:\n\n{quoted}\n\n{CLOSING_NOTE}")
 
 
 def _plan_listing(_: RunState) -> tuple[str, Calls]:
@@ -299,13 +283,8 @@ def _pick_files(state: RunState) -> list[tuple[str, int]]:
         first = {path: at for path, at, _ in reversed(matches)}
         ranked = sorted(tally, key=lambda path: (_is_hidden(path), -tally[path], path))
         return [(path, max(1, first[path] - 5)) for path in ranked[:2]]
-    names = [
-        name
-        for _, text in state.find_results("list_files")
-        for name in text.splitlines()
-        if not name.endswith(("/", "@"))
-    ]
-    names = [name for name in names if not name.startswith("[")]
+    listed = [name for _, text in state.find_results("list_files") for name in text.splitlines()]
+    names = [name for name in listed if not name.startswith("[") and not name.endswith(("/", "@"))]
     likely = sorted(names, key=lambda name: (not name.upper().startswith("README"), not name.endswith((".md", ".txt"))))
     return [(name, 1) for name in likely[:1]]
 
@@ -330,21 +309,8 @@ def _describe_results(state: RunState) -> str:
         sentences += [f"{path}, line {at}: {line.strip()[:100]}" for path, at, line in first_matches]
     for arguments, text in state.find_results("read_file"):
         lines = text.splitlines()
-        sentences.append(
-            f"I read {arguments.get('path', 'a file')}, {len(lines)} lines; it begins: {_find_first_line(lines)}"
-        )
+        first = next((line.strip()[:100] for line in lines if line.strip()), "with nothing")
+        sentences.append(f"I read {arguments.get('path', 'a file')}, {len(lines)} lines; it begins: {first}")
     if not sentences:
         return "What I saw is no longer in view." if state.stage else "There is nothing to look at."
     return "\n".join(sentences)
-
-
-def _find_first_line(lines: Sequence[str]) -> str:
-    return next((line.strip()[:100] for line in lines if line.strip()), "with nothing")
-
-
-def _shorten(text: str) -> str:
-    return (
-        text
-        if len(text) <= _QUOTED_CHARACTERS
-        else f"{text[:_QUOTED_CHARACTERS]}\n[... {len(text) - _QUOTED_CHARACTERS:,} characters more]"
-    )

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from pydantic_ai.capabilities import Toolset
 from pydantic_ai.models import Model
 
-from tenfold.apps.agent.approval import Approver
-from tenfold.apps.agent.coding_tools import MAX_RESULT_SIZE, CodingTools
+from tenfold.apps.agent.coding_tools import MAX_RESULT_SIZE, Approver, CodingTools
 from tenfold.apps.agent.demonstration import DEMONSTRATION, build_demonstration
 from tenfold.apps.agent.runtime import Agent
 from tenfold.compaction.engine.policy import Policy
@@ -133,7 +132,7 @@ def change_model(agent: Agent, model: str, *, base_url: str = "", window: int | 
     is_real = agent.model.model_name != DEMONSTRATION and session.view.path.length > 0
     name, new_model = choose_model(AgentOptions(Path(), model, base_url), is_real=is_real)
     provider = session.compactor.policy_provider
-    policy = provider.with_agent_model(name, base_url) if isinstance(provider, _LivePolicy) else provider
+    policy = _LivePolicy(provider.live, name, base_url) if isinstance(provider, _LivePolicy) else provider
     summary = policy().summary
     callable_models = tuple(one for one in summary.models if ":" in one)
     writer = _open_summary_writer(replace(summary, models=callable_models), name, base_url)
@@ -219,16 +218,12 @@ class _LivePolicy:
     """
 
     def __init__(self, live: LivePolicy, agent_model: str, base_url: str) -> None:
-        self._live, self._is_demonstration = live, agent_model == DEMONSTRATION
+        self.live, self._is_demonstration = live, agent_model == DEMONSTRATION
         self._agent_model = "" if base_url or self._is_demonstration else agent_model
         self._cache: tuple[Policy, Policy] | None = None
 
-    def with_agent_model(self, agent_model: str, base_url: str) -> _LivePolicy:
-        """Returns the same policy for another model of the agent."""
-        return _LivePolicy(self._live, agent_model, base_url)
-
     def __call__(self) -> Policy:
-        policy = self._live()
+        policy = self.live()
         if self._cache is None or self._cache[0] is not policy:
             named = policy.summary.models
             summary = replace(policy.summary, models=resolve_models(named, self._agent_model))
@@ -238,29 +233,17 @@ class _LivePolicy:
         return self._cache[1]
 
 
-class _SummaryWriter:
-    """Writes summaries with the models that the settings name, else with the agent's own model."""
+class _SummaryWriter(ProviderModel):
+    """Writes summaries with the models that the settings name, else with the agent's own model at its base URL."""
 
     def __init__(self, own_model: str, base_url: str) -> None:
-        self._own_model = ProviderModel(own_model, base_url=base_url) if own_model != DEMONSTRATION else None
-
-    def _choose_model(self, ask: SummaryAsk) -> ProviderModel | Answer:
-        if ask.model != SESSION_MODEL:
-            try:
-                return ProviderModel(ask.model)
-            except UsageError as exc:  # the settings were edited since
-                return Answer(error=str(exc))
-        return self._own_model or Answer(error="the demonstration writes no summaries")
-
-    def answer(self, ask: SummaryAsk) -> Answer:
-        """Answers one Ask."""
-        model = self._choose_model(ask)
-        return model if isinstance(model, Answer) else model.answer(ask)
+        self.model, self.base_url = own_model, base_url  # the agent has opened it already
 
     async def aanswer(self, ask: SummaryAsk) -> Answer:
-        """Answers one Ask as a coroutine."""
-        model = self._choose_model(ask)
-        return model if isinstance(model, Answer) else await model.aanswer(ask)
+        """Answers one Ask."""
+        if self.base_url and ask.model != SESSION_MODEL:  # the settings name it: it is not behind that URL
+            return await _SummaryWriter(ask.model, "").aanswer(ask)
+        return await super().aanswer(ask)
 
 
 def _open_summary_writer(settings: SummarySettings, own_model: str, base_url: str) -> _SummaryWriter | None:

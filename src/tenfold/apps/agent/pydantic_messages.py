@@ -103,8 +103,3 @@ def get_text_piece(event: AgentStreamEvent | AgentRunResultEvent[str]) -> str:
 def get_result_text(part: ToolReturnPart) -> str:
     """Returns a tool result as the text that the model reads."""
     return part.content if isinstance(part.content, str) else part.model_response_str()
-
-
-def has_succeeded(part: ToolReturnPart) -> bool:
-    """Tells whether a tool call succeeded. It may also have failed, been denied or been interrupted."""
-    return part.outcome == "success"

@@ -5,27 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing, suppress
-from dataclasses import replace
-from typing import ClassVar, TypeVar
+from contextlib import aclosing
+from itertools import islice
+from typing import ClassVar
 
 from pydantic_ai.exceptions import AgentRunError, UserError
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.theme import BUILTIN_THEMES
-from textual.widget import Widget
 
 from tenfold.apps.agent import Agent
-from tenfold.apps.agent.approval import Action
+from tenfold.apps.agent.coding_tools import Action
 from tenfold.apps.agent.demonstration import DEMONSTRATION
 from tenfold.apps.agent.factory import AgentOptions, open_agent
-from tenfold.apps.chat import transcript_lines
-from tenfold.apps.chat.full_text import build_action_lines
-from tenfold.apps.chat.run_display import RunDisplay
-from tenfold.apps.chat.screens import STAY_KEY, QuestionScreen, TreeScreen
+from tenfold.apps.chat.screens import STAY_KEY, QuestionScreen, TreeScreen, build_action_lines
 from tenfold.apps.chat.slash_commands import Command, execute_command, parse_command
-from tenfold.apps.chat.status import measure_fill
-from tenfold.apps.chat.widgets import ChatTranscript, Prompt, QueueNotice, StatusLine
+from tenfold.apps.chat.transcript import (
+    ChatTranscript,
+    LineKind,
+    RunDisplay,
+    TranscriptItem,
+    build_event_line,
+    build_history,
+)
+from tenfold.apps.chat.widgets import Prompt, StatusLine, measure_fill
 from tenfold.config.extensions import Extension
 from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.errors import TenfoldError, UsageError
@@ -37,7 +39,6 @@ from tenfold.events import (
     CompactionWarning,
     Event,
     RunEnd,
-    RunStart,
 )
 from tenfold.models.provider import describe_error, without_keys
 from tenfold.store.base import Store
@@ -46,25 +47,12 @@ DEMONSTRATION_NOTICE = (
     "You are talking to the built-in demonstration, which is a script and not a language model. To talk to a model, "
     "start with --model PROVIDER:NAME, or set a provider's key, such as ANTHROPIC_API_KEY."
 )
+MAX_QUEUED_SHOWN = 3
+"""Queued inputs that are shown."""
 QUIT_TIMEOUT = 5.0
 """Seconds that a run may take to end when the user leaves the program."""
 MAX_ANSWERED = 500
 """Characters of what was asked that stay in the transcript beside the answer. The session holds the whole call."""
-_BLUE, _DEFAULT = "ansi_blue", "ansi_default"
-_ANSI_THEME = BUILTIN_THEMES["ansi-dark"]
-THEME = replace(
-    _ANSI_THEME,
-    name="terminal",
-    variables={
-        **_ANSI_THEME.variables,
-        **dict.fromkeys(("border", "border-blurred"), _BLUE),
-        **{f"scrollbar{part}": _BLUE for part in ("", "-hover", "-active")},
-        **{f"scrollbar-background{part}": _DEFAULT for part in ("", "-hover", "-active")},
-    },
-)
-"""The terminal's own colours on its own background, so that it fits dark and light terminals."""
-
-Part = TypeVar("Part", bound=Widget)
 AgentFactory = Callable[["Chat"], Agent]
 """Opens the agent, with the chat's `approve`, `extension` and `report`."""
 
@@ -87,91 +75,63 @@ class Chat(App[None]):
     def __init__(self, agent_factory: AgentFactory) -> None:
         """Raises what `agent_factory` raises. The terminal is untouched then."""
         super().__init__(ansi_color=True)
-        self.register_theme(THEME)
-        self.theme = THEME.name
+        self.theme = "ansi-dark"  # with the rules of the style sheet, it fits light terminals too
+        self.animation_level = "none"
+        self.transcript, self.queue_notice = ChatTranscript(), TranscriptItem("note", "")
+        self.queue_notice.id = "queue"
+        self.status_line, self.prompt = StatusLine(), Prompt()
         self.queue: deque[str] = deque()
         self.crash_error: Exception | None = None
         self.extension = Extension("chat")
         self.extension.on()(self._receive_event)
-        self._early_reports: list[str] = []
-        self._event_loop: asyncio.AbstractEventLoop | None = None
         self._queue_task: asyncio.Task[None] | None = None
         self._current_task: asyncio.Task[None] | None = None
-        self._background_tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._activity = ""  # what is being done: "" nothing, "run", or a command's name
-        self._is_compacting = self._has_warned = self._is_asking = False
+        self._is_compacting = self._has_warned = False
         self._is_measuring = self._is_stale = False
         self.agent = agent_factory(self)
 
     def compose(self) -> ComposeResult:
         """Yields the transcript, the queued inputs, the status line and the prompt."""
-        yield ChatTranscript()
-        yield QueueNotice()
-        yield StatusLine()
-        yield Prompt()
+        yield from (self.transcript, self.queue_notice, self.status_line, self.prompt)
 
     async def on_mount(self) -> None:
-        """Shows the newest part of a session that is continued, and what was reported before the screen was there."""
-        self._event_loop = asyncio.get_running_loop()
-        self._prompt.focus()
+        """Shows the newest part of a session that is continued."""
+        self.prompt.focus()
         await self._show_history()
         if self.agent.model.model_name == DEMONSTRATION:
             self._add_line("mark", DEMONSTRATION_NOTICE)
-        for text in self._early_reports:
-            self._add_line("note", text)
         self._draw_status()
         self._request_measurement()
 
-    def _find_widget(self, kind: type[Part]) -> Part | None:
-        """Returns a widget of the chat's own screen, even below another screen; None if the program is ending."""
-        return next((part for screen in self.screen_stack[:1] for part in screen.query(kind)), None)
-
-    @property
-    def _transcript(self) -> ChatTranscript:
-        return self.screen_stack[0].query_one(ChatTranscript)
-
-    @property
-    def _prompt(self) -> Prompt:
-        return self.screen_stack[0].query_one(Prompt)
-
-    def _add_line(self, kind: transcript_lines.LineKind, text: str) -> None:
-        transcript = self._find_widget(ChatTranscript)
-        if transcript is not None and transcript.is_attached:
-            transcript.add_line(kind, text)
+    def _add_line(self, kind: LineKind, text: str) -> None:
+        if self.transcript.is_attached:  # else the program is ending
+            self.transcript.add_line(kind, text)
 
     async def _show_history(self) -> None:
-        for line in await asyncio.to_thread(transcript_lines.build_history, self.agent.session):
-            self._add_line(line.kind, line.text)
+        for line in await asyncio.to_thread(build_history, self.agent.session):
+            self._add_line(*line)
 
     # -- events and reports --------------------------------------------------------------------------------------------
 
     def _receive_event(self, event: Event) -> None:
         """Receives an event, on whichever thread it happens."""
-        self._call_on_loop(self._handle_event, event)
+        has_reply = isinstance(event, CompactionSkip | CompactionFailure) and self._activity == "compact"
+        self.call_later(self._handle_event, event, has_reply)
 
     def report(self, text: str) -> None:
         """Shows a problem with an extension or with the settings. May be called from any thread, at any time."""
-        if self._event_loop is None:
-            self._early_reports.append(text)
-        else:
-            self._call_on_loop(self._add_line, "note", text)
+        self.call_later(self._add_line, "note", text)
 
-    def _call_on_loop(self, callback: Callable[..., object], *arguments: object) -> None:
-        if self._event_loop is not None:
-            with suppress(RuntimeError):  # the program has ended meanwhile
-                self._event_loop.call_soon_threadsafe(callback, *arguments)
-
-    def _handle_event(self, event: Event) -> None:
+    def _handle_event(self, event: Event, has_reply: bool) -> None:  # noqa: FBT001 - `call_later` takes no keywords
         self._is_compacting = isinstance(event, CompactionStart) or (
             self._is_compacting and not isinstance(event, CompactionEnd | CompactionSkip | CompactionFailure | RunEnd)
         )
-        if isinstance(event, RunStart | RunEnd):
-            return
         is_warning = isinstance(event, CompactionWarning)  # every check sends one, and once is enough
-        has_reply = isinstance(event, CompactionSkip | CompactionFailure) and self._activity == "compact"
-        line = transcript_lines.build_event_line(event)
+        line = build_event_line(event)
         if line is not None and not (is_warning and self._has_warned) and not has_reply:
-            self._add_line(line.kind, line.text)
+            self._add_line(*line)
         self._has_warned = not isinstance(event, CompactionEnd) and (self._has_warned or is_warning)
         self._draw_status()
         self._request_measurement()
@@ -185,13 +145,11 @@ class Chat(App[None]):
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         keys = {"y": "yes", "n": "no", STAY_KEY: "no"}
         question = QuestionScreen(title, build_action_lines(action), keys, sudden=True, consent="y")
-        self._is_asking = True
-        self._draw_status()
         self.push_screen(question, lambda key: None if answer.done() else answer.set_result(key))
+        self._draw_status()
         try:
             yes = await answer == "y"
         finally:
-            self._is_asking = False
             if (not answer.done() or answer.cancelled()) and question.is_current:
                 question.dismiss(STAY_KEY)
             self._draw_status()
@@ -202,7 +160,7 @@ class Chat(App[None]):
 
     def on_prompt_submission(self, event: Prompt.Submission) -> None:
         """Takes a message for the model, or a command. What needs an idle agent waits in the queue."""
-        self._transcript.anchor()
+        self.transcript.anchor()
         self._handle_input(event.text)
 
     def _handle_input(self, text: str) -> None:
@@ -210,30 +168,32 @@ class Chat(App[None]):
             parts = parse_command(text)
         except UsageError as exc:
             self._add_line("trouble", str(exc))
-            self._prompt.prepend_text(text)
+            self.prompt.prepend_text(text)
             return
         if parts is None or parts[0].should_wait(parts[1]):
             self.queue.append(text)
             if self._queue_task is None or self._queue_task.done():
-                self._queue_task = self._start_background_task(self._run_queued_prompts())
+                self._queue_task = self._start_task(self._run_queued_prompts())
             self._draw_status()
         elif parts[0].name == "quit":
-            self._start_background_task(self.action_quit())
+            self._start_task(self.action_quit())
         elif parts[0].name == "tree":
             self.push_screen(TreeScreen(self.agent.session), lambda line: self._handle_input(line) if line else None)
         else:
-            self._start_background_task(self._run_command(*parts, text))
+            self._start_task(self._run_command(*parts, text))
 
-    def _start_background_task(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Starts a task that nobody waits for. If it fails, its error is shown."""
+    def _start_task(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """Starts a task. That it was stopped or failed is shown."""
         task = asyncio.create_task(work)
-        self._background_tasks.add(task)
-        task.add_done_callback(self._finish_background_task)
+        self._tasks.add(task)
+        task.add_done_callback(self._finish_task)
         return task
 
-    def _finish_background_task(self, task: asyncio.Task[None]) -> None:
-        self._background_tasks.discard(task)
-        if not task.cancelled() and (exc := task.exception()) is not None:
+    def _finish_task(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            self._add_line("note", "stopped")
+        elif (exc := task.exception()) is not None:
             self._add_line("trouble", describe_failure(exc))
 
     async def _run_queued_prompts(self) -> None:
@@ -242,40 +202,30 @@ class Chat(App[None]):
             text = self.queue.popleft()
             parts = parse_command(text)
             self._activity = parts[0].name if parts else "run"
-            self._current_task = asyncio.create_task(
-                self._run_command(*parts, text) if parts else self._run_prompt(text)
-            )
+            self._current_task = self._start_task(self._run_command(*parts, text) if parts else self._run_prompt(text))
             self._draw_status()
             await asyncio.wait({self._current_task})
-            self._report_failure(self._current_task)
             self._current_task, self._activity = None, ""
             self._is_compacting = False
             self._draw_status()
             self._request_measurement()
 
-    def _report_failure(self, step: asyncio.Task[None]) -> None:
-        """Shows that a run or a command was stopped or failed."""
-        if step.cancelled():
-            self._add_line("note", "stopped")
-        elif (exc := step.exception()) is not None:
-            self._add_line("trouble", describe_failure(exc))
-
     async def _run_command(self, command: Command, argument: str, text: str) -> None:
         self._add_line("you", text)
         reply = await execute_command(self.agent, command, argument)
         if reply.has_moved:
-            await self._transcript.clear()
+            await self.transcript.clear()
             await self._show_history()
         if reply.text:
             self._add_line("told", without_keys(reply.text))
         if reply.input:
-            self._prompt.prepend_text(reply.input)
+            self.prompt.prepend_text(reply.input)
         self._draw_status()
         self._request_measurement()
 
     async def _run_prompt(self, prompt: str) -> None:
         self._add_line("you", prompt)
-        stream = RunDisplay(self._transcript, self.set_timer)
+        stream = RunDisplay(self.transcript)
         try:
             async with aclosing(self.agent.stream(prompt)) as events:
                 async for event in events:
@@ -296,10 +246,7 @@ class Chat(App[None]):
 
     def action_scroll_transcript(self, pages: int) -> None:
         """Scrolls the transcript."""
-        if pages < 0:
-            self._transcript.scroll_page_up(animate=False)
-        else:
-            self._transcript.scroll_page_down(animate=False)
+        self.transcript.scroll_relative(y=pages * self.transcript.size.height)
 
     def action_help_quit(self) -> None:
         """Tells how to leave: the user pressed Ctrl+C with nothing to copy."""
@@ -308,8 +255,7 @@ class Chat(App[None]):
     async def action_quit(self) -> None:
         """Stops whatever is running, and leaves."""
         self.agent.abort_compaction()
-        step = {self._current_task} if self._current_task is not None else set()
-        tasks = {task for task in self._background_tasks | step if task is not asyncio.current_task()}
+        tasks = {task for task in self._tasks if task is not asyncio.current_task()}
         for task in tasks:
             task.cancel()
         if tasks:
@@ -319,14 +265,16 @@ class Chat(App[None]):
     # -- the status line -----------------------------------------------------------------------------------------------
 
     def _draw_status(self) -> None:
-        line, notice, queue = self._find_widget(StatusLine), self._find_widget(QueueNotice), tuple(self.queue)
-        if line is not None and notice is not None:
-            line.show_activity(self._activity_text, queue, self.agent.model.model_name)
-            notice.show_queue(queue)
+        self.status_line.activity, self.status_line.queued = self._activity_text, len(self.queue)
+        self.status_line.model = self.agent.model.model_name
+        waiting = [f"queued: {to_one_line(text, 200)}" for text in islice(self.queue, MAX_QUEUED_SHOWN)]
+        more = len(self.queue) - len(waiting)
+        self.queue_notice.display = bool(waiting)
+        self.queue_notice.set_text("\n".join([*waiting, *([f"and {more} more"] if more else [])]))
 
     @property
     def _activity_text(self) -> str:
-        if self._is_asking:
+        if any(isinstance(screen, QuestionScreen) for screen in self.screen_stack):
             return "asks you"
         if self._is_compacting or self._activity == "compact" or self.agent.phase == "compaction":
             return "compaction"
@@ -337,15 +285,13 @@ class Chat(App[None]):
         self._is_stale = True
         if not self._is_measuring:
             self._is_measuring = True
-            self._start_background_task(self._measure_context())
+            self._start_task(self._measure_context())
 
     async def _measure_context(self) -> None:
         try:
             while self._is_stale:
                 self._is_stale = False
-                fill = await asyncio.to_thread(measure_fill, self.agent)
-                if (line := self._find_widget(StatusLine)) is not None:
-                    line.show_fill(fill)
+                self.status_line.fill = await asyncio.to_thread(measure_fill, self.agent)
                 self._draw_status()
         finally:
             self._is_measuring = False

@@ -1,24 +1,36 @@
-"""The screens that open over the chat: a question, and the session's tree."""
+"""The screens that open over the chat: a question with a text that is shown whole, and the session's tree."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from time import monotonic
+from typing import ClassVar, NamedTuple
 
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
+from textual.errors import NoWidget
+from textual.geometry import Size
+from textual.message import Message
 from textual.screen import ModalScreen, Screen
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 from textual.timer import Timer
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 
-from tenfold.apps.chat.full_text import FullText, SignedLine, has_names
-from tenfold.apps.chat.session_tree import TreeRow, build_rows
+from tenfold.apps.agent.coding_tools import Action
+from tenfold.apps.chat.session_tree import TreeRow, build_rows, render_row
 from tenfold.apps.chat.slash_commands import SUMMARY_WORD
-from tenfold.apps.chat.widgets import Rows, to_content
-from tenfold.core.text.hidden import reveal_lines
+from tenfold.apps.chat.transcript import to_content
+from tenfold.core.text.hidden import Line, Piece, PieceKind, reveal_lines
 from tenfold.core.text.terminal_safe import sanitize
 from tenfold.errors import TenfoldError
 from tenfold.session import Session
@@ -29,6 +41,145 @@ STAY_KEY = "escape"
 HIDDEN_NOTICE = "Characters that do not show are named <like this>."
 COMPACT_HEIGHT = 20
 """Rows below which a question has no empty rows between its parts, so that more of its text can be seen."""
+MARGIN = 2
+"""Columns to the left of the text: the sign of a diff, and whether the row continues the one above. Text never gets
+there, so it cannot imitate them."""
+CONTINUATION = "↪"
+NO_FINAL_BREAK = Piece("<no line break at the end>", PieceKind.SPACE)
+EMPTY = Piece("<nothing: it will be empty>", PieceKind.SPACE)
+_WORD = re.compile(r"\S+|\s+")
+_STYLES = {
+    PieceKind.TEXT: Style.null(),
+    PieceKind.NAME: Style(reverse=True, bold=True),
+    PieceKind.SPACE: Style(dim=True),
+}
+_SIGN_COLOURS = {"+": "green", "-": "red"}
+
+
+class SignedLine(NamedTuple):
+    """A line and its sign: "+" and "-" as in a diff, "" none."""
+
+    sign: str
+    pieces: Line
+
+
+class _Row(NamedTuple):
+    """What fits on one row of the screen."""
+
+    sign: str
+    is_continuation: bool
+    pieces: Line
+
+
+def build_action_lines(action: Action) -> list[SignedLine]:
+    """Builds the lines that show all of an action: for a change of a file, what it is, and then its text."""
+    lines: list[SignedLine] = []
+    if action.kind != "command":
+        lines = [SignedLine("", line) for line in reveal_lines(action.line)] + [SignedLine("", ())]
+    for section in action.sections:
+        shown = reveal_lines(section.text)
+        if section.sign and section.text.endswith("\n") and not shown[-1]:
+            del shown[-1]  # in a file, a last line break ends a line and begins none
+        elif section.sign:
+            shown[-1] += (NO_FINAL_BREAK if section.text else EMPTY,)
+        lines += [SignedLine(section.sign, line) for line in shown]
+    return lines
+
+
+def wrap_line(line: SignedLine, width: int) -> Iterator[_Row]:
+    """Yields the rows of one line, broken between words if they fit. Nothing is left out there, not even a space."""
+    row: list[Piece] = []
+    used, is_continuation = 0, False
+    for piece in line.pieces:
+        is_word = piece.kind is PieceKind.NAME and cell_len(piece.text) <= width
+        for word in [piece.text] if is_word else _WORD.findall(piece.text):
+            size = cell_len(word)
+            is_moved = width - used < size <= width and not word.isspace()
+            for index, chunk in enumerate(_split_cells(word, width if is_moved else width - used, width)):
+                if index or is_moved:
+                    yield _Row(line.sign, is_continuation, tuple(row))
+                    row, used, is_continuation = [], 0, True
+                row.append(Piece(chunk, piece.kind))
+                used += cell_len(chunk)
+    yield _Row(line.sign, is_continuation, tuple(row))
+
+
+def _split_cells(text: str, first_width: int, width: int) -> Iterator[str]:
+    """Splits a text into chunks of at most so many columns. The first one may be empty."""
+    start, used, available = 0, 0, first_width
+    for at, char in enumerate(text):
+        size = cell_len(char)
+        if used + size > available and (at > start or not start):
+            yield text[start:at]
+            start, used, available = at, 0, width
+        used += size
+    yield text[start:]
+
+
+class FullText(ScrollView, can_focus=True):
+    """Draws the lines, wrapped, and posts `Movement` when another part of them comes into view."""
+
+    class Movement(Message):
+        """Another part of the text is in view."""
+
+    def __init__(self, lines: Sequence[SignedLine]) -> None:
+        super().__init__()
+        self._lines = lines
+        self._rows: list[_Row] = []
+        self._wrapped_width = 0
+        self._max_height = 1
+
+    def limit_height(self, rows: int) -> None:
+        """Sets how many rows of the screen it may take. It takes as many as it needs of them, and at least one."""
+        self._max_height = max(1, rows)
+        self._fit_height()
+
+    def count_rows_below(self) -> int:
+        """Counts the rows below those that are really on the screen now: all of them, if none is."""
+        try:
+            place = self.screen.find_widget(self)
+        except NoWidget:  # it has no place on the screen yet
+            return max(1, len(self._rows))
+        shown = place.visible_region
+        if not shown.area or not self._rows:
+            return max(1, len(self._rows))
+        return max(0, len(self._rows) - self.scroll_offset.y - shown.bottom + place.region.y)
+
+    def on_resize(self) -> None:
+        """Wraps the lines anew if the width has changed."""
+        width = max(1, self._text_width - MARGIN)
+        if width != self._wrapped_width:
+            self._wrapped_width = width
+            self._rows = [row for line in self._lines for row in wrap_line(line, width)]
+            self.virtual_size = Size(self._text_width, len(self._rows))
+            self._fit_height()
+            self.refresh()
+        self.post_message(self.Movement())
+
+    @property
+    def _text_width(self) -> int:
+        """The columns beside the scrollbar. Its place is kept free even if there is none, so this does not change."""
+        return self.scrollable_content_region.width
+
+    def _fit_height(self) -> None:
+        self.styles.height = max(1, min(len(self._rows), self._max_height))
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Tells that another part is in view."""
+        super().watch_scroll_y(old_value, new_value)
+        self.post_message(self.Movement())
+
+    def render_line(self, y: int) -> Strip:
+        """Renders one row of the screen."""
+        index, width = self.scroll_offset.y + y, self._text_width
+        if index >= len(self._rows):
+            return Strip.blank(width)
+        row = self._rows[index]
+        colour = Style(color=_SIGN_COLOURS.get(row.sign))
+        margin = (row.sign or " ") + (CONTINUATION if row.is_continuation else " ")
+        segments = [Segment(margin, colour + Style(bold=True))]
+        segments += [Segment(piece.text, colour + _STYLES[piece.kind]) for piece in row.pieces]
+        return Strip(segments).adjust_cell_length(width)
 
 
 class QuestionScreen(ModalScreen[str]):
@@ -46,13 +197,13 @@ class QuestionScreen(ModalScreen[str]):
         self._title, self._lines, self._keys, self._sudden = title, lines, keys, sudden
         self._unseen_key = consent
         self._pause_timer: Timer | None = None
-        self._is_listening = False
+        self._listening_since = inf
 
     def compose(self) -> ComposeResult:
         """Yields a box with the question, which scrolls if it is long, and the keys."""
         with Vertical(id="box"):
             yield Static(to_content(self._title), id="title", markup=False)
-            if has_names(self._lines):
+            if any(piece.kind is PieceKind.NAME for line in self._lines for piece in line.pieces):
                 yield Static(HIDDEN_NOTICE, id="warning", markup=False)
             yield FullText(self._lines)
             yield Static("", id="keys", markup=False)
@@ -61,7 +212,7 @@ class QuestionScreen(ModalScreen[str]):
         """Accepts keys at once, or after the pause."""
         self.query_one(FullText).focus()
         if self._sudden:
-            self._pause_timer = self.set_timer(PAUSE_SECONDS, self._start_listening)
+            self._await_pause()
         else:
             self._start_listening()
 
@@ -82,12 +233,18 @@ class QuestionScreen(ModalScreen[str]):
             self._unseen_key = ""
         self._draw_keys()
 
+    def _await_pause(self) -> None:
+        self._listening_since = inf
+        if self._pause_timer is not None:
+            self._pause_timer.stop()
+        self._pause_timer = self.set_timer(PAUSE_SECONDS, self._start_listening)
+
     def _start_listening(self) -> None:
-        self._is_listening = True
+        self._listening_since = monotonic()
         self._draw_keys()
 
     def _draw_keys(self) -> None:
-        if not self._is_listening:
+        if self._listening_since == inf:
             return
         keys = [f"{key}: {what}" for key, what in self._keys.items() if key != self._unseen_key]
         text = "   ".join(keys)
@@ -99,11 +256,10 @@ class QuestionScreen(ModalScreen[str]):
         self.call_after_refresh(self._share_height)
 
     def on_key(self, event: events.Key) -> None:
-        """Takes one of the keys as the answer. Until the pause is over, every key starts it anew."""
-        if not self._is_listening:
+        """Takes one of the keys as the answer. Every key that was pressed before the pause was over starts it anew."""
+        if event.time < self._listening_since:  # on a busy machine it may arrive after the pause
             event.stop()
-            if self._pause_timer is not None:
-                self._pause_timer.reset()
+            self._await_pause()
             return
         key = event.key.lower()
         if key not in self._keys:
@@ -124,35 +280,39 @@ class TreeScreen(Screen[str]):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
+        self._rows: list[TreeRow] = []
 
     def compose(self) -> ComposeResult:
         """Yields a title, the rows and the keys."""
         yield Static("reading the session", id="title", markup=False)
-        yield Rows()
+        yield OptionList(markup=False, compact=True)
         yield Static("Enter: go there   up, down: choose   Escape: stay here", id="keys", markup=False)
 
     async def on_mount(self) -> None:
         """Reads the tree in a thread, while the screen is already there."""
-        self.query_one(Rows).focus()
+        self.query_one(OptionList).focus()
         self.run_worker(self._load_rows())
 
     async def _load_rows(self) -> None:
-        title = self.query_one("#title", Static)
+        title, options = self.query_one("#title", Static), self.query_one(OptionList)
         try:
-            rows = await asyncio.to_thread(build_rows, self._session)
+            self._rows = await asyncio.to_thread(build_rows, self._session)
         except TenfoldError as exc:
             title.update(to_content(f"the session cannot be read: {exc}"))
             return
-        messages = sum(row.kind == "said" for row in rows)
-        branches = sum(row.kind != "said" for row in rows)
+        messages = sum(row.kind == "said" for row in self._rows)
+        branches = len(self._rows) - messages
         title.update(
             to_content(f"{messages:,} messages of yours, {branches:,} {'branch' if branches == 1 else 'branches'}")
         )
-        self.query_one(Rows).show_rows(rows)
+        options.add_options(
+            Content.styled(f" {row.lead}{render_row(row)}", "bold" if row.is_active else "dim") for row in self._rows
+        )
+        options.highlighted = next((at for at, row in enumerate(self._rows) if row.kind == "here"), None)
 
-    def on_rows_selection(self, event: Rows.Selection) -> None:
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Asks what to do with the branch that is left."""
-        row = event.row
+        row = self._rows[event.option_index]
         if row.kind == "here":
             self.dismiss("")
             return

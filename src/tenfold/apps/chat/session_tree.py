@@ -25,21 +25,16 @@ _MAX_FORK_COLUMNS = 24
 class TreeRow(Struct, frozen=True):
     """One row of the tree.
 
-    `kind` is a message of the user, the end of a branch, or the place where the session is now. `message` is the
-    message at that place, or the last one before it. `lead` draws the forks. With `is_active`, the row lies on the way
-    to where the session is now.
+    `kind` is a message of the user, the end of a branch, or the place where the session is now. `text` is the beginning
+    of the message at that place, or of the last one before it. `lead` draws the forks. With `is_active`, the row lies
+    on the way to where the session is now.
     """
 
     id: str
     kind: Literal["said", "end", "here"]
     lead: str
-    message: Message | None
+    text: str
     is_active: bool
-
-    @property
-    def text(self) -> str:
-        """The beginning of the message. It is made on access, because few rows of a long session are ever shown."""
-        return to_one_line(excerpt_message(self.message), _MAX_CHARACTERS) if self.message is not None else ""
 
 
 class _Node(Struct):
@@ -97,7 +92,8 @@ def _draw_rows(nodes: dict[str, _Node]) -> list[TreeRow]:
     while stack:
         key, lead, base = stack.pop()
         node = nodes[key]
-        rows.append(TreeRow(node.id, node.kind, lead, node.message, node.is_active))
+        text = to_one_line(excerpt_message(node.message), _MAX_CHARACTERS) if node.message is not None else ""
+        rows.append(TreeRow(node.id, node.kind, lead, text, node.is_active))
         stack.extend(_list_children(node, base)[::-1])
     return rows
 

@@ -45,7 +45,8 @@ class CommandReply(Struct, frozen=True):
     has_moved: bool = False
 
 
-CommandHandler = Callable[[Agent, str], Awaitable[CommandReply]]
+CommandHandler = Callable[[Agent, str], str | CommandReply | Awaitable[str]]
+"""Does what a command says, with the agent and the argument, in a thread. What it returns may have to be awaited."""
 
 
 class Command(Struct, frozen=True):
@@ -80,19 +81,20 @@ def parse_command(line: str) -> tuple[Command, str] | None:
 async def execute_command(agent: Agent, command: Command, argument: str) -> CommandReply:
     """Executes a command. What the command or the store refuses becomes a reply too, never an exception."""
     try:
-        return await command.handler(agent, argument)
-    except (TenfoldError, OSError) as exc:
-        return CommandReply(f"/{command.name}: {exc}")
-    except RuntimeError as exc:  # an agent that is not idle names its phase
-        return CommandReply(f"/{command.name}: {exc}")
+        reply = await asyncio.to_thread(command.handler, agent, argument)
+        if isinstance(reply, Awaitable):
+            reply = await reply
+    except (TenfoldError, OSError, RuntimeError) as exc:  # `RuntimeError`: an agent that is not idle names its phase
+        reply = f"/{command.name}: {exc}"
+    return CommandReply(reply) if isinstance(reply, str) else reply
 
 
 # -- compacting --------------------------------------------------------------------------------------------------------
 
 
-async def compact(agent: Agent, focus: str) -> CommandReply:
+async def compact(agent: Agent, focus: str) -> str:
     """Compacts now. `focus` says what the summary should dwell on."""
-    return CommandReply(_describe_outcome(await agent.run_compaction(focus)))
+    return _describe_outcome(await agent.run_compaction(focus))
 
 
 def _describe_outcome(out: Outcome) -> str:
@@ -109,78 +111,66 @@ def _describe_outcome(out: Outcome) -> str:
     )
 
 
-async def preview(agent: Agent, argument: str) -> CommandReply:
+def preview(agent: Agent, _: str) -> str:
     """Shows what `/compact` would do. Nothing is changed, and no model is called."""
-    del argument
-    decision, plan = await asyncio.to_thread(agent.session.preview, replace(agent.build_call(), demand="manual"))
-    lines = [decision.explain(), *([plan.explain()] if plan is not None else []), "nothing was changed"]
-    return CommandReply("\n".join(lines))
+    decision, plan = agent.session.preview(replace(agent.build_call(), demand="manual"))
+    return "\n".join([decision.explain(), *([plan.explain()] if plan is not None else []), "nothing was changed"])
 
 
-async def undo(agent: Agent, argument: str) -> CommandReply:
+def undo(agent: Agent, _: str) -> str:
     """Undoes the newest compaction."""
-    del argument
-
-    def undo_newest() -> str:
-        session = agent.session
-        before = session.take_reading().tokens
-        block = session.undo()
-        return (
-            f"undone: Block {shorten_id(block)}; the view has {session.take_reading().tokens:,} tokens again, "
-            f"instead of {before:,}"
-        )
-
-    return CommandReply(await asyncio.to_thread(undo_newest))
+    before = agent.session.take_reading().tokens
+    block = agent.session.undo()
+    after = agent.session.take_reading().tokens
+    return f"undone: Block {shorten_id(block)}; the view has {after:,} tokens again, instead of {before:,}"
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
-async def expand(agent: Agent, id_: str) -> CommandReply:
+def expand(agent: Agent, id_: str) -> str:
     """Shows what a Block replaced, one level down, or an original message. Without an id: the newest Block."""
     session = agent.session
     live = session.view.state.live_blocks
     if not id_ and not live:
-        return CommandReply("no compaction is in force; /expand ID shows one message")
+        return "no compaction is in force; /expand ID shows one message"
     target = id_ or session.view.path.get_entry(live[-1]).id
-    lines = await asyncio.to_thread(session.expand, target)
+    lines = session.expand(target)
     text = "\n\n".join(render_expanded(line) for line in lines)
     if len(text) > MAX_REPLY_CHARACTERS:
         text = (
             f"{text[:MAX_REPLY_CHARACTERS]}\n... {len(text) - MAX_REPLY_CHARACTERS:,} more characters; "
             "/expand ID shows one of these messages"
         )
-    return CommandReply(f"{text}\n\n({len(lines):,} messages behind {shorten_id(target)})" if len(lines) != 1 else text)
+    return f"{text}\n\n({len(lines):,} messages behind {shorten_id(target)})" if len(lines) != 1 else text
 
 
-async def search(agent: Agent, words: str) -> CommandReply:
+def search(agent: Agent, words: str) -> str:
     """Searches the messages of this session, hidden ones included, and the summaries that are not in view."""
     if not words:
-        return CommandReply("/search WORDS finds the messages with these words; put a phrase in quotes")
-    hits = await asyncio.to_thread(agent.session.search, words)
+        return "/search WORDS finds the messages with these words; put a phrase in quotes"
+    hits = agent.session.search(words)
     if not hits:
-        return CommandReply(f"no message of this conversation has {to_one_line(words, 60)!r}")
+        return f"no message of this conversation has {to_one_line(words, 60)!r}"
     lines = [
         f"{hit.position}  {describe_hit(hit)}  ({shorten_id(hit.entry)})\n{indent(hit.snippet, '    ')}" for hit in hits
     ]
     more = f", the best {HIT_LIMIT}" if len(hits) == HIT_LIMIT else ""
-    return CommandReply("\n".join([*lines, f"{len(hits)} found{more}; /expand NUMBER prints one in full"]))
+    return "\n".join([*lines, f"{len(hits)} found{more}; /expand NUMBER prints one in full"])
 
 
-async def browse_tree(agent: Agent, argument: str) -> CommandReply:
+def browse_tree(agent: Agent, argument: str) -> str | CommandReply:
     """Shows the tree as text. With an id, goes there.
 
     With `summary` after the id, the branch that is left is summarized for the model.
     """
     if not argument:
-        rows = await asyncio.to_thread(build_rows, agent.session)
-        text = "\n".join(f"{shorten_id(row.id)}  {row.lead}{render_row(row)}" for row in rows)
-        return CommandReply(text or "this session is empty")
+        return "\n".join(f"{shorten_id(row.id)}  {row.lead}{render_row(row)}" for row in build_rows(agent.session))
     target, _, rest = argument.partition(" ")
     if rest not in ("", SUMMARY_WORD):
         raise UsageError(f"after the id, only the word {SUMMARY_WORD!r} is allowed, not {rest!r}")
     options = BranchOptions(has_summary=rest == SUMMARY_WORD, window=agent.window)
-    navigation = await asyncio.to_thread(navigate, agent.session, target, options)
+    navigation = navigate(agent.session, target, options)
     match navigation.status:
         case "moved":
             summary_note = "; the model has a summary of the branch you left" if navigation.branch else ""
@@ -189,39 +179,31 @@ async def browse_tree(agent: Agent, argument: str) -> CommandReply:
                 f"moved to {shorten_id(target)}{summary_note}{input_note}", navigation.text, has_moved=True
             )
         case "same":
-            return CommandReply("you are there already")
+            return "you are there already"
         case _:
-            return CommandReply(f"not moved, {navigation.status}: {navigation.reason}")
+            return f"not moved, {navigation.status}: {navigation.reason}"
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-async def select_model(agent: Agent, name: str) -> CommandReply:
+def select_model(agent: Agent, name: str) -> str:
     """Shows the model, or changes it from the next run on."""
     if name:
-        await asyncio.to_thread(change_model, agent, name)
+        change_model(agent, name)
     window = f"{agent.window:,} tokens" if agent.window else "unknown, so nothing is compacted; set it with --window"
     verb = "the next run uses" if name else "the model is"
-    return CommandReply(f"{verb} {agent.model.model_name} ({agent.model.system}); its window: {window}")
+    return f"{verb} {agent.model.model_name} ({agent.model.system}); its window: {window}"
 
 
-async def show_settings(agent: Agent, argument: str) -> CommandReply:
+def show_settings(agent: Agent, _: str) -> str:
     """Shows the policy in force, its limits for the window, and where they come from."""
-    del argument
-    return CommandReply("\n".join(await asyncio.to_thread(_describe_settings, agent)))
-
-
-def _describe_settings(agent: Agent) -> list[str]:
     session, window = agent.session, agent.window
     policy = session.policy
     try:
-        config = settings.load_settings()
-        where = (
-            config.where
-            if config.where != "the environment"
-            else "no settings file; only environment variables are read"
-        )
+        where = settings.load_settings().where
+        if where == "the environment":
+            where = "no settings file; only environment variables are read"
     except (BadInput, UsageError) as exc:
         where = f"{exc}; the earlier settings stay in force"
     checks = "compacts automatically" if policy.auto else "compacts only on request"
@@ -239,21 +221,20 @@ def _describe_settings(agent: Agent) -> list[str]:
     writers = ", ".join(policy.summary.models)
     lines.append(f"summaries: {writers}" if has_model and writers else "summaries: written by code, without a model")
     lines.append(f"session {session.address.session}")
-    return lines
+    return "\n".join(lines)
 
 
-async def show_help(agent: Agent, argument: str) -> CommandReply:
+def show_help(_: Agent, argument: str) -> str:
     """Shows the commands and the keys."""
-    del agent, argument
+    del argument
     columns = max(len(f"/{c.name} {c.argument}") for c in COMMANDS)
     lines = [f"{f'/{c.name} {c.argument}'.strip():<{columns}}  {c.description}" for c in COMMANDS]
-    return CommandReply("\n".join([*lines, "", *KEY_HELP]))
+    return "\n".join([*lines, "", *KEY_HELP])
 
 
-async def leave(agent: Agent, argument: str) -> CommandReply:
+def leave(agent: Agent, _: str) -> str:
     """Says how to come back. The program itself does the leaving."""
-    del argument
-    return CommandReply(f"tenfold chat --session {agent.session.address.session}")
+    return f"tenfold chat --session {agent.session.address.session}"
 
 
 KEY_HELP = (

@@ -1,122 +1,104 @@
-"""The widgets of the chat: the transcript, the status line, the prompt, and a list of rows that is fast at any length.
-
-Session text is cleaned here, where it is drawn. It is never read as markup, because `Content` parses none.
-"""
+"""The widgets below the transcript: the queued inputs, the status line and the prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from rich.cells import set_cell_size
-from rich.segment import Segment
-from rich.style import Style
+from msgspec import Struct
+from msgspec.structs import replace
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
+from textual.reactive import reactive
 from textual.widget import Widget
-from textual.widgets import Static, TextArea
+from textual.widgets import TextArea
 
-from tenfold.apps.chat.session_tree import TreeRow, render_row
-from tenfold.apps.chat.status import ContextFill, render_status
-from tenfold.apps.chat.transcript_lines import LineKind
-from tenfold.core.text.terminal_safe import sanitize, strip_controls, to_one_line
+from tenfold.apps.agent import Agent
+from tenfold.core.text.terminal_safe import strip_controls, to_one_line
 
-MAX_ITEMS = 400
-"""Items that stay on the screen to be scrolled back to. Older ones are in the session, and `/search` finds them."""
 NEW_LINE_KEYS = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
 """Keys that begin a new line in the prompt."""
-_REMOVAL_BATCH = 100
-_QUEUED_SHOWN = 3
-"""Queued inputs that are shown."""
-_PREFIXES: dict[LineKind, str] = {"you": "> ", "call": "* "}
+FillLevel = Literal["unknown", "none", "warn", "soft", "hard"]
+STYLES: dict[FillLevel, str] = {
+    "unknown": "bold",
+    "none": "bold ansi_green",
+    "warn": "bold ansi_black on ansi_yellow",
+    "soft": "bold ansi_bright_white on ansi_magenta",
+    "hard": "bold ansi_bright_white on ansi_red",
+}
+"""Readable on dark and on light backgrounds. Where a colour alone would not be, the style sets a background too."""
+PLAIN_STYLES: dict[FillLevel, str] = {
+    "unknown": "",
+    "none": "",
+    "warn": "bold",
+    "soft": "reverse",
+    "hard": "bold reverse",
+}
+"""The styles without colours."""
 
 
-def to_content(text: str) -> Content:
-    """Converts session text to content that is safe to draw."""
-    return Content(sanitize(text))
+class ContextFill(Struct, frozen=True):
+    """The share that the view takes of what the answer leaves of the window (None: not known), and the policy's level.
+
+    So 100 % is the hard limit, and a policy's shares are of the same whole. `interval` says between which sizes the
+    provider's own count lies, as in `41k-44k of 184k`.
+    """
+
+    share: float | None = None
+    level: FillLevel = "unknown"
+    interval: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text in the status line."""
+        return "[ctx: ?]" if self.share is None else f"[ctx: {self.share:.0%}]"
 
 
-class TranscriptItem(Static):
-    """One message or line of the transcript."""
-
-    def __init__(self, kind: LineKind, text: str) -> None:
-        super().__init__(to_content(_PREFIXES.get(kind, "") + text), classes=kind, markup=False)
-        self._prefix = _PREFIXES.get(kind, "")
-
-    def set_text(self, text: str) -> None:
-        """Replaces the text."""
-        self.update(to_content(self._prefix + text))
-
-
-class QueueNotice(TranscriptItem):
-    """The inputs that are queued. It is visible only while there are any."""
-
-    def __init__(self) -> None:
-        super().__init__("note", "")
-
-    def show_queue(self, queue: Sequence[str]) -> None:
-        """Shows the first inputs of the queue, and how many more there are."""
-        lines = [f"queued: {to_one_line(text, 200)}" for text in queue[:_QUEUED_SHOWN]]
-        lines += [f"and {len(queue) - _QUEUED_SHOWN} more"] if len(queue) > _QUEUED_SHOWN else []
-        self.display = bool(lines)
-        self.set_text("\n".join(lines))
+def measure_fill(agent: Agent) -> ContextFill:
+    """Measures the session. It counts what is new, so call it in a thread."""
+    session, window = agent.session, agent.window
+    if window is None:
+        return ContextFill()
+    reading = session.take_reading(window=window)
+    limits = session.policy.get_limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
+    reading = replace(reading, window=limits.hard)
+    return ContextFill(reading.fill, limits.get_need(reading.tokens), reading.explain())
 
 
-class ChatTranscript(VerticalScroll, can_focus=False):
-    """The conversation, newest line last. It stays at its end until the user scrolls up."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._items: list[TranscriptItem] = []
-
-    def on_mount(self) -> None:
-        """Starts at the end."""
-        self.anchor()
-
-    def add_line(self, kind: LineKind, text: str) -> TranscriptItem:
-        """Adds a line or a message and returns it, so that a streamed one can be updated as it grows."""
-        item = TranscriptItem(kind, text)
-        self._items.append(item)
-        self.mount(item)
-        if len(self._items) > MAX_ITEMS + _REMOVAL_BATCH:
-            self.remove_children(self._items[:_REMOVAL_BATCH])
-            del self._items[:_REMOVAL_BATCH]
-        return item
-
-    async def clear(self) -> None:
-        """Removes all items."""
-        self._items = []
-        await self.remove_children()
+def render_status(
+    fill: ContextFill, activity: str, queued: int, model: str, *, width: int, colours: bool = True
+) -> Content:
+    """Renders the line for this width. What does not fit is left out from the right, the fill last of all."""
+    styles = STYLES if colours else PLAIN_STYLES
+    parts: list[tuple[str, str]] = [(fill.text, styles[fill.level])]
+    free_columns = width - len(fill.text)
+    queue_text = f"{queued} queued" if queued else ""
+    for text, style in ((activity, "bold" if activity != "idle" else ""), (queue_text, "")):
+        if text and len(text) + 2 <= free_columns:
+            parts += [("  ", ""), (text, style)]
+            free_columns -= len(text) + 2
+    if fill.interval and len(fill.interval) + len(model) + 4 <= free_columns:  # the model's name is worth more
+        parts += [("  ", ""), (fill.interval, "dim")]
+        free_columns -= len(fill.interval) + 2
+    name = to_one_line(model, max(0, free_columns - 2))
+    if name and len(name) >= min(6, len(model)):
+        parts += [(" " * (free_columns - len(name)), ""), (name, "dim")]
+    return Content.assemble(*parts)
 
 
 class StatusLine(Widget):
-    """One line that is always visible."""
+    """One line that is always visible: the fill, what is being done, how many inputs are queued, and the model."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._fill, self._activity, self._model = ContextFill(), "idle", ""
-        self._queue: Sequence[str] = ()
-
-    def show_activity(self, activity: str, queue: Sequence[str], model: str) -> None:
-        """Shows what is being done, how many inputs are queued, and the model."""
-        self._activity, self._queue, self._model = activity, queue, model
-        self.refresh()
-
-    def show_fill(self, fill: ContextFill) -> None:
-        """Shows how full the context is."""
-        self._fill = fill
-        self.refresh()
+    fill = reactive(ContextFill())
+    activity = reactive("idle")
+    queued = reactive(0)
+    model = reactive("")
 
     def render(self) -> Content:
         """Renders the line for the current width."""
         width, colours = self.size.width, not self.app.no_color
-        return render_status(self._fill, self._activity, self._queue, self._model, width=width, colours=colours)
+        return render_status(self.fill, self.activity, self.queued, self.model, width=width, colours=colours)
 
 
 class Prompt(TextArea):
@@ -166,72 +148,3 @@ class Prompt(TextArea):
         """
         self.text = strip_controls(text) + (f"\n{self.text}" if self.text.strip() else "")
         self.move_cursor(self.document.end)
-
-
-class Rows(ScrollView, can_focus=True):
-    """A list of one-line rows with a cursor. It draws only the visible rows, so it is fast with 100,000 of them."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "go(-1)", show=False),
-        Binding("down,j", "go(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("home,g", "go(-10000000)", show=False),
-        Binding("end,G", "go(10000000)", show=False),
-        Binding("enter", "choose", show=False),
-    ]
-
-    class Selection(Message):
-        """The user chose this row."""
-
-        def __init__(self, row: TreeRow) -> None:
-            super().__init__()
-            self.row = row
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._rows: Sequence[TreeRow] = ()
-        self.cursor = 0
-
-    def show_rows(self, rows: Sequence[TreeRow]) -> None:
-        """Shows these rows, with the cursor at the session's current place."""
-        self._rows = rows
-        self.virtual_size = Size(self.size.width, len(rows))
-        self._move_to(next((at for at, row in enumerate(rows) if row.kind == "here"), len(rows) - 1))
-
-    def render_line(self, y: int) -> Strip:
-        """Renders one line of the screen."""
-        index, width = self.scroll_offset.y + y, self.size.width
-        if index >= len(self._rows):
-            return Strip.blank(width)
-        row = self._rows[index]
-        style = Style(reverse=index == self.cursor, bold=row.is_active, dim=not row.is_active and index != self.cursor)
-        lead = f" {row.lead}"
-        text = lead + to_one_line(render_row(row), max(0, width - len(lead) - 1))
-        return Strip([Segment(set_cell_size(text, width), style)], width)
-
-    def _move_to(self, at: int) -> None:
-        self.cursor = max(0, min(at, len(self._rows) - 1))
-        self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True)
-        self.refresh()
-
-    def action_go(self, by: int) -> None:
-        """Moves the cursor by rows."""
-        self._move_to(self.cursor + by)
-
-    def action_page(self, by: int) -> None:
-        """Moves the cursor by screens."""
-        self._move_to(self.cursor + by * max(1, self.size.height - 1))
-
-    def action_choose(self) -> None:
-        """Chooses the row under the cursor."""
-        if self._rows:
-            self.post_message(self.Selection(self._rows[self.cursor]))
-
-    def on_click(self, event: events.Click) -> None:
-        """Moves the cursor to the clicked row, or chooses the row if the cursor is already there."""
-        at = self.scroll_offset.y + event.y
-        if at == self.cursor:
-            self.action_choose()
-        else:
-            self._move_to(at)

@@ -21,10 +21,10 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.run import AgentRunResultEvent
 
-from tenfold.apps.agent.approval import Action
+from tenfold.apps.agent.coding_tools import Action
 from tenfold.apps.agent.demonstration import DEMONSTRATION
 from tenfold.apps.agent.factory import AgentOptions
-from tenfold.apps.agent.pydantic_messages import get_result_text, get_text_piece, has_succeeded
+from tenfold.apps.agent.pydantic_messages import get_result_text, get_text_piece
 from tenfold.apps.agent.runtime import Agent
 from tenfold.apps.cli.console import print_json, print_note
 from tenfold.apps.cli.process import ExitCode
@@ -172,7 +172,7 @@ class _RunPrinter:
                 arguments = text if values is None else values
                 self._lines("call", id=part.tool_call_id, tool=part.tool_name, arguments=arguments)
             case FunctionToolResultEvent(part=part):
-                text, ok = get_result_text(part), has_succeeded(part)
+                text, ok = get_result_text(part), part.outcome == "success"
                 # A secret that is cut in two would no longer be recognised.
                 shown = {"text": self._lines.sanitize(text)[:MAX_RESULT_CHARACTERS], "characters": len(text)}
                 self._lines("result", id=part.tool_call_id, tool=part.tool_name, ok=ok, **shown)

@@ -1,20 +1,34 @@
-"""The lines of the transcript as text: messages, tool calls and events.
+"""The transcript: messages, tool calls and events as lines of text, and the widgets that draw them.
 
-Nothing here cleans or draws text: `ChatTranscript.add_line` does both, for every line.
+`TranscriptItem` cleans session text before it is drawn. It is never read as markup, because `Content` parses none.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from msgspec import Struct
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
+    PartEndEvent,
+    PartStartEvent,
+    TextPart,
+    ThinkingPart,
+    ToolReturnPart,
+)
+from pydantic_ai.run import AgentRunResultEvent
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
 
+from tenfold.apps.agent.pydantic_messages import get_result_text, get_text_piece
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import BranchSummary, Retraction, get_message
 from tenfold.core.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.core.text.json_text import decode_arguments
-from tenfold.core.text.terminal_safe import to_one_line
+from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.events import (
     CompactionEnd,
     CompactionFailure,
@@ -28,6 +42,10 @@ from tenfold.session import Session
 
 LineKind = Literal["you", "answer", "call", "mark", "note", "trouble", "told"]
 """Where a line comes from: user, model, call with its result, compaction, remark, failure, command."""
+MAX_ITEMS = 400
+"""Items that stay on the screen to be scrolled back to. Older ones are in the session, and `/search` finds them."""
+FRAME_SECONDS = 0.05
+"""Seconds between two updates of an answer that streams in."""
 HISTORY_ENTRIES = 40
 """Entries of a continued session that are shown."""
 MAX_MESSAGE_CHARACTERS = 4_000
@@ -36,9 +54,11 @@ _MAX_CALL_CHARACTERS = 60
 """Maximum characters of a call's arguments, and of its result. The screen cuts the line at its edge."""
 _MAX_VALUE_CHARACTERS = 40
 """Maximum characters of one argument."""
+_REMOVAL_BATCH = 100
+_PREFIXES: dict[LineKind, str] = {"you": "> ", "call": "* "}
 
 
-class TranscriptLine(Struct, frozen=True):
+class TranscriptLine(NamedTuple):
     """One line, or one message, of the transcript."""
 
     kind: LineKind
@@ -154,3 +174,110 @@ def _render_message(message: Message, results: dict[str, str]) -> list[Transcrip
             return [TranscriptLine("you", text)]
         case _:
             return [TranscriptLine("note", f"{message.role}: {to_one_line(text, 200)}")] if text else []
+
+
+# -- widgets -----------------------------------------------------------------------------------------------------------
+
+
+def to_content(text: str) -> Content:
+    """Converts session text to content that is safe to draw."""
+    return Content(sanitize(text))
+
+
+class TranscriptItem(Static):
+    """One message or line of the transcript."""
+
+    def __init__(self, kind: LineKind, text: str) -> None:
+        super().__init__(classes=kind, markup=False)
+        self._prefix = _PREFIXES.get(kind, "")
+        self.set_text(text)
+
+    def set_text(self, text: str) -> None:
+        """Replaces the text."""
+        self.update(to_content(self._prefix + text))
+
+
+class ChatTranscript(VerticalScroll, can_focus=False):
+    """The conversation, newest line last. It stays at its end until the user scrolls up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._items: list[TranscriptItem] = []
+
+    def on_mount(self) -> None:
+        """Starts at the end."""
+        self.anchor()
+
+    def add_line(self, kind: LineKind, text: str) -> TranscriptItem:
+        """Adds a line or a message and returns it, so that a streamed one can be updated as it grows."""
+        item = TranscriptItem(kind, text)
+        self._items.append(item)
+        self.mount(item)
+        if len(self._items) > MAX_ITEMS + _REMOVAL_BATCH:
+            self.remove_children(self._items[:_REMOVAL_BATCH])
+            del self._items[:_REMOVAL_BATCH]
+        return item
+
+    async def clear(self) -> None:
+        """Removes all items."""
+        self._items = []
+        await self.remove_children()
+
+
+class RunDisplay:
+    """Draws a run as it arrives: the answer piece by piece, each tool call on one line that its result completes."""
+
+    def __init__(self, transcript: ChatTranscript) -> None:
+        self._transcript = transcript
+        self._answer_item: TranscriptItem | None = None
+        self._text, self._is_frame_due = "", False
+        self._call_items: dict[str, tuple[TranscriptItem, str]] = {}
+
+    def show_event(self, event: AgentStreamEvent | AgentRunResultEvent[str]) -> bool:
+        """Draws one event. Returns whether it completed something, so that the context should be measured again."""
+        match event:
+            case PartStartEvent(part=ThinkingPart()):
+                self.end()
+                self._transcript.add_line("note", "thinking")
+            case PartEndEvent(part=TextPart(content=text)):
+                self._text = text
+                self.end()
+                return True
+            case FunctionToolCallEvent(part=part):
+                self.end()
+                line = render_call(part.tool_name, part.args_as_json_str())
+                self._call_items[part.tool_call_id] = self._transcript.add_line("call", line), line
+            case FunctionToolResultEvent(part=part):
+                self._complete_call(part)
+                return True
+            case _:
+                self._add_text(get_text_piece(event))
+        return False
+
+    def _add_text(self, text: str) -> None:
+        self._text += text
+        if text and not self._is_frame_due:
+            self._is_frame_due = True
+            self._transcript.set_timer(FRAME_SECONDS, self._draw_frame)
+
+    def _draw_frame(self) -> None:
+        self._is_frame_due = False
+        # The last word may be the beginning of a secret or of a control sequence: it is shown once it is complete.
+        self._draw_answer(self._text[: max(self._text.rfind(" "), self._text.rfind("\n")) + 1])
+
+    def _draw_answer(self, text: str) -> None:
+        if not text.strip():
+            return
+        if self._answer_item is None:
+            self._answer_item = self._transcript.add_line("answer", "")
+        self._answer_item.set_text(text.strip())
+
+    def _complete_call(self, part: ToolReturnPart) -> None:
+        item, line = self._call_items.pop(part.tool_call_id, (None, ""))
+        if item is not None:
+            item.set_text(line + render_result(get_result_text(part), failed=part.outcome != "success"))
+
+    def end(self) -> None:
+        """Draws all of the streamed text; what comes next goes below it. Call it at the end of a run too."""
+        self._draw_answer(self._text)
+        self._answer_item, self._text = None, ""
