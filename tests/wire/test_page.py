@@ -13,10 +13,11 @@ from tenfold.core.wire import WIRES, AdjustmentKind
 from tenfold.core.wire.marks import HARNESS_PATTERNS, SUMMARY_PATTERNS, TOOL_OUTPUT_PATTERNS
 from tenfold.core.wire.pydantic_ai import PROFILE
 from tenfold.foreign_texts import HARNESS_TEXTS, OUTPUT_TEXTS, SUMMARY_TEXTS
+from tests.view.refused import FAULTS
 
 PROFILES = {wire.name: wire.profile for wire in WIRES.values()} | {"pydantic-ai": PROFILE}
 RULES_OF_PROFILES = (
-    "opens_with_assistant", "consecutive_roles", "midlist_system", "has_separate_system", "results",
+    "opens_with_assistant", "midlist_system", "has_separate_system", "results",
     "calls_after_answer", "reasoning_needs_successor", "empty_text", "empty_message", "ids_optional",
     "native_compaction",
     "unique_call_ids", "unique_item_ids", "thinking_leads", "ends_with_user", "max_cache_marks", "takes_text",
@@ -64,31 +65,19 @@ def test_the_profiles_are_those_of_the_table() -> None:
         assert fields[name] == [words[v] if isinstance(v, bool) else str(v) for v in values], name
 
 
-def test_every_profile_gives_evidence_for_what_it_refuses() -> None:
-    for wire, profile in PROFILES.items():
-        refused = {"opens_with_assistant", "calls_after_answer", "empty_text", "empty_message"}
-        wanting = {f for f in refused if not getattr(profile, f)} | {"results"}
-        assert wanting <= set(profile.evidence), wire
-
-
 def test_every_rule_is_on_the_page() -> None:
     named = [row[0] for row in read_rows("What providers accept") if len(row) == 2]
     assert named[1:] == list(RULE_NAMES)
 
 
-def build_answers() -> str:
-    """The table of what providers answer, from the profiles."""
-    rows = [
-        f"| `{rule}` | {wire} | {row.answer} | {row.source} |"
-        for rule in RULE_NAMES
-        for wire, profile in PROFILES.items()
-        if (row := profile.rule_evidence.get(rule)) is not None
-    ]
-    return "\n".join(("| rule | wire | answer | seen in |", "|---|---|---|---|", *rows))
-
-
-def test_every_answer_of_a_provider_is_on_the_page() -> None:
-    assert build_answers() in PAGE, f'put this under "What providers answer":\n{build_answers()}'
+def test_the_page_has_the_answer_to_each_fault_of_a_provider_and_where_it_was_seen() -> None:
+    answers = read_rows("What providers answer")[1:]
+    broken = {(fault.rule, wire) for wire, faults in FAULTS.items() for fault in faults}
+    assert sorted((rule, wire) for rule, wire, *_ in answers) == sorted(broken)
+    assert {rule for rule, *_ in answers} == set(RULE_NAMES)
+    for _, _, answer, source in answers:
+        assert answer
+        assert re.search("#|API|SDK", source)
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -26,8 +26,8 @@ from tenfold.core.record.message import Message, Text, ToolResult, get_text
 from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.core.text.surrogates import replace_surrogates
 from tenfold.core.view.fold import View
-from tenfold.core.view.order_rules import find_violations
 from tenfold.core.view.path import Path
+from tenfold.core.view.rules import find_violations
 from tenfold.core.view.units import MessageKey, Unit, build_original_key, get_step_messages, scan_entries
 from tenfold.core.wire import (
     WIRES,

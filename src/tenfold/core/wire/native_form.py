@@ -28,13 +28,6 @@ _TYPE_NAMES: tuple[tuple[type, JsonType], ...] = (
 _SHOWN_CHARS = 60
 
 
-class RuleEvidence(Struct, frozen=True):
-    """What a provider answers to messages that break a rule, or what its schema says, and where that was seen."""
-
-    answer: str
-    source: str
-
-
 class ValueForm(Struct, frozen=True, kw_only=True):
     """What may stand under a key.
 

@@ -15,7 +15,7 @@ from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Message
 from tenfold.core.wire.media import MediaKind
 from tenfold.core.wire.native_errors import ErrorPattern
-from tenfold.core.wire.native_form import MessageForm, RuleEvidence
+from tenfold.core.wire.native_form import MessageForm
 from tenfold.core.wire.sdk_values import get_set_fields, render_value
 
 MADE_ID_PREFIX = "made_"
@@ -120,9 +120,10 @@ def _recognize_nothing(_: NativeShape) -> bool:
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """All that is known of one provider's API. `evidence` maps a field to where the rule was seen.
+    """All that is known of one provider's API. The defaults refuse nothing: a profile says what its provider does.
 
-    What the provider accepts:
+    What the provider accepts (where that was seen stands beside each field, and in docs/wire.md for each rule of
+    `tenfold.core.view`):
     `results` says where tool results must be: "next_message" (all of a step in the next user message, where messages
     of one role are combined), "adjacent" (one message each, right after the calls) or "anywhere" (later).
     `calls_after_answer` says whether a tool call may stand in a message of its own after another answer of the model.
@@ -135,8 +136,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     whole request or in one answer (`unique_call_ids`), the ids of items in the request (`unique_item_ids`).
     `thinking_leads` says that thinking is the first block of its message, `ends_with_user` that a request ends with a
     user's message or with results, `takes_text` that a plain text may stand in place of the list. `max_cache_marks` is
-    0 if there is no limit. `rule_evidence` maps each rule of `tenfold.core.view` that the provider enforces to what it
-    answers to messages that break it.
+    0 if there is no limit.
 
     How its API writes things:
     `request` and `usage` name the fields of requests and reports, `unfinished` the values of response fields that say
@@ -151,15 +151,14 @@ class Profile(Struct, frozen=True, kw_only=True):
     """
 
     wire: str
-    opens_with_assistant: bool
-    consecutive_roles: bool
-    midlist_system: Literal["accepted", "before_assistant", "folded"]
     results: Literal["next_message", "adjacent", "anywhere"]
-    reasoning_needs_successor: bool
-    empty_text: bool
-    empty_message: bool
-    ids_optional: bool
     id_pattern: str
+    opens_with_assistant: bool = True
+    midlist_system: Literal["accepted", "before_assistant", "folded"] = "accepted"
+    reasoning_needs_successor: bool = False
+    empty_text: bool = True
+    empty_message: bool = True
+    ids_optional: bool = False
     calls_after_answer: bool = True
     native_compaction: Literal["none", "in_answer", "alone"] = "none"
     compaction_types: frozenset[str] = frozenset()
@@ -171,8 +170,6 @@ class Profile(Struct, frozen=True, kw_only=True):
     ends_with_user: bool = False
     max_cache_marks: int = 0
     takes_text: bool = False
-    evidence: Mapping[str, str] = {}
-    rule_evidence: Mapping[str, RuleEvidence] = {}
 
     request: RequestFields = RequestFields()
     usage: tuple[UsageFields, ...] = ()

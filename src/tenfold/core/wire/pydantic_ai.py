@@ -36,20 +36,12 @@ _UNFINISHED_STATES = ("interrupted", "incomplete")
 
 PROFILE = Profile(
     wire=NAME,
-    opens_with_assistant=True,
-    consecutive_roles=True,
+    # a SystemPromptPart may stand in any request
     midlist_system="accepted",
+    # it writes each provider's form itself; the results of a step stand in the next request (`_agent_graph.py`: one
+    # ModelRequest with all ToolReturnParts)
     results="anywhere",
-    reasoning_needs_successor=False,
-    empty_text=True,
-    empty_message=True,
-    ids_optional=False,
     id_pattern=r".{1,128}",
-    evidence={
-        "results": "it writes each provider's form itself; the results of a step stand in the next request "
-        "(`_agent_graph.py`: one ModelRequest with all ToolReturnParts)",
-        "midlist_system": "a SystemPromptPart may stand in any request",
-    },
     media_kinds={"image-url": "image", "document-url": "document", "audio-url": "audio", "video-url": "video"},
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tenfold.core.wire.native_errors import build_look_alike, build_overflow
-from tenfold.core.wire.native_form import MessageForm, PartForms, RuleEvidence, ValueForm
+from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm
 from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields
 
 NAME = "anthropic"
@@ -82,76 +82,6 @@ FORM = MessageForm(
 )
 """The blocks are those of the anthropic SDK 2.12, `BetaContentBlockParam`."""
 
-RULE_EVIDENCE: Mapping[str, RuleEvidence] = {
-    "message_form": RuleEvidence("schema: a message is an object", "anthropic SDK: MessageParam"),
-    "known_role": RuleEvidence(
-        'messages: Unexpected role "tool"', "CherryHQ/cherry-studio#12316, Maol-1997/cursor-claude-connector#3"
-    ),
-    "content_form": RuleEvidence(
-        "schema: content is a string or an array of content blocks", "anthropic SDK: MessageParam, ToolResultBlockParam"
-    ),
-    "known_part": RuleEvidence(
-        "Input tag 'x' found using 'type' does not match any of the expected tags; "
-        "`tool_result` blocks can only be in `user` messages",
-        "Claude API: Messages; tghamm/Anthropic.SDK#128",
-    ),
-    "part_fields": RuleEvidence(
-        "tool_use.input: Input should be a valid dictionary; tool_use.name: String should have at least 1 character",
-        "anthropics/claude-code#6696, sipeed/picoclaw#1658",
-    ),
-    "call_id": RuleEvidence(
-        "tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'", "maximhq/bifrost#5097, tailcallhq/forgecode#1142"
-    ),
-    "thinking_signed": RuleEvidence(
-        "thinking.signature: Field required", "WordPress/ai-provider-for-anthropic#27, justlovemaki/AIClient2API#437"
-    ),
-    "cache_marks": RuleEvidence(
-        "A maximum of 4 blocks with cache_control may be provided. Found 5; "
-        "thinking.cache_control: Extra inputs are not permitted",
-        "tghamm/Anthropic.SDK#50, UKGovernmentBEIS/inspect_ai#3967",
-    ),
-    "result_follows_call": RuleEvidence(
-        "unexpected `tool_use_id` found in `tool_result` blocks; each tool_use must have a single result",
-        "anthropics/claude-code#13460, vectorize-io/hindsight#4250",
-    ),
-    "call_answered": RuleEvidence(
-        "`tool_use` ids were found without `tool_result` blocks immediately after",
-        "anthropics/claude-code#8210, OpenHands/OpenHands#7512",
-    ),
-    "results_together": RuleEvidence(
-        "`tool_use` ids were found without `tool_result` blocks immediately after",
-        "anthropics/claude-code#8210, anthropics/anthropic-sdk-typescript#653",
-    ),
-    "unique_call_ids": RuleEvidence("`tool_use` ids must be unique", "BerriAI/litellm#23510, NachoSEO/claudegram#12"),
-    "thinking_with_step": RuleEvidence(
-        "The final block in an assistant message cannot be `thinking`", "Claude API: Extended thinking"
-    ),
-    "thinking_first": RuleEvidence(
-        "If an assistant message contains any thinking blocks, the first block must be `thinking` or "
-        "`redacted_thinking`",
-        "anthropics/claude-code#20691",
-    ),
-    "first_message": RuleEvidence(
-        'first message must use the "user" role', "lobehub/lobehub#1601, anthropics/courses#79"
-    ),
-    "last_message": RuleEvidence(
-        "This model does not support assistant message prefill. The conversation must end with a user message "
-        "(models since Opus 4.6)",
-        "aaif-goose/goose#7425, smallmain/vscode-unify-chat-provider#249",
-    ),
-    "no_empty_text": RuleEvidence("text content blocks must be non-empty", "anthropics/claude-code#59812"),
-    "no_empty_message": RuleEvidence(
-        "all messages must have non-empty content except for the optional final assistant message",
-        "anthropics/claude-code#6774, pydantic/pydantic-ai#1934",
-    ),
-    "system_place": RuleEvidence("role 'system' is not supported on this model", "anthropics/claude-code#61412"),
-    "not_empty": RuleEvidence("messages: at least one message is required", "Claude API: Messages, body.messages"),
-    "whole_characters": RuleEvidence(
-        "The request body is not valid JSON: no low surrogate in string",
-        "anthropics/claude-code#1709, anthropics/claude-code#8108",
-    ),
-}
-
 
 _OWN_BLOCKS = frozenset({
     "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "server_tool_use", "compaction",
@@ -177,15 +107,25 @@ def _add_system(request: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]
 
 PROFILE = Profile(
     wire=NAME,
+    # long documented as refused (`first message must use the "user" role`); safe side
     opens_with_assistant=False,
-    consecutive_roles=True,
+    # refused by most models (`role 'system' is not supported on this model`, anthropics/claude-code#61412); newer
+    # ones want it before an assistant message or last (#73821)
     midlist_system="before_assistant",
+    # `tool_use` ids were found without `tool_result` blocks immediately after (anthropics/claude-code#8210,
+    # OpenHands/OpenHands#7512)
     results="next_message",
+    # the last block of an assistant message cannot be `thinking`; edited ones are refused
     reasoning_needs_successor=True,
+    # `text content blocks must be non-empty` (anthropics/claude-code#59812), and `must contain non-whitespace text`
+    # (TheValkyrja/Anthropic2Vertex#5)
     empty_text=False,
+    # messages must have non-empty content, except the optional final assistant message
     empty_message=False,
-    ids_optional=False,
     id_pattern=ID_PATTERN,
+    # all content blocks prior to the `compaction` block are dropped by the API; it is to be sent back as it came, and
+    # with null content it is a failed one and does nothing
+    # (platform.claude.com/docs/en/build-with-claude/compaction; anthropic SDK, BetaCompactionBlockParam)
     native_compaction="in_answer",
     compaction_types=frozenset({"compaction"}),
     definition_types=frozenset({"tool_reference", "tool_search_tool_result", "mcp_tool_listing", "tool_addition"}),
@@ -194,23 +134,6 @@ PROFILE = Profile(
     thinking_leads=True,
     ends_with_user=True,
     max_cache_marks=4,
-    rule_evidence=RULE_EVIDENCE,
-    evidence={
-        "opens_with_assistant": 'long documented as refused (`first message must use the "user" role`); safe side',
-        "consecutive_roles": "API reference: consecutive user or assistant turns are combined into one",
-        "midlist_system": "refused by most models (`role 'system' is not supported on this model`, "
-        "anthropics/claude-code#61412); newer ones want it before an assistant message or last (#73821)",
-        "results": "`tool_use` ids were found without `tool_result` blocks immediately after "
-        "(anthropics/claude-code#8210, OpenHands/OpenHands#7512)",
-        "reasoning_needs_successor": "the last block of an assistant message cannot be `thinking`; edited ones refused",
-        "empty_text": "`text content blocks must be non-empty` (anthropics/claude-code#59812), "
-        "and `must contain non-whitespace text` (TheValkyrja/Anthropic2Vertex#5)",
-        "empty_message": "messages must have non-empty content, except the optional final assistant message",
-        "id_pattern": "tool_use.id must match ^[a-zA-Z0-9_-]+$",
-        "native_compaction": "all content blocks prior to the `compaction` block are dropped by the API; it is to be "
-        "sent back as it came, and with null content it is a failed one and does nothing "
-        "(platform.claude.com/docs/en/build-with-claude/compaction; anthropic SDK, BetaCompactionBlockParam)",
-    },
     request=RequestFields(
         overhead_fields=("system", "tools"),
         system_fields=("system",),

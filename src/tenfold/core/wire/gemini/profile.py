@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tenfold.core.wire.native_errors import build_look_alike, build_overflow
-from tenfold.core.wire.native_form import MessageForm, PartForms, RuleEvidence, ValueForm
+from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm
 from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields
 from tenfold.core.wire.sdk_values import get_set_fields
 
@@ -60,57 +60,6 @@ FORM = MessageForm(
 )
 """The parts are those of google-genai 2.34, `types.Part`."""
 
-RULE_EVIDENCE: Mapping[str, RuleEvidence] = {
-    "message_form": RuleEvidence("schema: a content is an object", "Gemini API: Content"),
-    "known_role": RuleEvidence("Please use a valid role: user, model", "BerriAI/litellm#22046, Gemini API: Content"),
-    "content_form": RuleEvidence(
-        "Content should have 'parts' property with an array of Parts", "babaohuang/GeminiProChat#180"
-    ),
-    "known_part": RuleEvidence(
-        "parts[1].data: required oneof field 'data' must have one initialized field; functionResponse is refused with "
-        "the role model",
-        "boldsoftware/sketch#68, maximhq/bifrost#2222",
-    ),
-    "part_fields": RuleEvidence(
-        'function_response.name: Name cannot be empty; Unknown name "response" at '
-        "'contents[2].parts[0].function_response': Proto field is not repeating, cannot start list",
-        "FoundationAgents/OpenManus#824, vercel/ai#3589, AstrBotDevs/AstrBot#7216",
-    ),
-    "result_follows_call": RuleEvidence(
-        "function response turn comes immediately after a function call turn; the number of function response parts "
-        "is equal to the number of function call parts",
-        "langchain-ai/langchain#27799, google-gemini/gemini-cli#16437",
-    ),
-    "call_answered": RuleEvidence(
-        "Please ensure that the number of function response parts is equal to the number of function call parts",
-        "google-gemini/gemini-cli#3814, google-gemini/gemini-cli#2347",
-    ),
-    "results_together": RuleEvidence(
-        "Please ensure that function response turn comes immediately after a function call turn",
-        "langchain-ai/langchain#27799, BerriAI/litellm#26755",
-    ),
-    "first_message": RuleEvidence(
-        "Please ensure that function call turn comes immediately after a user turn",
-        "google-gemini/gemini-cli#11814, continuedev/continue#11164",
-    ),
-    "call_after_user": RuleEvidence(
-        "Please ensure that function call turn comes immediately after a user turn or after a function response turn",
-        "google-gemini/gemini-cli#11814, continuedev/continue#11164",
-    ),
-    "last_message": RuleEvidence(
-        "Please ensure that multiturn requests ends with a user role or a function response; Requests ending with a "
-        "model turn are not supported",
-        "songquanpeng/one-api#836, crewAIInc/crewAI#6973, vellum-ai/vellum-assistant#39495",
-    ),
-    "no_empty_message": RuleEvidence(
-        "contents.parts must not be empty", "egoist/chatwise-releases#250, vercel/ai#3775"
-    ),
-    "not_empty": RuleEvidence("contents is not specified", "ikechan8370/chatgpt-plugin#733, googleapis/js-genai#912"),
-    "whole_characters": RuleEvidence(
-        "UnicodeEncodeError: surrogates not allowed", "google-genai SDK: a request is sent as UTF-8"
-    ),
-}
-
 
 def _recognize_message(shape: NativeShape) -> bool:
     return "parts" in shape.fields or shape.role == "model"
@@ -149,30 +98,23 @@ def _append_instruction(instruction: Any, texts: Sequence[str]) -> Any:  # noqa:
 
 PROFILE = Profile(
     wire=NAME,
+    # a history that starts with a function call is refused (google-gemini/gemini-cli#11814)
     opens_with_assistant=False,
-    consecutive_roles=True,
+    # `contents` know only the roles user and model; system text is `systemInstruction`
     midlist_system="folded",
+    # `function response turn comes immediately after a function call turn` (langchain-ai/langchain#27799), and as many
+    # responses as calls (microsoft/vscode#299295)
     results="next_message",
-    reasoning_needs_successor=False,
-    empty_text=True,
+    # `contents.parts must not be empty`
     empty_message=False,
+    # functionCall.id is optional; recorded sessions carry none
     ids_optional=True,
     id_pattern=r".{0,128}",
     form=FORM,
     ends_with_user=True,
-    rule_evidence=RULE_EVIDENCE,
+    # `function call turn comes immediately after a user turn or after a function response turn`
+    # (google-gemini/gemini-cli#11814)
     calls_after_answer=False,
-    evidence={
-        "opens_with_assistant": "a history that starts with a function call is refused "
-        "(google-gemini/gemini-cli#11814)",
-        "midlist_system": "`contents` know only the roles user and model; system text is `systemInstruction`",
-        "results": "`function response turn comes immediately after a function call turn` "
-        "(langchain-ai/langchain#27799) and as many responses as calls (microsoft/vscode#299295)",
-        "calls_after_answer": "`function call turn comes immediately after a user turn or after a function response "
-        "turn` (google-gemini/gemini-cli#11814)",
-        "empty_message": "`contents.parts must not be empty`",
-        "ids_optional": "functionCall.id is optional; recorded sessions carry none",
-    },
     request=RequestFields(
         list_field="contents",
         overhead_fields=("tools", "systemInstruction", "system_instruction"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tenfold.core.wire.native_errors import build_look_alike, build_overflow
-from tenfold.core.wire.native_form import MessageForm, PartForms, RuleEvidence, ValueForm
+from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm
 from tenfold.core.wire.openai_content import RESPONSES_PARTS
 from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
 
@@ -63,53 +63,6 @@ FORM = MessageForm(
 )
 """The parts are those of the openai SDK 3.54, `ChatCompletionMessageParam`."""
 
-RULE_EVIDENCE: Mapping[str, RuleEvidence] = {
-    "message_form": RuleEvidence("schema: a message is an object", "openai SDK: ChatCompletionMessageParam"),
-    "known_role": RuleEvidence(
-        "Invalid value: 'x'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'",
-        "OpenAI API: Create chat completion, messages",
-    ),
-    "content_form": RuleEvidence(
-        "Invalid value for 'content': expected a string, got null; Invalid type for 'messages[0].content': expected "
-        "one of a string or array of objects",
-        "run-llama/llama_index#17555, vercel/ai#13744, coze-dev/coze-studio#2317",
-    ),
-    "known_part": RuleEvidence(
-        "Invalid value: 'file'. Supported values are: 'text', 'refusal', 'image_url', and 'input_audio'; Image URLs "
-        "are only allowed for messages with role 'user'",
-        "epam/ai-dial-adapter-openai#434, openai/openai-node#1030",
-    ),
-    "part_fields": RuleEvidence(
-        "Invalid type for 'messages[2].tool_calls[0].function.arguments': expected a string, but got an object; "
-        "Invalid 'messages[1].tool_calls': empty array; 'messages[2].tool_calls[0].function.name': empty string",
-        "aaif-goose/goose-mobile#20, openai/openai-node#1341, continuedev/continue#9784",
-    ),
-    "call_id": RuleEvidence(
-        "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40; messages "
-        "with role 'tool' must have a 'tool_call_id'",
-        "camel-ai/camel#2215, langchain-ai/langchain#22600; 64 in openclaw/openclaw#875, 51 taken in vercel/ai#17233",
-    ),
-    "result_follows_call": RuleEvidence(
-        "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'",
-        "simonw/llm#937, dimagi/open-chat-studio#1659",
-    ),
-    "call_answered": RuleEvidence(
-        "The following tool_call_ids did not have response messages", "aliasrobotics/cai#111, BerriAI/litellm#10083"
-    ),
-    "results_together": RuleEvidence(
-        "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'",
-        "spacedriveapp/spacebot#136",
-    ),
-    "unique_call_ids": RuleEvidence(
-        "Duplicate value for 'tool_call_id'", "agno-agi/agno#5116, anomalyco/opencode#1211"
-    ),
-    "not_empty": RuleEvidence("Invalid 'messages': empty array", "CopilotKit/CopilotKit#529"),
-    "whole_characters": RuleEvidence(
-        "Failed to parse the request body as JSON: lone leading surrogate in hex escape",
-        "JohnnyZ93/oai-compatible-copilot#271",
-    ),
-}
-
 
 _OWN_PARTS = frozenset({"image_url", "input_audio", "file", "refusal"})
 """The content parts that no other wire has."""
@@ -127,26 +80,18 @@ def _build_tool(name: str, description: str, parameters: Mapping[str, object]) -
 
 PROFILE = Profile(
     wire=NAME,
+    # accepted: the API puts no order on roles other than tool
     opens_with_assistant=True,
-    consecutive_roles=True,
+    # accepted anywhere in the list
     midlist_system="accepted",
+    # `messages with role 'tool' must be a response to a preceding message with 'tool_calls'` (simonw/llm#937);
+    # unanswered `tool_call_ids` are refused (spacedriveapp/spacebot#136)
     results="adjacent",
-    reasoning_needs_successor=False,
+    # an empty string is accepted as content
     empty_text=True,
-    empty_message=True,
-    ids_optional=False,
     id_pattern=ID_PATTERN,
     form=FORM,
     unique_call_ids="answer",
-    rule_evidence=RULE_EVIDENCE,
-    evidence={
-        "opens_with_assistant": "accepted: the API puts no order on roles other than tool",
-        "midlist_system": "accepted anywhere in the list",
-        "results": "`messages with role 'tool' must be a response to a preceding message with 'tool_calls'` "
-        "(simonw/llm#937); unanswered `tool_call_ids` are refused (spacedriveapp/spacebot#136)",
-        "empty_text": "an empty string is accepted as content",
-        "id_pattern": "any text of at most 40 characters; some models take longer ones (see `call_id`)",
-    },
     request=RequestFields(output_fields=("max_tokens", "max_completion_tokens"), count_fields=("n",)),
     usage=(
         UsageFields(

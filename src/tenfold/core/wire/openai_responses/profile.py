@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from tenfold.core.record.message import Message, get_tool_result
 from tenfold.core.wire import splice
 from tenfold.core.wire.native_errors import build_look_alike, build_overflow
-from tenfold.core.wire.native_form import MessageForm, PartForms, RuleEvidence, ValueForm
+from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm
 from tenfold.core.wire.openai_content import RESPONSES_PARTS
 from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
 
@@ -73,53 +73,6 @@ FORM = MessageForm(
 )
 """The items are those of the openai SDK 3.54, `ResponseInputItemParam`."""
 
-RULE_EVIDENCE: Mapping[str, RuleEvidence] = {
-    "message_form": RuleEvidence("schema: an item is an object", "openai SDK: ResponseInputItemParam"),
-    "known_role": RuleEvidence(
-        "Invalid value: 'tool'. Supported values are: 'assistant', 'system', 'developer', and 'user'",
-        "anomalyco/opencode#10803",
-    ),
-    "content_form": RuleEvidence(
-        "schema: content is a string or an array of content parts", "openai SDK: EasyInputMessageParam"
-    ),
-    "known_part": RuleEvidence(
-        "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'",
-        "tinyhumansai/openhuman#3624, jeremychone/rust-genai#119",
-    ),
-    "part_fields": RuleEvidence(
-        "Missing required parameter: 'input[7].summary'; Invalid 'input[4].name': empty string; schema: "
-        "arguments is a string",
-        "AAswordman/Operit#797, diegosouzapw/OmniRoute#346, openai SDK: ResponseFunctionToolCallParam",
-    ),
-    "call_id": RuleEvidence(
-        "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64",
-        "earendil-works/pi#1022, HKUDS/nanobot#1623",
-    ),
-    "item_id": RuleEvidence(
-        "Invalid 'input[3].id': 'x'. Expected an ID that begins with 'fc'",
-        "Wei-Shaw/sub2api#3785, nodetool-ai/nodetool#4252",
-    ),
-    "unique_item_ids": RuleEvidence("Duplicate item found with id", "vercel/ai#13307"),
-    "result_follows_call": RuleEvidence(
-        "No tool call found for function call output", "microsoft/vscode#320060, continuedev/continue#10092"
-    ),
-    "call_answered": RuleEvidence(
-        "No tool output found for function call", "anomalyco/opencode#16717, jlcodes99/cockpit-tools#1234"
-    ),
-    "thinking_with_step": RuleEvidence(
-        "Item of type 'reasoning' was provided without its required following item",
-        "openai/openai-node#1567, vercel/ai#7099",
-    ),
-    "not_empty": RuleEvidence("Missing required parameter: 'input'", "OpenAI API: Create a response, input"),
-    "call_defined": RuleEvidence(
-        "Missing namespace for function_call 'x'. It does not exist in the default namespace",
-        "earendil-works/pi#7709, github/copilot-cli#4519",
-    ),
-    "whole_characters": RuleEvidence(
-        "UnicodeEncodeError: surrogates not allowed", "openai SDK: a request is sent as UTF-8"
-    ),
-}
-
 
 CALL_FIELDS: Mapping[str, str] = {
     "function_call": "arguments",
@@ -178,32 +131,23 @@ def _can_take_text(message: Message, call_ids: Collection[str]) -> bool:
 
 PROFILE = Profile(
     wire=NAME,
+    # output items of /responses/compact may stand first
     opens_with_assistant=True,
-    consecutive_roles=True,
-    midlist_system="accepted",
+    # `No tool output found for function call`: an output must exist, its place is free
     results="anywhere",
+    # `Item of type 'reasoning' was provided without its required following item` (openai/openai-node#1567,
+    # vercel/ai#7099, openclaw/openclaw#19582)
     reasoning_needs_successor=True,
-    empty_text=True,
-    empty_message=True,
-    ids_optional=False,
     id_pattern=ID_PATTERN,
+    # items before the most recent compaction item may be dropped, it carries what is needed; /responses/compact gives
+    # all user messages followed by one such item (developers.openai.com/api/docs/guides/compaction; openai SDK,
+    # CompactedResponse)
     native_compaction="alone",
     compaction_types=_COMPACTION_TYPES,
     definition_types=_DEFINITION_TYPES,
     form=FORM,
     unique_item_ids=True,
     takes_text=True,
-    rule_evidence=RULE_EVIDENCE,
-    evidence={
-        "opens_with_assistant": "output items of /responses/compact may stand first",
-        "results": "`No tool output found for function call`: an output must exist, its place is free",
-        "reasoning_needs_successor": "`Item of type 'reasoning' was provided without its required following item` "
-        "(openai/openai-node#1567, vercel/ai#7099, openclaw/openclaw#19582)",
-        "id_pattern": "call_id is at most 64 characters",
-        "native_compaction": "items before the most recent compaction item may be dropped, it carries what is needed; "
-        "/responses/compact gives all user messages followed by one such item "
-        "(developers.openai.com/api/docs/guides/compaction; openai SDK, CompactedResponse)",
-    },
     request=RequestFields(
         list_field="input",
         overhead_fields=("instructions", "tools"),
