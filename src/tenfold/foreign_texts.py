@@ -14,8 +14,8 @@ from typing import NamedTuple
 class ForeignText(NamedTuple):
     """A text that a program writes: it begins with `start` and ends with `end`, if given.
 
-    Text that begins with `exception`, if given, is the task, before any answer. `form`, if given, is a pattern that its
-    beginning must match.
+    Text that begins with `exception`, if given, is the task, before any answer. `form`, if given, is a pattern for what
+    follows `start`.
     """
 
     client: str
@@ -127,7 +127,8 @@ SUMMARY_TEXTS: tuple[ForeignText, ...] = (
 and has the model answer: that is a question and an answer, and is read as such.
 """
 
-TOOL_HEADER = r"\[[\w-]+(?: for '(?s:.*?))?\] Result:"
+_TOOL_HEADER_END = r"[\w-]+(?: for '(?s:.*?))?\] Result:"
+TOOL_HEADER = rf"\[{_TOOL_HEADER_END}"
 """Cline's line before a result. What it quotes may be a command of several lines, or several files."""
 
 OUTPUT_TEXTS: tuple[ForeignText, ...] = (
@@ -146,17 +147,12 @@ OUTPUT_TEXTS: tuple[ForeignText, ...] = (
     ForeignText("the same", "2026-11-26", "in prompts that write their keys in lower case", "observation:"),
     ForeignText("LangChain", "2026-11-26", "the JSON chat agent's tool output", "TOOL RESPONSE:"),
     ForeignText("OpenHands", "2026-11-26", "models without tool calls (fn_call_converter)", "EXECUTION RESULT of ["),
-    ForeignText("Cline, Roo Code", "2026-11-21", "`[read_file for 'a.py'] Result:`", "[", "", form=TOOL_HEADER),
+    ForeignText("Cline, Roo Code", "2026-11-21", "`[read_file for 'a.py'] Result:`", "[", form=_TOOL_HEADER_END),
     wrap_tag("chat templates of Hermes and Qwen", "2026-11-26", "what a tool returned", "tool_response"),
     wrap_tag("agents that write their calls as text", "2026-11-26", "what a tool returned", "tool_result"),
     wrap_tag("Anthropic", "2026-11-26", "tools before tool calls", "function_results"),
     ForeignText(
-        "AutoGen",
-        "2026-11-26",
-        "what an executor ran",
-        "exitcode: ",
-        "",
-        form=r"exitcode: -?\d+ \(execution (?:succeeded|failed)\)",
+        "AutoGen", "2026-11-26", "what an executor ran", "exitcode: ", form=r"-?\d+ \(execution (?:succeeded|failed)\)"
     ),
     ForeignText("AutoGen", "2026-11-26", "a tool's answer", "***** Response from calling "),
     ForeignText(
@@ -164,18 +160,10 @@ OUTPUT_TEXTS: tuple[ForeignText, ...] = (
         "2026-11-26",
         "a command that the user let it run, with its output",
         "I ran this command:",
-        "",
-        form=r"I ran this command:\n\n(?s:.+?)\n\nAnd got this output:\n",
+        form=r"\n\n(?s:.+?)\n\nAnd got this output:\n",
     ),
     ForeignText("aider", "2026-11-26", "what a linter found", "# Fix any errors below, if possible."),
-    ForeignText(
-        "aider",
-        "2026-11-26",
-        "a web page",
-        "Here is the content of ",
-        "",
-        form=r"Here is the content of https?://\S+:\s",
-    ),
+    ForeignText("aider", "2026-11-26", "a web page", "Here is the content of ", form=r"https?://\S+:\s"),
     ForeignText("aider", "2026-11-26", "the contents of files", "I have *added these files to the chat*"),
     ForeignText("aider", "2026-11-26", "files to read", "Here are some READ ONLY files, provided for your reference."),
     ForeignText(
@@ -203,17 +191,9 @@ OUTPUT_TEXTS: tuple[ForeignText, ...] = (
         "2026-11-26",
         "an attached file is read",
         "Called the ",
-        "",
-        form=r"Called the \w+ tool with the following input:",
+        form=r"\w+ tool with the following input:",
     ),
-    ForeignText(
-        "Claude Code",
-        "2026-11-26",
-        "what was read",
-        "Result of calling the ",
-        "",
-        form=r"Result of calling the \w+ tool:",
-    ),
+    ForeignText("Claude Code", "2026-11-26", "what was read", "Result of calling the ", form=r"\w+ tool:"),
 )
 """Agents without tool calls receive the output of their tools as user messages. The task itself is the user's."""
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from tenfold.core.wire import splice
+from tenfold.core.record.message import Message
+from tenfold.core.wire import WIRES, splice
 from tests.sessions import FOLDER
 
 
@@ -19,6 +20,10 @@ class Recorded(msgspec.Struct, frozen=True):
     name: str
     wire: str
     data: bytes
+
+    def decode(self) -> list[Message]:
+        """Its messages."""
+        return WIRES[self.wire].decode(splice.slice_array(self.data).items)
 
 
 @cache

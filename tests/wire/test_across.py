@@ -24,7 +24,7 @@ from tenfold.core.record.message import (
     get_tool_result,
 )
 from tenfold.core.view.rules import check_messages
-from tenfold.core.wire import WIRES, decode_bytes
+from tenfold.core.wire import WIRES
 from tests.wire.arrays import get_arrays_by_name
 from tests.wire.strategies import LISTS, quick
 
@@ -109,7 +109,7 @@ def test_answers_stay_joined_around_a_message_that_only_another_provider_can_rea
 @pytest.mark.parametrize("name", get_arrays_by_name())
 def test_the_law_holds_for_recorded_arrays(name: str, target: str) -> None:
     session = get_arrays_by_name()[name]
-    messages = decode_bytes(session.data, session.wire)
+    messages = session.decode()
     assert_round_trip(messages if session.wire != target else strip_native(messages), target)
 
 
@@ -117,7 +117,7 @@ def test_the_law_holds_for_recorded_arrays(name: str, target: str) -> None:
 @pytest.mark.parametrize("name", get_arrays_by_name())
 def test_nothing_recorded_is_lost_unnamed(name: str, target: str) -> None:
     session = get_arrays_by_name()[name]
-    assert find_losses(decode_bytes(session.data, session.wire), target) == []
+    assert find_losses(session.decode(), target) == []
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
@@ -132,7 +132,7 @@ def test_nothing_generated_is_lost_unnamed(source: str, target: str, data: st.Da
 @pytest.mark.parametrize("name", get_arrays_by_name())
 def test_what_is_sent_breaks_no_rule(name: str, target: str) -> None:
     session = get_arrays_by_name()[name]
-    broken = [v.rule for v in check_messages(decode_bytes(session.data, session.wire), target)]
+    broken = [v.rule for v in check_messages(session.decode(), target)]
     if (name, target) == ("claude-code", "openai-chat"):
         assert broken == ["results_together"], "its lines are not joined here: an answer's text comes after its call"
     else:

@@ -10,7 +10,7 @@ import pytest
 from tenfold import compact
 from tenfold.core.record.message import Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.core.view.rules import validate
-from tenfold.core.wire import WIRES, decode_bytes, encode_bytes
+from tenfold.core.wire import WIRES
 from tenfold.errors import UnknownRole
 
 Item = dict[str, Any]
@@ -45,13 +45,6 @@ def test_the_items_of_one_answer_are_one_message_and_come_back_as_items() -> Non
     assert [json.loads(i.raw) for i in encoded.items] == items
     assert [i.indices for i in encoded.items] == [(0,), (1,), (1,), (1,), (2,), (3,), (3,)]
     assert all(i.exact for i in encoded.items)
-
-
-def test_the_white_space_between_the_items_of_an_answer_is_kept() -> None:
-    raw = json.dumps([REASONING, SAID, CALL, OUTPUT], indent=3).encode()
-    messages = decode_bytes(raw, "openai-responses")
-    assert len(messages) == 2
-    assert encode_bytes(messages, "openai-responses") == raw
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from typing import get_args
 import pytest
 
 from tenfold.core.view.rules import RULE_NAMES
-from tenfold.core.wire import WIRES, AdjustmentKind
+from tenfold.core.wire import WIRES
+from tenfold.core.wire.base import AdjustmentKind
 from tenfold.core.wire.marks import HARNESS_PATTERNS, SUMMARY_PATTERNS, TOOL_OUTPUT_PATTERNS
 from tenfold.core.wire.pydantic_ai import PROFILE
 from tenfold.foreign_texts import HARNESS_TEXTS, OUTPUT_TEXTS, SUMMARY_TEXTS

@@ -10,9 +10,8 @@ import re
 from collections.abc import Mapping
 
 from tenfold.core.text.memoize import memoize
-from tenfold.core.text.secret_commands import mask_command_secrets
 from tenfold.core.text.secret_keys import mask_keys
-from tenfold.core.text.secret_labels import is_labelled_secret, mask_labelled_secrets
+from tenfold.core.text.secret_labels import is_labelled_secret, mask_command_secrets, mask_labelled_secrets
 from tenfold.core.text.secret_phrases import OTHER_PASSWORD_WORDS, mask_told_secrets
 from tenfold.core.text.secret_values import MASK
 
@@ -100,6 +99,12 @@ _SPACE = re.compile(r"\s")
 _MARGIN = 150
 """Characters before a hint that are searched; after it, twice as many. Command lines and sentences are shorter."""
 _AFTER_LABEL = r"[:= \t\n\x1e\"'`\\\])>|(,*]"
+_PLAIN_HINTS = [
+    "credential", "authorization", "cookie", "connect.sid", "signature=", '"kty', ":5432:", ":*:", "://", "bearer",
+    "basic ", "identified", "sudo -", "mysql", "7z ", "net user", "securestring", "seed phrase", "recovery phrase",
+    "mnemonic", "security code", "verification code", "access code", "door code", "one-time code", "kennwort",
+    "wachtwoord", "parola", "senha", "heslo", "zugangsdaten",
+]  # fmt: skip
 _HINTS = {
     **dict.fromkeys(("token", "secret", "auth", "psk", "_pat", "pin", "otp", "login", "pw", "pwd"), _AFTER_LABEL),
     "pass": rf"(?:{_AFTER_LABEL}|word|wor[td]|wd|code|phrase|e |in |out|-)",
@@ -107,42 +112,7 @@ _HINTS = {
     "-": r"(?:[pawubn][ \"']|-user)",
     "sess": "(?:id|ionid|ion=)",
     "cv": "[vc]",
-    **dict.fromkeys(
-        [
-            "credential",
-            "authorization",
-            "cookie",
-            "connect.sid",
-            "signature=",
-            '"kty',
-            ":5432:",
-            ":*:",
-            "://",
-            "bearer",
-            "basic ",
-            "identified",
-            "sudo -",
-            "mysql",
-            "7z ",
-            "net user",
-            "securestring",
-            "seed phrase",
-            "recovery phrase",
-            "mnemonic",
-            "security code",
-            "verification code",
-            "access code",
-            "door code",
-            "one-time code",
-            "kennwort",
-            "wachtwoord",
-            "parola",
-            "senha",
-            "heslo",
-            "zugangsdaten",
-        ],
-        "",
-    ),
+    **dict.fromkeys(_PLAIN_HINTS, ""),
 }
 """What stands beside a secret in casefolded text: a word, and a pattern of what must follow it."""
 _RAREST_FIRST = 'zqjx7k"*:_5vbwypgfcu-mdhlrnisoate '

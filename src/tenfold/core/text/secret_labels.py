@@ -1,31 +1,28 @@
-"""Finds secrets by the label in front of them: `DB_PASS=...`, a header, an element of XML, a URL's parameter."""
+"""Finds secrets by what stands in front of them: `DB_PASS=...`, a header, a URL's parameter, a flag of a command line.
+
+In a command line a flag or the position says what a word is.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-from tenfold.core.text.secret_values import MASK, SHORTEST_SECRET, is_harmless, is_key, is_password
+from tenfold.core.text.secret_values import (
+    MASK,
+    SHORTEST_SECRET,
+    is_harmless,
+    is_key,
+    is_password,
+    is_prose,
+    is_suspect,
+    mask_values,
+)
 
 _KEY_KINDS = [
-    "api",
-    "access",
-    "secret",
-    "private",
-    "account",
-    "signing",
-    "encryption",
-    "master",
-    "shared",
-    "preshared",
-    "storage",
-    "session",
-    "service",
-    "admin",
-    "client",
-    "auth",
-    "deploy",
-    "license",
-]
+    "api", "access", "secret", "private", "account", "signing", "encryption", "master", "shared", "preshared",
+    "storage", "session", "service", "admin", "client", "auth", "deploy", "license",
+]  # fmt: skip
 SECRET_ENDINGS = (
     *(f"{kind}{sign}key" for kind in _KEY_KINDS for sign in ("", "[_-]")),
     *("secret", "token", "passwd", "password", "passphrase", "passcode", "pwd", "credential", "credentials"),
@@ -90,11 +87,11 @@ _DATABASE_LINE = re.compile(
     r"((?:^|(?<=\s))[\w.*-]+:(?:\d{2,5}|\*):[\w.*-]+:[\w.@*-]+:)([^\s:\\]{6,200})", re.MULTILINE
 )
 """A line of PostgreSQL's file of passwords: host, port, database, user, password."""
-_URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@\"']{0,100}:)([^\s/]{1,200})(@)")
+_URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@\"']{0,100}:)([^\s/]{1,200})(?=@)")
 _URL_TOKEN = re.compile(r"(\bhttps?://)([A-Za-z0-9_-]{20,200})(?=@)")
 _URL_PARAMETER = re.compile(
-    r"([?&](?:\w+[_-])?(?:token|key|apikey|api_key|secret|signature|sig|password|passwd|pwd|auth)=)([^&\s\"'<>#\\]{8,})"
-    r"|([?&]X-(?:Amz|Goog)-(?:Signature|Security-Token)=)([^&\s\"'<>#\\]{8,})",
+    r"([?&](?:(?:\w+[_-])?(?:token|key|apikey|api_key|secret|signature|sig|password|passwd|pwd|auth)"
+    r"|X-(?:Amz|Goog)-(?:Signature|Security-Token))=)([^&\s\"'<>#\\]{8,})",
     re.IGNORECASE,
 )
 _WEBHOOK = re.compile(
@@ -109,7 +106,7 @@ def mask_labelled_secrets(text: str, folded: str) -> str:
     if "://" in text:
         text = _mask_in_addresses(text)
     if "bearer" in folded or "basic" in folded:
-        text = _SCHEME.sub(_mask_scheme, text)
+        text = mask_values(_SCHEME, text, _is_token)
     if "sess" in folded or "connect.sid" in folded:
         text = _SESSION_COOKIE.sub(rf"\1{MASK}", text)
     if "signature=" in folded:
@@ -121,7 +118,7 @@ def mask_labelled_secrets(text: str, folded: str) -> str:
     if "cookie" in folded or " -b " in text:
         text = _COOKIES.sub(_mask_cookies, text)
     if "authorization" in folded:
-        text = _AUTHORIZATION.sub(_mask_credentials, text)
+        text = mask_values(_AUTHORIZATION, text, _is_credential)
     if any(map(folded.__contains__, _LABEL_HINTS)):
         text = _mask_labelled_values(text, folded)
     return text
@@ -141,69 +138,53 @@ def is_labelled_secret(label: str, value: str) -> bool:
 
 def _mask_labelled_values(text: str, folded: str) -> str:
     if "pass" in folded:
-        text = _PHRASE.sub(_mask_phrase, text)
-        text = _SPACED_PASSWORD.sub(_mask_spaced, text)
-        text = _SQL.sub(lambda found: found[0] if is_harmless(found[2]) else found[1] + MASK, text)
-    elif "identified" in folded:
-        text = _SQL.sub(lambda found: found[0] if is_harmless(found[2]) else found[1] + MASK, text)
+        text = mask_values(_PHRASE, text, group=3)
+        text = mask_values(_SPACED_PASSWORD, text, _has_password, group=3)
+    if "pass" in folded or "identified" in folded:
+        text = mask_values(_SQL, text)
     if "value" in folded:
-        text = _NAME_VALUE_PAIR.sub(_mask_if_secret, text)
+        text = mask_values(_NAME_VALUE_PAIR, text)
     if "</" in text:
-        text = _ELEMENT.sub(_mask_if_secret, text)
+        text = mask_values(_ELEMENT, text)
     if ASSIGNMENT.search(folded):
         text = LABELLED_VALUE.sub(_mask_labelled_value, text)
     text = _SHORT_LABEL.sub(_mask_short_label, text)
-    text = _CALL.sub(_mask_password, text)
+    text = mask_values(_CALL, text, is_password)
     if "|" in text:
-        text = _TABLE_CELL.sub(_mask_password, text)
+        text = mask_values(_TABLE_CELL, text, is_password)
     return text
 
 
 def _mask_in_addresses(text: str) -> str:
     text = _WEBHOOK.sub(rf"\1{MASK}", text)
     if "@" in text:
-        text = _URL_LOGIN.sub(lambda found: found[0] if is_harmless(found[2]) else f"{found[1]}{MASK}{found[3]}", text)
-        text = _URL_TOKEN.sub(lambda found: found[1] + MASK if is_key(found[2]) else found[0], text)
+        text = mask_values(_URL_LOGIN, text)
+        text = mask_values(_URL_TOKEN, text, is_key)
     if "?" in text or "&" in text:
-        text = _URL_PARAMETER.sub(_mask_parameter, text)
+        text = mask_values(_URL_PARAMETER, text, _has_digit)
     return text
 
 
-def _mask_parameter(match: re.Match[str]) -> str:
-    label, value = match[1] or match[3], match[2] or match[4]
-    return label + MASK if any(map(str.isdigit, value)) and not is_harmless(value) else match[0]
+def _has_digit(value: str) -> bool:
+    return any(map(str.isdigit, value)) and not is_harmless(value)
 
 
-def _mask_scheme(match: re.Match[str]) -> str:
-    value = match[2]
-    return match[1] + MASK if not is_harmless(value) and (any(map(str.isdigit, value)) or "=" in value) else match[0]
+def _is_token(value: str) -> bool:
+    return _has_digit(value) or ("=" in value and not is_harmless(value))
 
 
-def _mask_credentials(match: re.Match[str]) -> str:
-    value = match[2]
+def _is_credential(value: str) -> bool:
     is_word = value.rstrip(".").replace("_", "").isalpha()
-    return match[0] if is_word or is_harmless(value) else match[1] + MASK
+    return not is_word and not is_harmless(value)
+
+
+def _has_password(value: str) -> bool:
+    words = value.split()
+    return len(words) > 1 and any(map(is_password, words))
 
 
 def _mask_cookies(match: re.Match[str]) -> str:
     return match[1] + _COOKIE_VALUE.sub(lambda found: MASK if any(map(str.isdigit, found[0])) else found[0], match[2])
-
-
-def _mask_if_secret(match: re.Match[str]) -> str:
-    return match[0] if is_harmless(match[2]) else match[1] + MASK
-
-
-def _mask_password(match: re.Match[str]) -> str:
-    return match[1] + MASK if is_password(match[2]) else match[0]
-
-
-def _mask_phrase(match: re.Match[str]) -> str:
-    return match[0] if is_harmless(match[3]) else match[1] + MASK
-
-
-def _mask_spaced(match: re.Match[str]) -> str:
-    words = match[3].split()
-    return match[1] + MASK if len(words) > 1 and any(map(is_password, words)) else match[0]
 
 
 def _mask_short_label(match: re.Match[str]) -> str:
@@ -219,3 +200,65 @@ def _mask_labelled_value(match: re.Match[str]) -> str:
     if is_harmless(value) or is_harmless(word) or (is_word and "pass" not in label and "pwd" not in label):
         return match[0]
     return match[1] + MASK
+
+
+# -- command lines -----------------------------------------------------------------------------------------------------
+
+_WORD = r"""([^\s"'|;&<>]{4,200})"""
+_QUOTE = r"""\\*["']?"""
+_FLAG = re.compile(
+    r"(--(?:\w+-){0,4}(?:api-?key|access-?key|secret-?key|private-?key|client-?secret|secret|token|passwd|password"
+    r"|passphrase|pass|pwd|credentials?)(?:\s+|=)\\*[\"']?)([^\s\"',;)}\]-][^\s\"',;)}\]]{5,199})",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(rf"((?:\s-u|\s--user)(?:\s+|=){_QUOTE}[\w.@%+-]{{1,64}}:)([^\s\"'/][^\s\"']{{5,199}})")
+_KEY_AS_USER = re.compile(rf"(\bcurl\b[^\n|;]{{0,200}}?\s(?:-u|--user)\s+{_QUOTE})([A-Za-z0-9_-]{{16,200}})(?=:)")
+_ARGUMENTS = r"(?:\s[^\n|;&]{0,200}?)?"
+
+
+def _is_no_word(value: str) -> bool:
+    return not is_prose(value) and is_suspect(value)
+
+
+_COMMANDS: tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...] = (
+    ("mysql", re.compile(rf"(\bmysql\w*(?:\s[^\n|;&]{{0,200}})?\s-p{_QUOTE})([^\s\"'/]{{4,200}})"), is_suspect),
+    ("sshpass", re.compile(rf"(\bsshpass\s+-p\s*{_QUOTE}){_WORD}"), is_suspect),
+    ("login", re.compile(rf"(\blogin\b{_ARGUMENTS}\s-p\s*{_QUOTE}){_WORD}"), is_suspect),
+    ("login", re.compile(rf"(\bvault\s+login\s+{_QUOTE}){_WORD}"), is_password),
+    ("login", re.compile(r"(\blogin\s+\S{1,100}\s+password\s+)(\S{4,200})"), _is_no_word),
+    ("login", re.compile(rf"(\blogin\b[^\n]{{0,200}}<<<\s*{_QUOTE}){_WORD}"), is_suspect),
+    ("login", re.compile(rf"(\becho\s+(?:-n\s+)?{_QUOTE}){_WORD}(?={_QUOTE}\s*\|[^\n]{{0,80}}\blogin\b)"), is_suspect),
+    ("redis-cli", re.compile(rf"(\bredis-cli{_ARGUMENTS}\s-a\s+{_QUOTE}){_WORD}"), is_suspect),
+    ("mongo", re.compile(rf"(\bmongo\w*{_ARGUMENTS}\s-p\s*{_QUOTE}){_WORD}"), is_suspect),
+    ("sqlcmd", re.compile(rf"(\bsqlcmd{_ARGUMENTS}\s-P\s*{_QUOTE}){_WORD}"), is_suspect),
+    ("smbclient", re.compile(rf"(\bsmbclient{_ARGUMENTS}\s-U\s*{_QUOTE}[^\s%]{{1,64}}%){_WORD}"), is_suspect),
+    ("ldap", re.compile(rf"(\bldap\w+{_ARGUMENTS}\s-w\s*{_QUOTE}){_WORD}"), is_suspect),
+    ("pass:", re.compile(rf"(\s-pass(?:in|out)?\s+{_QUOTE}pass:){_WORD}"), is_suspect),
+    ("sudo", re.compile(rf"(\becho\s+(?:-n\s+)?{_QUOTE}){_WORD}(?={_QUOTE}\s*\|\s*sudo\s+-\w*S)"), is_suspect),
+    (
+        "chpasswd",
+        re.compile(rf"(\becho\s+(?:-n\s+)?{_QUOTE}[\w.-]{{1,64}}:){_WORD}(?={_QUOTE}\s*\|[^\n]*chpasswd)"),
+        is_suspect,
+    ),
+    ("htpasswd", re.compile(rf"(\bhtpasswd\s+-\w*b\w*\s+\S+\s+\S+\s+{_QUOTE}){_WORD}"), is_suspect),
+    ("zip", re.compile(rf"(\b(?:un)?zip{_ARGUMENTS}\s-P\s*{_QUOTE}){_WORD}"), is_suspect),
+    ("7z", re.compile(rf"(\b7z\w*{_ARGUMENTS}\s-p{_QUOTE}){_WORD}"), is_suspect),
+    ("ssh-keygen", re.compile(rf"(\bssh-keygen{_ARGUMENTS}\s-[NP]\s*{_QUOTE}){_WORD}"), is_suspect),
+    ("aws configure", re.compile(rf"(\baws\s+configure\s+set\s+\S*(?:key|token)\S*\s+{_QUOTE}){_WORD}"), is_password),
+    ("net user", re.compile(rf"(\bnet\s+user\s+\S+\s+{_QUOTE}){_WORD}"), is_password),
+    ("SecureString", re.compile(rf"(ConvertTo-SecureString\s+(?:-String\s+)?{_QUOTE}){_WORD}"), is_suspect),
+)
+"""For each program: what a text must contain, the pattern, whose group 2 is the secret, and which values count."""
+
+
+def mask_command_secrets(text: str) -> str:
+    """Replaces secrets in command lines."""
+    if "--" in text:
+        text = mask_values(_FLAG, text, _is_no_word)
+    if "-u" in text:
+        text = mask_values(_LOGIN, text)
+        text = _KEY_AS_USER.sub(rf"\1{MASK}", text) if "curl" in text else text
+    for hint, pattern, is_secret in _COMMANDS:
+        if hint in text:
+            text = mask_values(pattern, text, is_secret)
+    return text

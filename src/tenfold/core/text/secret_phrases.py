@@ -14,40 +14,17 @@ from tenfold.core.text.secret_values import (
     is_password,
     is_strong_password,
     is_word_as_password,
+    mask_values,
 )
 
 _ASCII_WORDS = [
-    "password",
-    "passwd",
-    "passwort",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "kennwort",
-    "wachtwoord",
-    "heslo",
-    "parola",
+    "password", "passwd", "passwort", "passphrase", "passcode", "pwd", "kennwort", "wachtwoord", "heslo", "parola",
     "senha",
-]
+]  # fmt: skip
 OTHER_PASSWORD_WORDS = [
-    "mot de passe",
-    "contraseña",
-    "hasło",
-    "şifre",
-    "lösenord",
-    "jelszó",
-    "пароль",
-    "密码",
-    "密碼",
-    "口令",
-    "パスワード",
-    "비밀번호",
-    "암호",
-    "ключ",
-    "كلمة المرور",
-    "كلمة السر",
-    "पासवर्ड",
-]
+    "mot de passe", "contraseña", "hasło", "şifre", "lösenord", "jelszó", "пароль", "密码", "密碼", "口令",
+    "パスワード", "비밀번호", "암호", "ключ", "كلمة المرور", "كلمة السر", "पासवर्ड",
+]  # fmt: skip
 """What a password is called."""
 _PASSWORD_WORD = re.compile(rf"{'|'.join((*_ASCII_WORDS, *OTHER_PASSWORD_WORDS))}|pw\b|pass\b")
 _IS = "is|was|to|as|lautet|ist|est|es|\u00e8|\u00e9|jest|\u00e4r|on|je|\u044d\u0442\u043e|\u0647\u064a"
@@ -74,7 +51,7 @@ _SEED = re.compile(
 )
 _KEY_SENTENCE = re.compile(
     rf"(\b(?:(?:api|access|private|secret|license|licence|signing|encryption|account)\s+key|token|secret)"
-    rf"(?:[^\n.;:=|{_QUOTES}]{{0,40}}?(?:\s*:\s*|\s+(?:is|was|to|ist|lautet)\s*:?\s+)))(\\*[{_QUOTES}]{{0,2}})"
+    rf"(?:[^\n.;:=|{_QUOTES}]{{0,40}}?(?:\s*:\s*|\s+(?:is|was|to|ist|lautet)\s*:?\s+))\\*[{_QUOTES}]{{0,2}})"
     r"([^\s\"'`,;]{16,200})",
     re.IGNORECASE,
 )
@@ -98,15 +75,13 @@ def mask_told_secrets(text: str, folded: str) -> str:
     if _PASSWORD_WORD.search(folded):
         text = _QUOTED_PHRASE.sub(lambda found: found[1] + MASK, text)
         text = _PASSWORD.sub(_mask_told_password, text)
-        text = _AS_PASSWORD.sub(lambda found: found[1] + MASK if is_password(found[2]) else found[0], text)
+        text = mask_values(_AS_PASSWORD, text, is_password)
     if "phrase" in folded or "mnemonic" in folded or "y words" in folded:
         text = _SEED.sub(rf"\1\2{MASK}", text)
     if "key" in folded or "token" in folded or "secret" in folded:
-        text = _KEY_SENTENCE.sub(
-            lambda found: found[1] + found[2] + MASK if is_key(found[3].rstrip(".")) else found[0], text
-        )
+        text = mask_values(_KEY_SENTENCE, text, lambda value: is_key(value.rstrip(".")))
     if "credential" in folded or "login" in folded or "zugangsdaten" in folded:
-        text = _PAIR.sub(lambda found: found[1] + MASK if is_password(found[2].rstrip(".,")) else found[0], text)
+        text = mask_values(_PAIR, text, lambda value: is_password(value.rstrip(".,")))
     if any(map(folded.__contains__, _CODE_HINTS)):
         text = _CODE.sub(rf"\1{MASK}", text)
     return text

@@ -6,6 +6,7 @@ It judges the value alone. Which places call for a secret is known by the module
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 MASK = "[redacted]"
 SHORTEST_SECRET = 6
@@ -74,3 +75,15 @@ def is_word_as_password(value: str) -> bool:
 def is_key(value: str) -> bool:
     """Whether a value is as long and mixed as a generated key."""
     return len(value) >= _SHORTEST_KEY and is_password(value) and "/" not in value[:2]
+
+
+def is_suspect(value: str) -> bool:
+    """Whether a value may be a secret: it is not harmless."""
+    return not is_harmless(value)
+
+
+def mask_values(
+    pattern: re.Pattern[str], text: str, is_secret: Callable[[str], bool] = is_suspect, *, group: int = 2
+) -> str:
+    """Replaces in each match the value, which is that `group`, if it is a secret. What stands before it is group 1."""
+    return pattern.sub(lambda found: found[1] + MASK if is_secret(found[group]) else found[0], text)

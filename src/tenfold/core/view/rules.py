@@ -28,17 +28,10 @@ from tenfold.core.record.message import (
 )
 from tenfold.core.text.json_text import quote_deep
 from tenfold.core.text.surrogates import find_cut_texts
-from tenfold.core.wire import (
-    FormRule,
-    Profile,
-    Wire,
-    count_items,
-    encode_messages,
-    find_form_faults,
-    get_wire,
-    parse_value,
-)
+from tenfold.core.wire import Wire, count_items, encode_messages, get_wire, parse_value
 from tenfold.core.wire.given_values import list_messages
+from tenfold.core.wire.native_form import FormRule, find_form_faults
+from tenfold.core.wire.profiles import Profile
 from tenfold.core.wire.sdk_values import get_set_fields
 from tenfold.core.wire.splice import has_lone_surrogate
 

@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from tenfold.core.record.message import Message
 from tenfold.core.wire.base import DecodedPrefix
-from tenfold.core.wire.container import count_items
 from tenfold.core.wire.marks import OriginCallback, SummaryConfirmer
-from tenfold.core.wire.registry import WIRES, WireChooser, read_sign
+from tenfold.core.wire.registry import WIRES, WireChooser, count_items, read_sign
 from tenfold.core.wire.sdk_values import encode_messages, encode_value
 from tenfold.core.wire.splice import parse_value
 from tenfold.core.wire.unread_text import UnreadMessage, find_unread_items, refuse_unread

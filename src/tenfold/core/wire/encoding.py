@@ -128,7 +128,7 @@ class ListEncoding:
         if exact is not None:
             for message in messages:
                 ledger.register_message(message)
-            raws: Sequence[bytes] = split_answer(first, exact, profile).items
+            raws: Sequence[bytes] = split_answer(first, exact, profile)
         elif first.role == "system" and profile.has_separate_system and not items:
             self._system.extend([text] if (text := get_text(first)).strip() else [])
             return
@@ -200,11 +200,10 @@ def _find_division(messages: Sequence[Message], start: int) -> int:
     return next(islice(places, LATEST_STEPS - 1, None), start)
 
 
-def split_answer(message: Message, raw: bytes, profile: Profile) -> splice.Slices:
+def split_answer(message: Message, raw: bytes, profile: Profile) -> tuple[bytes, ...]:
     """Cuts the bytes of a message into its native items. It is one item, unless it is an answer of several items."""
-    if message.role == "assistant" and profile.splits_answers:
-        return splice.slice_array(b"[" + raw + b"]")
-    return splice.Slices((b"",), (raw,), b"")
+    is_several = message.role == "assistant" and profile.splits_answers
+    return splice.slice_array(b"[" + raw + b"]").items if is_several else (raw,)
 
 
 class BlockList(Struct, frozen=True):

@@ -205,7 +205,7 @@ def _is_tool_output(row: ForeignText, text: str) -> bool:
     return (
         whole
         and not (row.exception and text.startswith(row.exception))
-        and (not row.form or re.match(row.form, text) is not None)
+        and re.compile(row.form).match(text, len(row.start)) is not None
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from tenfold.core.record.message import Message, OpaquePart, ToolResult
 from tenfold.core.wire import splice
 from tenfold.core.wire.anthropic.api import WIRE as ANTHROPIC
-from tenfold.core.wire.encoding import Wire
+from tenfold.core.wire.encoding import Wire, split_answer
 from tenfold.core.wire.foreign_shapes import explain_shape, find_shape
 from tenfold.core.wire.gemini.api import WIRE as GEMINI
 from tenfold.core.wire.media import MediaKind
@@ -96,6 +96,13 @@ def can_take_text(message: Message, call_ids: Collection[str]) -> bool:
     """Whether a tool result can be replaced by text. `call_ids` are the ids of the calls in its step."""
     wire = WIRES.get(message.native.format) if message.native is not None else None
     return wire is None or wire.profile.can_take_text(message, call_ids)
+
+
+def count_items(message: Message) -> int:
+    """Counts the native items of a message: one, unless its wire writes an answer as several items."""
+    native = message.native
+    wire = WIRES.get(native.format) if native is not None else None
+    return 1 if native is None or wire is None else len(split_answer(message, native.body, wire.profile))
 
 
 def find_media_kind(native_type: str) -> MediaKind | None:
