@@ -12,8 +12,7 @@ from tenfold.compaction.summarize.mechanical import write_mechanical
 from tenfold.compaction.summarize.story import write_story
 from tenfold.compaction.summarize.transcript import render_transcript
 from tenfold.core.record.message import Message, Text
-from tenfold.core.text.fence import FENCE_TAG
-from tenfold.core.text.markdown import strip_markdown
+from tenfold.core.text.excerpts import FENCE_TAG, strip_markdown
 from tests.summarize.making import (
     HISTORIES,
     estimate_tokens,

@@ -16,9 +16,8 @@ from tenfold.compaction.trigger.sizes import Size
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import choose_counter
-from tenfold.core.record.ask import Outcome
+from tenfold.core.record.ask import Outcome, render_table
 from tenfold.core.record.message import Message, Text
-from tenfold.core.record.notebook import render_table
 from tenfold.core.text.redaction import redact
 from tenfold.core.wire import (
     WIRES,

@@ -11,7 +11,7 @@ import unicodedata
 
 from tenfold.compaction.facts.section_headings import HEADINGS, TITLES, replace_titles
 from tenfold.compaction.summarize.headings import HEADING_KINDS
-from tenfold.core.text.fence import FENCE_TAG
+from tenfold.core.text.excerpts import FENCE_TAG
 
 _LOOKALIKES = str.maketrans(
     "\u0430\u0441\u0435\u043e\u0440\u0445\u0443\u0455\u0456\u0410\u0412\u0421\u0415\u041d\u041a\u041c\u041e\u0420\u0422\u0425\u03bf\u03c5\u03c1\u0391\u0395\u039f\u03a1\u0433"

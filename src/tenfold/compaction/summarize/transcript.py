@@ -27,8 +27,7 @@ from tenfold.core.record.message import (
     get_text,
     get_tool_calls,
 )
-from tenfold.core.text.excerpts import Count, Keep, excerpt, strip_escapes
-from tenfold.core.text.fence import fence_text
+from tenfold.core.text.excerpts import Count, Keep, excerpt, fence_text, strip_escapes
 from tenfold.core.text.json_text import decode_json
 from tenfold.core.text.redaction import redact_cached
 

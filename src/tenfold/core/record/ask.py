@@ -6,6 +6,8 @@ When an Ask fails, its `Answer` holds the error as text; no exception is raised.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from html import escape
 from typing import Literal
 
 from msgspec import Struct
@@ -13,7 +15,6 @@ from msgspec.structs import replace
 
 from tenfold.core.record.block import MUST_KEEP, FileLists, ModelCost, Receipt, Run
 from tenfold.core.record.entry import Entry
-from tenfold.core.record.notebook import render_table
 from tenfold.core.record.token_reading import Counted, Reading
 
 DEFAULT_TIMEOUT = 120.0
@@ -101,6 +102,15 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     retryable: bool = False
     retry_after: float = 0.0
     timed_out: bool = False
+
+
+def render_table(rows: Iterable[tuple[object, ...]]) -> str:
+    """Renders rows as the HTML table that a notebook shows, with escaped texts. The first cell of each is its heading."""
+    lines = (
+        f"<tr><th>{escape(str(first))}</th>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>"
+        for first, *cells in rows
+    )
+    return f"<table>{''.join(lines)}</table>"
 
 
 class FactCount(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Pure text functions that tool results, facts and summaries share: excerpts, one-line forms, sentences, paragraphs."""
+"""Pure text functions that tool results, facts and summaries share: excerpts, one-line forms, sentences, fences."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ _LOG_LINE = re.compile(
 _COLUMN_GAP = re.compile(r"\S {3,}\S|\t|\\n")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LINE_MARKS = re.compile(r"\A(?:(?:#{1,6}|[-*+>|\u2022])\s+)+")
+_CODE_SPAN = re.compile(r"(`[^`]*`)")
+_BOLD_MARK = re.compile(r"(?:(?<=\s)|(?<=[(\[\"'])|\A)\*\*(?=[^\s*/])|(?<=[^\s*/])\*\*(?=\Z|[\s.,;:!?)\]\"'])")
+FENCE_TAG = "untrusted-data"
 
 # -- excerpts ----------------------------------------------------------------------------------------------------------
 
@@ -160,6 +164,17 @@ def _excerpt_lines(text: str, limit: int) -> str:
     return "\n".join([*lines[:head], gap, *lines[len(lines) - limit + head :]])
 
 
+def fence_text(text: str, limit: int, label: str) -> str:
+    """Returns the text, shortened to `limit` characters, between marks that the text itself cannot close."""
+    body = (
+        excerpt(text, limit, Keep.BLOCK_ENDS)
+        .replace(f"</{FENCE_TAG}", f"<\\/{FENCE_TAG}")
+        .replace(f"<{FENCE_TAG}", f"<\\{FENCE_TAG}")
+    )
+    safe = "".join(c if c.isalnum() or c in " _-." else "_" for c in label)[:60]
+    return f'<{FENCE_TAG} from="{safe}">\n{body}\n</{FENCE_TAG}>'
+
+
 def drop_cut_name(word: str) -> str:
     """Removes from a word the name that was cut: the one next to an ellipsis at its beginning or end."""
     closed, opened = word.rstrip(_CLOSING_CHARACTERS), word.lstrip(_OPENING_CHARACTERS)
@@ -233,6 +248,15 @@ def collapse_spaces(text: str) -> str:
 def flatten(text: str) -> str:
     """Returns the text on one line and without terminal escapes."""
     return collapse_spaces(strip_escapes(text))
+
+
+def strip_markdown(line: str) -> str:
+    """Returns a line without what marks it as a heading, a list item or bold.
+
+    `**/*.py` and `#12` are no Markdown: in a pattern and in a number the signs have another meaning.
+    """
+    parts = _CODE_SPAN.split(_LINE_MARKS.sub("", line.strip()))
+    return "".join(part if number % 2 else _BOLD_MARK.sub("", part) for number, part in enumerate(parts))
 
 
 def normalize_key(text: str, limit: int = 160) -> str:

@@ -39,12 +39,20 @@ class AnswerCall(Struct, frozen=True):
 class AnswerForm:
     """How the answer of one API is written. An answer has parts, some of which are calls."""
 
+    parts_field = ""
+    """The field of an answer that holds its parts, where they stand at its top."""
+    thinking_kinds: Collection[str] = ()
+    """The types of the parts that are what the model thought."""
     keeps_thinking = False
     """Whether an answer has to begin with the thinking of the turns before it that the client does not see."""
     finish_reasons: Mapping[object, str] = {}
     """What ended an answer early, or with a call: to "length", "refusal" or "tool". Everything else is "stop"."""
     end_hints: tuple[bytes, ...] = (b'"error"',)
     """What an event of a stream holds that may be its last. All others need not be read for that."""
+    end_events: Collection[str] = ()
+    """The types of the events that a stream ends with."""
+    report_field = ""
+    """The field of an event that holds the usage report, where the event does not hold it itself."""
 
     def get_messages(self, answer: Json) -> Sequence[Json]:
         """Returns the native messages of an answer."""
@@ -52,11 +60,11 @@ class AnswerForm:
 
     def get_parts(self, answer: Json) -> list[Json]:
         """Returns the parts in order; where calls stand apart from the text, only the calls."""
-        raise NotImplementedError
+        return list(answer.get(self.parts_field) or [])
 
     def put_parts(self, answer: Json, parts: Sequence[Json]) -> Json:
         """Returns an answer with other parts."""
-        raise NotImplementedError
+        return {**answer, self.parts_field: list(parts)}
 
     def read_call(self, part: Json) -> AnswerCall | None:
         """Returns the call to a tool of the client's that a part is, None for any other part."""
@@ -66,9 +74,9 @@ class AnswerForm:
         """Builds the messages that go into the next request: the answer, and the result of each of its calls."""
         raise NotImplementedError
 
-    def is_thinking(self, part: Json) -> bool:  # noqa: ARG002 - some have none among the parts
+    def is_thinking(self, part: Json) -> bool:
         """Whether a part is what the model thought."""
-        return False
+        return part.get("type") in self.thinking_kinds
 
     def has_text(self, answer: Json) -> bool:  # noqa: ARG002 - most have no other
         """Whether an answer has a text besides its parts."""
@@ -88,11 +96,12 @@ class AnswerForm:
 
     def is_stream_end(self, event: Json) -> bool:
         """Whether an event is one of those that a stream ends with."""
-        return bool(event.get("error"))
+        return event.get("type") in self.end_events or bool(event.get("error"))
 
     def get_report_holder(self, event: Json) -> Json:
         """Returns what holds the usage report of an event."""
-        return event
+        holder = event.get(self.report_field)
+        return holder if isinstance(holder, dict) else event
 
     def get_whole_answer(self, event: Json) -> Json | None:  # noqa: ARG002 - most have none
         """Returns the whole answer, if the last event of a stream holds it."""
@@ -131,6 +140,11 @@ class AnswerForm:
 
 
 # -- streams -----------------------------------------------------------------------------------------------------------
+
+
+def encode_event(name: str, value: Json) -> bytes:
+    """Encodes an event of a stream that has a name."""
+    return f"event: {name}\ndata: ".encode() + msgspec.json.encode(value) + b"\n\n"
 
 
 class StreamPiece(Struct, frozen=True):

@@ -72,6 +72,11 @@ class MessageForm(Struct, frozen=True, kw_only=True):
     default_role: str = ""
 
 
+def make_content(parts: PartForms, unless: tuple[str, ...] = ()) -> Mapping[str, ValueForm]:
+    """Makes the form of a field `content` that holds a text or a list of parts."""
+    return {"content": ValueForm(types=("text", "list"), rule="content_form", parts=parts, unless=unless)}
+
+
 class FormFault(Struct, frozen=True):
     """One place in a message that its provider refuses. `path` leads there from the message: `content[1].input`."""
 

@@ -12,16 +12,20 @@ from msgspec import Raw
 from tenfold.core.wire import splice
 from tenfold.core.wire.anthropic.messages import decode, render_batch
 from tenfold.core.wire.anthropic.profile import PROFILE
-from tenfold.core.wire.api import AnswerCall, AnswerForm, Api, Json, PieceKind, StreamForm, StreamPiece
+from tenfold.core.wire.api import AnswerCall, AnswerForm, Api, Json, PieceKind, StreamForm, StreamPiece, encode_event
 from tenfold.core.wire.encoding import Wire
 
 
 class AnthropicAnswers(AnswerForm):
     """An answer is a list of content blocks."""
 
+    parts_field = "content"
+    thinking_kinds = ("thinking", "redacted_thinking")
     keeps_thinking = True
     finish_reasons: Mapping[object, str] = {"max_tokens": "length", "refusal": "refusal", "tool_use": "tool"}
     end_hints = (b'"message_stop"', b'"error"')
+    end_events = ("message_stop", "error")
+    report_field = "message"  # the prompt is told first, with the message, and the output at the end
 
     def get_messages(self, answer: Json) -> Sequence[Json]:
         """See `AnswerForm.get_messages`."""
@@ -31,33 +35,12 @@ class AnthropicAnswers(AnswerForm):
         """See `AnswerForm.find_end`."""
         return answer.get("stop_reason")
 
-    def is_stream_end(self, event: Json) -> bool:
-        """See `AnswerForm.is_stream_end`."""
-        return event.get("type") in ("message_stop", "error") or super().is_stream_end(event)
-
-    def get_report_holder(self, event: Json) -> Json:
-        """See `AnswerForm.get_report_holder`. The prompt is told first, with the message, and the output at the end."""
-        message = event.get("message")
-        return message if isinstance(message, dict) else event
-
-    def get_parts(self, answer: Json) -> list[Json]:
-        """See `AnswerForm.get_parts`."""
-        return list(answer.get("content") or [])
-
-    def put_parts(self, answer: Json, parts: Sequence[Json]) -> Json:
-        """See `AnswerForm.put_parts`."""
-        return {**answer, "content": list(parts)}
-
     def read_call(self, part: Json) -> AnswerCall | None:
         """See `AnswerForm.read_call`."""
         if part.get("type") != "tool_use":
             return None
         given = part.get("input")
         return AnswerCall(part.get("id", ""), part.get("name", ""), given if isinstance(given, dict) else None)
-
-    def is_thinking(self, part: Json) -> bool:
-        """See `AnswerForm.is_thinking`."""
-        return part.get("type") in ("thinking", "redacted_thinking")
 
     def build_turn(self, answer: Json, results: Sequence[str]) -> list[Json]:
         """See `AnswerForm.build_turn`."""
@@ -158,7 +141,7 @@ class AnthropicStream(StreamForm):
 
     def encode_error(self, error: Json) -> bytes:
         """See `StreamForm.encode_error`."""
-        return b"event: error\ndata: " + msgspec.json.encode({"type": "error", "error": error}) + b"\n\n"
+        return encode_event("error", {"type": "error", "error": error})
 
 
 # -- cache marks -------------------------------------------------------------------------------------------------------

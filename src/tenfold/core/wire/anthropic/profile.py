@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tenfold.core.wire.native_errors import build_look_alike, build_overflow
-from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm
+from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm, make_content
 from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields
 
 NAME = "anthropic"
@@ -68,16 +68,11 @@ _ANSWER_PARTS = PartForms(
     others=_SERVER_RESULTS,
 )
 
-
-def _make_content(parts: PartForms) -> Mapping[str, ValueForm]:
-    return {"content": ValueForm(types=("text", "list"), rule="content_form", parts=parts)}
-
-
 FORM = MessageForm(
     roles={
-        "user": _make_content(_USER_PARTS),
-        "assistant": _make_content(_ANSWER_PARTS),
-        "system": _make_content(PartForms(kinds={"text": _TEXT, "tool_addition": {}, "tool_removal": {}})),
+        "user": make_content(_USER_PARTS),
+        "assistant": make_content(_ANSWER_PARTS),
+        "system": make_content(PartForms(kinds={"text": _TEXT, "tool_addition": {}, "tool_removal": {}})),
     }
 )
 """The blocks are those of the anthropic SDK 2.12, `BetaContentBlockParam`."""

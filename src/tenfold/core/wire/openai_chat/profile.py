@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tenfold.core.wire.native_errors import build_look_alike, build_overflow
-from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm
+from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm, make_content
 from tenfold.core.wire.openai_content import RESPONSES_PARTS
 from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
 
@@ -37,27 +37,22 @@ _CALLS = PartForms(
     default="function",
 )
 
-
-def _make_content(parts: PartForms, unless: tuple[str, ...] = ()) -> Mapping[str, ValueForm]:
-    return {"content": ValueForm(types=("text", "list"), rule="content_form", parts=parts, unless=unless)}
-
-
-_SYSTEM = _make_content(PartForms(kinds=_TEXT_PARTS))
+_SYSTEM = make_content(PartForms(kinds=_TEXT_PARTS))
 
 FORM = MessageForm(
     roles={
         "system": _SYSTEM,
         "developer": _SYSTEM,
-        "user": _make_content(_USER_PARTS),
+        "user": make_content(_USER_PARTS),
         "assistant": {
-            **_make_content(
+            **make_content(
                 PartForms(kinds={**_TEXT_PARTS, "refusal": {"refusal": ValueForm()}}),
                 # an answer of reasoning alone is known to the servers that have these two fields
                 unless=("tool_calls", "function_call", "refusal", "audio", "reasoning_content", "reasoning"),
             ),
             "tool_calls": ValueForm(types=("list",), is_required=False, least=1, parts=_CALLS),
         },
-        "tool": {"tool_call_id": _CALL_ID, **_make_content(PartForms(kinds=_TEXT_PARTS))},
+        "tool": {"tool_call_id": _CALL_ID, **make_content(PartForms(kinds=_TEXT_PARTS))},
         "function": {"name": ValueForm(least=1), "content": ValueForm(types=("text", "null"), rule="content_form")},
     }
 )

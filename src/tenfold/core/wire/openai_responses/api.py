@@ -19,6 +19,7 @@ from tenfold.core.wire.api import (
     StoredAnswers,
     StreamForm,
     StreamPiece,
+    encode_event,
 )
 from tenfold.core.wire.encoding import Wire
 from tenfold.core.wire.openai_content import OPENAI_ADDRESS, mend_arguments, parse_arguments
@@ -34,8 +35,12 @@ _WHOLE = ("response.completed", "response.incomplete")
 class ResponsesAnswers(AnswerForm):
     """An answer is a list of items."""
 
+    parts_field = "output"
+    thinking_kinds = ("reasoning",)
     finish_reasons: Mapping[object, str] = {"max_output_tokens": "length", "content_filter": "refusal"}
     end_hints = (b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"error"')
+    end_events = (*_WHOLE, "response.failed", "error")
+    report_field = "response"
 
     def get_messages(self, answer: Json) -> Sequence[Json]:
         """See `AnswerForm.get_messages`."""
@@ -46,37 +51,16 @@ class ResponsesAnswers(AnswerForm):
         """See `AnswerForm.find_end`."""
         return (answer.get("incomplete_details") or {}).get("reason")
 
-    def is_stream_end(self, event: Json) -> bool:
-        """See `AnswerForm.is_stream_end`."""
-        return event.get("type") in (*_WHOLE, "response.failed", "error") or super().is_stream_end(event)
-
-    def get_report_holder(self, event: Json) -> Json:
-        """See `AnswerForm.get_report_holder`."""
-        response = event.get("response")
-        return response if isinstance(response, dict) else event
-
     def get_whole_answer(self, event: Json) -> Json | None:
         """See `AnswerForm.get_whole_answer`."""
         response = event.get("response")
         return response if isinstance(response, dict) and event.get("type") in _WHOLE else None
-
-    def get_parts(self, answer: Json) -> list[Json]:
-        """See `AnswerForm.get_parts`."""
-        return list(answer.get("output") or [])
-
-    def put_parts(self, answer: Json, parts: Sequence[Json]) -> Json:
-        """See `AnswerForm.put_parts`."""
-        return {**answer, "output": list(parts)}
 
     def read_call(self, part: Json) -> AnswerCall | None:
         """See `AnswerForm.read_call`."""
         if part.get("type") not in ("function_call", "custom_tool_call"):
             return None
         return AnswerCall(part.get("call_id", ""), part.get("name", ""), parse_arguments(part.get("arguments")))
-
-    def is_thinking(self, part: Json) -> bool:
-        """See `AnswerForm.is_thinking`."""
-        return part.get("type") == "reasoning"
 
     def build_turn(self, answer: Json, results: Sequence[str]) -> list[Json]:
         """See `AnswerForm.build_turn`."""
@@ -161,7 +145,7 @@ class ResponsesStream(StreamForm):
         code = str(error.get("code") or error.get("type"))
         said = {"code": code, "message": error.get("message"), "param": error.get("param")}
         value = {"type": "error", **said, "error": error, "sequence_number": self._sequence}
-        return b"event: error\ndata: " + msgspec.json.encode(value) + b"\n\n"
+        return encode_event("error", value)
 
 
 # -- compaction --------------------------------------------------------------------------------------------------------
@@ -210,9 +194,7 @@ def build_compaction(given: CompactionAnswer) -> bytes:
         ("response.completed", {"response": response}),
     )
     return b"".join(
-        f"event: {kind}\ndata: ".encode()
-        + msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
-        + b"\n\n"
+        encode_event(kind, {"type": kind, "sequence_number": number, **fields})
         for number, (kind, fields) in enumerate(events)
     )
 

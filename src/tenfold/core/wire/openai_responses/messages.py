@@ -164,9 +164,9 @@ def _decode_other_item(item: ParsedMessage, role: Role, context: DecodingContext
 
 
 def _decode_output(raw: Raw | None) -> tuple[ContentPart, ...]:
-    if raw is None or bytes(raw) == b"null":
-        return ()
-    return (_decode_block(raw),) if splice.is_object(bytes(raw)) else decode_parts(raw, _decode_block)
+    if raw is not None and splice.is_object(bytes(raw)):
+        return (_decode_block(raw),)
+    return decode_parts(raw, _decode_block)
 
 
 # -- encoding ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from tenfold.core.record.message import Message, get_tool_result
 from tenfold.core.wire import splice
 from tenfold.core.wire.native_errors import build_look_alike, build_overflow
-from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm
+from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm, make_content
 from tenfold.core.wire.openai_content import RESPONSES_PARTS
 from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
 
@@ -29,11 +29,7 @@ def _make_id(prefix: str, foreign: str) -> Mapping[str, ValueForm]:
     return {"id": ValueForm(rule="item_id", is_required=False, pattern=pattern, advice=advice)}
 
 
-def _make_content(parts: PartForms) -> Mapping[str, ValueForm]:
-    return {"content": ValueForm(types=("text", "list"), rule="content_form", parts=parts)}
-
-
-_PROMPT = _make_content(_PROMPT_PARTS)
+_PROMPT = make_content(_PROMPT_PARTS)
 _OUTPUT = {"call_id": _CALL_ID, "output": ValueForm(types=("text", "list"))}
 
 FORM = MessageForm(
@@ -41,7 +37,7 @@ FORM = MessageForm(
         "user": _PROMPT,
         "system": _PROMPT,
         "developer": _PROMPT,
-        "assistant": {**_make_id("msg", "fc|rs|call|toolu"), **_make_content(_ANSWER_PARTS)},
+        "assistant": {**_make_id("msg", "fc|rs|call|toolu"), **make_content(_ANSWER_PARTS)},
     },
     items=PartForms(
         kinds={
