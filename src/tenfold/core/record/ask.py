@@ -105,7 +105,7 @@ class Answer(Struct, frozen=True, omit_defaults=True):
 
 
 def render_table(rows: Iterable[tuple[object, ...]]) -> str:
-    """Renders rows as the HTML table that a notebook shows, with escaped texts. The first cell of each is its heading."""
+    """Renders rows as an HTML table for a notebook, with every text escaped. The first cell of each is its heading."""
     lines = (
         f"<tr><th>{escape(str(first))}</th>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>"
         for first, *cells in rows
