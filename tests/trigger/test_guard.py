@@ -24,7 +24,7 @@ DEMANDS: tuple[Demand, ...] = ("check", "manual", "tool", "overflow")
 
 def make_reading(tokens: int) -> Reading:
     estimate = Counted(int(tokens / 1.25))
-    return Reading(ProviderTokens(tokens), "reported", 100_000, 1.25, ProviderTokens(2_000), estimate)
+    return Reading(ProviderTokens(tokens), "reported", ProviderTokens(100_000), 1.25, ProviderTokens(2_000), estimate)
 
 
 def make_attempt(status: Status = "failed") -> Attempt:

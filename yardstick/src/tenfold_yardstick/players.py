@@ -23,6 +23,7 @@ from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.core.record.block import ModelCost
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Message
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.core.view.units import VisibleMessage
 from tenfold.core.wire import WIRES
 from tenfold.errors import UsageError
@@ -171,7 +172,9 @@ class PolicyPlayer:
 
     def record_usage(self, prompt_tokens: int) -> None:
         """See `Player.after`."""
-        self._session.requests.record_usage(Usage(prompt_tokens, model=MODEL, overhead=self._recording.prefix))
+        self._session.requests.record_usage(
+            Usage(ProviderTokens(prompt_tokens), model=MODEL, overhead=Counted(self._recording.prefix))
+        )
 
     def _get_key(self, shown: VisibleMessage) -> bytes:
         """Returns a key made from the content: a provider sees no difference if a later Block repeats a message."""

@@ -26,7 +26,6 @@ The two compactions in the recorded pi session went down to 0.15 of the size bef
 RECENT_REPORTS = 12
 """How many reports of a model are kept."""
 MAX_MODELS = 8
-_NOTHING = ProviderTokens(0)
 
 
 class ModelCalibration(Struct, frozen=True, array_like=True):
@@ -113,15 +112,14 @@ def record_usage(
             return calibration
     old = calibration.find_model(usage.model, counter) or ModelCalibration(usage.model, counter)
     sent, last = Counted(estimate + usage.overhead), old.last_estimate + old.last_overhead
-    prompt = ProviderTokens(usage.prompt)
-    recent = (*old.recent_reports[1 - RECENT_REPORTS :], (sent, prompt))
+    recent = (*old.recent_reports[1 - RECENT_REPORTS :], (sent, usage.prompt))
     is_cut = old.fresh and sent >= last and usage.prompt < HOST_CUT_SHARE * old.last_reported and not usage.is_whole
     if old.diverged or is_cut:
         return _with_row(calibration, msgspec.structs.replace(old, fresh=False, diverged=True, recent_reports=recent))
     grown_estimate, grown_reported = old.estimate_growth, old.reported_growth
     if old.fresh and estimate > old.last_estimate and usage.overhead == old.last_overhead:
         grown_estimate = Counted(grown_estimate + estimate - old.last_estimate)
-        grown_reported = ProviderTokens(grown_reported + prompt - old.last_reported)
+        grown_reported = ProviderTokens(grown_reported + usage.prompt - old.last_reported)
     lowest = old.smallest_estimate < 0 or estimate <= old.smallest_estimate
     row = ModelCalibration(
         usage.model,
@@ -129,11 +127,11 @@ def record_usage(
         grown_estimate,
         grown_reported,
         estimate if lowest else old.smallest_estimate,
-        prompt if lowest else old.reported_at_smallest,
+        usage.prompt if lowest else old.reported_at_smallest,
         estimate,
-        prompt,
+        usage.prompt,
         True,
-        last_overhead=Counted(usage.overhead),
+        last_overhead=usage.overhead,
         recent_reports=recent,
     )
     return _with_row(calibration, row)
@@ -147,7 +145,7 @@ def _with_row(calibration: Calibration, row: ModelCalibration) -> Calibration:
 def _judge(calibration: Calibration, usage: Usage, sent: Counted, counter: str) -> tuple[Calibration, bool]:
     """Returns the calibration that remembers the report of a whole request, and whether the report is believed."""
     before = calibration.find_seen(usage.model, counter)
-    seen = judge_report(before, model=usage.model, counter=counter, sent=sent, reported=ProviderTokens(usage.prompt))
+    seen = judge_report(before, model=usage.model, counter=counter, sent=sent, reported=usage.prompt)
     others = tuple(each for each in calibration.seen if each is not before)
     return msgspec.structs.replace(calibration, seen=(*others[1 - MAX_MODELS :], seen)), seen.is_believed
 

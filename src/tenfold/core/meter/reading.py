@@ -191,7 +191,8 @@ def build_corrected(
     tokens: float, source: ReadingSource, window: int | None, slope: float, floor: float, estimate: Counted
 ) -> Reading:
     """Builds a Reading of what an estimator takes for the provider's count, rounded to whole tokens."""
-    return Reading(ProviderTokens(round(tokens)), source, window, slope, ProviderTokens(round(floor)), estimate)
+    whole = None if window is None else ProviderTokens(window)
+    return Reading(ProviderTokens(round(tokens)), source, whole, slope, ProviderTokens(round(floor)), estimate)
 
 
 def add_family_bounds(reading: Reading, model: str, counter: str, media: MediaTokens) -> Reading:
@@ -231,19 +232,8 @@ def add_growth_bounds(reading: Reading, row: ModelCalibration, media: MediaToken
 
 
 def _with_interval(reading: Reading, low: float, high: float, evidence: tuple[Evidence, ...]) -> Reading:
-    tokens = reading.tokens
-    below, above = max(0, round(tokens - low)), max(0, round(high - tokens))
-    return Reading(
-        tokens,
-        reading.source,
-        reading.window,
-        reading.slope,
-        reading.floor,
-        reading.estimate,
-        below=below,
-        above=above,
-        evidence=evidence,
-    )
+    below, above = max(0, round(reading.tokens - low)), max(0, round(high - reading.tokens))
+    return replace(reading, below=ProviderTokens(below), above=ProviderTokens(above), evidence=evidence)
 
 
 class TokenCache:

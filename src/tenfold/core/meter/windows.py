@@ -12,6 +12,7 @@ import re
 from msgspec import Struct
 
 from tenfold.core.meter.model_names import normalize_model_name
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.text.memoize import memoize_short
 
 ANTHROPIC_PAGE = "https://platform.claude.com/docs/en/about-claude/models/overview"
@@ -30,14 +31,14 @@ class ModelWindow(Struct, frozen=True):
     """
 
     model: str
-    window: int
+    window: ProviderTokens
     max_output: int
     date: str
     evidence: str
 
 
 def _build_rows(names: str, window: int, max_output: int, evidence: str) -> tuple[ModelWindow, ...]:
-    return tuple(ModelWindow(name, window, max_output, CHECK_DATE, evidence) for name in names.split())
+    return tuple(ModelWindow(name, ProviderTokens(window), max_output, CHECK_DATE, evidence) for name in names.split())
 
 
 WINDOWS: tuple[ModelWindow, ...] = (
@@ -108,7 +109,7 @@ def find_window_row(model: str) -> ModelWindow | None:
 
 
 @memoize_short(256)
-def find_window(model: str) -> int | None:
+def find_window(model: str) -> ProviderTokens | None:
     """Returns a model's context window in tokens. Where it is None, nothing triggers automatically."""
     row = find_window_row(model)
     return row.window if row else None

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from tenfold.core.record.block import Block, ModelCost
 from tenfold.core.record.message import Message, NativeBytes
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 
 
 class Usage(Struct, frozen=True, omit_defaults=True, rename={"overhead": "apart", "is_whole": "whole"}):
@@ -21,13 +22,19 @@ class Usage(Struct, frozen=True, omit_defaults=True, rename={"overhead": "apart"
     `is_whole` the request held nothing else, so that our count bounds what may have been reported.
     """
 
-    prompt: int
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
+    prompt: ProviderTokens
+    output: ProviderTokens = ProviderTokens(0)
+    cache_read: ProviderTokens = ProviderTokens(0)
+    cache_write: ProviderTokens = ProviderTokens(0)
     model: str = ""
-    overhead: int = 0
+    overhead: Counted = Counted(0)
     is_whole: bool = False
+
+    @classmethod
+    def of(cls, prompt: int, output: int = 0, cache_read: int = 0, cache_write: int = 0, model: str = "") -> Usage:
+        """Builds the usage from the bare numbers of a report: here they become the provider's tokens."""
+        read, written = ProviderTokens(cache_read), ProviderTokens(cache_write)
+        return cls(ProviderTokens(prompt), ProviderTokens(output), read, written, model)
 
 
 class MessageEntry(Struct, frozen=True, tag="said", omit_defaults=True, rename={"source_id": "source"}):

@@ -44,12 +44,12 @@ class Reading(Struct, frozen=True, omit_defaults=True):
 
     tokens: ProviderTokens
     source: ReadingSource
-    window: int | None
+    window: ProviderTokens | None
     slope: float
     floor: ProviderTokens
     estimate: Counted
-    below: int = 0
-    above: int = 0
+    below: ProviderTokens = ProviderTokens(0)
+    above: ProviderTokens = ProviderTokens(0)
     evidence: tuple[Evidence, ...] = ()
 
     @property
