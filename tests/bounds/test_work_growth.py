@@ -26,19 +26,8 @@ NOISE = 0.05
 """Seconds of the processor below which a measure says nothing."""
 PASTED = (
     *" \n\t.-/\\\"'`([{<#_0~;\r",
-    *(
-        '"\\',
-        "((",
-        "\n ",
-        "- [ ] a\n",
-        "Never do this or that again.\n",
-        "key: a\n",
-        "```\n",
-        "sk-_",
-        "re_",
-        "pa-",
-        "cio",
-    ),
+    *('"\\', "((", "\n ", "- [ ] a\n", "Never do this or that again.\n", "key: a\n", "```\n"),
+    *("sk-_", "re_", "pa-", "cio"),
 )
 Work = Callable[[str], object]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import msgspec
 import pytest
@@ -52,12 +53,12 @@ def make_reading(
 
 def read(
     estimate: int,
-    anchors: Calibration,
-    estimator: Estimator,
+    anchors: Calibration = Calibration(),  # noqa: B008 - an immutable value
+    estimator: Estimator = AnchoredEstimator(),  # noqa: B008 - an immutable value
     *,
-    model: str,
-    window: int | None,
-    counter: str,
+    model: str = "m",
+    window: int | None = None,
+    counter: str = BPE,
     media: MediaTokens = NO_MEDIA,
 ) -> Reading:
     size = Counted(estimate)
@@ -66,38 +67,17 @@ def read(
 
 def read_estimate(estimate: int, anchors: Calibration, factor: float | None = 1.0, model: str = "m") -> Reading:
     """The Reading without its interval."""
-    reading = AnchoredEstimator(factor=factor).read(
-        Counted(estimate), anchors, model=model, window=100_000, counter=BPE
-    )
+    reading = read(estimate, anchors, AnchoredEstimator(factor), model=model, window=100_000)
     return replace(reading, below=0, above=0, evidence=())
 
 
-def read_interval(
-    estimate: int,
-    anchors: Calibration = Calibration(),  # noqa: B008 - an immutable value
-    *,
-    model: str = "gpt-4o",
-    counter: str = BPE,
-    media: MediaTokens = NO_MEDIA,
-    estimator: Estimator = AnchoredEstimator(),  # noqa: B008 - an immutable value
-) -> Reading:
-    return read(estimate, anchors, estimator, model=model, window=200_000, counter=counter, media=media)
+read_interval = partial(read, model="gpt-4o", window=200_000)
 
 
 def test_without_a_report_the_factor_corrects() -> None:
     assert read_estimate(1_000, Calibration(), 1.35) == make_reading(1_350, "estimated", 100_000, 1.35, 0, 1_000)
-    assert (
-        AnchoredEstimator()
-        .read(Counted(1_000), Calibration(), model="claude-opus-4-5", window=None, counter=BPE)
-        .tokens
-        == 1_250
-    )
-    assert (
-        AnchoredEstimator()
-        .read(Counted(1_000), Calibration(), model="claude-opus-4-5", window=None, counter="chars4")
-        .tokens
-        == 1_350
-    )
+    assert read(1_000, model="claude-opus-4-5").tokens == 1_250
+    assert read(1_000, model="claude-opus-4-5", counter="chars4").tokens == 1_350
 
 
 def test_a_host_that_cut_its_list_itself_says_nothing_of_our_view() -> None:
@@ -161,21 +141,18 @@ def test_answers_that_were_cut_off_teach_nothing(status: str) -> None:
 
 def test_anchors_are_kept_per_counter() -> None:
     anchors = record_usage(build_anchors((100, 3_000)), Usage.of(3_000, model="m"), Counted(80), "chars4")
-    assert read(100, anchors, AnchoredEstimator(), model="m", window=None, counter=BPE).tokens == 3_000
-    assert read(80, anchors, AnchoredEstimator(), model="m", window=None, counter="chars4").tokens == 3_000
+    assert read(100, anchors).tokens == 3_000
+    assert read(80, anchors, counter="chars4").tokens == 3_000
     assert len(anchors.rows) == 2
 
 
 def test_another_model_lends_its_floor_and_slope_as_an_estimate() -> None:
     anchors = build_anchors((100, 3_000), (10_100, 15_000), model="claude-opus-4-5")
-    lent = read(10_100, anchors, AnchoredEstimator(), model="claude-sonnet-4-5", window=None, counter=BPE)
+    lent = read(10_100, anchors, model="claude-sonnet-4-5")
     assert (lent.tokens, lent.source) == (15_000, "estimated")
-    newer = read(10_100, anchors, AnchoredEstimator(), model="claude-opus-4-7", window=None, counter=BPE)
+    newer = read(10_100, anchors, model="claude-opus-4-7")
     assert newer.tokens == pytest.approx(15_000 * 1.6 / 1.25, abs=2)
-    stranger = AnchoredEstimator().read(
-        Counted(10_100), anchors, model="claude-sonnet-4-5", window=None, counter="chars4"
-    )
-    assert stranger.floor == 0
+    assert read(10_100, anchors, model="claude-sonnet-4-5", counter="chars4").floor == 0
 
 
 def test_a_model_that_returns_still_has_its_own_anchor() -> None:
@@ -217,8 +194,8 @@ def test_the_published_ratio(real: int, last: int, now: int, tokens: int) -> Non
 def test_the_ratio_is_reset_by_a_block() -> None:
     estimator = RatioEstimator(2.0)
     anchors = build_anchors((500, 1_500))
-    assert read(600, anchors, estimator, model="m", window=None, counter=BPE).tokens == 1_800
-    reset = read(600, expire_reports(anchors), estimator, model="m", window=None, counter=BPE)
+    assert read(600, anchors, estimator).tokens == 1_800
+    reset = read(600, expire_reports(anchors), estimator)
     assert (reset.tokens, reset.source) == (1_200, "estimated")
 
 
@@ -241,7 +218,7 @@ def test_the_ratio_sets_apart_what_the_reports_hold_beside_the_estimate(
     anchors = Calibration()
     for request in requests:
         anchors = record_usage(expire_reports(anchors), Usage.of(request[1], model="m"), Counted(request[0]), BPE)
-    reset = read(100, expire_reports(anchors), RatioEstimator(2.0), model="m", window=None, counter=BPE)
+    reset = read(100, expire_reports(anchors), RatioEstimator(2.0))
     assert reset.tokens == hidden + 200
     assert (reset.floor, reset.slope) == (hidden, 2.0)
 
@@ -259,7 +236,7 @@ def test_what_came_and_went_is_expected_again_for_so_many_reports(later: int, hi
     anchors = expire_reports(anchors)
     for sent, reported in [*BURST[2:], *[BURST[3]] * later]:
         anchors = record_usage(anchors, Usage.of(reported, model="m"), Counted(sent), BPE)
-    reading = read(500, anchors, RatioEstimator(2.0), model="m", window=8_000, counter=BPE)
+    reading = read(500, anchors, RatioEstimator(2.0), window=8_000)
     assert (reading.tokens, reading.floor) == (hidden + 1_000, hidden)
 
 
@@ -267,7 +244,7 @@ def test_what_fills_the_window_alone_is_not_expected_for_long() -> None:
     """No compaction makes room for it, so the conversation is not held down for its sake."""
     anchors = build_anchors((1_000, 2_000), (1_100, 11_200), (1_200, 2_400))
     for sent, tokens in ((1_300, 11_600), (1_400, 11_800), (1_500, 12_000), (1_600, 3_200)):
-        reading = read(sent, anchors, RatioEstimator(2.0), model="m", window=8_000, counter=BPE)
+        reading = read(sent, anchors, RatioEstimator(2.0), window=8_000)
         assert reading.tokens == tokens
         anchors = record_usage(anchors, Usage.of(2 * sent, model="m"), Counted(sent), BPE)
 
@@ -276,7 +253,7 @@ def test_what_is_hidden_from_some_day_on_is_measured_by_the_recent_reports() -> 
     """Beside the smallest request of all it looked like a steep correction, and a model was asked in vain."""
     lasting = [(sent, 2 * sent + 10_000) for sent in range(2_100, 3_500, 100)]
     anchors = build_anchors((60, 200), (1_000, 2_000), *lasting)
-    reading = read(3_400, anchors, RatioEstimator(2.0), model="m", window=8_000, counter=BPE)
+    reading = read(3_400, anchors, RatioEstimator(2.0), window=8_000)
     assert (reading.tokens, reading.floor, reading.slope) == (16_800, 10_000, 2.0)
 
 
@@ -289,7 +266,7 @@ def test_a_snapshot_from_before_reports_were_kept_is_read() -> None:
 def test_a_report_that_leaves_out_most_of_the_request_is_not_believed() -> None:
     """A provider may not count what it read from its cache."""
     anchors = build_anchors((1_000, 300))
-    reading = read(1_100, anchors, RatioEstimator(2.0), model="m", window=None, counter=BPE)
+    reading = read(1_100, anchors, RatioEstimator(2.0))
     assert reading.tokens == 2_200
 
 
@@ -320,8 +297,8 @@ def test_a_reading_is_finite_monotone_and_never_negative(
             expire_reports(anchors) if block else anchors, Usage.of(prompt, model="m"), Counted(at), BPE
         )
     estimator = RatioEstimator(factor) if kind == "ratio" else AnchoredEstimator(factor)
-    small = read(estimate, anchors, estimator, model="m", window=1, counter=BPE)
-    large = read(estimate + more, anchors, estimator, model="m", window=1, counter=BPE)
+    small = read(estimate, anchors, estimator, window=1)
+    large = read(estimate + more, anchors, estimator, window=1)
     assert 0 <= small.tokens <= large.tokens
     assert math.isfinite(small.slope)
     assert 0.5 <= small.slope <= 5

@@ -28,21 +28,9 @@ _ALPHABETS = {
 a card number up to its check digit (`@card15s@`: with spaces); `@words12@`; `@uuid@`; and `@@`, nothing."""
 _PLACEHOLDER = re.compile(r"@([a-zA-Z][a-zA-Z0-9]*?_?)(\d+)(s?)@|@(uuid)@|@@")
 _WORDS = [
-    "river",
-    "copper",
-    "lantern",
-    "meadow",
-    "violin",
-    "harbor",
-    "pencil",
-    "winter",
-    "saddle",
-    "orbit",
-    "tunnel",
-    "basket",
-    "cactus",
-    "marble",
-]
+    "river", "copper", "lantern", "meadow", "violin", "harbor", "pencil", "winter", "saddle", "orbit", "tunnel",
+    "basket", "cactus", "marble",
+]  # fmt: skip
 
 
 class Kind(Struct, frozen=True):

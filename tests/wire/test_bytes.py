@@ -67,11 +67,3 @@ def test_lone_surrogates_keep_their_bytes_and_read_as_replacement_characters() -
     assert encode_items(messages, "openai-chat") == (raw,)
     stub = replace(messages[0], native=None, parts=(Text("a\ud83d"),))
     assert json.loads(encode_items([stub], "openai-chat")[0])["content"] == "a\ufffd"
-
-
-def test_the_span_of_a_member_is_that_member_only() -> None:
-    data = b'{"a":{"content":[0]},"content":[1],"other":[2],"text":"content"}'
-    where = splice.find_span(data, "content")
-    assert where is not None
-    assert data[where[0] : where[1]] == b"[1]"
-    assert splice.find_span(b'{"content":"text","other":[2]}', "content") is None

@@ -81,16 +81,6 @@ def test_broken_input_names_its_place(wire: str, data: bytes) -> None:
         assert isinstance(raised.value, UnknownRole)
 
 
-def test_doubled_ids_are_paired_step_by_step() -> None:
-    step = [
-        {"role": "assistant", "tool_calls": [{"id": "call_0", "function": {"name": "f", "arguments": "{}"}}]},
-        {"role": "tool", "tool_call_id": "call_0", "content": "x"},
-    ]
-    assert validate([{"role": "user", "content": "q"}, *step, *step], "openai-chat") == []
-    broken = validate([{"role": "user", "content": "q"}, *step, step[1]], "openai-chat")
-    assert [(v.rule, v.index) for v in broken] == [("result_follows_call", 3)]
-
-
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_number_that_json_has_not_is_refused_with_its_place(wire: str) -> None:
     raw = b'{"role":"user","content":"q","parts":[],"n":NaN}'

@@ -19,7 +19,7 @@ from tenfold.config.policies import POLICIES
 from tenfold.core.meter.counters import CharacterCounter, measure_messages
 from tenfold.core.record.codec import decode_entry, encode_entry
 from tenfold.core.record.entry import MessageEntry
-from tenfold.core.record.message import Message, OpaquePart, Text, ToolCall, find_native_compaction, get_text
+from tenfold.core.record.message import Message, OpaquePart, ToolCall, find_native_compaction, get_text
 from tenfold.core.view.fold import View
 from tenfold.core.wire import WIRES, to_json_bytes
 from tenfold.core.wire.fingerprint import fingerprint_message
@@ -81,14 +81,6 @@ def test_it_is_one_part_bound_to_its_provider(wire: str) -> None:
     assert part == OpaquePart("compaction", RAW[wire], wire)
     assert (message.role, message.origin) == ("assistant", "model")
     assert TOLD not in get_text(message)
-
-
-def test_where_it_stands_is_the_providers_way() -> None:
-    profiles = [wire.profile for wire in WIRES.values()]
-    assert [p.native_compaction for p in profiles] == ["in_answer", "none", "alone", "none"]
-    assert [p.wire for p in profiles if p.compaction_types] == list(RAW)
-    assert [type(p) for p in get_compaction_message("anthropic").parts] == [OpaquePart, Text]
-    assert len(get_compaction_message("openai-responses").parts) == 1
 
 
 @pytest.mark.parametrize("wire", RAW)
@@ -187,22 +179,6 @@ def test_the_recorded_round_trips() -> None:
     assert find_native_compaction(messages[0]) is not None
 
 
-def test_the_place_from_which_a_provider_reads() -> None:
-    anthropic, openai = get_compaction_message("anthropic"), get_compaction_message("openai-responses")
-    messages = [
-        make_user_message("a"),
-        anthropic,
-        make_user_message("b"),
-        openai,
-        make_user_message("c"),
-        anthropic,
-        make_reply("d"),
-    ]
-    assert find_first_read(messages, "anthropic") == 5
-    assert find_first_read(messages, "openai-responses") == 3
-    assert find_first_read(messages, "openai-chat") == find_first_read([], "anthropic") == 0
-
-
 def test_a_moved_cache_mark_does_not_make_it_another_message() -> None:
     def compute_key(block: dict[str, object]) -> bytes:
         raw = json.dumps({"role": "assistant", "content": [block]}).encode()
@@ -227,11 +203,6 @@ def test_records_with_and_without_it_load() -> None:
     plain = msgspec.msgpack.encode(OpaquePart("compaction", b"{}"))
     assert b"bound" not in plain
     assert msgspec.msgpack.decode(plain, type=OpaquePart) == OpaquePart("compaction", b"{}")
-
-
-def test_it_is_counted_by_its_bytes() -> None:
-    bare = Message("assistant", (OpaquePart("compaction", b"x" * 400, "anthropic"),), "model")
-    assert measure_messages([bare], COUNTER) == [104]
 
 
 # -- compacting a conversation that holds one --------------------------------------------------------------------------

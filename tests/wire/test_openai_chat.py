@@ -36,16 +36,12 @@ def make_call(arguments: str, **more: object) -> dict[str, object]:
         ({"role": "assistant", "content": None}, "assistant", "model", ()),
         ({"role": "assistant"}, "assistant", "model", ()),
         ({"role": "assistant", "content": None, "refusal": "no"}, "assistant", "model", (Text("no"),)),
-        (
-            {"role": "assistant", "content": "a", "reasoning_content": "r"},
-            "assistant",
-            "model",
-            (Thinking("r"), Text("a")),
-        ),
+        ({"role": "assistant", "content": "a", "reasoning_content": "r"}, "assistant", "model",
+            (Thinking("r"), Text("a"))),
         ({"role": "tool", "tool_call_id": "c", "content": "o"}, "tool", "tool", (ToolResult("c", "", (Text("o"),)),)),
         ({"role": "function", "name": "f", "content": "o"}, "user", "tool", (Text("o"),)),
     ],
-)
+)  # fmt: skip
 def test_messages_by_role_and_content(native: object, role: str, origin: str, parts: tuple[Part, ...] | None) -> None:
     (message,) = decode(native)
     assert (message.role, message.origin) == (role, origin)

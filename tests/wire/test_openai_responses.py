@@ -101,18 +101,12 @@ def test_a_compaction_joins_no_answer() -> None:
 @pytest.mark.parametrize(
     ("call", "output"),
     [
-        (
-            {"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": "x"},
-            {"type": "custom_tool_call_output", "call_id": "c", "output": "[cut]"},
-        ),
-        (
-            {"type": "local_shell_call", "id": "c", "action": {}, "status": "completed"},
-            {"type": "local_shell_call_output", "id": "c", "output": "[cut]"},
-        ),
-        (
-            {"type": "apply_patch_call", "call_id": "c", "operation": {}, "status": "completed"},
-            {"type": "apply_patch_call_output", "call_id": "c", "status": "completed", "output": "[cut]"},
-        ),
+        ({"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": "x"},
+            {"type": "custom_tool_call_output", "call_id": "c", "output": "[cut]"}),
+        ({"type": "local_shell_call", "id": "c", "action": {}, "status": "completed"},
+            {"type": "local_shell_call_output", "id": "c", "output": "[cut]"}),
+        ({"type": "apply_patch_call", "call_id": "c", "operation": {}, "status": "completed"},
+            {"type": "apply_patch_call_output", "call_id": "c", "status": "completed", "output": "[cut]"}),
         (
             {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
             {
@@ -123,7 +117,7 @@ def test_a_compaction_joins_no_answer() -> None:
         ),
         (CALL | {"call_id": "c"}, {"type": "function_call_output", "call_id": "c", "output": "[cut]"}),
     ],
-)
+)  # fmt: skip
 def test_a_shortened_output_has_the_type_that_its_call_wants(call: object, output: object) -> None:
     (answer,) = decode(call)
     stub = Message("tool", (ToolResult("c", "f", (Text("[cut]"),)),), "tenfold")

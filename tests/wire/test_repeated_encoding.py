@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_tool_result
 from tenfold.core.wire import WIRES
-from tenfold.core.wire.encoding import ListEncoding, RepeatedEncoding
-from tenfold.core.wire.segments import can_divide
+from tenfold.core.wire.encoding import RepeatedEncoding
 from tests.thorough import IS_THOROUGH
 from tests.wire.strategies import LISTS
 
@@ -87,23 +86,6 @@ def test_a_list_after_others_is_encoded_as_by_itself(source: str, data: st.DataO
         if data.draw(st.integers(0, 9)) == 0:
             target = data.draw(st.sampled_from([*LISTS]))
     assert encoding.encode(now, WIRES[target]) == WIRES[target].encode(now)
-
-
-@pytest.mark.parametrize("source", LISTS)
-@many
-@given(data=st.data())
-def test_a_list_may_be_divided_wherever_it_says_so(source: str, data: st.DataObject) -> None:
-    messages = data.draw(message_lists(source))
-    target = WIRES[data.draw(st.sampled_from([source, source, *LISTS]))]
-    for at in range(1, len(messages)):
-        encoding = ListEncoding(target)
-        encoding.extend(messages[:at])
-        ledger = encoding.ledger
-        if can_divide(messages, at) and ledger.has_source and ledger.can_take(messages[at:]):
-            copy = encoding.copy()
-            for each in (copy, encoding):
-                each.extend(messages[at:])
-                assert each.build_list() == target.encode(messages)
 
 
 def test_a_later_call_with_the_id_of_an_earlier_result_names_it_anew() -> None:
