@@ -18,9 +18,9 @@ from tenfold.core.meter.estimators import (
     record_usage,
 )
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
-from tenfold.core.meter.reading import AnchoredEstimator, Estimator, Reading, ReadingSource, build_plain_reading
+from tenfold.core.meter.reading import AnchoredEstimator, Estimator, build_plain_reading
 from tenfold.core.record.entry import Usage
-from tenfold.core.record.token_reading import Counted, ProviderTokens
+from tenfold.core.record.token_reading import Counted, ProviderTokens, Reading, ReadingSource
 from tenfold.designs.threshold.estimator import RatioEstimator, correct_by_ratio
 from tenfold.errors import RecordError
 

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from tenfold.compaction.trigger.guard import CompactionHistory, decide
 from tenfold.compaction.trigger.limits import Decision, Demand, FillTrigger, Limits
-from tenfold.core.meter.reading import Reading
 from tenfold.core.record.entry import Attempt
-from tenfold.core.record.token_reading import Counted, ProviderTokens
+from tenfold.core.record.token_reading import Counted, ProviderTokens, Reading
 
 LIMITS = Limits(ProviderTokens(85_000), ProviderTokens(100_000), ProviderTokens(40_000), ProviderTokens(70_000))
 GROWTH = 5_000

@@ -24,8 +24,8 @@ from msgspec import Struct
 
 from tenfold.core.meter.counters import BytePairCounter, CharacterCounter, Counter
 from tenfold.core.meter.estimators import MIN_GROWTH, Calibration, expire_reports, record_usage
-from tenfold.core.meter.reading import GROWTH_SHARE, GROWTH_TOKENS, AnchoredEstimator, Reading
-from tenfold.core.record.token_reading import Counted
+from tenfold.core.meter.reading import GROWTH_SHARE, GROWTH_TOKENS, AnchoredEstimator
+from tenfold.core.record.token_reading import Counted, Reading
 from yardstick.bench.meter_replay import RecordedRequest, estimate_requests, find_folder, read_runs
 
 STRETCH = 10_000

@@ -10,7 +10,7 @@ name the limit, and `find_named_limit` reads it.
 from __future__ import annotations
 
 from tenfold.core.wire import WIRES
-from tenfold.core.wire.native_errors import ErrorPattern, build_look_alike, build_overflow
+from tenfold.core.wire.profiles import ErrorPattern, build_look_alike, build_overflow
 
 MIN_LIMIT, MAX_LIMIT = 1_000, 100_000_000
 """Between which numbers of tokens a named limit may be a window. Anything else is no window of a model."""

@@ -28,12 +28,11 @@ from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import choose_counter
 from tenfold.core.meter.estimators import MAX_SLOPE, expire_reports
-from tenfold.core.meter.reading import Reading
 from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import Attempt, Entry, get_message
-from tenfold.core.record.token_reading import PLAIN_READING, Counted, ProviderTokens
+from tenfold.core.record.token_reading import PLAIN_READING, Counted, ProviderTokens, Reading
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.errors import LostRace, UsageError

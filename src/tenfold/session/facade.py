@@ -18,11 +18,10 @@ from tenfold.compaction.plan.draft import RecallMode
 from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.trigger.limits import Decision
 from tenfold.compaction.trigger.sizes import Size
-from tenfold.core.meter.reading import Reading
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.entry import RULE_ADDED, RULE_DROPPED, Usage
 from tenfold.core.record.message import Message, get_text
-from tenfold.core.record.token_reading import Counted
+from tenfold.core.record.token_reading import Counted, Reading
 from tenfold.core.view.fold import View
 from tenfold.core.wire import OriginCallback
 from tenfold.core.wire.given_values import list_own_messages

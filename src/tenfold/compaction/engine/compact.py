@@ -29,11 +29,11 @@ from tenfold.compaction.trigger.guard import CompactionHistory, decide
 from tenfold.compaction.trigger.limits import Decision, Limits, get_view_check
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.meter.estimators import expire_reports
-from tenfold.core.meter.reading import Reading, build_plain_reading, raise_reading
+from tenfold.core.meter.reading import build_plain_reading, raise_reading
 from tenfold.core.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome
 from tenfold.core.record.block import RECORDED, Run
 from tenfold.core.record.entry import Attempt
-from tenfold.core.record.token_reading import Counted, ProviderTokens
+from tenfold.core.record.token_reading import Counted, ProviderTokens, Reading
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import VisibleMessage, get_step_messages
 

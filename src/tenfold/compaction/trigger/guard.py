@@ -19,9 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.compaction.trigger.limits import Decision, Demand, Limits, Need
-from tenfold.core.meter.reading import Reading
 from tenfold.core.record.entry import Attempt
-from tenfold.core.record.token_reading import ProviderTokens
+from tenfold.core.record.token_reading import ProviderTokens, Reading
 
 MAX_FRUITLESS = 2
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, floor, prod, sqrt
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -21,19 +21,6 @@ OPENAI_VISION = "https://developers.openai.com/api/docs/guides/images-vision, re
 GEMINI_RESOLUTION = "https://ai.google.dev/gemini-api/docs/media-resolution, read 2026-11-26"
 GEMINI_TOKENS = "https://ai.google.dev/gemini-api/docs/tokens and .../image-understanding, read 2026-11-26"
 MEASURED_PAGES = "measured: https://huggingface.co/datasets/JOHNISKING/pdf-token-cost, version 2 of 2026-10-18"
-
-
-class ImageSizing(Protocol):
-    """How a provider turns the pixels of an image into tokens."""
-
-    @property
-    def ceiling(self) -> int:
-        """The most tokens that any image takes."""
-        ...
-
-    def count(self, width: int, height: int) -> int:
-        """Returns the tokens of an image of that many pixels."""
-        ...
 
 
 class FixedTokens(Struct, frozen=True):
@@ -157,6 +144,10 @@ def _count_squares(width: int, height: int, side: int) -> int:
 def _compute_side(short: int, part: int, whole: int) -> int:
     """Scales a side as the long one goes from `whole` to `part`. Halves are rounded to even, as the provider does."""
     return max(1, round(short * part / whole))
+
+
+ImageSizing = FixedTokens | VisualPatches | PatchBudget | TileCount | SquareCrops
+"""How a provider turns the pixels of an image into tokens: `count` of a size, and `ceiling`, the most of any."""
 
 
 class ImageRule(Struct, frozen=True):

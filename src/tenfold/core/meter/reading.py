@@ -29,20 +29,6 @@ from tenfold.core.record.token_reading import Counted, Evidence, ProviderTokens,
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import MessageKey, OpenStep, Unit, VisibleMessage, get_step_messages
 
-__all__ = [
-    "AnchoredEstimator",
-    "Calibration",
-    "Estimator",
-    "Reading",
-    "ReadingSource",
-    "RunningTotal",
-    "TokenCache",
-    "add_family_bounds",
-    "add_growth_bounds",
-    "build_plain_reading",
-    "raise_reading",
-]
-
 NO_TOKENS = Counted(0)
 _UNKNOWN_MEDIA: tuple[Evidence, ...] = ("media of unknown size",)
 GROWTH_SHARE = 0.5

@@ -26,6 +26,10 @@ class ForeignType(Struct, frozen=True):
     names: frozenset[str] = frozenset()
 
 
+_AGENTS_SDK = frozenset({
+    "RunResult", "RunResultStreaming", "MessageOutputItem", "ToolCallItem", "ToolCallOutputItem", "ReasoningItem",
+    "HandoffCallItem", "HandoffOutputItem",
+})  # fmt: skip
 FOREIGN_TYPES: tuple[ForeignType, ...] = (
     ForeignType(
         "llama_index",
@@ -47,23 +51,7 @@ FOREIGN_TYPES: tuple[ForeignType, ...] = (
         "an event of Google ADK",
         'pass what the events hold, [event.content for event in session.events], with format="gemini"',
     ),
-    ForeignType(
-        "agents",
-        "what the OpenAI Agents SDK made of a run",
-        "pass result.to_input_list()",
-        frozenset(
-            {
-                "RunResult",
-                "RunResultStreaming",
-                "MessageOutputItem",
-                "ToolCallItem",
-                "ToolCallOutputItem",
-                "ReasoningItem",
-                "HandoffCallItem",
-                "HandoffOutputItem",
-            }
-        ),
-    ),
+    ForeignType("agents", "what the OpenAI Agents SDK made of a run", "pass result.to_input_list()", _AGENTS_SDK),
     ForeignType("haystack", "a ChatMessage of Haystack", "pass [m.to_openai_dict_format() for m in messages]"),
     ForeignType("semantic_kernel", "a message of Semantic Kernel", "pass [m.to_dict() for m in messages]"),
     ForeignType("agno", "a message of Agno", "pass [m.to_dict() for m in messages]"),

@@ -42,27 +42,16 @@ _SUMMARY = re.compile(
 _SUMMARY_START, _SUMMARY_END = '<tenfold-summary block="', "</tenfold-summary>"
 
 
-class SummaryHead(NamedTuple):
-    """Describes a summary with a first line of its own, which begins with `start` and matches `line`."""
+SUMMARY_HEAD = "[Context Summary — "
+"""How a clip-archive of Numina-Systems/constellation begins, which has no delimiter anywhere.
 
-    start: str
-    line: str
-    source: str
-
-
-SUMMARY_HEADS: tuple[SummaryHead, ...] = (
-    SummaryHead(
-        "[Context Summary — ",
-        r"\d+ messages compressed[^\]\n]*\](?=\s|$)",
-        "Numina-Systems/constellation: its clip-archive, which has no delimiter anywhere",
-    ),
-)
-"""Such texts are summaries whoever wrote them. Our delimiter stands behind them, and around any other summary."""
-HEAD_STARTS = "|".join(re.escape(row.start) for row in SUMMARY_HEADS)
-"""How they begin, as a pattern."""
-_HEAD_LINE = re.compile("|".join(re.escape(row.start) + row.line for row in SUMMARY_HEADS))
+It is a summary whoever wrote it. Our delimiter stands behind it, and around any other summary.
+"""
+HEAD_START = re.escape(SUMMARY_HEAD)
+"""The same as a pattern."""
+_HEAD_LINE = re.compile(rf"{HEAD_START}\d+ messages compressed[^\]\n]*\](?=\s|$)")
 _HEADED_SUMMARY = re.compile(
-    rf"\s*((?:{HEAD_STARTS}).*)\n"
+    rf"\s*({HEAD_START}.*)\n"
     r'<tenfold-summary block="([^"<>\s]+)" hash="([0-9a-f]{16})">\n</tenfold-summary>\s*',
     re.DOTALL,
 )
@@ -98,7 +87,7 @@ HARNESS_PATTERNS: tuple[ForeignText, ...] = (
 )
 SUMMARY_PATTERNS: tuple[ForeignText, ...] = (
     *SUMMARY_TEXTS,
-    *(ForeignText("Tenfold", "", row.source, row.start) for row in SUMMARY_HEADS),
+    ForeignText("Numina-Systems/constellation", "", "its clip-archive, which has no delimiter anywhere", SUMMARY_HEAD),
 )
 TOOL_OUTPUT_PATTERNS: tuple[ForeignText, ...] = (
     *OUTPUT_TEXTS,
@@ -201,9 +190,9 @@ def _is_cut_off(row: ForeignText, text: str) -> bool:
 
 
 def _is_tool_output(row: ForeignText, text: str) -> bool:
-    whole = text.startswith(row.start) and text.rstrip().endswith(row.end)
+    is_whole = text.startswith(row.start) and text.rstrip().endswith(row.end)
     return (
-        whole
+        is_whole
         and not (row.exception and text.startswith(row.exception))
         and re.compile(row.form).match(text, len(row.start)) is not None
     )
@@ -226,7 +215,7 @@ def hash_summary(text: str) -> str:
 def render_summary(block: str, text: str) -> str:
     """Puts a summary into its delimiter, as a complete user text. `block` is the id of the Block that shows it.
 
-    A text with a first line of its own (`SUMMARY_HEADS`) keeps it, so there the delimiter follows the text.
+    A text with a first line of its own (`SUMMARY_HEAD`) keeps it, so there the delimiter follows the text.
     """
     opening = f'<tenfold-summary block="{block}" hash="{hash_summary(text)}">'
     parts = (text, opening) if _HEAD_LINE.match(text) else (opening, text)
@@ -294,7 +283,7 @@ _TAGS = (
         for row in (*HARNESS_PATTERNS, *SUMMARY_PATTERNS, *TOOL_OUTPUT_PATTERNS)
         if row.start.startswith("<") and row.end
     ),
-    *((row.start, _SUMMARY_END) for row in SUMMARY_HEADS),
+    (SUMMARY_HEAD, _SUMMARY_END),
 )
 """The tags in which programs put something beside the user's words."""
 

@@ -6,6 +6,7 @@ differ, a rule takes the safe side: a superfluous stub costs ten tokens, a refus
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any, Literal
 
@@ -14,12 +15,38 @@ from msgspec import Struct
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Message
 from tenfold.core.wire.media import MediaKind
-from tenfold.core.wire.native_errors import ErrorPattern
 from tenfold.core.wire.native_form import MessageForm
 from tenfold.core.wire.sdk_values import get_set_fields, render_value
 
 MADE_ID_PREFIX = "made_"
 """The prefix of call ids that a decoder made because the native call had none. They are not sent to that wire."""
+
+
+_NUMBER = r"\d[\d,]{0,15}"
+_LIMIT = rf"(?P<limit>{_NUMBER})"
+
+
+class ErrorPattern(Struct, frozen=True):
+    """One known error text: its provider, its pattern, where it was seen, and whether it means an overflow.
+
+    `evidence` is an issue as owner/repo#1, a repository, or the title of a page.
+    """
+
+    provider: str
+    pattern: re.Pattern[str]
+    evidence: str
+    is_overflow: bool
+
+
+def build_overflow(provider: str, pattern: str, evidence: str, *, is_overflow: bool = True) -> ErrorPattern:
+    """Builds the row of an overflow. `<n>` stands for a number, `<limit>` for the most tokens a request may have."""
+    text = pattern.replace("<n>", _NUMBER).replace("<limit>", _LIMIT)
+    return ErrorPattern(provider, re.compile(text, re.IGNORECASE), evidence, is_overflow)
+
+
+def build_look_alike(provider: str, pattern: str, evidence: str) -> ErrorPattern:
+    """Builds the row of a text that only looks like an overflow: a limit of the account, or of the answer."""
+    return build_overflow(provider, pattern, evidence, is_overflow=False)
 
 
 class NativeShape(Struct, frozen=True):

@@ -17,7 +17,7 @@ from tenfold.core.text.excerpts import Count, Keep, excerpt
 from tenfold.errors import BadInput
 
 ARCHIVE_START = "[Context Summary"
-"""How a clip-archive begins. `core.wire.marks.SUMMARY_HEADS` knows its first line."""
+"""How a clip-archive begins. `core.wire.marks.SUMMARY_HEAD` knows its first line."""
 EARLIEST_HEADING, RECENT_HEADING = "## Earliest context", "## Recent context"
 LABEL_START = "compaction-batch-"
 _DAY_MILLIS = 86_400_000

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tenfold.core.wire.native_errors import build_look_alike, build_overflow
 from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm, make_content
-from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields
+from tenfold.core.wire.profiles import (
+    NativeShape,
+    Profile,
+    RequestFields,
+    UsageFields,
+    build_look_alike,
+    build_overflow,
+)
 
 NAME = "anthropic"
 ID_PATTERN = r"[a-zA-Z0-9_-]{1,128}"

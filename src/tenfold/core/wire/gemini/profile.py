@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tenfold.core.wire.native_errors import build_look_alike, build_overflow
 from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm
-from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields
+from tenfold.core.wire.profiles import (
+    NativeShape,
+    Profile,
+    RequestFields,
+    UsageFields,
+    build_look_alike,
+    build_overflow,
+)
 from tenfold.core.wire.sdk_values import get_set_fields
 
 NAME = "gemini"

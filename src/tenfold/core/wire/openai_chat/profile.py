@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tenfold.core.wire.native_errors import build_look_alike, build_overflow
 from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm, make_content
 from tenfold.core.wire.openai_content import RESPONSES_PARTS
-from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
+from tenfold.core.wire.profiles import (
+    NativeShape,
+    Profile,
+    RequestFields,
+    UsageFields,
+    build_look_alike,
+    build_overflow,
+    build_plain_tool,
+)
 
 NAME = "openai-chat"
 ID_PATTERN = r".{1,40}"

@@ -6,10 +6,17 @@ from collections.abc import Collection, Mapping
 
 from tenfold.core.record.message import Message, get_tool_result
 from tenfold.core.wire import splice
-from tenfold.core.wire.native_errors import build_look_alike, build_overflow
 from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm, make_content
 from tenfold.core.wire.openai_content import RESPONSES_PARTS
-from tenfold.core.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
+from tenfold.core.wire.profiles import (
+    NativeShape,
+    Profile,
+    RequestFields,
+    UsageFields,
+    build_look_alike,
+    build_overflow,
+    build_plain_tool,
+)
 
 NAME = "openai-responses"
 ID_PATTERN = r".{1,64}"
