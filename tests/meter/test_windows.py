@@ -32,10 +32,8 @@ def test_an_unknown_model_is_never_guessed(model: str) -> None:
     assert find_window(model) is None
 
 
-def test_every_row_carries_its_evidence() -> None:
+def test_the_rows_are_plausible_and_stand_once() -> None:
     for row in WINDOWS:
-        assert row.evidence.startswith("https://")
-        assert row.date
         assert row.window >= 4_096
         assert 0 <= row.max_output <= row.window
     assert len({row.model for row in WINDOWS}) == len(WINDOWS)

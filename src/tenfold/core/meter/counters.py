@@ -273,12 +273,7 @@ def measure_with_media(
 
 def has_media(message: Message) -> bool:
     """Whether a message holds anything that is not counted as text."""
-    for part in message.parts:
-        if isinstance(part, Image | OpaquePart) or (isinstance(part, Document) and not part.text):
-            return True
-        if isinstance(part, ToolResult) and not all(isinstance(inner, Text) for inner in part.content):
-            return True
-    return False
+    return any(isinstance(piece, MediaTokens) for part in message.parts for piece in _extract_countable(part, ""))
 
 
 class _Sealed(NamedTuple):

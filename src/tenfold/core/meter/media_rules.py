@@ -1,4 +1,4 @@
-"""How many tokens each provider takes for an image, a page, a recording: rows with their evidence.
+"""How many tokens each provider takes for an image, a page, a recording: rows, each with where it was read above it.
 
 A row holds for the models whose name begins with its prefix; the longest prefix wins. `find_image_rule`,
 `find_page_rule` and `find_recording_rule` find it. `media_counts.py` counts by them.
@@ -14,13 +14,6 @@ from msgspec import Struct
 
 from tenfold.core.meter.model_names import normalize_model_name
 from tenfold.core.text.memoize import memoize_short
-
-ANTHROPIC_VISION = "https://platform.claude.com/docs/en/build-with-claude/vision, read 2026-11-26"
-ANTHROPIC_PDF = "https://platform.claude.com/docs/en/build-with-claude/pdf-support"
-OPENAI_VISION = "https://developers.openai.com/api/docs/guides/images-vision, read 2026-11-26"
-GEMINI_RESOLUTION = "https://ai.google.dev/gemini-api/docs/media-resolution, read 2026-11-26"
-GEMINI_TOKENS = "https://ai.google.dev/gemini-api/docs/tokens and .../image-understanding, read 2026-11-26"
-MEASURED_PAGES = "measured: https://huggingface.co/datasets/JOHNISKING/pdf-token-cost, version 2 of 2026-10-18"
 
 
 class FixedTokens(Struct, frozen=True):
@@ -159,73 +152,64 @@ class ImageRule(Struct, frozen=True):
     prefix: str
     detail: str
     sizing: ImageSizing
-    evidence: str
     unknown_tokens: int = 0
 
 
 def _build_tile_rules(names: str, base: int, tile: int) -> tuple[ImageRule, ...]:
     sizings: dict[str, ImageSizing] = {"": TileCount(base, tile), "low": FixedTokens(base)}
-    return tuple(ImageRule(n, detail, s, OPENAI_VISION) for n in names.split() for detail, s in sizings.items())
+    return tuple(ImageRule(n, detail, s) for n in names.split() for detail, s in sizings.items())
 
 
-def _build_patch_rules(names: str, sizings: dict[str, PatchBudget], evidence: str) -> tuple[ImageRule, ...]:
+def _build_patch_rules(names: str, sizings: dict[str, PatchBudget]) -> tuple[ImageRule, ...]:
     """Builds the rows of models with patches. With detail "low", every image is brought to 512 x 512 pixels."""
     usual = sizings.get("high", sizings[""])
     rules: dict[str, ImageSizing] = {**sizings, "low": FixedTokens(ceil(16 * 16 * usual.factor))}
     return tuple(
-        ImageRule(name, detail, sizing, evidence, min(usual.ceiling, sizing.ceiling))
+        ImageRule(name, detail, sizing, min(usual.ceiling, sizing.ceiling))
         for name in names.split()
         for detail, sizing in rules.items()
     )
 
 
-_NEWER = f"{OPENAI_VISION}; the factor 1.2 as measured: https://community.openai.com/t/1372291"
 _UNCAPPED = PatchBudget(1.2, 30_000, 65_535)
 """An image with more patches than this is refused."""
-_UNKNOWN = "not a known provider: counted like the older Claude models, which lie between the others"
+_LARGE = PatchBudget(1.2, 10_000, 6_000)
 IMAGE_RULES: tuple[ImageRule, ...] = (
-    ImageRule("", "", VisualPatches(1_568, 1_568), _UNKNOWN),
-    ImageRule("claude-", "", VisualPatches(2_576, 4_784), ANTHROPIC_VISION),
+    # not a known provider: counted like the older Claude models, which lie between the others
+    ImageRule("", "", VisualPatches(1_568, 1_568)),
+    # https://platform.claude.com/docs/en/build-with-claude/vision, read 2026-11-26
+    ImageRule("claude-", "", VisualPatches(2_576, 4_784)),
     *(
-        ImageRule(f"claude-{name}", "", VisualPatches(1_568, 1_568), ANTHROPIC_VISION)
+        ImageRule(f"claude-{name}", "", VisualPatches(1_568, 1_568))
         for name in ("2", "3", "instant", "opus-4", "sonnet-4", "haiku-4")
     ),
-    *(ImageRule(f"claude-opus-4-{minor}", "", VisualPatches(2_576, 4_784), ANTHROPIC_VISION) for minor in (7, 8)),
+    *(ImageRule(f"claude-opus-4-{minor}", "", VisualPatches(2_576, 4_784)) for minor in (7, 8)),
+    # https://developers.openai.com/api/docs/guides/images-vision, read 2026-11-26
     *_build_tile_rules("gpt-4 chatgpt-4o", 85, 170),
     *_build_tile_rules("gpt-4o-mini", 2_833, 5_667),
     *_build_tile_rules("gpt-5 gpt-5-codex gpt-5.1 gpt-5.1-codex", 70, 140),
     *_build_tile_rules("o1 o3", 75, 150),
     *_build_tile_rules("computer-use-preview", 65, 129),
     *_build_patch_rules(
-        "gpt-4.1-mini gpt-5-mini gpt-5-codex-mini gpt-5.1-codex-mini gpt-5.4-mini",
-        {"": PatchBudget(1.62, 1_536)},
-        OPENAI_VISION,
+        "gpt-4.1-mini gpt-5-mini gpt-5-codex-mini gpt-5.1-codex-mini gpt-5.4-mini", {"": PatchBudget(1.62, 1_536)}
     ),
-    *_build_patch_rules("gpt-4.1-nano gpt-5-nano gpt-5.4-nano", {"": PatchBudget(2.46, 1_536)}, OPENAI_VISION),
-    *_build_patch_rules("o4-mini codex-mini", {"": PatchBudget(1.72, 1_536)}, OPENAI_VISION),
-    *_build_patch_rules("gpt-5.2 gpt-5.3", {"": PatchBudget(1.2, 1_536)}, _NEWER),
-    *_build_patch_rules("gpt-5.4", {"": PatchBudget(1.2, 2_500), "original": PatchBudget(1.2, 10_000, 6_000)}, _NEWER),
-    *_build_patch_rules(
-        "gpt-5.5",
-        {
-            "": PatchBudget(1.2, 10_000, 6_000),
-            "high": PatchBudget(1.2, 2_500),
-            "original": PatchBudget(1.2, 10_000, 6_000),
-        },
-        _NEWER,
-    ),
-    *_build_patch_rules("gpt- gpt-5.", {"": _UNCAPPED, "high": PatchBudget(1.2, 2_500), "original": _UNCAPPED}, _NEWER),
+    *_build_patch_rules("gpt-4.1-nano gpt-5-nano gpt-5.4-nano", {"": PatchBudget(2.46, 1_536)}),
+    *_build_patch_rules("o4-mini codex-mini", {"": PatchBudget(1.72, 1_536)}),
+    # the same; the factor 1.2 as measured: https://community.openai.com/t/1372291
+    *_build_patch_rules("gpt-5.2 gpt-5.3", {"": PatchBudget(1.2, 1_536)}),
+    *_build_patch_rules("gpt-5.4", {"": PatchBudget(1.2, 2_500), "original": _LARGE}),
+    *_build_patch_rules("gpt-5.5", {"": _LARGE, "high": PatchBudget(1.2, 2_500), "original": _LARGE}),
+    *_build_patch_rules("gpt- gpt-5.", {"": _UNCAPPED, "high": PatchBudget(1.2, 2_500), "original": _UNCAPPED}),
+    # the first: https://ai.google.dev/gemini-api/docs/tokens and .../image-understanding, the others:
+    # https://ai.google.dev/gemini-api/docs/media-resolution, all read 2026-11-26
     *(
-        ImageRule(prefix, detail, sizing, evidence)
+        ImageRule(prefix, detail, sizing)
         for prefix in ("gemini-1", "gemini-2")
-        for detail, sizing, evidence in (
-            ("", SquareCrops(), GEMINI_TOKENS),
-            ("low", FixedTokens(64), GEMINI_RESOLUTION),
-            ("medium", FixedTokens(256), GEMINI_RESOLUTION),
-        )
+        for detail, sizing in (("", SquareCrops()), ("low", FixedTokens(64)), ("medium", FixedTokens(256)))
     ),
+    # https://ai.google.dev/gemini-api/docs/media-resolution, read 2026-11-26
     *(
-        ImageRule("gemini-", detail, FixedTokens(tokens), GEMINI_RESOLUTION)
+        ImageRule("gemini-", detail, FixedTokens(tokens))
         for detail, tokens in (("", 1_120), ("low", 280), ("medium", 560), ("high", 1_120), ("ultra_high", 2_240))
     ),
 )
@@ -238,29 +222,25 @@ class PageRule(Struct, frozen=True):
     tokens: int
     low: int
     high: int
-    evidence: str
 
 
-_CLAUDE_PAGES = (
-    f"{ANTHROPIC_PDF}: 1,500 to 3,000 tokens of text, and the page as an image; {MEASURED_PAGES}: 1,592 to 2,481. The "
-    "lower end is charged, because the correction for the family comes on top"
-)
 PAGE_RULES: tuple[PageRule, ...] = (
-    PageRule("", 1_500, 258, 4_600, "not a known provider: from Gemini's page to Claude's; charged like Claude's"),
-    PageRule("claude-", 1_500, 1_500, 4_600, _CLAUDE_PAGES),
+    # not a known provider: from Gemini's page to Claude's; charged like Claude's
+    PageRule("", 1_500, 258, 4_600),
+    # https://platform.claude.com/docs/en/build-with-claude/pdf-support: 1,500 to 3,000 tokens of text, and the page as
+    # an image; measured: 1,592 to 2,481 (https://huggingface.co/datasets/JOHNISKING/pdf-token-cost, version 2 of
+    # 2026-10-18). The lower end is charged, because the correction for the family comes on top
+    PageRule("claude-", 1_500, 1_500, 4_600),
+    # https://developers.openai.com/api/docs/guides/pdf-files: the text and an image of each page. The sum of a page of
+    # text (461 tokens, measured as above) and an image of 768 x 1,086 pixels (910 to 1,105)
     *(
-        PageRule(
-            prefix,
-            1_500,
-            460,
-            4_000,
-            "https://developers.openai.com/api/docs/guides/pdf-files: the text and an image of each page. The sum of a "
-            "page of text (461 tokens, measured as above) and an image of 768 x 1,086 pixels (910 to 1,105)",
-        )
+        PageRule(prefix, 1_500, 460, 4_000)
         for prefix in ("gpt-", "chatgpt-", "o1", "o3", "o4", "codex-", "computer-use-")
     ),
-    *(PageRule(prefix, 258, 258, 1_300, GEMINI_TOKENS) for prefix in ("gemini-1", "gemini-2")),
-    PageRule("gemini-", 560, 280, 1_120, f"{GEMINI_RESOLUTION}; {MEASURED_PAGES}: 560 to 561"),
+    # https://ai.google.dev/gemini-api/docs/tokens and .../image-understanding, read 2026-11-26
+    *(PageRule(prefix, 258, 258, 1_300) for prefix in ("gemini-1", "gemini-2")),
+    # https://ai.google.dev/gemini-api/docs/media-resolution, read 2026-11-26; measured as above: 560 to 561
+    PageRule("gemini-", 560, 280, 1_120),
 )
 
 
@@ -270,22 +250,15 @@ class RecordingRule(Struct, frozen=True):
     prefix: str
     audio: int
     video: int
-    evidence: str
 
 
 RECORDING_RULES: tuple[RecordingRule, ...] = (
-    RecordingRule(
-        "",
-        10,
-        290,
-        "OpenAI's guide on realtime costs: a token for 100 ms of a user's speech; no other provider than Google takes "
-        "video",
-    ),
-    *(
-        RecordingRule(prefix, 32, 290, f"{GEMINI_TOKENS}: 32 a second of sound, 258 a frame, one frame a second")
-        for prefix in ("gemini-1", "gemini-2")
-    ),
-    RecordingRule("gemini-", 32, 102, f"{GEMINI_RESOLUTION}: 70 a frame, one frame a second, and 32 for its sound"),
+    # OpenAI's guide on realtime costs: a token for 100 ms of a user's speech; no other provider than Google takes video
+    RecordingRule("", 10, 290),
+    # https://ai.google.dev/gemini-api/docs/tokens, read 2026-11-26: 32 a second of sound, 258 a frame, one a second
+    *(RecordingRule(prefix, 32, 290) for prefix in ("gemini-1", "gemini-2")),
+    # https://ai.google.dev/gemini-api/docs/media-resolution, read 2026-11-26: 70 a frame, one a second, 32 for its sound
+    RecordingRule("gemini-", 32, 102),
 )
 MAX_AUDIO_TOKENS_PER_SECOND = 32
 """The most that any provider takes for a second of sound."""

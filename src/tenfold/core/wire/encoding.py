@@ -108,15 +108,7 @@ class ListEncoding:
         wire, ledger, start = self._wire, self.ledger, self._count
         ledger.register_list(messages)
         messages = ledger.add_missing_calls(messages, start)
-        batches = batch_messages(
-            messages,
-            wire.name,
-            ledger.is_left_out,
-            join_results=wire.profile.results == "next_message",
-            join_answers=not wire.profile.calls_after_answer,
-            move_system=wire.profile.midlist_system == "before_assistant",
-        )
-        for batch in batches:
+        for batch in batch_messages(messages, wire.profile, ledger.is_left_out):
             self._add_batch([messages[at] for at in batch.indices], tuple([start + at for at in batch.indices]), batch)
         self._count += len(messages)
 

@@ -39,8 +39,8 @@ def list_blocks(value: Mapping[str, Any], key: str = "content") -> list[Mapping[
     return blocks
 
 
-def _has_block(value: Mapping[str, Any], kinds: frozenset[str], key: str = "content") -> bool:
-    return any(isinstance(kind := b.get("type"), str) and kind in kinds for b in list_blocks(value, key))
+def _has_block(value: Mapping[str, Any], kinds: frozenset[str]) -> bool:
+    return any(isinstance(kind := b.get("type"), str) and kind in kinds for b in list_blocks(value))
 
 
 def _is_converse(value: Mapping[str, Any]) -> bool:

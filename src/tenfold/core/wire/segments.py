@@ -28,6 +28,7 @@ from tenfold.core.record.message import (
 )
 from tenfold.core.wire import splice
 from tenfold.core.wire.marks import is_tool_header
+from tenfold.core.wire.profiles import Profile
 from tenfold.core.wire.splice import Fields
 from tenfold.errors import BadInput, UnknownRole
 
@@ -203,23 +204,17 @@ def join_native_bytes(natives: Sequence[NativeBytes]) -> bytes:
 
 
 def batch_messages(
-    messages: Sequence[Message],
-    wire: str,
-    is_left_out: Callable[[Message, OpaquePart], bool],
-    *,
-    join_results: bool,
-    join_answers: bool,
-    move_system: bool = False,
+    messages: Sequence[Message], profile: Profile, is_left_out: Callable[[Message, OpaquePart], bool]
 ) -> list[EncodingBatch]:
     """Groups the messages that make one native message each.
 
-    With `join_results`, the results of a step are put into one message as soon as one of them was changed, for
-    providers that want all results in the next message. With `join_answers`, the same is done with tool calls and the
-    answers around them, for providers that want a call right after a user message or a result. A part
-    that `is_left_out` is not sent, so it does not separate what stands around it. With `move_system`, a system message
-    of this wire comes after the user messages and results that follow it, for providers that take it only before an
-    answer or last. Those that then stand together make one message.
+    For providers that want all results in the next message, the results of a step are put into one message as soon as
+    one of them was changed. The same is done with tool calls and the answers around them, for providers that want a
+    call right after a user message or a result. A part that `is_left_out` is not sent, so it does not separate what
+    stands around it. A system message of this wire comes after the user messages and results that follow it, for
+    providers that take it only before an answer or last. Those that then stand together make one message.
     """
+    wire = profile.wire
     out: list[EncodingBatch] = []
     position = 0
     while position < len(messages):
@@ -242,9 +237,9 @@ def batch_messages(
         else:
             out.append(EncodingBatch(indices, exact))
         position = end
-    out = _join_answers(messages, out, is_left_out) if join_answers else out
-    out = _join_results(messages, out, wire) if join_results else out
-    return _move_system(messages, out, wire) if move_system else out
+    out = out if profile.calls_after_answer else _join_answers(messages, out, is_left_out)
+    out = _join_results(messages, out, wire) if profile.results == "next_message" else out
+    return _move_system(messages, out, wire) if profile.midlist_system == "before_assistant" else out
 
 
 def _move_system(messages: Sequence[Message], batches: list[EncodingBatch], wire: str) -> list[EncodingBatch]:
