@@ -12,8 +12,7 @@ import pytest
 
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message
-from tenfold.core.wire import DecodedHistory
-from tenfold.core.wire.decoded_history import CHECKED_ITEMS
+from tenfold.core.wire.decoded_history import CHECKED_ITEMS, DecodedHistory
 from tenfold.errors import TenfoldError, UsageError
 from tenfold.session import Session, Stamps
 from tenfold.session.requests import HostRequest, read_request

@@ -9,14 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.compaction.facts.section_headings import TITLE
-from tenfold.core.wire import WIRES, extract_summary_text, find_summary_mark, find_text_origin, render_summary
+from tenfold.core.wire import WIRES, find_text_origin
 from tenfold.core.wire.marks import (
     HARNESS_PATTERNS,
     TOOL_OUTPUT_PATTERNS,
     SummaryMark,
+    extract_summary_text,
     find_origin,
+    find_summary_mark,
     hash_summary,
     is_like_task,
+    render_summary,
     strip_harness_text,
 )
 from tenfold.foreign_texts import ForeignText

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 import tenfold
-from tenfold.core.wire import WIRES, DecodedHistory, detect_wire
+from tenfold.core.wire import WIRES, detect_wire
+from tenfold.core.wire.decoded_history import DecodedHistory
 from tenfold.errors import BadInput, UnknownFormat
 from tenfold.formats import read_data
 

@@ -19,9 +19,8 @@ from tenfold.core.record.message import Message, get_call_ids, get_text
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.view.units import MessageKey, VisibleMessage, build_original_key, get_step_messages, is_visible
-from tenfold.core.wire import find_summary_mark
 from tenfold.core.wire.fingerprint import fingerprint_message
-from tenfold.core.wire.marks import is_system_prompt
+from tenfold.core.wire.marks import find_summary_mark, is_system_prompt
 
 KeyLookup = Callable[[int, Message], bytes]
 """A function that returns the (cached) fingerprint of the original message at a position."""

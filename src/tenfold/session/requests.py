@@ -29,23 +29,16 @@ from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.view.rules import find_violations
 from tenfold.core.view.units import MessageKey, Unit, build_original_key, get_step_messages, scan_entries
-from tenfold.core.wire import (
-    WIRES,
-    DecodedHistory,
-    EncodedList,
-    OriginCallback,
-    SummaryConfirmer,
-    get_wire,
-    parse_value,
-    take_request_summaries,
-)
-from tenfold.core.wire.base import DecodedPrefix
+from tenfold.core.wire import WIRES, OriginCallback, get_wire, parse_value
+from tenfold.core.wire.base import DecodedPrefix, EncodedList
+from tenfold.core.wire.decoded_history import DecodedHistory
 from tenfold.core.wire.encoding import RepeatedEncoding
 from tenfold.core.wire.fingerprint import fingerprint_message
 from tenfold.core.wire.given_values import list_messages, list_own_messages, name_type
-from tenfold.core.wire.marks import OPENING_STUB, is_system_prompt
+from tenfold.core.wire.marks import OPENING_STUB, SummaryConfirmer, is_system_prompt
 from tenfold.core.wire.registry import choose_wire, find_list_field, find_only_wire
 from tenfold.core.wire.sdk_values import get_set_fields
+from tenfold.core.wire.system_prompt import take_request_summaries
 from tenfold.errors import StoreError, UsageError
 from tenfold.formats.session_draft import find_timestamp, parse_micros
 from tenfold.session.compactor import CompactionRunner

@@ -19,19 +19,13 @@ from tenfold.core.meter.counters import choose_counter
 from tenfold.core.record.ask import Outcome, render_table
 from tenfold.core.record.message import Message, Text
 from tenfold.core.text.redaction import redact
-from tenfold.core.wire import (
-    WIRES,
-    EncodedList,
-    OriginCallback,
-    detect_wire,
-    encode_messages,
-    parse_value,
-    render_value,
-    take_summaries,
-)
+from tenfold.core.wire import WIRES, OriginCallback, detect_wire, encode_messages, parse_value
+from tenfold.core.wire.base import EncodedList
 from tenfold.core.wire.decoded_history import find_ends
 from tenfold.core.wire.given_values import list_messages
 from tenfold.core.wire.registry import explain_name
+from tenfold.core.wire.sdk_values import render_value
+from tenfold.core.wire.system_prompt import take_summaries
 from tenfold.core.wire.unread_text import find_unread_items, refuse_unread
 from tenfold.errors import UsageError
 from tenfold.models.model import Model

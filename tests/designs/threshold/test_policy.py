@@ -20,7 +20,7 @@ from tenfold.core.meter.windows import find_window_row
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Image, Message, Text, get_text
 from tenfold.core.view.rules import check_messages
-from tenfold.core.wire import extract_summary_text
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.designs.threshold import Context, new, with_max_tokens
 from tenfold.designs.threshold.policy import CLOSING, OPENING, threshold
 from tenfold.designs.threshold.writer import (

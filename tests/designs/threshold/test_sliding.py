@@ -11,7 +11,7 @@ from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.core.record.message import Message, get_text
 from tenfold.core.view.rules import check_messages
-from tenfold.core.wire import extract_summary_text
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.designs.threshold import compute_keep_recent, find_safe_split, find_split_index
 from tenfold.designs.threshold.policy import sliding
 from tenfold.designs.threshold.stages import CONTINUATION_KIND

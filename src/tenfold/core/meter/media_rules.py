@@ -257,7 +257,7 @@ RECORDING_RULES: tuple[RecordingRule, ...] = (
     RecordingRule("", 10, 290),
     # https://ai.google.dev/gemini-api/docs/tokens, read 2026-11-26: 32 a second of sound, 258 a frame, one a second
     *(RecordingRule(prefix, 32, 290) for prefix in ("gemini-1", "gemini-2")),
-    # https://ai.google.dev/gemini-api/docs/media-resolution, read 2026-11-26: 70 a frame, one a second, 32 for its sound
+    # https://ai.google.dev/gemini-api/docs/media-resolution, read 2026-11-26: 70 a frame, one a second, 32 for sound
     RecordingRule("gemini-", 32, 102),
 )
 MAX_AUDIO_TOKENS_PER_SECOND = 32

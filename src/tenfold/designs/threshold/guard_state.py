@@ -25,7 +25,7 @@ from tenfold.core.record.codec import decode_entry, encode_entry
 from tenfold.core.record.entry import Attempt, CustomEntry, Entry, MessageEntry, Retraction, Usage, get_message
 from tenfold.core.record.message import Message, Text
 from tenfold.core.view.fold import View
-from tenfold.core.wire import extract_summary_text
+from tenfold.core.wire.marks import extract_summary_text
 from tenfold.designs.threshold.host_objects import Context
 from tenfold.session import Session
 from tenfold.session.requests import read_request

@@ -30,7 +30,7 @@ from tenfold.core.record.block import Substitute
 from tenfold.core.record.message import Message, ToolCall, get_text, get_tool_calls, get_tool_result
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.units import MessageKey, VisibleMessage
-from tenfold.core.wire import can_take_text
+from tenfold.core.wire.registry import can_take_text
 
 MIN_SAVING = 40
 """Tokens that eliding one output must save. Below that, the text is worth more than its absence."""
