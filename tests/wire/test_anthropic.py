@@ -20,7 +20,6 @@ from tenfold.core.record.message import (
 )
 from tenfold.core.view.rules import check_messages
 from tenfold.core.wire import WIRES
-from tenfold.errors import BadInput, UnknownRole
 
 WIRE = WIRES["anthropic"]
 ADDITION = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "f"}}
@@ -274,13 +273,3 @@ def test_arguments_are_spliced_not_reencoded() -> None:
     raw = '{"n": 1.0, "big": 12345678901234567890, "dup": 1, "dup": 2}'
     message = Message("assistant", (ToolCall("t", "f", raw),), "model")
     assert raw.encode() in WIRE.encode([Message("user", (Text("q"),), "human"), message]).items[1].raw
-
-
-@pytest.mark.parametrize(("native", "error", "says"), [
-    ({"role": "robot", "content": "x"}, UnknownRole, "message 1 has role 'robot'"),
-    ({"content": "x"}, UnknownRole, "user, assistant, system"),
-    ([1], BadInput, "message 1 is not a JSON object"),
-])  # fmt: skip
-def test_bad_messages_are_refused_with_their_place(native: object, error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
-        decode({"role": "user", "content": "q"}, native)

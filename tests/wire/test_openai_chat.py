@@ -8,7 +8,6 @@ import pytest
 
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.core.wire import WIRES
-from tenfold.errors import UnknownRole
 
 WIRE = WIRES["openai-chat"]
 
@@ -111,8 +110,3 @@ def test_a_user_message_with_injected_parts_is_split_and_joined() -> None:
     assert [m.origin for m in messages] == ["harness", "human"]
     assert encode_messages(*messages) == [native]
     assert encode_messages(messages[1])[0]["content"] == [{"type": "text", "text": "fix it"}]
-
-
-def test_an_unknown_role_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UnknownRole, match=r"message 0 has role 'bot'; .*system, developer, user, assistant, tool"):
-        decode({"role": "bot", "content": "x"})

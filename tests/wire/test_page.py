@@ -1,19 +1,24 @@
-"""docs/wire.md says what the code says."""
+"""What is known of a provider stands in its wire's profile: nothing else asks for it by name, and docs/wire.md says it."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from tenfold.core.view.rules import RULE_NAMES
-from tenfold.core.wire import WIRES
+from tenfold.core.wire import DEFAULT_WIRE, WIRES
 from tenfold.core.wire.base import AdjustmentKind
 from tenfold.core.wire.marks import HARNESS_PATTERNS, SUMMARY_PATTERNS, TOOL_OUTPUT_PATTERNS
 from tenfold.core.wire.pydantic_ai import PROFILE
+from tenfold.errors import UnknownFormat
 from tenfold.foreign_texts import HARNESS_TEXTS, OUTPUT_TEXTS, SUMMARY_TEXTS
+from tenfold.session.requests import read_request
+from tests.shape import scan
 from tests.view.refused import FAULTS
 
 PROFILES = {wire.name: wire.profile for wire in WIRES.values()} | {"pydantic-ai": PROFILE}
@@ -85,3 +90,54 @@ def test_the_page_has_the_answer_to_each_fault_of_a_provider_and_where_it_was_se
 def test_the_examples_run(number: int) -> None:
     code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[number]
     exec(compile(code, "docs/wire.md", "exec"), {})  # noqa: S102 - the page's own example
+
+
+KNOW_A_WIRE: Mapping[str, str] = {
+    "core/wire/anthropic/profile.py": "the name of the wire",
+    "core/wire/gemini/profile.py": "the same",
+    "core/wire/openai_chat/profile.py": "the same",
+    "core/wire/openai_responses/profile.py": "the same",
+    "core/wire/anthropic/api.py": "what settings call the API, which is the same word",
+    "core/wire/gemini/api.py": "the same",
+    "formats": "a session file holds the blocks of one wire",
+    "models": "the names are those of the libraries that call a model",
+    "apps/agent": "the same",
+    "apps/clients": "a client keeps the messages of one wire, and has addresses and programs of these names",
+    "testing": "the questions and histories are written in one wire",
+}
+"""Files and folders that name a wire, and why. The gateway is none of them: it asks the wire's profile and its API."""
+
+
+def test_only_those_with_a_reason_name_a_wire() -> None:
+    named = {
+        f"{name}: {node.value}"
+        for path in scan.list_python_files("src")
+        for name in [path.relative_to(scan.ROOT / "src" / "tenfold").as_posix()]
+        if not any(name == known or name.startswith(f"{known}/") for known in KNOW_A_WIRE)
+        for node in ast.walk(scan.parse_file(path))
+        if isinstance(node, ast.Constant) and node.value in WIRES
+    }
+    assert named == set()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_tool_is_defined_with_its_name_and_parameters(wire: str) -> None:
+    parameters = {"type": "object", "properties": {}}
+    tool = WIRES[wire].profile.build_tool("look", "Looks.", parameters)
+    definition = tool.get("function", tool)
+    assert isinstance(definition, dict)
+    assert (definition["name"], definition["description"]) == ("look", "Looks.")
+    assert parameters in (definition.get("parameters"), definition.get("input_schema"))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_user_message_of_a_profile_is_one_of_its_wire(wire: str) -> None:
+    profile = WIRES[wire].profile
+    read = read_request({profile.request.list_field: [profile.build_user_message("hi")]})
+    assert [(m.role, m.origin) for m in read.messages] == [("user", "human")]
+    assert read.wire == (DEFAULT_WIRE if profile.request.list_field == "messages" else wire)
+
+
+def test_a_request_of_an_unknown_wire_is_refused() -> None:
+    with pytest.raises(UnknownFormat, match=", ".join(WIRES)):
+        read_request({"messages": "hello"}, wire="semaphore")
