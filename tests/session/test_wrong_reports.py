@@ -14,7 +14,7 @@ import pytest
 
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import choose_counter, measure_messages
-from tenfold.core.meter.report_bounds import SLACK, SeenReport, find_report_bounds, judge_report
+from tenfold.core.meter.estimators import SLACK, SeenReport, find_report_bounds, judge_report
 from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.core.wire import WIRES
 from tenfold.session import Session, SessionAddress

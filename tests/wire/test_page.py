@@ -1,4 +1,4 @@
-"""What is known of a provider stands in its wire's profile: nothing else asks for it by name, and docs/wire.md says it."""
+"""What is known of a provider stands in its profile: nothing else names a wire, and docs/wire.md says the same."""
 
 from __future__ import annotations
 

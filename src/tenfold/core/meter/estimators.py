@@ -2,14 +2,19 @@
 
 The transitions are pure: `record_usage` after each answer, `expire_reports` after a Block or a retraction. A snapshot
 carries the numbers as bytes. Turning them into a Reading is the job of `reading.py`.
+
+A provider's report may be wrong: half or a tenth of the request, the part that was not cached, ten times too much, or
+that of an earlier request. Believing it would let requests grow past the window, or find that nothing fits it. So our
+own count of a whole request bounds its report from below and above; what a log holds may be a part of what was sent.
 """
 
 from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tenfold.core.meter.report_bounds import SeenReport, judge_report
+from tenfold.core.meter.counters import find_bounds, find_family, get_family_factor, is_own_vocabulary
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Status
 from tenfold.core.record.token_reading import Counted, ProviderTokens
@@ -26,6 +31,16 @@ The two compactions in the recorded pi session went down to 0.15 of the size bef
 RECENT_REPORTS = 12
 """How many reports of a model are kept."""
 MAX_MODELS = 8
+UNMEASURED_TEXT, UNMEASURED_CHARACTERS = 0.85, 0.6
+"""What of the least measured tokens a text of a language or kind that was not measured may take, by a vocabulary of
+another family and by characters / 4: Chinese takes 0.58 tokens for each that `chars4` counts (docs/meter.md).
+"""
+UNMEASURED_ABOVE = 2.0
+"""What such a text may take of the most measured tokens: Thai takes up to 3.6 for each that `chars4` counts."""
+CALLERS_LEAST, CALLERS_MOST = 0.5, 5.0
+"""The same for a counter of the caller, whose error nobody has measured."""
+SLACK = 50
+"""Tokens by which small requests may be off: the marks around messages."""
 
 
 class ModelCalibration(Struct, frozen=True, array_like=True):
@@ -66,6 +81,42 @@ class ModelCalibration(Struct, frozen=True, array_like=True):
     def compute_floor(self, slope: float) -> float:
         """Returns what requests hold that the estimate does not see (system prompt, tools); never below zero."""
         return max(0.0, self.reported_at_smallest - slope * self.smallest_estimate)
+
+
+class SeenReport(Struct, frozen=True, array_like=True):
+    """The newest report of a model for a whole request: what we counted of it, and what was reported.
+
+    `doubts` is how many reports of the model were not believed, and `doubted` the newest of them, 0 if there is none.
+    """
+
+    model: str
+    counter: str
+    sent: Counted
+    reported: ProviderTokens
+    is_believed: bool = True
+    doubts: int = 0
+    doubted: int = 0
+    doubted_sent: int = 0
+
+    @property
+    def least_slope(self) -> float:
+        """How many reported tokens one of ours stands for at least: reports that grow by less are wrong."""
+        return find_report_bounds(self.model, self.counter)[0]
+
+    def explain(self) -> str:
+        """Says which report was not believed, and why. "" if all were."""
+        if not self.doubts:
+            return ""
+        least, most = find_report_bounds(self.model, self.counter)
+        bound = (
+            f"at least {int(least * self.doubted_sent):,}"
+            if self.doubted < self.doubted_sent
+            else f"at most {int(most * self.doubted_sent):,}, unless the report before shows the same surplus"
+        )
+        return (
+            f"a report of usage is not believed: {self.model or 'the model'} reported {self.doubted:,} tokens for a "
+            f"request of which {self.doubted_sent:,} were counted, and it takes {bound}; our own count decides"
+        )
 
 
 class Calibration(Struct, frozen=True, array_like=True):
@@ -115,7 +166,7 @@ def record_usage(
     recent = (*old.recent_reports[1 - RECENT_REPORTS :], (sent, usage.prompt))
     is_cut = old.fresh and sent >= last and usage.prompt < HOST_CUT_SHARE * old.last_reported and not usage.is_whole
     if old.diverged or is_cut:
-        return _with_row(calibration, msgspec.structs.replace(old, fresh=False, diverged=True, recent_reports=recent))
+        return _with_row(calibration, replace(old, fresh=False, diverged=True, recent_reports=recent))
     grown_estimate, grown_reported = old.estimate_growth, old.reported_growth
     if old.fresh and estimate > old.last_estimate and usage.overhead == old.last_overhead:
         grown_estimate = Counted(grown_estimate + estimate - old.last_estimate)
@@ -139,7 +190,7 @@ def record_usage(
 
 def _with_row(calibration: Calibration, row: ModelCalibration) -> Calibration:
     others = tuple(r for r in calibration.rows if r.model != row.model or r.counter != row.counter)
-    return msgspec.structs.replace(calibration, rows=(*others[1 - MAX_MODELS :], row))
+    return replace(calibration, rows=(*others[1 - MAX_MODELS :], row))
 
 
 def _judge(calibration: Calibration, usage: Usage, sent: Counted, counter: str) -> tuple[Calibration, bool]:
@@ -147,7 +198,44 @@ def _judge(calibration: Calibration, usage: Usage, sent: Counted, counter: str) 
     before = calibration.find_seen(usage.model, counter)
     seen = judge_report(before, model=usage.model, counter=counter, sent=sent, reported=usage.prompt)
     others = tuple(each for each in calibration.seen if each is not before)
-    return msgspec.structs.replace(calibration, seen=(*others[1 - MAX_MODELS :], seen)), seen.is_believed
+    return replace(calibration, seen=(*others[1 - MAX_MODELS :], seen)), seen.is_believed
+
+
+def find_report_bounds(model: str, counter: str) -> tuple[float, float]:
+    """Returns the least and the most reported tokens that one of our tokens can stand for."""
+    if counter != "chars4" and not is_own_vocabulary(counter):
+        return CALLERS_LEAST, CALLERS_MOST
+    factor, bounds = get_family_factor(model, counter), find_bounds(model, counter)
+    least, most = factor * (1 - bounds.below), factor * (1 + bounds.above) * UNMEASURED_ABOVE
+    if counter == "chars4":
+        return least * UNMEASURED_CHARACTERS, most
+    return (least if find_family(model).factor == 1.0 else least * UNMEASURED_TEXT), most
+
+
+def judge_report(
+    before: SeenReport | None, *, model: str, counter: str, sent: Counted, reported: ProviderTokens
+) -> SeenReport:
+    """Judges the report of a whole request of which we count `sent` tokens, beside the one `before` it.
+
+    More than our count explains is believed only where the report before shows the same surplus: a prompt or tools that
+    somebody adds behind us are constant, and a wrong number grows with the request.
+    """
+    least, most = find_report_bounds(model, counter)
+    if reported > most * sent + SLACK:
+        is_believed = before is not None and _has_same_surplus(before, sent, reported, least, most)
+    else:
+        is_believed = reported >= least * sent - SLACK
+    known = before or SeenReport(model, counter, sent, reported)
+    seen = replace(known, sent=sent, reported=reported, is_believed=is_believed)
+    return seen if is_believed else replace(seen, doubts=seen.doubts + 1, doubted=reported, doubted_sent=sent)
+
+
+def _has_same_surplus(before: SeenReport, sent: int, reported: int, least: float, most: float) -> bool:
+    growth, shown = sent - before.sent, reported - before.reported
+    if abs(growth) < SLACK:  # too little to tell what grows from what is constant
+        return before.is_believed and abs(shown) <= most * SLACK
+    low, high = sorted((least * growth, most * growth))
+    return low - SLACK <= shown <= high + SLACK
 
 
 def expire_reports(calibration: Calibration) -> Calibration:
@@ -157,8 +245,8 @@ def expire_reports(calibration: Calibration) -> Calibration:
     """
     if not any(row.fresh or row.diverged for row in calibration.rows):
         return calibration
-    rows = tuple(msgspec.structs.replace(row, fresh=False, diverged=False) for row in calibration.rows)
-    return msgspec.structs.replace(calibration, rows=rows)
+    rows = tuple(replace(row, fresh=False, diverged=False) for row in calibration.rows)
+    return replace(calibration, rows=rows)
 
 
 def encode_calibration(calibration: Calibration) -> bytes:

@@ -158,11 +158,7 @@ Entry = MessageEntry | Block | Attempt | BranchSummary | Retraction | Pin | Sett
 
 def get_message(entry: Entry) -> Message | None:
     """Returns the message that an entry shows to the model if nothing replaces it. None if it shows nothing."""
-    if isinstance(entry, MessageEntry | BranchSummary):
-        return entry.message
-    if isinstance(entry, Tombstone):
-        return entry.message
-    return None
+    return entry.message if isinstance(entry, MessageEntry | BranchSummary | Tombstone) else None
 
 
 def get_kind(entry: Entry) -> str:

@@ -20,7 +20,7 @@ from tenfold.core.wire.base import (
     Ledger,
     OutgoingMessage,
 )
-from tenfold.core.wire.marks import OPENING_STUB, OriginCallback, SummaryConfirmer, render_system_note
+from tenfold.core.wire.marks import OPENING_STUB, SYSTEM_NOTE, OriginCallback, SummaryConfirmer
 from tenfold.core.wire.profiles import Profile
 from tenfold.core.wire.segments import (
     EncodingBatch,
@@ -238,4 +238,4 @@ def fold_system(outgoing: OutgoingMessage) -> str:
     """Renders a later system message as a user's text, for wires without them. "" if it is blank."""
     outgoing.note("system_folded", "a later system message is sent inside a user message")
     text = get_text(outgoing.message)
-    return render_system_note(text) if text.strip() else ""
+    return SYSTEM_NOTE.format(text) if text.strip() else ""

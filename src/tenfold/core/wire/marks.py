@@ -33,7 +33,8 @@ ERROR_FLAG = "[tool error]\n"
 OPENING_STUB = "[the start of this conversation is not shown]"
 CONTINUATION_START = "[System note: this conversation was compacted, because it outgrew the context window."
 CONTINUATION_END = "without asking the user to repeat anything.]"
-_SYSTEM_NOTE = "<system-note>\n{}\n</system-note>"
+SYSTEM_NOTE = "<system-note>\n{}\n</system-note>"
+"""A later system message in a user message, for wires that accept none."""
 _SUMMARY = re.compile(
     r'\s*<tenfold-summary block="([^"<>\s]+)" hash="([0-9a-f]{16})">\n(.*)\n</tenfold-summary>\s*', re.DOTALL
 )
@@ -299,8 +300,3 @@ def find_unconfirmed_summary(text: str) -> str | None:
         start.startswith(row.start) and start.endswith(row.end) for row in SUMMARY_PATTERNS
     )
     return start if own is None and is_summary else own
-
-
-def render_system_note(text: str) -> str:
-    """Renders a system message's text for a user message, for wires that accept no later system messages."""
-    return _SYSTEM_NOTE.format(text)
