@@ -63,28 +63,22 @@ class CompactionStart(Struct, frozen=True, tag="started"):
     run: str = ""
 
 
-class CompactionEnd(Struct, frozen=True, tag="ended"):
+class _CompactionResult(Struct, frozen=True):
+    session: str
+    outcome: Outcome
+    time: int
+
+
+class CompactionEnd(_CompactionResult, frozen=True, tag="ended"):
     """A Block was appended. The Outcome has its id and the numbers."""
 
-    session: str
-    outcome: Outcome
-    time: int
 
-
-class CompactionSkip(Struct, frozen=True, tag="skipped"):
+class CompactionSkip(_CompactionResult, frozen=True, tag="skipped"):
     """Nothing was appended. The Outcome says why."""
 
-    session: str
-    outcome: Outcome
-    time: int
 
-
-class CompactionFailure(Struct, frozen=True, tag="failed"):
+class CompactionFailure(_CompactionResult, frozen=True, tag="failed"):
     """There was no usable summary. The Outcome says why. The conversation is unchanged."""
-
-    session: str
-    outcome: Outcome
-    time: int
 
 
 class SummaryFailure(Struct, frozen=True, tag="summary_failed"):

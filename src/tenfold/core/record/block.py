@@ -14,24 +14,9 @@ from tenfold.core.record.message import Message
 
 Rung = Literal["model", "stricter", "next_model", "extractive", "mechanical", "none"]
 FactKind = Literal[
-    "request",
-    "rule",
-    "correction",
-    "remark",
-    "file_read",
-    "file_modified",
-    "file_created",
-    "file_deleted",
-    "file_renamed",
-    "command",
-    "error",
-    "identifier",
-    "decision",
-    "todo",
-    "name",
-    "value",
-    "claimed",
-]
+    "request", "rule", "correction", "remark", "file_read", "file_modified", "file_created", "file_deleted",
+    "file_renamed", "command", "error", "identifier", "decision", "todo", "name", "value", "claimed",
+]  # fmt: skip
 MUST_KEEP: frozenset[FactKind] = frozenset(
     (
         "request", "rule", "correction", "remark", "claimed", "error", "todo",

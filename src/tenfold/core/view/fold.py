@@ -110,9 +110,8 @@ class View:
     @classmethod
     def from_path(cls, path: Path) -> View:
         """Folds the whole path."""
-        return (
-            cls.build_empty(path).extend(path.get_entries(0, path.length - 1)) if path.length else cls.build_empty(path)
-        )
+        start = cls.build_empty(path)
+        return start.extend(path.get_entries(0, path.length - 1)) if path.length else start
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot, path: Path, *, include_later: bool = True) -> View:

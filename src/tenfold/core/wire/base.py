@@ -37,27 +37,11 @@ from tenfold.core.wire.media import inline_document, render_placeholder
 from tenfold.core.wire.profiles import MADE_ID_PREFIX, Profile
 
 AdjustmentKind = Literal[
-    "opening_stub",
-    "results_joined",
-    "answers_joined",
-    "id_made",
-    "id_changed",
-    "thinking_dropped",
-    "signature_dropped",
-    "image_dropped",
-    "document_as_text",
-    "document_dropped",
-    "opaque_dropped",
-    "compaction_dropped",
-    "call_made",
-    "system_folded",
-    "system_moved",
-    "error_flag_in_text",
-    "empty_text_dropped",
-    "empty_message_dropped",
-    "arguments_wrapped",
-    "envelope_dropped",
-]
+    "opening_stub", "results_joined", "answers_joined", "id_made", "id_changed", "thinking_dropped",
+    "signature_dropped", "image_dropped", "document_as_text", "document_dropped", "opaque_dropped",
+    "compaction_dropped", "call_made", "system_folded", "system_moved", "error_flag_in_text", "empty_text_dropped",
+    "empty_message_dropped", "arguments_wrapped", "envelope_dropped",
+]  # fmt: skip
 
 
 class Adjustment(Struct, frozen=True):

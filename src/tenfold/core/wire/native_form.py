@@ -72,6 +72,11 @@ class MessageForm(Struct, frozen=True, kw_only=True):
     default_role: str = ""
 
 
+def accept_unseen(*kinds: str) -> Mapping[str, Mapping[str, ValueForm]]:
+    """Makes the forms of parts of which nothing but the type is checked."""
+    return {kind: {} for kind in kinds}
+
+
 def make_content(parts: PartForms, unless: tuple[str, ...] = ()) -> Mapping[str, ValueForm]:
     """Makes the form of a field `content` that holds a text or a list of parts."""
     return {"content": ValueForm(types=("text", "list"), rule="content_form", parts=parts, unless=unless)}

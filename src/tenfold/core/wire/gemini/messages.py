@@ -33,7 +33,7 @@ from tenfold.core.wire import splice
 from tenfold.core.wire.base import DecodedPrefix, DecodingContext, OutgoingMessage
 from tenfold.core.wire.encoding import collect_blocks, fold_system, wrap_blocks
 from tenfold.core.wire.fingerprint import canonicalize_json
-from tenfold.core.wire.gemini.profile import NAME, SNAKE_CASE
+from tenfold.core.wire.gemini.profile import NAME, to_snake_case
 from tenfold.core.wire.profiles import MADE_ID_PREFIX
 from tenfold.core.wire.segments import Chunk, ContentPart, ParsedMessage, is_same_native, split_message
 from tenfold.core.wire.splice import Fields, build_array, build_object, quote
@@ -109,7 +109,7 @@ def _find_open_calls(prefix: DecodedPrefix) -> list[_OpenCall]:
 
 def _get_field(fields: Fields, key: str) -> Raw | None:
     value = fields.get(key)
-    return value if value is not None else fields.get(SNAKE_CASE.get(key, key))
+    return value if value is not None else fields.get(to_snake_case(key))
 
 
 def _get_object(fields: Fields, key: str) -> Fields | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm
@@ -17,29 +19,20 @@ from tenfold.core.wire.profiles import (
 from tenfold.core.wire.sdk_values import get_set_fields
 
 NAME = "gemini"
-SNAKE_CASE: Mapping[str, str] = {
-    "functionCall": "function_call",
-    "functionResponse": "function_response",
-    "inlineData": "inline_data",
-    "fileData": "file_data",
-    "mimeType": "mime_type",
-    "fileUri": "file_uri",
-    "displayName": "display_name",
-    "mediaResolution": "media_resolution",
-    "thoughtSignature": "thought_signature",
-    "executableCode": "executable_code",
-    "codeExecutionResult": "code_execution_result",
-    "toolCall": "tool_call",
-    "toolResponse": "tool_response",
-}
-"""The other spelling of each field: the API takes both."""
+
+
+@cache
+def to_snake_case(name: str) -> str:
+    """Returns the other spelling of a field, `function_call` for `functionCall`: the API takes both."""
+    return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+
 
 _DATA: Mapping[str, Mapping[str, ValueForm]] = {
     "text": {"text": ValueForm()},
     **{
         key: {key: ValueForm(types=("object",))}
         for camel in ("inlineData", "fileData", "executableCode", "codeExecutionResult", "toolCall", "toolResponse")
-        for key in (camel, SNAKE_CASE[camel])
+        for key in (camel, to_snake_case(camel))
     },
 }
 _CALL = ValueForm(
@@ -51,7 +44,7 @@ _RESPONSE = ValueForm(
 
 
 def _make_parts(camel: str, form: ValueForm) -> Mapping[str, ValueForm]:
-    own = {key: {key: form} for key in (camel, SNAKE_CASE[camel])}
+    own = {key: {key: form} for key in (camel, to_snake_case(camel))}
     parts = PartForms(kinds={**_DATA, **own}, tag="")
     return {"parts": ValueForm(types=("list",), rule="content_form", parts=parts)}
 
@@ -129,19 +122,14 @@ PROFILE = Profile(
         settings_fields=("config", "generationConfig", "generation_config"),
         count_fields=("candidateCount", "candidate_count"),
     ),
-    usage=(
+    usage=tuple(
         UsageFields(
-            holder="usageMetadata",
-            prompt=("promptTokenCount", "toolUsePromptTokenCount"),
-            output="candidatesTokenCount",
-            cache_read="cachedContentTokenCount",
-        ),
-        UsageFields(
-            holder="usage_metadata",
-            prompt=("prompt_token_count", "tool_use_prompt_token_count"),
-            output="candidates_token_count",
-            cache_read="cached_content_token_count",
-        ),
+            holder=spell("usageMetadata"),
+            prompt=(spell("promptTokenCount"), spell("toolUsePromptTokenCount")),
+            output=spell("candidatesTokenCount"),
+            cache_read=spell("cachedContentTokenCount"),
+        )
+        for spell in (str, to_snake_case)
     ),
     errors=(
         build_look_alike("Google, OpenAI", r"quota", "continuedev/continue#9729"),
