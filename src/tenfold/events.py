@@ -63,21 +63,21 @@ class CompactionStart(Struct, frozen=True, tag="started"):
     run: str = ""
 
 
-class _CompactionResult(Struct, frozen=True):
+class _OutcomeEvent(Struct, frozen=True):
     session: str
     outcome: Outcome
     time: int
 
 
-class CompactionEnd(_CompactionResult, frozen=True, tag="ended"):
+class CompactionEnd(_OutcomeEvent, frozen=True, tag="ended"):
     """A Block was appended. The Outcome has its id and the numbers."""
 
 
-class CompactionSkip(_CompactionResult, frozen=True, tag="skipped"):
+class CompactionSkip(_OutcomeEvent, frozen=True, tag="skipped"):
     """Nothing was appended. The Outcome says why."""
 
 
-class CompactionFailure(_CompactionResult, frozen=True, tag="failed"):
+class CompactionFailure(_OutcomeEvent, frozen=True, tag="failed"):
     """There was no usable summary. The Outcome says why. The conversation is unchanged."""
 
 

@@ -115,7 +115,7 @@ def test_unsatisfiable_carries_the_arithmetic_and_is_said_once() -> None:
 def test_what_the_provider_counts_beside_the_view_is_itemised() -> None:
     session = open_session([make_user_message("go")])
     session.compactor.use_model("m")
-    session.append(make_reply("done"), usage=Usage.of(50_000, 5, 0, 0, "m"))
+    session.append(make_reply("done"), usage=Usage.build(50_000, 5, 0, 0, "m"))
     session.append(make_user_message("and now"))
     outcome = session.compact(replace(session.compactor.build_call(window=20_000), demand="check"))
     assert outcome.status == "unsatisfiable"

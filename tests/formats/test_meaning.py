@@ -103,12 +103,12 @@ def test_parallel_calls_are_one_answer_and_each_result_knows_its_call(name: str)
 @pytest.mark.parametrize(
     ("name", "usage"),
     [
-        ("pi-1", Usage.of(16, 2, 10, 1, "m-1")),
-        ("claude", Usage.of(12, 9, 7, 2, "m")),
-        ("codex-new", Usage.of(100, 7, 40, 0, "gpt-x")),
-        ("gemini-session", Usage.of(50, 4, 9, 0, "g")),
-        ("tau2", Usage.of(10, 2)),
-        ("events", Usage.of(20, 3, 5, 0, "m")),
+        ("pi-1", Usage.build(16, 2, 10, 1, "m-1")),
+        ("claude", Usage.build(12, 9, 7, 2, "m")),
+        ("codex-new", Usage.build(100, 7, 40, 0, "gpt-x")),
+        ("gemini-session", Usage.build(50, 4, 9, 0, "g")),
+        ("tau2", Usage.build(10, 2)),
+        ("events", Usage.build(20, 3, 5, 0, "m")),
     ],
 )
 def test_usage_counts_the_whole_prompt(name: str, usage: Usage) -> None:

@@ -153,7 +153,7 @@ class Desk:
             ToolCall(ids[i] if i < len(ids) else f"call_{self.n}_{i}", f"tool{i}", f'{{"n": {self.n}}}')
             for i in range(count)
         ]
-        self.say(Message("assistant", (*lead, *made), "model", status), Usage.of(100 + 10 * self.n))
+        self.say(Message("assistant", (*lead, *made), "model", status), Usage.build(100 + 10 * self.n))
         self.calls.extend(made)
 
     def answer_call(self, call: ToolCall, *, picture: bool = False) -> None:
@@ -203,7 +203,7 @@ def play_system(desk: Desk, a: int, _b: int, _c: int) -> None:
 
 
 def play_answer(desk: Desk, a: int, _b: int, _c: int) -> None:
-    desk.say(Message("assistant", (build_text(desk, a, "answer"),), "model"), Usage.of(100 + 10 * desk.n))
+    desk.say(Message("assistant", (build_text(desk, a, "answer"),), "model"), Usage.build(100 + 10 * desk.n))
 
 
 def play_thinking(desk: Desk, a: int, b: int, _c: int) -> None:

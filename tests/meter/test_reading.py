@@ -31,7 +31,7 @@ def build_anchors(*requests: tuple[int, int], model: str = "m", counter: str = B
     """Anchors after requests of (estimate, reported)."""
     anchors = Calibration()
     for estimate, prompt in requests:
-        anchors = record_usage(anchors, Usage.of(prompt, model=model), Counted(estimate), counter)
+        anchors = record_usage(anchors, Usage.build(prompt, model=model), Counted(estimate), counter)
     return anchors
 
 
@@ -82,12 +82,12 @@ def test_without_a_report_the_factor_corrects() -> None:
 
 def test_a_host_that_cut_its_list_itself_says_nothing_of_our_view() -> None:
     before = build_anchors((1_000, 2_000), (101_000, 102_000))
-    cut = record_usage(before, Usage.of(15_000, model="m"), Counted(102_000), BPE)
-    again = record_usage(cut, Usage.of(16_000, model="m"), Counted(103_000), BPE)
+    cut = record_usage(before, Usage.build(15_000, model="m"), Counted(102_000), BPE)
+    again = record_usage(cut, Usage.build(16_000, model="m"), Counted(103_000), BPE)
     newest = (*cut.rows[0].recent_reports, (103_000, 16_000))
     assert again.rows == (replace(cut.rows[0], recent_reports=newest),), "it learns nothing else of them"
     assert read_estimate(103_000, again) == make_reading(104_000, "calibrated", 100_000, 1.0, 1_000, 103_000)
-    ours = record_usage(expire_reports(again), Usage.of(9_000, model="m"), Counted(8_000), BPE)
+    ours = record_usage(expire_reports(again), Usage.build(9_000, model="m"), Counted(8_000), BPE)
     assert read_estimate(8_000, ours).tokens == 9_000
 
 
@@ -116,7 +116,7 @@ def test_after_a_block_the_line_is_used_not_the_old_report() -> None:
 
 def test_growth_is_not_measured_across_a_block() -> None:
     anchors = expire_reports(build_anchors((100, 3_000), (10_100, 15_000)))
-    anchors = record_usage(anchors, Usage.of(90_000, model="m"), Counted(12_200), BPE)
+    anchors = record_usage(anchors, Usage.build(90_000, model="m"), Counted(12_200), BPE)
     assert read_estimate(12_200, anchors).slope == 1.2
     assert read_estimate(12_300, anchors).tokens == 90_120
 
@@ -135,12 +135,12 @@ def test_a_floor_is_never_negative() -> None:
 @pytest.mark.parametrize("status", ["aborted", "error"])
 def test_answers_that_were_cut_off_teach_nothing(status: str) -> None:
     before = build_anchors((100, 3_000))
-    assert record_usage(before, Usage.of(9_000, model="m"), Counted(200), BPE, status=status) is before  # type: ignore[arg-type]
-    assert record_usage(before, Usage.of(0, model="m"), Counted(200), BPE) is before
+    assert record_usage(before, Usage.build(9_000, model="m"), Counted(200), BPE, status=status) is before  # type: ignore[arg-type]
+    assert record_usage(before, Usage.build(0, model="m"), Counted(200), BPE) is before
 
 
 def test_anchors_are_kept_per_counter() -> None:
-    anchors = record_usage(build_anchors((100, 3_000)), Usage.of(3_000, model="m"), Counted(80), "chars4")
+    anchors = record_usage(build_anchors((100, 3_000)), Usage.build(3_000, model="m"), Counted(80), "chars4")
     assert read(100, anchors).tokens == 3_000
     assert read(80, anchors, counter="chars4").tokens == 3_000
     assert len(anchors.rows) == 2
@@ -156,7 +156,7 @@ def test_another_model_lends_its_floor_and_slope_as_an_estimate() -> None:
 
 
 def test_a_model_that_returns_still_has_its_own_anchor() -> None:
-    anchors = record_usage(build_anchors((100, 3_000)), Usage.of(4_000, model="n"), Counted(200), BPE)
+    anchors = record_usage(build_anchors((100, 3_000)), Usage.build(4_000, model="n"), Counted(200), BPE)
     assert read_estimate(100, anchors).tokens == 3_000
     assert read_estimate(200, anchors, model="n").tokens == 4_000
 
@@ -164,7 +164,7 @@ def test_a_model_that_returns_still_has_its_own_anchor() -> None:
 def test_only_a_handful_of_models_is_kept() -> None:
     anchors = Calibration()
     for index in range(50):
-        anchors = record_usage(anchors, Usage.of(1_000, model=f"m{index}"), Counted(10), BPE)
+        anchors = record_usage(anchors, Usage.build(1_000, model=f"m{index}"), Counted(10), BPE)
     assert [r.model for r in anchors.rows] == [f"m{i}" for i in range(42, 50)]
     assert len(encode_calibration(anchors)) < 400
 
@@ -217,7 +217,7 @@ def test_the_ratio_sets_apart_what_the_reports_hold_beside_the_estimate(
 ) -> None:
     anchors = Calibration()
     for request in requests:
-        anchors = record_usage(expire_reports(anchors), Usage.of(request[1], model="m"), Counted(request[0]), BPE)
+        anchors = record_usage(expire_reports(anchors), Usage.build(request[1], model="m"), Counted(request[0]), BPE)
     reset = read(100, expire_reports(anchors), RatioEstimator(2.0))
     assert reset.tokens == hidden + 200
     assert (reset.floor, reset.slope) == (hidden, 2.0)
@@ -235,7 +235,7 @@ def test_what_came_and_went_is_expected_again_for_so_many_reports(later: int, hi
     anchors = build_anchors(*BURST[:2])
     anchors = expire_reports(anchors)
     for sent, reported in [*BURST[2:], *[BURST[3]] * later]:
-        anchors = record_usage(anchors, Usage.of(reported, model="m"), Counted(sent), BPE)
+        anchors = record_usage(anchors, Usage.build(reported, model="m"), Counted(sent), BPE)
     reading = read(500, anchors, RatioEstimator(2.0), window=8_000)
     assert (reading.tokens, reading.floor) == (hidden + 1_000, hidden)
 
@@ -246,7 +246,7 @@ def test_what_fills_the_window_alone_is_not_expected_for_long() -> None:
     for sent, tokens in ((1_300, 11_600), (1_400, 11_800), (1_500, 12_000), (1_600, 3_200)):
         reading = read(sent, anchors, RatioEstimator(2.0), window=8_000)
         assert reading.tokens == tokens
-        anchors = record_usage(anchors, Usage.of(2 * sent, model="m"), Counted(sent), BPE)
+        anchors = record_usage(anchors, Usage.build(2 * sent, model="m"), Counted(sent), BPE)
 
 
 def test_what_is_hidden_from_some_day_on_is_measured_by_the_recent_reports() -> None:
@@ -294,7 +294,7 @@ def test_a_reading_is_finite_monotone_and_never_negative(
     anchors = Calibration()
     for at, prompt, block in requests:
         anchors = record_usage(
-            expire_reports(anchors) if block else anchors, Usage.of(prompt, model="m"), Counted(at), BPE
+            expire_reports(anchors) if block else anchors, Usage.build(prompt, model="m"), Counted(at), BPE
         )
     estimator = RatioEstimator(factor) if kind == "ratio" else AnchoredEstimator(factor)
     small = read(estimate, anchors, estimator, window=1)

@@ -67,7 +67,13 @@ PARTS = (
 RESULT = ToolResult("c1", "read", (Text("out"), Image(url="https://example.com/a.png"), OpaquePart("x", b"{}")), True)
 ENTRIES: tuple[Entry, ...] = (
     MessageEntry(
-        "e0", None, "r", 1, Message("assistant", PARTS, "model", "aborted", NATIVE), Usage.of(10, 2, 3, 4, "m"), "src0"
+        "e0",
+        None,
+        "r",
+        1,
+        Message("assistant", PARTS, "model", "aborted", NATIVE),
+        Usage.build(10, 2, 3, 4, "m"),
+        "src0",
     ),
     MessageEntry("e1", "e0", "r", None, Message("tool", (RESULT,), "tool")),
     Block(

@@ -286,7 +286,7 @@ def test_a_calibrated_reading_survives_reopening_and_a_block() -> None:
             make_user_message("go on")
         )
         size = sum(session.conversation.get_message_sizes().values())
-        session.requests.record_usage(Usage.of(prompt + round(1.2 * size), model="gpt-x"))
+        session.requests.record_usage(Usage.build(prompt + round(1.2 * size), model="gpt-x"))
         session.append(make_reply(f"answer {number}"))
     reading = session.take_reading(window=100_000)
     assert reading.source == "reported"
@@ -306,7 +306,7 @@ def test_a_calibrated_reading_survives_reopening_and_a_block() -> None:
 
 def test_noted_usage_goes_to_the_answer_of_its_request_whatever_follows_in_the_same_append() -> None:
     session = open_session([make_user_message("go")])
-    session.requests.record_usage(Usage.of(5_000))
+    session.requests.record_usage(Usage.build(5_000))
     session.append(*make_read_step(1, "a.py"))
     reading = session.take_reading(window=10_000)
     assert reading.source == "reported"
@@ -318,7 +318,7 @@ def test_noted_usage_goes_to_the_answer_of_its_request_whatever_follows_in_the_s
 def test_a_floor_that_reports_hold_already_is_not_counted_twice() -> None:
     session = open_session([make_user_message("go " * 1_000)])
     assert session.take_reading(window=100_000, floor=5_000).tokens > 5_000
-    session.append(make_reply("ok"), usage=Usage.of(6_000))
+    session.append(make_reply("ok"), usage=Usage.build(6_000))
     assert session.take_reading(window=100_000, floor=5_000).tokens == pytest.approx(6_000, abs=20)
 
 

@@ -88,29 +88,29 @@ def test_a_request_with_hidden_parts_is_unbounded_for_the_next_step_too(tmp_path
         session.before_model({"model": MODEL, "messages": [{"role": "user", "content": "go"}]}, window=100_000)
         session.requests.note_hidden_parts()
         session.after_model(report(9_000))
-        assert session.conversation.pending_usage == Usage.of(9_000, 9, model=MODEL)
+        assert session.conversation.pending_usage == Usage.build(9_000, 9, model=MODEL)
     with open_for_one_step(tmp_path / "log.db") as session:
         session.after_model(report(9_000))
-        assert session.conversation.pending_usage == Usage.of(9_000, 9, model=MODEL)
+        assert session.conversation.pending_usage == Usage.build(9_000, 9, model=MODEL)
 
 
 def test_a_report_waits_for_its_answer_and_goes_with_one_only() -> None:
     session = open_session([make_user_message("go")])
-    session.requests.record_usage(Usage.of(900, model=MODEL))
-    assert reopen_session(session).conversation.pending_usage == Usage.of(900, model=MODEL)
+    session.requests.record_usage(Usage.build(900, model=MODEL))
+    assert reopen_session(session).conversation.pending_usage == Usage.build(900, model=MODEL)
     reopen_session(session).append(make_user_message("and"))
-    assert reopen_session(session).conversation.pending_usage == Usage.of(900, model=MODEL)
+    assert reopen_session(session).conversation.pending_usage == Usage.build(900, model=MODEL)
     reopen_session(session).append(make_reply("yes"))
     assert reopen_session(session).conversation.pending_usage is None
     session.append(make_reply("no"))
     kept = [entry.usage for entry in get_entries(session) if isinstance(entry, MessageEntry)]
-    assert kept == [None, None, Usage.of(900, model=MODEL), None]
+    assert kept == [None, None, Usage.build(900, model=MODEL), None]
 
 
 def test_a_worker_learns_of_a_report_that_another_one_took() -> None:
     one = open_session([make_user_message("go")])
     two = reopen_session(one)
-    two.requests.record_usage(Usage.of(900, model=MODEL))
+    two.requests.record_usage(Usage.build(900, model=MODEL))
     one.append(make_reply("yes"))
     assert one.conversation.calibration == reopen_session(one).conversation.calibration
     assert one.conversation.calibration.find_model(MODEL, "chars4") is not None
@@ -118,7 +118,7 @@ def test_a_worker_learns_of_a_report_that_another_one_took() -> None:
 
 def test_a_report_for_what_was_changed_is_dropped_in_the_store_too() -> None:
     session = open_session([make_user_message("go"), make_reply("yes"), make_user_message("on")])
-    session.requests.record_usage(Usage.of(900, model=MODEL))
+    session.requests.record_usage(Usage.build(900, model=MODEL))
     reopen_session(session).sync([make_user_message("go"), make_reply("yes"), make_user_message("stop")])
     assert reopen_session(session).conversation.pending_usage is None
 
@@ -128,7 +128,7 @@ def test_a_report_that_the_store_does_not_take_is_kept_in_memory_and_said() -> N
     session = open_session([make_user_message("go")], model=MODEL, answerer=Answerer(problem_reporter=told.append))
     session.address.store.close()
     session.after_model(report(900))
-    assert session.conversation.pending_usage == Usage.of(900, 9, model=MODEL)
+    assert session.conversation.pending_usage == Usage.build(900, 9, model=MODEL)
     assert "closed" in told[0]
     assert len(told) == 1
 
@@ -138,18 +138,18 @@ def test_the_store_keeps_a_report_for_each_head() -> None:
     store = session.address.store
     other = Session(replace(session.address, head="other"), build_policy())
     other.append(make_user_message("no"))
-    store.keep_request("default", "s", "other", usage=Usage.of(5), overhead=7)
-    store.keep_request("default", "s", "unknown", usage=Usage.of(5), overhead=7)
+    store.keep_request("default", "s", "other", usage=Usage.build(5), overhead=7)
+    store.keep_request("default", "s", "unknown", usage=Usage.build(5), overhead=7)
     assert (store.open("default", "s").pending_usage, store.open("default", "s").overhead) == (None, None)
     state = store.open("default", "s", "other")
-    assert (state.pending_usage, state.overhead) == (Usage.of(5), 7)
+    assert (state.pending_usage, state.overhead) == (Usage.build(5), 7)
 
 
 @pytest.mark.parametrize("damage", ["x'c1'", "7", "'text'"])
 def test_a_damaged_report_is_one_that_did_not_come(tmp_path: Path, damage: str) -> None:
     with open_for_one_step(tmp_path / "log.db") as session:
         session.append(make_user_message("go"))
-        session.requests.record_usage(Usage.of(900, model=MODEL))
+        session.requests.record_usage(Usage.build(900, model=MODEL))
         store = session.address.store
         assert isinstance(store, SqliteStore)
         with store._connections.write() as db:

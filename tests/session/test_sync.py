@@ -199,7 +199,7 @@ def test_a_pin_behind_what_was_rewritten_stays() -> None:
 
 def test_usage_noted_for_a_request_that_was_rewritten_is_dropped() -> None:
     session = open_session([make_user_message("a"), make_reply("b"), make_user_message("c")])
-    session.requests.record_usage(Usage.of(5_000))
+    session.requests.record_usage(Usage.build(5_000))
     session.sync([make_user_message("a"), make_reply("b"), make_user_message("another"), make_reply("d")])
     assert session.take_reading(window=100_000).source == "estimated"
 

@@ -94,7 +94,7 @@ def read_pi(path: Path) -> list[RecordedRequest]:
         message = _parse_pi_message(body)
         if message.role == "assistant":
             u: Json = body["usage"]
-            usage = Usage.of(u["input"] + u["cacheRead"] + u["cacheWrite"], u["output"], model=body["model"])
+            usage = Usage.build(u["input"] + u["cacheRead"] + u["cacheWrite"], u["output"], model=body["model"])
             requests.append(RecordedRequest(tuple(m for _, m in shown), usage, message.status, compacted))
             if message.status != "ok":
                 continue
@@ -130,7 +130,7 @@ def read_claude_code(path: Path) -> list[RecordedRequest]:
         if row["type"] == "assistant" and body["id"] != newest:
             newest, u = body["id"], body["usage"]
             prompt = u["input_tokens"] + u["cache_read_input_tokens"] + u["cache_creation_input_tokens"]
-            requests.append(RecordedRequest(tuple(shown), Usage.of(prompt, u["output_tokens"], model=body["model"])))
+            requests.append(RecordedRequest(tuple(shown), Usage.build(prompt, u["output_tokens"], model=body["model"])))
         role: Literal["user", "assistant"] = "user" if row["type"] == "user" else "assistant"
         shown.append(Message(role, tuple(_parse_parts(body["content"])), "model" if role == "assistant" else "human"))
     return requests
@@ -147,7 +147,8 @@ def read_openhands(data: Path, name: str) -> list[RecordedRequest]:
     messages = [_parse_openai_message(m) for m in body["messages"]]
     return [
         RecordedRequest(
-            tuple(messages[: u["messages"]]), Usage.of(u["prompt_tokens"], u["completion_tokens"], model="claude-3-5")
+            tuple(messages[: u["messages"]]),
+            Usage.build(u["prompt_tokens"], u["completion_tokens"], model="claude-3-5"),
         )
         for u in usages[start:]
         if u["messages"] <= len(messages)

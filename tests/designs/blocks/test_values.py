@@ -261,9 +261,9 @@ def test_a_tracker_is_a_report_and_an_estimate_of_what_follows() -> None:
     tracker, counter = ContextTracker(), TokenCounter()
     messages = [make_user_message("hello"), make_reply("hello"), make_user_message("hello")]
     assert tracker.estimate(messages) == 18
-    tracker.record_usage(Usage.of(1_000, 50, cache_read=800), 1)
+    tracker.record_usage(Usage.build(1_000, 50, cache_read=800), 1)
     assert tracker.estimate(messages) == 1_050 + counter.estimate_message(messages[2])
-    tracker.record_usage(Usage.of(0), 2)
+    tracker.record_usage(Usage.build(0), 2)
     assert tracker.estimate(messages) == 1_056, "a report that counts nothing is left out"
     assert tracker.estimate(messages[:1]) == 6, "its message is not in this list"
     tracker.reset()
@@ -275,7 +275,7 @@ def test_what_the_provider_reported_decides_the_trigger() -> None:
     session = make_session([make_loop(3)], model="some-model")
     quiet = session.compact(window=20_000)
     assert quiet.status == "nothing"
-    session.requests.record_usage(Usage.of(19_000, 10, model="some-model"))
+    session.requests.record_usage(Usage.build(19_000, 10, model="some-model"))
     session.append(make_reply("Done."))
     reading = session.take_reading(window=20_000)
     assert reading.source == "reported"

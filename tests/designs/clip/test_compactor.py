@@ -503,14 +503,14 @@ def test_the_hard_limit_leaves_room_for_what_our_count_may_miss_since_the_last_r
     session = make_session()
     session.append(make_user("Please read all parts."), make_answer("I begin.", ToolCall("c0", "run", "{}")))
     session.append(make_result("c0", "so on " * 2_600))
-    session.requests.record_usage(Usage.of(session.take_reading(window=WINDOW).tokens))
+    session.requests.record_usage(Usage.build(session.take_reading(window=WINDOW).tokens))
     session.append(make_answer("I go on.", ToolCall("c1", "run", "{}")), make_result("c1", "so on " * 1_100))
     call = session.compactor.build_call(window=WINDOW)
     reading = session.take_reading(window=WINDOW)
     assert reading.source == "reported"
     assert reading.tokens < WINDOW < reading.high
     assert session.compactor.is_check_due(call)
-    session.requests.record_usage(Usage.of(reading.tokens))
+    session.requests.record_usage(Usage.build(reading.tokens))
     session.append(make_answer("I go on.", ToolCall("c2", "run", "{}")))
     reported = session.take_reading(window=WINDOW)
     assert reported.high < WINDOW

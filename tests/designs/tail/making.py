@@ -156,7 +156,7 @@ def make_reported_session(tokens: int = 40_000) -> Session:
     """A session of six exchanges whose provider counts so many tokens, several times what the counter does."""
     session = make_session(make_exchanges(6))
     session.compactor.use_model("m")
-    session.append(make_user("x"), make_answer("y"), usage=Usage.of(tokens, 10, model="m"))
+    session.append(make_user("x"), make_answer("y"), usage=Usage.build(tokens, 10, model="m"))
     return session
 
 

@@ -574,7 +574,7 @@ def test_an_overflow_whose_summary_a_handler_gave_is_tried_once_as_well() -> Non
 
 
 def test_an_answer_over_the_window_is_an_overflow_if_this_model_gave_it() -> None:
-    over = Usage.of(WINDOW + 1, 5, cache_read=WINDOW, model="m")
+    over = Usage.build(WINDOW + 1, 5, cache_read=WINDOW, model="m")
     for usage, is_over in ((over, True), (replace(over, model="another"), False)):
         session = make_session([*make_exchanges(2), make_user("go on")])
         session.compactor.use_model("m")

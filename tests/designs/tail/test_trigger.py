@@ -120,9 +120,9 @@ def test_reported_tokens_hold_the_cached_ones() -> None:
     """An original counted input and output alone: with prompt caching its threshold was never reached."""
     assert calculate_context_tokens({"input": 1_000, "output": 500, "cacheRead": 200, "cacheWrite": 100}) == 1_800
     assert calculate_context_tokens({"input": 1_000, "output": 500, "total_tokens": 1_700}) == 1_700
-    assert calculate_context_tokens(Usage.of(1_300, 500, 200, 100)) == 1_800
+    assert calculate_context_tokens(Usage.build(1_300, 500, 200, 100)) == 1_800
     session = make_session(make_exchanges(1))
-    session.append(make_user("x"), make_answer("y"), usage=Usage.of(WINDOW, 10, WINDOW - 100, 0, "m"))
+    session.append(make_user("x"), make_answer("y"), usage=Usage.build(WINDOW, 10, WINDOW - 100, 0, "m"))
     session.compactor.use_model("m")
     assert session.take_reading(window=WINDOW).tokens >= WINDOW
     assert session.compact(
@@ -136,22 +136,22 @@ def test_usage_of_zero_or_of_an_answer_that_was_aborted_is_not_relied_on() -> No
         [make_user("u"), make_answer("a"), make_user("v"), make_answer("b"), make_user("w"), make_answer("c")]
     )
     assert find_last_usage(path) is None
-    path[1] = replace(path[1], usage=Usage.of(700, 50))
-    path[3] = replace(path[3], usage=Usage.of(0, 0))
+    path[1] = replace(path[1], usage=Usage.build(700, 50))
+    path[3] = replace(path[3], usage=Usage.build(0, 0))
     third = path[5]
     assert isinstance(third, MessageEntry)
-    path[5] = replace(third, usage=Usage.of(9_000, 5), message=replace(third.message, status="aborted"))
+    path[5] = replace(third, usage=Usage.build(9_000, 5), message=replace(third.message, status="aborted"))
     assert find_last_usage(path) == 1
     session = make_session([make_user("u")])
     session.compactor.use_model("m")
-    session.append(replace(make_answer("half"), status="aborted"), usage=Usage.of(90_000, 5, model="m"))
+    session.append(replace(make_answer("half"), status="aborted"), usage=Usage.build(90_000, 5, model="m"))
     assert session.take_reading(window=WINDOW).tokens < 1_000
 
 
 def test_after_a_compaction_old_usage_is_never_counted() -> None:
     session = make_session(make_exchanges(6))
     session.compactor.use_model("m")
-    session.append(make_user("x"), make_answer("y"), usage=Usage.of(14_000, 10, model="m"))
+    session.append(make_user("x"), make_answer("y"), usage=Usage.build(14_000, 10, model="m"))
     assert session.take_reading(window=WINDOW).source == "reported"
     assert session.compact(build_manual_call(session)).status == "compacted"
     after = session.take_reading(window=WINDOW)
@@ -161,7 +161,7 @@ def test_after_a_compaction_old_usage_is_never_counted() -> None:
     assert told.last_usage_index is None
     assert told.tokens < 7_000
     assert not is_harness_due(after.tokens)
-    session.append(make_user("z"), make_answer("w"), usage=Usage.of(5_000, 10, model="m"))
+    session.append(make_user("z"), make_answer("w"), usage=Usage.build(5_000, 10, model="m"))
     assert session.take_reading(window=WINDOW).source == "reported"
 
 
@@ -286,7 +286,7 @@ def test_what_was_shown_of_a_compaction_does_not_change_with_later_reports() -> 
     (block,) = get_blocks(session)
     assert block.provider_tokens == (outcome.tokens_before, outcome.tokens_after)
     for tokens in (9_000, 70_000):
-        session.append(make_user("x"), make_answer("y"), usage=Usage.of(tokens, 10, model="m"))
+        session.append(make_user("x"), make_answer("y"), usage=Usage.build(tokens, 10, model="m"))
         (mark,) = [each.text for each in build_history(session) if each.kind == "mark"]
         assert mark == build_compaction_mark(outcome.tokens_before, outcome.tokens_after).text
         assert get_compaction_entry(session, block.id).tokens_before == outcome.tokens_before

@@ -284,7 +284,7 @@ def test_only_what_is_beyond_four_fifths_of_the_summary_models_window_is_left_ou
     made = open_session(talk[:-1], threshold(counter, summary=settings_), answerer=Answerer(model=model))
     size = sum(made.conversation.get_message_sizes().values())
     if ratio:
-        made.append(talk[-1], usage=Usage.of(int(size * ratio)))
+        made.append(talk[-1], usage=Usage.build(int(size * ratio)))
     assert made.compact(replace(made.compactor.build_call(window=200_000), demand="manual")).status == "compacted"
     factor = ratio or (2.0 if counter is COUNTER else 1.0)
     sent = counter.count([model.asks[0].prompt])[0] * factor

@@ -31,7 +31,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, rename={"overhead": "apart"
     is_whole: bool = False
 
     @classmethod
-    def of(cls, prompt: int, output: int = 0, cache_read: int = 0, cache_write: int = 0, model: str = "") -> Usage:
+    def build(cls, prompt: int, output: int = 0, cache_read: int = 0, cache_write: int = 0, model: str = "") -> Usage:
         """Builds the usage from the bare numbers of a report: here they become the provider's tokens."""
         read, written = ProviderTokens(cache_read), ProviderTokens(cache_write)
         return cls(ProviderTokens(prompt), ProviderTokens(output), read, written, model)

@@ -72,7 +72,7 @@ class MessageForm(Struct, frozen=True, kw_only=True):
     default_role: str = ""
 
 
-def accept_unseen(*kinds: str) -> Mapping[str, Mapping[str, ValueForm]]:
+def make_unseen(*kinds: str) -> Mapping[str, Mapping[str, ValueForm]]:
     """Makes the forms of parts of which nothing but the type is checked."""
     return {kind: {} for kind in kinds}
 

@@ -124,7 +124,7 @@ class UsageFields(Struct, frozen=True, kw_only=True):
         details = report.get(self.details)
         cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
         cache_read = cached if isinstance(cached, int) else numbers.get(self.cache_read, 0)
-        usage = Usage.of(prompt, numbers.get(self.output, 0), cache_read, numbers.get(self.cache_write, 0), model)
+        usage = Usage.build(prompt, numbers.get(self.output, 0), cache_read, numbers.get(self.cache_write, 0), model)
         return usage if prompt else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm, accept_unseen, make_content
+from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm, make_content, make_unseen
 from tenfold.core.wire.profiles import (
     NativeShape,
     Profile,
@@ -27,7 +27,7 @@ _RESULT_PARTS = PartForms(
         "text": _TEXT,
         "image": _SOURCE,
         "document": _SOURCE,
-        **accept_unseen("search_result", "tool_reference", "browser_state"),
+        **make_unseen("search_result", "tool_reference", "browser_state"),
         "": {"result": ValueForm()},  # Cline stores its results untyped, and types them when it sends them
     }
 )
@@ -45,7 +45,7 @@ _USER_PARTS = PartForms(
         "image": _SOURCE,
         "document": _SOURCE,
         "tool_result": _TOOL_RESULT,
-        **accept_unseen("search_result", "container_upload", "mcp_tool_listing", "tool_addition", "tool_removal"),
+        **make_unseen("search_result", "container_upload", "mcp_tool_listing", "tool_addition", "tool_removal"),
         "file": {},  # Cline stores attached files so, and sends their text
     },
     others=_SERVER_RESULTS,
@@ -56,10 +56,10 @@ _ANSWER_PARTS = PartForms(
         "thinking": {"thinking": ValueForm(), "signature": ValueForm(rule="thinking_signed", least=1)},
         "redacted_thinking": {"data": ValueForm(rule="thinking_signed", least=1)},
         "tool_use": _TOOL_USE,
-        **accept_unseen("server_tool_use", "mcp_tool_use"),
+        **make_unseen("server_tool_use", "mcp_tool_use"),
         "image": _SOURCE,
         "document": _SOURCE,
-        **accept_unseen("container_upload", "mcp_tool_listing", "compaction", "fallback"),
+        **make_unseen("container_upload", "mcp_tool_listing", "compaction", "fallback"),
     },
     others=_SERVER_RESULTS,
 )
@@ -68,7 +68,7 @@ FORM = MessageForm(
     roles={
         "user": make_content(_USER_PARTS),
         "assistant": make_content(_ANSWER_PARTS),
-        "system": make_content(PartForms(kinds={"text": _TEXT, **accept_unseen("tool_addition", "tool_removal")})),
+        "system": make_content(PartForms(kinds={"text": _TEXT, **make_unseen("tool_addition", "tool_removal")})),
     }
 )
 """The blocks are those of the anthropic SDK 2.12, `BetaContentBlockParam`."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tenfold.core.text.memoize import memoize_short
 from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm
 from tenfold.core.wire.profiles import (
     NativeShape,
@@ -21,10 +21,13 @@ from tenfold.core.wire.sdk_values import get_set_fields
 NAME = "gemini"
 
 
-@cache
+@memoize_short(64)
 def to_snake_case(name: str) -> str:
     """Returns the other spelling of a field, `function_call` for `functionCall`: the API takes both."""
     return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+
+
+_SPELLINGS: tuple[Callable[[str], str], ...] = (str, to_snake_case)
 
 
 _DATA: Mapping[str, Mapping[str, ValueForm]] = {
@@ -129,7 +132,7 @@ PROFILE = Profile(
             output=spell("candidatesTokenCount"),
             cache_read=spell("cachedContentTokenCount"),
         )
-        for spell in (str, to_snake_case)
+        for spell in _SPELLINGS
     ),
     errors=(
         build_look_alike("Google, OpenAI", r"quota", "continuedev/continue#9729"),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from tenfold.core.record.message import Message, get_tool_result
 from tenfold.core.wire import splice
-from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm, accept_unseen, make_content
+from tenfold.core.wire.native_form import MessageForm, PartForms, ValueForm, make_content, make_unseen
 from tenfold.core.wire.openai_content import RESPONSES_PARTS
 from tenfold.core.wire.profiles import (
     NativeShape,
@@ -24,7 +24,7 @@ ID_PATTERN = r".{1,64}"
 
 _CALL_ID = ValueForm(rule="call_id", pattern=ID_PATTERN, advice="use an id of 1 to 64 characters")
 _PROMPT_PARTS = PartForms(
-    kinds={"input_text": {"text": ValueForm()}, **accept_unseen("input_image", "input_file", "input_audio")}
+    kinds={"input_text": {"text": ValueForm()}, **make_unseen("input_image", "input_file", "input_audio")}
 )
 _ANSWER_PARTS = PartForms(kinds={"output_text": {"text": ValueForm()}, "refusal": {"refusal": ValueForm()}})
 
@@ -59,9 +59,9 @@ FORM = MessageForm(
             "custom_tool_call_output": _OUTPUT,
             "reasoning": {**_make_id("rs", "msg|fc|call|toolu"), "summary": ValueForm(types=("list",))},
             "item_reference": {"id": ValueForm(rule="item_id", least=1)},
-            **accept_unseen("compaction", "compaction_summary", "context_compaction", "compaction_trigger"),
-            **accept_unseen("additional_tools", "configuration_update", "mcp_list_tools", "mcp_approval_request"),
-            **accept_unseen("mcp_approval_response", "program"),
+            **make_unseen("compaction", "compaction_summary", "context_compaction", "compaction_trigger"),
+            **make_unseen("additional_tools", "configuration_update", "mcp_list_tools", "mcp_approval_request"),
+            **make_unseen("mcp_approval_response", "program"),
         },
         default="item_reference",
         others=r"\w+_call|\w+_output",  # the provider's own tools, of which there are more with each release
