@@ -459,7 +459,7 @@ def assert_asks_no_model(session: Session) -> None:
     assert read_entries(other) == held
     for _ in other.view.state.live_blocks:
         other.undo()
-    other.requests.record_usage(Usage(size))
+    other.requests.record_usage(Usage.build(size))
 
 
 # -- facts -------------------------------------------------------------------------------------------------------------

@@ -176,7 +176,9 @@ class Memory(AbstractCapability[Any]):
         if usage.input_tokens:
             cache_tokens = usage.cache_read_tokens, usage.cache_write_tokens
             model = self.session.compactor.model or response.model_name or name
-            self.session.requests.record_usage(Usage(usage.input_tokens, usage.output_tokens, *cache_tokens, model))
+            self.session.requests.record_usage(
+                Usage.build(usage.input_tokens, usage.output_tokens, *cache_tokens, model)
+            )
         if self._is_streaming and self._is_cut_off(response):
             ctx.messages.append(replace(response, state="interrupted"))
             raise ModelConnectionError(name, "the stream ended before the answer was complete", phase="read")

@@ -137,7 +137,7 @@ def restore_session(session: Session, context: Context, request: Mapping[str, An
     if state.real_tokens > 0 and answer >= max(covered, 1):
         session.sync(messages[:answer])
         overhead = sum(session.policy.counter.count(list(read.overhead_texts))) if read.overhead_texts else 0
-        session.requests.record_usage(Usage(state.real_tokens, model=session.compactor.model, overhead=overhead))
+        session.requests.record_usage(Usage.build(state.real_tokens, model=session.compactor.model, overhead=overhead))
 
 
 def _find_last_answer(messages: list[Message]) -> int:
