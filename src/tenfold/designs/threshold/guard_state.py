@@ -24,6 +24,7 @@ from tenfold.core.record.block import Block, BlockPart
 from tenfold.core.record.codec import decode_entry, encode_entry
 from tenfold.core.record.entry import Attempt, CustomEntry, Entry, MessageEntry, Retraction, Usage, get_message
 from tenfold.core.record.message import Message, Text
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.core.view.fold import View
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.designs.threshold.host_objects import Context
@@ -136,8 +137,9 @@ def restore_session(session: Session, context: Context, request: Mapping[str, An
     answer = _find_last_answer(messages)
     if state.real_tokens > 0 and answer >= max(covered, 1):
         session.sync(messages[:answer])
-        overhead = sum(session.policy.counter.count(list(read.overhead_texts))) if read.overhead_texts else 0
-        session.requests.record_usage(Usage.build(state.real_tokens, model=session.compactor.model, overhead=overhead))
+        overhead = Counted(sum(session.policy.counter.count(list(read.overhead_texts))) if read.overhead_texts else 0)
+        usage = Usage(ProviderTokens(state.real_tokens), model=session.compactor.model, overhead=overhead)
+        session.requests.record_usage(usage)
 
 
 def _find_last_answer(messages: list[Message]) -> int:
