@@ -71,7 +71,7 @@ def build_usage(report: object, keys: Sequence[str], model: object, *, is_fresh:
     counts = report if isinstance(report, dict) else {}
     given, output, read, written = (parse_token_count(counts.get(key)) for key in keys)
     prompt = given + read + written if is_fresh else given
-    return Usage(prompt, output, read, written, str(model or "")) if prompt else None
+    return Usage.build(prompt, output, read, written, str(model or "")) if prompt else None
 
 
 class SessionDraft:
