@@ -241,7 +241,7 @@ class _SummaryWriter(ProviderModel):
 
     async def aanswer(self, ask: SummaryAsk) -> Answer:
         """Answers one Ask."""
-        if self.base_url and ask.model != SESSION_MODEL:  # the settings name it: it is not behind that URL
+        if ask.model not in (self.model, SESSION_MODEL):  # the settings name it: it is not behind that URL
             return await _SummaryWriter(ask.model, "").aanswer(ask)
         return await super().aanswer(ask)
 
