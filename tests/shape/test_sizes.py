@@ -33,11 +33,8 @@ BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
     ("src/tenfold/designs/tail/compaction.py", "read_policy"): "runs a user's settings callable: it is reported",
     ("src/tenfold/apps/gateway/relay.py", "_record_faults"): "fails open: the client has its response; it is recorded",
     ("src/tenfold/session/drive.py", "anotify"): "runs a user's listener: one that raises is reported and ignored",
-    ("src/tenfold/session/drive.py", "notify"): "runs a user's listener: one that raises is reported and ignored",
-    ("src/tenfold/session/drive.py", "run_after_hooks"): "runs a user's after-hook: it is reported and ignored",
-    ("src/tenfold/session/concurrency.py", "_run"): "runs a compaction on a thread: raised again where it is taken",
-    ("src/tenfold/session/drive.py", "_consult_hooks"): "runs a user's hook: one that raises is reported and ignored",
-    ("src/tenfold/session/drive.py", "run_work"): "runs a call on a thread: what it raised is raised by the reader",
+    ("src/tenfold/session/drive.py", "_call"): "runs a user's hook or listener: what it raised is reported",
+    ("src/tenfold/session/concurrency.py", "run_work"): "runs work on a thread: what it raised is raised by the reader",
     ("src/tenfold/session/drive.py", "_call_model_async"): "runs a user's model: one that raises is a failed call",
 }
 """(file, function) -> why. Two places may have one: what runs users' hooks, and the outermost edge of a program."""

@@ -131,9 +131,8 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     call = session.compactor.build_call(to=to, window=window, floor=floor)
     _check_window(call.window, chosen, output_reserve)
     demand: Demand = "manual" if to is not None else "check"
-    outcome = session.compact(
-        msgspec.structs.replace(call, output_reserve=output_reserve, recall=recall, demand=demand)
-    )
+    call = msgspec.structs.replace(call, output_reserve=output_reserve, recall=recall, demand=demand)
+    outcome = session.compact(call)
     is_unchanged = can_send_unchanged(decoded, session.view, wire)
     outcome = msgspec.structs.replace(
         outcome, violations=() if is_unchanged else session.conversation.find_violations(wire)
