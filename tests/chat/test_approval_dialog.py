@@ -80,7 +80,7 @@ class Opened:
     async def ask(self, action: Action) -> str:
         """Opens the question; what is on the screen."""
         lines = build_action_lines(action)
-        question = QuestionScreen("Look", lines, {"y": "yes", "n": "no"}, sudden=False, consent="y")
+        question = QuestionScreen("Look", lines, {"y": "yes", "n": "no"}, consent="y")
         self.chat.push_screen(question, self.answers.append)
         await wait_until(self.pilot, lambda: "n: no" in read_screen(self.chat), "it is open")
         return await self._read_settled()

@@ -17,7 +17,7 @@ from tenfold.apps.agent import Agent
 from tenfold.apps.agent.coding_tools import Action
 from tenfold.apps.agent.demonstration import DEMONSTRATION
 from tenfold.apps.agent.factory import AgentOptions, open_agent
-from tenfold.apps.chat.screens import STAY_KEY, QuestionScreen, TreeScreen, build_action_lines
+from tenfold.apps.chat.screens import PAUSE_SECONDS, STAY_KEY, QuestionScreen, TreeScreen, build_action_lines
 from tenfold.apps.chat.slash_commands import Command, execute_command, parse_command
 from tenfold.apps.chat.transcript import (
     ChatTranscript,
@@ -144,7 +144,7 @@ class Chat(App[None]):
         title = "The model wants to change a file" if action.kind == "write" else "The model wants to run a command"
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         keys = {"y": "yes", "n": "no", STAY_KEY: "no"}
-        question = QuestionScreen(title, build_action_lines(action), keys, sudden=True, consent="y")
+        question = QuestionScreen(title, build_action_lines(action), keys, pause=PAUSE_SECONDS, consent="y")
         self.push_screen(question, lambda key: None if answer.done() else answer.set_result(key))
         self._draw_status()
         try:

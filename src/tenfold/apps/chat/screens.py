@@ -186,15 +186,15 @@ class QuestionScreen(ModalScreen[str]):
     """A question that is answered by one key, which it returns. Escape is always one of the answers."""
 
     def __init__(
-        self, title: str, lines: Sequence[SignedLine], keys: Mapping[str, str], *, sudden: bool, consent: str = ""
+        self, title: str, lines: Sequence[SignedLine], keys: Mapping[str, str], *, pause: float = 0.0, consent: str = ""
     ) -> None:
         """`keys` maps each key to its meaning.
 
-        With `sudden`, the question opens while the user types, and accepts a key only after a pause. The key `consent`
-        is accepted once the end of the text was in view.
+        A question that opens while the user types accepts a key only after a `pause` of so many seconds without one.
+        The key `consent` is accepted once the end of the text was in view.
         """
         super().__init__()
-        self._title, self._lines, self._keys, self._sudden = title, lines, keys, sudden
+        self._title, self._lines, self._keys, self._pause = title, lines, keys, pause
         self._unseen_key = consent
         self._pause_timer: Timer | None = None
         self._listening_since = inf
@@ -211,7 +211,7 @@ class QuestionScreen(ModalScreen[str]):
     def on_mount(self) -> None:
         """Accepts keys at once, or after the pause."""
         self.query_one(FullText).focus()
-        if self._sudden:
+        if self._pause:
             self._await_pause()
         else:
             self._start_listening()
@@ -237,7 +237,7 @@ class QuestionScreen(ModalScreen[str]):
         self._listening_since = inf
         if self._pause_timer is not None:
             self._pause_timer.stop()
-        self._pause_timer = self.set_timer(PAUSE_SECONDS, self._start_listening)
+        self._pause_timer = self.set_timer(self._pause, self._start_listening)
 
     def _start_listening(self) -> None:
         self._listening_since = monotonic()
@@ -321,7 +321,7 @@ class TreeScreen(Screen[str]):
         question = f"{action}: {row.text}\n\nDo you want a summary of the branch you leave, for the model?"
         lines = [SignedLine("", line) for line in reveal_lines(sanitize(question))]
         self.app.push_screen(
-            QuestionScreen("Go to another place of this session", lines, keys, sudden=False),
+            QuestionScreen("Go to another place of this session", lines, keys),
             lambda key: self._dismiss_with_command(row, key or STAY_KEY),
         )
 
