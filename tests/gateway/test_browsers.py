@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +17,7 @@ from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.errors import UsageError
 from tenfold.store.base import Store
 from tests.gateway.conversations import Talk, list_sessions, post
-from tests.gateway.serving import RawAnswer, run_gateway
+from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, run_gateway, serve_gateway
 from tests.gateway.test_trust import build_raw, send_raw
 
 PAGE = "http://127.0.0.1:9"
@@ -165,3 +171,109 @@ def test_a_page_that_is_named_gets_in_and_may_read() -> None:
 def test_a_named_page_is_an_origin(origin: str) -> None:
     with pytest.raises(UsageError, match="allow_origin"):
         GatewaySettings(allow_origin=(origin,))
+
+
+ATTEMPTS = """<!doctype html><body><script>
+const [closed, open, body] = [%(closed)s, %(open)s, %(body)s], read = []
+const view = body.replace('{', '{"wire":"openai-chat",'), plain = {'content-type': 'text/plain'}
+const json = {'content-type': 'application/json', authorization: 'Bearer sk-page'}
+async function attempt(name, url, given) {
+  try {
+    const text = await (await fetch(url, {credentials: 'include', ...given})).text()
+    if (text) read.push(name)
+  } catch (_) { }
+}
+function wait(element, attributes) {
+  return new Promise(resolve => {
+    const made = document.createElement(element)
+    made.onload = made.onerror = resolve
+    setTimeout(resolve, 3000)
+    Object.assign(made, attributes)
+    document.body.append(made)
+  })
+}
+(async () => {
+  await attempt('no-cors', closed + '/v1/chat/completions', {method: 'POST', mode: 'no-cors', body, headers: plain})
+  await attempt('plain', closed + '/v1/chat/completions', {method: 'POST', body, headers: plain})
+  await attempt('json', closed + '/v1/chat/completions', {method: 'POST', body, headers: json})
+  await attempt('untyped', closed + '/v1/chat/completions', {method: 'POST', mode: 'no-cors', body: new Blob([body])})
+  const odd = {'content-type': 'text/plain;a=json'}
+  await attempt('view', closed + '/tenfold/view', {method: 'POST', body: view, headers: odd})
+  for (const path of ['/metrics', '/healthz', '/v1/models']) await attempt(path, closed + path)
+  navigator.sendBeacon(closed + '/v1/chat/completions', body)
+  await wait('img', {src: closed + '/v1/models?image'})
+  await wait('script', {src: closed + '/metrics'})
+  await wait('iframe', {src: closed + '/v1/models?frame'})
+  const inner = `fetch('${closed}/v1/chat/completions', {method: 'POST', mode: 'no-cors', body: 'x'})`
+  await wait('iframe', {sandbox: 'allow-scripts', srcdoc: `<script>${inner}<\\/script>`})
+  await wait('iframe', {name: 'target', src: 'about:blank'})
+  const form = document.createElement('form'), field = document.createElement('input')
+  Object.assign(form, {action: closed + '/v1/chat/completions', method: 'POST'})
+  Object.assign(form, {enctype: 'text/plain', target: 'target'})
+  Object.assign(field, {name: body.slice(0, -1) + ',"x":"', value: '"}'})
+  form.append(field); document.body.append(form); form.submit()
+  await new Promise(resolve => {
+    const socket = new WebSocket(closed.replace('http', 'ws') + '/v1/responses')
+    socket.onopen = () => { read.push('socket'); resolve() }
+    socket.onerror = resolve
+  })
+  await new Promise(resolve => setTimeout(resolve, 300))
+  await attempt('named page', open + '/v1/chat/completions', {method: 'POST', body, headers: json, credentials: 'omit'})
+  await fetch('/report', {method: 'POST', body: JSON.stringify(read)})
+})()
+</script>"""
+"""A page that tries whatever a page can. It tells its own server what it was able to read."""
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+OPTIONS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: what it sends is sent by the tests above")
+def test_a_page_in_chromium_stores_and_reads_nothing(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    done, page = threading.Event(), {"text": b""}
+    reports: list[bytes] = []
+
+    def serve_page(got: RawRequest) -> RawAnswer:
+        if got.path == b"/report":
+            reports.append(got.body)
+            done.set()
+        return RawAnswer((page["text"],), headers=((b"content-type", b"text/html"),))
+
+    with (
+        caplog.at_level("INFO"),
+        RawUpstream(serve_page) as pages,
+        RawUpstream(RawAnswer(headers=OPEN)) as upstream,
+        RawUpstream(RawAnswer(headers=OPEN)) as other,
+        serve_gateway(upstream.url, store=store) as closed,
+        serve_gateway(other.url, allow_origin=[pages.url]) as opened,
+    ):
+        given = {"closed": closed.url, "open": opened.url, "body": BODY.decode()}
+        page["text"] = (ATTEMPTS % {name: json.dumps(value) for name, value in given.items()}).encode()
+        visit_page(f"{pages.url}/", tmp_path, done)
+        assert upstream.requests == []
+        assert [got.method for got in other.requests] == ["POST"]
+    assert list(map(json.loads, reports)) == [["named page"]]
+    assert list_sessions(store) == []
+    refused = [r.getMessage() for r in caplog.records if "a page of a browser" in r.getMessage()]
+    for target in (f"POST {CALL}", f"OPTIONS {CALL}", "GET /v1/responses", "GET /v1/models", "POST /tenfold/view"):
+        assert any(target in line for line in refused), (target, refused)
+    assert sum(f"POST {CALL}" in line for line in refused) >= 5, "each way in was tried"
+
+
+def visit_page(url: str, folder: Path, done: threading.Event) -> None:
+    """Opens a page in Chromium until it has reported."""
+    command = [str(CHROMIUM), *OPTIONS, f"--user-data-dir={folder / 'profile'}", url]
+    environ = {**os.environ, "HOME": str(folder)}
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen(
+        command, start_new_session=True, env=environ, stdin=nothing, stdout=nothing, stderr=nothing
+    ) as browser:
+        try:
+            assert done.wait(500), "the page did not report"
+        finally:
+            os.killpg(browser.pid, signal.SIGKILL)  # its own group: the browser and its helpers
