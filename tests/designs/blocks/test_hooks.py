@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,6 @@ from tenfold.designs.blocks import (
     TokenBudget,
     TokenCounter,
     compact_context,
-    compact_context_with_sender,
     compact_in_memory,
     count_compacted_loops,
     get_loop_records,
@@ -36,7 +34,6 @@ from tenfold.designs.blocks import (
 from tenfold.designs.blocks.events import BeforeHook, LoopEvent
 from tenfold.designs.blocks.policy import blocks
 from tenfold.designs.blocks.stages import DropBetweenStage, OverlayStage
-from tenfold.errors import UsageError
 from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session
 from tenfold.session.drive import Answerer
@@ -167,18 +164,6 @@ def test_a_hook_that_raises_is_reported_and_ignored() -> None:
     assert "no index" in said_[0]
 
 
-def test_a_hook_that_takes_other_arguments_is_refused_at_once() -> None:
-    """It would only raise at the compaction, and what it was to prevent would go through."""
-    session = make_full_session()
-    published = re.escape("before_compaction_start(estimated_tokens, message_count)")
-    with pytest.raises(UsageError, match=f"cannot be called as {published}: too many"):
-        with_hooks(session, before_compaction_start=lambda: False)  # type: ignore[misc, arg-type]
-    with pytest.raises(UsageError, match="after_compaction_end cannot be called as"):
-        with_hooks(session, after_compaction_end=lambda _outcome: None)  # type: ignore[misc, arg-type]
-    with pytest.raises(UsageError, match=f"'no'; give a function or coroutine function {published}"):
-        compact_in_memory([], ContextConfig(), before_compaction_start="no")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("how", ["session", "by hand", "list"])
 def test_events_may_be_sent_to_a_coroutine(how: str) -> None:
     heard: list[str] = []
@@ -192,7 +177,7 @@ def test_events_may_be_sent_to_a_coroutine(how: str) -> None:
         session.compactor.use_answerer(with_hooks(session, sender=send))
         session.compact(window=WINDOW)
     elif how == "by hand":
-        compact_context_with_sender(session, ContextConfig(max_context_tokens=WINDOW), send)
+        compact_context(session, ContextConfig(max_context_tokens=WINDOW), send)
     else:
         compact_in_memory(session.view.get_messages(), ContextConfig(max_context_tokens=2_000), sender=send)
     both = ["CompactionStarted", "CompactionEnded"]
@@ -245,15 +230,15 @@ def test_compact_context_goes_by_the_window_of_its_configuration() -> None:
     assert count_view_tokens(session) <= WINDOW * 4 // 10
 
 
-def test_compact_context_with_sender_brackets_its_events() -> None:
+def test_compact_context_brackets_its_events_for_a_sender() -> None:
     session = make_full_session()
     heard: list[LoopEvent] = []
     before = session.compactor.answerer
-    assert compact_context_with_sender(session, ContextConfig(max_context_tokens=WINDOW), heard.append) == 2
+    assert compact_context(session, ContextConfig(max_context_tokens=WINDOW), heard.append) == 2
     assert [type(e).__name__ for e in heard] == ["AgentStart", "CompactionStarted", "CompactionEnded", "AgentEnd"]
     assert heard[0] == AgentStart("run-2", "compaction")
     assert session.compactor.answerer is before
-    assert compact_context_with_sender(None, None, heard.append) == 0
+    assert compact_context(None, None, heard.append) == 0
     assert len(heard) == 4
 
 
@@ -303,15 +288,14 @@ def test_the_recorder_numbers_events_and_writes_messages_at_the_end() -> None:
     recorder.record(AgentEnd("stray", tuple(make_loop(1))))
     recorder.record(AgentStart("a"))
     recorder.record(MessageDelta("a", "I loo"))
-    recorder.record(CompactionStarted("a", 10, 2, 1))
     assert session.view.get_messages() == [], "messages come with the end"
     recorder.record(AgentEnd("a", tuple(make_loop(2))))
-    recorder.record(CompactionStarted("a", 10, 2, 1))
+    recorder.record(MessageDelta("a", "I"))
     recorder.record(AgentStart("b"))
     recorder.flush()
     recorder.record(AgentEnd("b", tuple(make_loop(2))))
     a, b = recorder.get_loops()
-    assert a.events == ((1, "AgentStart"), (2, "CompactionStarted"), (3, "AgentEnd"))
+    assert a.events == ((1, "AgentStart"), (2, "AgentEnd"))
     assert [m.message for m in a.messages] == make_loop(2)
     assert (a.status, b.status, b.messages) == ("completed", "aborted", ())
     assert [r.loop_id for r in get_loop_records(session)] == ["a"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 
 import pytest
@@ -15,7 +14,6 @@ from tenfold.core.text.excerpts import Keep, excerpt
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.designs.blocks import (
     CompactionConfig,
-    CompactionStrategy,
     ContextConfig,
     TokenCounter,
     build_policy,
@@ -33,7 +31,6 @@ from tests.designs.blocks.making import (
     FILLER,
     FULL,
     Halves,
-    Raises,
     count_tokens,
     count_view_tokens,
     get_texts,
@@ -202,20 +199,6 @@ def test_a_summary_without_room_for_words_says_how_much_it_stands_for() -> None:
     assert inner == [f"({6 - kept} messages are not shown here)"]
 
 
-class Empty:
-    """Returns no list."""
-
-    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:  # noqa: ARG002 - the protocol's
-        return None  # type: ignore[return-value]
-
-
-class Rows(Halves):
-    """Returns a list of something else."""
-
-    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
-        return [{"role": m.role} for m in super().compact(messages, config)]  # type: ignore[misc]
-
-
 def test_what_fires_in_memory_also_compacts_and_what_does_not_fire_is_quiet() -> None:
     heard: list[object] = []
     made = compact_in_memory(FULL, DEFAULT, sender=heard.append)
@@ -250,27 +233,6 @@ def test_a_strategy_is_given_a_copy() -> None:
     config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=Clears()))
     assert compact_in_memory(given, config) == FULL[:10]
     assert given == FULL
-
-
-@pytest.mark.parametrize(
-    ("strategy", "problem"),
-    [
-        (Raises(), "it raised RuntimeError: no room for"),
-        (Empty(), "it gave a NoneType; give a list of Message"),
-        (Rows(), "it gave a list; give a list of Message"),
-    ],
-)
-def test_a_strategy_of_no_use_is_logged(
-    strategy: CompactionStrategy, problem: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    config = replace(DEFAULT, compaction=CompactionConfig(in_memory_strategy=strategy))
-    with caplog.at_level(logging.WARNING, logger="tenfold"):
-        assert count_tokens(compact_in_memory(FULL, config)) <= 40_000
-        assert f"in_memory_strategy: {problem}" in " ".join(caplog.messages)
-
-
-def make_rows(messages: Sequence[Message]) -> list[dict[str, str]]:
-    return [{"role": m.role, "content": get_text(m)} for m in messages]
 
 
 class Words(TokenCounter):

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from tenfold.core.record.block import Block
-from tenfold.core.record.message import Message, Text, Thinking, ToolCall, ToolResult, get_text
-from tenfold.core.wire import WIRES
-from tenfold.core.wire.fingerprint import fingerprint_message
+from tenfold.core.record.message import Message, get_text
 from tenfold.designs.blocks import (
     AgentEnd,
     AgentStart,
     CompactionConfig,
-    CompactionEnded,
-    CompactionStarted,
     ContextConfig,
     MessageDelta,
     SessionRecorder,
     compact_context,
-    compact_context_with_sender,
     compact_session_loops,
     get_loop_records,
-    with_hooks,
 )
 from tenfold.designs.blocks.policy import blocks
 from tenfold.session import AsyncSession, Session, SessionAddress
@@ -39,11 +31,9 @@ from tests.designs.blocks.making import (
     FILLER,
     count_view_tokens,
     get_newest_block,
-    make_call,
     make_loop,
     make_reply,
     make_session,
-    make_system_message,
     make_turn,
     make_user_message,
 )
@@ -81,23 +71,6 @@ def test_a_request_and_a_list_name_their_loop() -> None:
     assert [r.loop_id for r in get_loop_records(session)][:2] == ["run-1", "run-2"], "without one it is an exchange"
 
 
-def test_the_recorder_hears_what_a_request_compacts() -> None:
-    session = make_session([], blocks(COUNTER))
-    recorder = SessionRecorder(session)
-    recorder.record(AgentStart("run-1"))
-    rows = make_rows(0)
-    while session.outcome is None or session.outcome.status != "compacted":
-        rows += make_rows(1, start=len(rows))[1:]
-        send(session, rows, "run-1")
-    assert get_names(recorder, "run-1") == ["AgentStart", "CompactionStarted", "CompactionEnded"]
-    (_, started), (_, ended) = recorder.get_events("run-1")[1:]
-    assert isinstance(started, CompactionStarted)
-    assert isinstance(ended, CompactionEnded)
-    assert (started.loop_id, ended.loop_id, ended.loops_compacted) == ("run-1", "run-1", 1)
-    assert ended.estimated_tokens_after == session.take_reading().tokens < started.estimated_tokens
-    assert [b.run for b in get_blocks(session)] == ["run-1"]
-
-
 def test_the_recorder_hears_coroutines_and_demands_by_hand() -> None:
     session = make_session([])
     recorder = SessionRecorder(session)
@@ -117,17 +90,11 @@ async def _compact_from_coroutine(session: Session) -> None:
     assert outcome.status == "compacted"
 
 
-def test_an_event_that_comes_twice_is_recorded_once() -> None:
-    """By the recorder's own ears and by a sender, as `compact_context_with_sender` takes one."""
+def test_a_recorder_that_is_the_sender_too_records_an_event_once() -> None:
     session = make_session([make_loop(20)])
     recorder = SessionRecorder(session)
-    assert compact_context_with_sender(session, ContextConfig(max_context_tokens=WINDOW), recorder.record) == 1
+    assert compact_context(session, ContextConfig(max_context_tokens=WINDOW), recorder.record) == 1
     assert get_names(recorder, "run-1") == ["AgentStart", "CompactionStarted", "CompactionEnded", "AgentEnd"]
-    session.compactor.use_answerer(with_hooks(session, sender=recorder.record))
-    recorder.record(AgentStart("run-2"))
-    session.append(*make_loop(20, start=40), run="run-2")
-    session.compact(window=WINDOW)
-    assert get_names(recorder, "run-2") == ["AgentStart", "CompactionStarted", "CompactionEnded"]
 
 
 def test_events_survive_reopening(tmp_path: Path) -> None:
@@ -212,50 +179,6 @@ def test_what_a_loop_says_twice_is_appended_as_often_as_it_was_said() -> None:
     assert len(session.view.get_messages()) == 10, "a run that has ended and goes on says the same once more"
 
 
-@pytest.mark.parametrize("wire", ["", *sorted(WIRES)])
-@pytest.mark.parametrize("prompt", [[], [make_system_message("You are Ada.")]])
-def test_a_loop_that_ends_with_the_whole_history_appends_its_own_messages(wire: str, prompt: list[Message]) -> None:
-    """A host keeps one list, and gives all of it where the design has the messages of the loop."""
-    session = make_session([])
-    recorder = SessionRecorder(session)
-    first, second = make_failed_steps(), make_loop(2, start=1)
-    recorder.record(AgentStart("run-1"))
-    if wire:
-        send_encoded(session, wire, [*prompt, *first], "run-1")
-    recorder.record(AgentEnd("run-1", (*prompt, *first)))
-    before = session.view.get_messages()
-    recorder.record(AgentStart("run-2"))
-    if wire:
-        send_encoded(session, wire, [*prompt, *first, *second], "run-2")
-    recorder.record(AgentEnd("run-2", (*prompt, *first, *second, make_reply("Done."))))
-    said = [fingerprint_message(m.message) for m in get_loop_records(session)[1].messages]
-    assert said == [fingerprint_message(m) for m in (*second, make_reply("Done."))]
-    assert len(session.view.get_messages()) == len(before) + len(second) + 1
-
-
-def test_a_loop_that_ends_with_the_whole_view_appends_its_own_messages_alone() -> None:
-    session = make_session([])
-    recorder = SessionRecorder(session)
-    recorder.record(AgentStart("run-1"))
-    recorder.record(AgentEnd("run-1", tuple(make_loop(20, lines=60))))
-    assert session.compact(window=WINDOW * 2).status == "compacted"
-    sent, second = session.view.get_messages(), make_loop(2, start=30)
-    recorder.record(AgentStart("run-2"))
-    recorder.record(AgentEnd("run-2", (*sent, *second)))
-    assert session.view.get_messages() == [*sent, *second]
-
-
-def test_a_loop_that_says_what_an_earlier_one_said_is_appended_whole() -> None:
-    """As long as nothing tells them apart, a list is taken for the loop's own, so that nothing is lost."""
-    session = make_session([])
-    recorder = SessionRecorder(session)
-    said = (make_user_message("go"), make_reply("ok"))
-    for run in ("run-1", "run-2"):
-        recorder.record(AgentStart(run))
-        recorder.record(AgentEnd(run, said))
-    assert session.view.get_messages() == [*said, *said]
-
-
 @pytest.mark.parametrize("how", ["compact", "request", "call", "coroutine"])
 def test_a_compaction_before_the_first_message_of_a_loop_is_filed_with_that_loop(how: str) -> None:
     session = make_session([])
@@ -290,92 +213,3 @@ def test_two_writers_lose_no_event() -> None:
     recorder.record(AgentEnd("run-1", (*make_loop(1), make_reply("Done."))))
     assert get_names(recorder, "run-1") == ["AgentStart", "AgentEnd"]
     assert session.view.get_messages() == [*make_loop(1), make_reply("Done.")]
-
-
-def test_the_end_of_a_loop_may_bring_what_was_sent() -> None:
-    """A host that sends the view has its lines and cut outputs in the list with which its loop ends."""
-    session = make_session([])
-    recorder = SessionRecorder(session)
-    recorder.record(AgentStart("run-1"))
-    history = make_loop(20, lines=60)
-    session.append(*history, run="run-1")
-    assert session.compact(window=WINDOW * 2).status == "compacted"
-    sent = session.view.get_messages()
-    assert any("[Summary] " in get_text(m) for m in sent)
-    assert any("lines removed" in get_text(m) for m in sent)
-    recorder.record(AgentEnd("run-1", (*sent, make_reply("Done."))))
-    assert [m.message for m in get_loop_records(session)[0].messages] == [*history, make_reply("Done.")]
-    assert session.view.get_messages() == [*sent, make_reply("Done.")]
-
-
-def send_encoded(session: Session, wire: str, messages: Sequence[Message], run: str) -> None:
-    """Sends messages as a client of that wire does: its system prompt in a field of its own, where the wire has one."""
-    profile, encoded = WIRES[wire].profile, WIRES[wire].encode(messages)
-    request = {"model": "m", profile.request.list_field: [msgspec.json.decode(item.raw) for item in encoded.items]}
-    if profile.add_system is not None:
-        request = profile.add_system(request, encoded.system)
-    session.before_model(request, window=10**6, run=run)
-
-
-def make_failed_steps() -> list[Message]:
-    """What wires write differently: a failed tool, thinking, a call and a text as two answers, and a late result."""
-    failed = Message("tool", (ToolResult("c1", "read", (Text("no such file"),), is_error=True),), "tool")
-    thinking = Message("assistant", (Thinking("I look again."), ToolCall("c2", "read", '{"path": "b"}')), "model")
-    late = Message("tool", (ToolResult("c9", "read", (Text("from long ago"),), is_error=True),), "tool")
-    return [
-        make_user_message("Read both."),
-        make_call("c1", "read", '{"path": "a"}'),
-        make_reply("One moment."),
-        failed,
-        thinking,
-        Message("tool", (ToolResult("c2", "read", (Text("text"),)),), "tool"),
-        late,
-        make_reply("Done."),
-    ]
-
-
-@pytest.mark.parametrize("wire", sorted(WIRES))
-def test_the_end_of_a_loop_knows_what_a_wire_wrote_differently(wire: str) -> None:
-    """OpenAI's formats have no error flag: a request marks a failed tool in the text, and the log has that text."""
-    session = make_session([])
-    recorder = SessionRecorder(session)
-    loop = make_failed_steps()
-    recorder.record(AgentStart("run-1"))
-    send_encoded(session, wire, loop, "run-1")
-    sent = session.view.get_messages()
-    recorder.record(AgentEnd("run-1", tuple(loop)))
-    assert session.view.get_messages() == sent
-    recorder.record(AgentStart("run-2"))
-    send_encoded(session, wire, [*loop, make_user_message("And c?")], "run-2")
-    failed = Message("tool", (ToolResult("c1", "read", (Text("no such file"),), is_error=True),), "tool")
-    new = [make_user_message("And c?"), make_call("c1", "read", '{"path": "a"}'), failed]
-    recorder.record(AgentEnd("run-2", tuple(new)))
-    said = [m.message.parts for m in get_loop_records(session)[1].messages]
-    assert said == [m.parts for m in new], "the same once more is new"
-    assert session.view.get_messages()[: len(sent)] == sent
-
-
-@pytest.mark.parametrize("wire", sorted(WIRES))
-def test_a_system_prompt_is_not_appended_behind_the_loops_that_were_sent_with_it(wire: str) -> None:
-    session = make_session([])
-    recorder = SessionRecorder(session)
-    prompt, first, second = make_system_message("You are Ada."), make_loop(1), make_loop(1, start=1)
-    recorder.record(AgentStart("run-1"))
-    send_encoded(session, wire, [prompt, *first], "run-1")
-    recorder.record(AgentEnd("run-1", (prompt, *first)))
-    recorder.record(AgentStart("run-2"))
-    send_encoded(session, wire, [prompt, *first, *second], "run-2")
-    recorder.record(AgentEnd("run-2", (prompt, *second, make_reply("Done."))))
-    texts = [m.role for m in session.view.get_messages()]
-    is_separate = WIRES[wire].profile.add_system is not None
-    assert texts == [*([] if is_separate else ["system"]), *(["user", "assistant", "tool"] * 2), "assistant"]
-
-
-def test_a_system_prompt_that_nobody_sent_is_appended() -> None:
-    session = make_session([])
-    recorder = SessionRecorder(session)
-    recorder.record(AgentStart("run-1"))
-    recorder.record(AgentEnd("run-1", (make_system_message("You are Ada."), *make_loop(1))))
-    recorder.record(AgentStart("run-2"))
-    recorder.record(AgentEnd("run-2", (make_system_message("You are Bob."), *make_loop(1, start=1))))
-    assert [m.role for m in session.view.get_messages()] == ["system", "user", "assistant", "tool"] * 2

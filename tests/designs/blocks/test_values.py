@@ -22,7 +22,6 @@ from tenfold.designs.blocks import (
     CompactionConfig,
     ContextConfig,
     ContextTracker,
-    DefaultBlockCompaction,
     FixedCount,
     LoopRecord,
     TokenBudget,
@@ -149,16 +148,10 @@ def test_a_size_that_is_no_number_is_refused_with_a_sentence(value: object) -> N
         CompactionConfig(compaction_scope=FixedCount(value))  # type: ignore[arg-type]
 
 
-def test_a_scope_or_strategy_of_another_type_is_refused() -> None:
+def test_a_scope_of_another_type_is_refused() -> None:
     for scope in (2, "token_budget", None, TokenBudget, FixedCount):
         with pytest.raises(UsageError, match=r"give FixedCount\(n\), for instance FixedCount\(3\), or TokenBudget\(\)"):
             CompactionConfig(compaction_scope=scope)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"class DefaultBlockCompaction; give an object of it: DefaultBlockCompaction"):
-        CompactionConfig(block_strategy=DefaultBlockCompaction)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="has no keep_first, keep_recent, keep_compacted"):
-        CompactionConfig(block_strategy="digest")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="in_memory_strategy is 'halves', which has no compact"):
-        CompactionConfig(in_memory_strategy="halves")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("model", "default"), [("", 100_000), ("some-model", 100_000), ("gpt-4o", 128_000)])

@@ -33,13 +33,12 @@ from tenfold.designs.blocks.events import (
     CompactionEnded,
     CompactionStarted,
     MessageDelta,
-    compact_context_with_sender,
+    compact_context,
     compact_in_memory,
     with_hooks,
 )
 from tenfold.designs.blocks.loops import (
     build_context_from_session,
-    compact_context,
     compact_session_loops,
     count_compacted_loops,
     get_loop_records,
@@ -95,7 +94,6 @@ __all__ = [
     "build_context_from_session",
     "build_policy",
     "compact_context",
-    "compact_context_with_sender",
     "compact_in_memory",
     "compact_messages",
     "compact_session_loops",

@@ -13,14 +13,13 @@ from tenfold.compaction.trigger.limits import Limits, check_window, clamp_limits
 from tenfold.core.meter.counters import Counter
 from tenfold.core.record.message import Message
 from tenfold.core.record.token_reading import ProviderTokens
-from tenfold.designs.blocks.runner import StrategyReturn, combine_results
+from tenfold.designs.blocks.runner import StrategyReturn, take_value
 from tenfold.designs.blocks.turns import CompactedSection, CompactionBlock, LoopRecord, TurnMap, TurnRange
 from tenfold.errors import UsageError
 
 DEFAULT_WINDOW = 100_000
 """The window where neither the model's nor the caller's is known."""
 _SIZES = ("keep_first_turns", "keep_recent_turns", "max_summary_tokens", "tool_output_max_lines")
-_SECTION_METHODS = ("keep_first", "keep_recent", "keep_compacted")
 
 
 class FixedCount(Struct, frozen=True, tag="fixed_count", forbid_unknown_fields=True):
@@ -51,8 +50,8 @@ class BlockCompactionStrategy(Protocol):
     deterministic and may not ask a model; `keep_compacted` may (see `ask_model`). If a method raises, the Outcome notes
     it and the default strategy is used.
 
-    A `compact` of one's own decides by itself: the three methods are not called then. It is called for the ranges
-    whenever a plan is made, where every Ask is answered with an error, and once for the text.
+    A `compact` of one's own decides by itself: the three methods are not called then. It is called for each of the two
+    ranges whenever a plan is made, where every Ask is answered with an error, and once for the text.
     """
 
     def keep_first(
@@ -77,38 +76,23 @@ class BlockCompactionStrategy(Protocol):
         """Returns what replaces the turns between those, or all turns of an earlier loop."""
         ...
 
-    def compact(
+    async def compact(
         self,
         record: LoopRecord,
         config: CompactionConfig,
         is_most_recent: bool,  # noqa: FBT001 - the published signature
-    ) -> StrategyReturn[CompactionBlock]:
-        """Assembles the sections of the three methods: of an earlier loop `keep_compacted` alone."""
-        return combine_sections(self, record, config, is_most_recent=is_most_recent)
-
-
-def combine_sections(
-    strategy: BlockCompactionStrategy, record: LoopRecord, config: CompactionConfig, *, is_most_recent: bool
-) -> StrategyReturn[CompactionBlock]:
-    """Builds the block of a loop from a strategy's three methods; of an earlier loop from `keep_compacted` alone.
-
-    A section that a method does not give is absent: a short loop, for instance, has no turns to compact. Returns a
-    coroutine where a method does.
-    """
-    turn_map = TurnMap.from_messages(record.messages)
-
-    def build(
-        compacted: CompactedSection | None, first: TurnRange | None = None, recent: CompactedSection | None = None
     ) -> CompactionBlock:
+        """Builds the block of a loop from the three methods: of an earlier loop from `keep_compacted` alone.
+
+        A section that a method does not give is absent: a short loop, for instance, has no turns to compact.
+        """
+        turn_map = TurnMap.from_messages(record.messages)
+        first = await take_value(self.keep_first(record, turn_map, config)) if is_most_recent else None
+        recent = await take_value(self.keep_recent(record, turn_map, config)) if is_most_recent else None
+        compacted = await take_value(self.keep_compacted(record, turn_map, config, is_most_recent))
         return CompactionBlock(
             keep_first=first, keep_compacted=compacted, keep_recent=recent, created_at=datetime.now(UTC)
         )
-
-    results: list[StrategyReturn[object]] = [strategy.keep_compacted(record, turn_map, config, is_most_recent)]
-    if is_most_recent:
-        results.append(strategy.keep_first(record, turn_map, config))
-        results.append(strategy.keep_recent(record, turn_map, config))
-    return combine_results(results, build)
 
 
 class HeadroomTrigger(Struct, frozen=True):
@@ -154,7 +138,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     """When and how to compact. The defaults are those of the preset `blocks`, under the design's names.
 
     If `in_memory_strategy` or `block_strategy` is None, the design's own is used, as the preset does. Raises
-    `UsageError` for a wrong number, and for a scope or a strategy of another type.
+    `UsageError` for a wrong number, and for what is no scope.
     """
 
     compact_at_pct: float = HeadroomTrigger().compact_at
@@ -169,7 +153,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     focus_message: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises `UsageError` for a size below zero, shares that do not fit, and what is no scope or no strategy."""
+        """Raises `UsageError` for a size below zero, shares that do not fit, and what is no scope."""
         scope = self.compaction_scope
         if not isinstance(scope, FixedCount | TokenBudget):
             raise UsageError(
@@ -183,17 +167,6 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
                 f"compact_at_pct is {shares[1]!r} and compact_budget_threshold_pct {shares[0]!r}; they are shares of "
                 "the window, the threshold the smaller one, for instance 0.9 and 0.05"
             )
-        _check_methods("in_memory_strategy", self.in_memory_strategy, ("compact",))
-        has_compact = callable(getattr(self.block_strategy, "compact", None))
-        _check_methods("block_strategy", self.block_strategy, ("compact",) if has_compact else _SECTION_METHODS)
-
-
-def _check_methods(name: str, strategy: object, methods: Sequence[str]) -> None:
-    missing = [each for each in methods if not callable(getattr(strategy, each, None))]
-    if isinstance(strategy, type):
-        raise UsageError(f"{name} is the class {strategy.__name__}; give an object of it: {strategy.__name__}()")
-    if strategy is not None and missing:
-        raise UsageError(f"{name} is {strategy!r}, which has no {', '.join(missing)}; see docs/designs/blocks.md")
 
 
 class ContextConfig(Struct, frozen=True, kw_only=True):

@@ -63,7 +63,7 @@ def find_loops(view: View) -> tuple[LoopPositions, ...]:
 
     A run that goes on after another one is a loop of its own then, and its id has a number: "main", "main (2)".
     """
-    entries = view.path.get_entries(0, view.length - 1) if view.length else []
+    entries = view.path.get_entries(0, view.length - 1)
     units, step = scan_entries(enumerate(entries), None)
     firsts = [unit.first for unit in units] + ([step.first] if step is not None else [])
     starts = find_run_starts((p, entries[p]) for p in firsts)
@@ -281,10 +281,16 @@ def compact_session_loops(
         policy = build_policy(context, policy.counter, summary=own.summary)
     if strategy is not None:
         policy = use_strategy(policy, strategy)
-    return _compact_now(session, policy, window)
+    return _run_compaction(session, policy, window)
 
 
-def _compact_now(session: Session, policy: Policy, window: int) -> Outcome:
+def compact_now(session: Session, config: ContextConfig) -> Outcome:
+    """Compacts a session by a configuration, whatever the trigger says. For the window see `compact_context`."""
+    policy = build_policy(config, session.policy.counter, summary=session.policy.summary)
+    return _run_compaction(session, policy, _choose_window(session, config.named_window))
+
+
+def _run_compaction(session: Session, policy: Policy, window: int) -> Outcome:
     """Compacts down to the target of the trigger; a view that is smaller by the overlay alone, as far as that goes."""
     with session.compactor.lock:
         other = Session(
@@ -313,15 +319,3 @@ def count_compacted_loops(session: Session, outcome: Outcome) -> int:
         return 0
     ranges = [(r.first, r.last) for r in block.replacements if not is_shown_again(view, r)]
     return sum(any(a <= p <= z for p in loop.positions for a, z in ranges) for loop in find_loops(view))
-
-
-def compact_context(session: Session | None, config: ContextConfig | None) -> int:
-    """Compacts a session on request and returns how many loops changed; 0 without a session or a configuration.
-
-    The window is the configuration's unless that is the default, else the policy's or the model's, else 100,000.
-    """
-    if session is None or config is None or not find_loops(session.view):
-        return 0
-    window = _choose_window(session, config.named_window)
-    policy = build_policy(config, session.policy.counter, summary=session.policy.summary)
-    return count_compacted_loops(session, _compact_now(session, policy, window))

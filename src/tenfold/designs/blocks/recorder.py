@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import dropwhile, takewhile
 
 import msgspec
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.redacted_messages import redact_message
 from tenfold.core.record.entry import CustomEntry, get_message
-from tenfold.core.record.message import Message, Part, Text, Thinking, ToolResult
+from tenfold.core.record.message import Message
 from tenfold.core.text.surrogates import replace_surrogates
-from tenfold.core.wire import WIRES
 from tenfold.core.wire.fingerprint import fingerprint_message
-from tenfold.core.wire.marks import ERROR_FLAG, is_system_prompt
 from tenfold.designs.blocks.events import (
     AgentEnd,
     AgentStart,
@@ -60,20 +57,25 @@ class SessionRecorder:
     def record(self, event: LoopEvent) -> None:
         """Records an event, and with the end of a loop those of its messages that the log does not have yet.
 
-        An event is dropped if its loop is not open, unless it opens one or brackets a demand by hand.
+        An event is dropped if its loop is not open, unless it opens one or brackets a demand by hand. So are the events
+        of a compaction, which are heard already.
         """
-        loop = event.loop_id
-        if isinstance(event, MessageDelta) and not self._has_deltas:
-            return
-        is_bracket = isinstance(event, AgentStart | AgentEnd) and event.kind == "compaction"
-        if isinstance(event, AgentStart) and not is_bracket:
-            self._open_loops[loop] = None
-        if loop not in self._open_loops and not is_bracket:
-            return
-        if isinstance(event, AgentEnd) and not is_bracket:
-            self._session.conversation.write(lambda: self._append_missing(loop, event.messages))
-            del self._open_loops[loop]
-        self._append_event(event)
+        match event:
+            case CompactionStarted() | CompactionEnded():
+                return
+            case AgentStart(kind="compaction") | AgentEnd(kind="compaction"):
+                self._append_event(event)
+                return
+            case AgentStart():
+                self._open_loops[event.loop_id] = None
+            case MessageDelta() if not self._has_deltas:
+                return
+            case AgentEnd() if event.loop_id in self._open_loops:
+                self._session.conversation.write(lambda: self._append_missing(event))
+        if event.loop_id in self._open_loops:
+            self._append_event(event)
+        if isinstance(event, AgentEnd):
+            self._open_loops.pop(event.loop_id, None)
 
     def flush(self) -> None:
         """Marks the loops that are still open as aborted."""
@@ -109,8 +111,8 @@ class SessionRecorder:
 
     def _read_events(self) -> Iterator[tuple[int, LoopEvent]]:
         """Reads the events on the path, oldest first, with their positions."""
-        path = self._session.view.path
-        for position, entry in enumerate(path.get_entries(0, path.length - 1) if path.length else ()):
+        view = self._session.view
+        for position, entry in enumerate(view.path.get_entries(0, view.length - 1)):
             if isinstance(entry, CustomEntry) and entry.kind == LOOP_EVENT:
                 event: LoopEvent = msgspec.json.decode(entry.native.body, type=LoopEvent)
                 yield position, event
@@ -124,113 +126,29 @@ class SessionRecorder:
         return out
 
     def _append_event(self, event: LoopEvent) -> None:
-        """Appends an event. A compaction that is in the log already, heard or sent, is not appended again."""
-        if isinstance(event, CompactionStarted | CompactionEnded) and any(
-            replace(known, loop_id=event.loop_id) == event for _, known in self._read_events()
-        ):
-            return
         body = msgspec.json.encode(replace(event, messages=()) if isinstance(event, AgentEnd) else event)
         self._session.conversation.append_custom(LOOP_EVENT, body, run=event.loop_id)
 
-    def _append_missing(self, loop: str, messages: Sequence[Message]) -> None:
-        """Appends those of a loop's messages that neither a request, a list nor the host has appended.
+    def _append_missing(self, end: AgentEnd) -> None:
+        """Appends those of a loop's messages that nobody has appended since its start: a request, a list or the host.
 
-        What a Block shows in place of messages is none of them: a host that is sent the view has it in its list. Nor is
-        the system prompt with which the view begins, nor what the session had before the loop, if all of it is given.
+        They are told apart by what they say. What is said twice is appended as often as it was said.
         """
         session = self._session
-        visible = list(session.view.get_visible_messages())
-        opening = takewhile(lambda shown: is_system_prompt(shown.message), visible)
-        shown = {fingerprint_message(s.message) for s in (*opening, *(s for s in visible if not s.is_original))}
-        earlier, own = self._find_messages(loop)
-        seen = [s.message for s in takewhile(lambda shown: shown.original_position not in own, visible)]
-        known = list(own.values())
-        wire = next((m.native.format for m in reversed(known) if m.native is not None), "")
-        if wire in WIRES and WIRES[wire].profile.has_separate_system:
-            messages = list(dropwhile(is_system_prompt, messages))
-        start, end = _find_earlier([self._clean(message) for message in messages], known, (earlier, seen))
-        counts = Counter(key for message in known for key in _list_keys(message))
+        starts = (p for p, e in self._read_events() if isinstance(e, AgentStart) and e.loop_id == end.loop_id)
+        entries = session.view.path.get_entries(max(starts), session.view.length - 1)
+        own = (get_message(entry) for entry in entries if entry.run in (end.loop_id, ""))
+        known = Counter(fingerprint_message(message) for message in own if message is not None)
         missing: list[Message] = []
-        for message in (*messages[:start], *messages[end:]):
-            said = self._clean(message)
-            keys = Counter(_list_keys(said))
-            if keys <= counts:
-                counts -= keys
-            elif fingerprint_message(said) not in shown:
+        for message in end.messages:
+            key = fingerprint_message(self._clean(message))
+            if known[key]:
+                known[key] -= 1
+            else:
                 missing.append(message)
-        session.append(*missing, run=loop)
+        session.append(*missing, run=end.loop_id)
 
     def _clean(self, message: Message) -> Message:
         """Returns a message in the form in which the log has it."""
         message = replace_surrogates(message)
         return redact_message(message) if self._session.address.store.redact_at_rest else message
-
-    def _find_messages(self, loop: str) -> tuple[list[Message], dict[int, Message]]:
-        """Finds the messages on the path that were there before a loop, and by position those of the loop itself.
-
-        Its own are those of its run, and those without one that came after its start. Where the run has ended before
-        and goes on, those before that end are left out.
-        """
-        own = [(p, e) for p, e in self._read_events() if e.loop_id == loop]
-        start = max((p for p, e in own if isinstance(e, AgentStart) and e.kind == "run"), default=0)
-        end = max((p for p, e in own if isinstance(e, AgentEnd) and e.kind == "run"), default=-1)
-        path = self._session.view.path
-        earlier: list[Message] = []
-        found: dict[int, Message] = {}
-        for position, entry in enumerate(path.get_entries(0, path.length - 1) if path.length else ()):
-            message = get_message(entry)
-            if message is None:
-                continue
-            if (entry.run == loop and position > end) or (not entry.run and position > start):
-                found[position] = message
-            elif position < start:
-                earlier.append(message)
-        return earlier, found
-
-
-def _list_keys(message: Message) -> list[bytes]:
-    """Lists what a message says, one key for each part, the same whatever wire has brought it.
-
-    Some wires mark a failed tool in the text of its result, leave thinking out, or join two answers in one.
-    """
-    said = [part for part in message.parts if not isinstance(part, Thinking)] or message.parts
-    return [fingerprint_message(replace(message, parts=(_without_flag(part),))) for part in said]
-
-
-def _without_flag(part: Part) -> Part:
-    """Returns a part without the mark of a failed tool."""
-    if not isinstance(part, ToolResult):
-        return part
-    content = (replace(p, text=p.text.removeprefix(ERROR_FLAG)) if isinstance(p, Text) else p for p in part.content)
-    return replace(part, content=tuple(content))
-
-
-def _find_earlier(
-    messages: Sequence[Message], known: Sequence[Message], histories: Sequence[Sequence[Message]]
-) -> tuple[int, int]:
-    """Finds the messages of earlier loops, as a slice, where a host gives its whole history as the loop's.
-
-    `histories` are forms of what the session had before the loop. One has to stand at the beginning, whole, with
-    something behind it. Messages that begin as the `known` ones of the loop are its own, whatever an earlier loop said.
-    """
-    start = len(list(takewhile(is_system_prompt, messages)))
-    rest = messages[start:]
-    if not _count_opening(rest, known):
-        for history in histories:
-            count = _count_opening(rest, history)
-            if 0 < count < len(rest):
-                return start, start + count
-    return start, start
-
-
-def _count_opening(messages: Sequence[Message], known: Sequence[Message]) -> int:
-    """Counts the messages at the beginning that say what the known ones do, 0 if some of those are not among them."""
-    wanted = Counter(key for message in dropwhile(is_system_prompt, known) for key in _list_keys(message))
-    for count, message in enumerate(messages, 1):
-        keys = Counter(_list_keys(message))
-        if not keys <= wanted:
-            return 0
-        wanted -= keys
-        if not wanted:
-            return count
-    return 0

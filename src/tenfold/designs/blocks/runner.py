@@ -7,18 +7,17 @@ sync driver, the async driver and inside a running loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from queue import SimpleQueue
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from tenfold.core.record.ask import Answer, Ask
 from tenfold.core.record.block import ModelCost, add_costs
 from tenfold.errors import UsageError
-from tenfold.session.drive import Answerer
 
 T = TypeVar("T")
 StrategyReturn: TypeAlias = T | Awaitable[T]
@@ -50,13 +49,9 @@ async def ask_model(ask: Ask) -> Answer:
     return await asyncio.wrap_future(reply)
 
 
-def combine_results(results: Sequence[StrategyReturn[Any]], combine: Callable[..., T]) -> StrategyReturn[T]:
-    """Returns `combine` of what several methods returned; a coroutine where one of them is."""
-
-    async def await_all() -> T:
-        return combine(*[await each if isinstance(each, Awaitable) else each for each in results])
-
-    return await_all() if any(isinstance(each, Awaitable) for each in results) else combine(*results)
+async def take_value(value: StrategyReturn[T]) -> T:
+    """Returns what a strategy's method gave, awaited where that is a coroutine."""
+    return await value if isinstance(value, Awaitable) else value
 
 
 def run_without_model(method: Callable[[], object]) -> StrategyResult:
@@ -69,14 +64,6 @@ def run_without_model(method: Callable[[], object]) -> StrategyResult:
     except StopIteration as stop:
         result: StrategyResult = stop.value
         return result
-
-
-def run_reported(name: str, work: Callable[[], object]) -> object:
-    """Runs a user's code, plain or a coroutine, and returns its value. What it raises is logged; it is None then."""
-    result = run_without_model(work)
-    if result.error:
-        Answerer().report_problem(f"{name}: {result.error}; it was ignored")
-    return result.value
 
 
 def run_with_asks(method: Callable[[], object]) -> Generator[tuple[Ask, ...], tuple[Answer, ...], StrategyResult]:

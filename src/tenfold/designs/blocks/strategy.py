@@ -6,8 +6,9 @@ user's strategy: its ranges become the plan; its compacted section becomes the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeVar, cast
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,25 +24,20 @@ from tenfold.compaction.summarize.writer import WritingJob
 from tenfold.core.meter.counters import Counter, choose_counter, measure_messages
 from tenfold.core.record.block import ModelCost
 from tenfold.core.record.entry import get_message
-from tenfold.core.record.message import Message, Text, get_text, get_tool_result
+from tenfold.core.record.message import Message, get_text, get_tool_result
 from tenfold.core.view.units import VisibleMessage
-from tenfold.designs.blocks.config import BlockCompactionStrategy, CompactionConfig, combine_sections
+from tenfold.designs.blocks.config import BlockCompactionStrategy, CompactionConfig
 from tenfold.designs.blocks.lines import (
     LabelledLine,
     LineWriter,
+    build_marker,
     build_step_line,
     fit_lines,
     get_step,
     render_lines,
     write_lines,
 )
-from tenfold.designs.blocks.runner import (
-    StrategyResult,
-    StrategyReturn,
-    combine_results,
-    run_with_asks,
-    run_without_model,
-)
+from tenfold.designs.blocks.runner import StrategyResult, run_with_asks, run_without_model, take_value
 from tenfold.designs.blocks.stages import (
     OverlayStage,
     RunPieces,
@@ -54,9 +50,7 @@ from tenfold.designs.blocks.stages import (
     summarize_middle,
 )
 from tenfold.designs.blocks.turns import CompactedSection, CompactionBlock, LoopRecord, TurnMap, TurnRange, assign_turns
-from tenfold.errors import UsageError
 
-T = TypeVar("T")
 STRATEGY_CUT = "strategy"
 """The kind of the replacement of a recent step whose messages a user's strategy shortened."""
 
@@ -72,7 +66,11 @@ class DefaultBlockCompaction(Struct, frozen=True):
 
     def keep_recent(self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig) -> CompactedSection | None:
         """Returns the last `keep_recent_turns` turns that `keep_first` leaves, with their tool outputs cut."""
-        return self._cut_section(record, turn_map, config, _find_sections(turn_map, config, latest=True).recent)
+        covered = _as_range(_find_sections(turn_map, config, latest=True).recent)
+        if covered is None:
+            return None
+        messages = (m.message for m in turn_map.messages_for_range(covered, record.messages))
+        return CompactedSection(covered, tuple(cut_message(m, config.tool_output_max_lines) or m for m in messages))
 
     def keep_compacted(
         self,
@@ -90,49 +88,32 @@ class DefaultBlockCompaction(Struct, frozen=True):
         if covered is None:
             return None
         messages = [m.message for m in turn_map.messages_for_range(covered, record.messages)]
-        steps = [get_step(messages, at) for at, message in enumerate(messages) if message.role == "assistant"]
-
-        def measure(lines: Sequence[str]) -> list[int]:
-            return measure_messages([_build_line(line) for line in lines], self.counter)
-
-        lines = fit_lines(
-            [build_step_line(step) for step in steps],
+        starts = [at for at, message in enumerate(messages) if message.role == "assistant"]
+        fitted = fit_lines(
+            [build_step_line(get_step(messages, at)) for at in starts],
             config.max_summary_tokens,
-            measure,
+            lambda lines: measure_messages([build_marker(line) for line in lines], self.counter),
             focus=config.focus_message or "",
         )
-        starts: dict[int, str] = {}
-        number = 0
-        for each in lines:
-            starts[number] = each.line
-            number += each.count
-        out: list[Message] = []
-        number = 0
-        for message in messages:
-            if message.role == "assistant":
-                out.extend([_build_line(starts[number])] if number in starts else [])
-                number += 1
-            elif message.origin != "tool":
-                out.append(message)
-        return CompactedSection(covered, tuple(out))
+        ends = accumulate((each.count for each in fitted), initial=0)
+        lines = {starts[number]: build_marker(each.line) for number, each in zip(ends, fitted, strict=False)}
+        shown: list[Message] = []
+        for at, message in enumerate(messages):
+            if at in lines:
+                shown.append(lines[at])
+            elif message.role != "assistant" and message.origin != "tool":
+                shown.append(message)
+        return CompactedSection(covered, tuple(shown))
 
     def compact(self, record: LoopRecord, config: CompactionConfig, is_most_recent: bool) -> CompactionBlock:  # noqa: FBT001 - the published signature
-        """Builds all sections: see `combine_sections`. No turn is in two of them."""
-        return cast("CompactionBlock", combine_sections(self, record, config, is_most_recent=is_most_recent))
-
-    def _cut_section(
-        self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig, turns: range
-    ) -> CompactedSection | None:
-        covered = _as_range(turns)
-        if covered is None:
-            return None
-        most = config.tool_output_max_lines
-        messages = [m.message for m in turn_map.messages_for_range(covered, record.messages)]
-        return CompactedSection(covered, tuple(cut_message(m, most) or m for m in messages))
-
-
-def _build_line(line: str) -> Message:
-    return Message("user", (Text(line),), "tenfold")
+        """Builds all sections, of an earlier loop the compacted one alone. No turn is in two of them."""
+        turn_map = TurnMap.from_messages(record.messages)
+        return CompactionBlock(
+            keep_first=self.keep_first(record, turn_map, config) if is_most_recent else None,
+            keep_compacted=self.keep_compacted(record, turn_map, config, is_most_recent),
+            keep_recent=self.keep_recent(record, turn_map, config) if is_most_recent else None,
+            created_at=datetime.now(UTC),
+        )
 
 
 def _find_sections(turn_map: TurnMap, config: CompactionConfig, *, latest: bool) -> RunSections:
@@ -179,7 +160,9 @@ def choose_sections(config: CompactionConfig, inputs: StrategyInput, *, latest: 
     parts = _find_sections(inputs.turn_map, config, latest=latest)
     if not latest:
         return ChosenSections(parts)
-    first, recent = _ask_for_ranges(config, inputs)
+    strategy, given = _get_strategy(config), (inputs.record, inputs.turn_map, config)
+    first = run_without_model(lambda: strategy.keep_first(*given))
+    recent = run_without_model(lambda: strategy.keep_recent(*given))
     errors = {"keep_first": _find_error(first, TurnRange), "keep_recent": _find_error(recent, CompactedSection)}
     problems = tuple(f"{name} of the block strategy was of no use ({why})" for name, why in errors.items() if why)
     section = recent.value if isinstance(recent.value, CompactedSection) else None
@@ -194,50 +177,43 @@ def choose_sections(config: CompactionConfig, inputs: StrategyInput, *, latest: 
     return ChosenSections(parts, None, (*problems, f"the sections of the block strategy were of no use ({why})"))
 
 
-def _ask_for_ranges(config: CompactionConfig, inputs: StrategyInput) -> tuple[StrategyResult, StrategyResult]:
-    """Returns what `keep_first` and `keep_recent` give, or the sections of one call of a `compact` of its own."""
-    strategy, record, turn_map = _get_strategy(config), inputs.record, inputs.turn_map
-    if not _has_own_compact(strategy):
-        first = run_without_model(lambda: strategy.keep_first(record, turn_map, config))
-        return first, run_without_model(lambda: strategy.keep_recent(record, turn_map, config))
-    both = run_without_model(
-        lambda: _read_block(config, record, lambda block: (block.keep_first, block.keep_recent), latest=True)
-    )
-    values = both.value if isinstance(both.value, tuple) else (None, None)
-    return StrategyResult(values[0], both.error), StrategyResult(values[1], both.error)
+class WholeStrategy(BlockCompactionStrategy):
+    """The three methods of a strategy that has a `compact` of its own: each takes its section of that."""
 
+    def __init__(self, own: BlockCompactionStrategy) -> None:
+        self._own = own
 
-def ask_for_text(
-    config: CompactionConfig, inputs: StrategyInput, *, latest: bool
-) -> StrategyReturn[CompactedSection | None]:
-    """Returns what `keep_compacted` gives, or the section of a `compact` of its own."""
-    strategy = _get_strategy(config)
-    if _has_own_compact(strategy):
-        return _read_block(config, inputs.record, lambda block: block.keep_compacted, latest=latest)
-    return strategy.keep_compacted(inputs.record, inputs.turn_map, config, latest)
+    async def keep_first(self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig) -> TurnRange | None:  # noqa: ARG002 - the protocol's
+        """Takes the first section."""
+        return (await take_value(self._own.compact(record, config, True))).keep_first
 
+    async def keep_recent(
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
+        config: CompactionConfig,
+    ) -> CompactedSection | None:
+        """Takes the last section."""
+        return (await take_value(self._own.compact(record, config, True))).keep_recent
 
-def _read_block(
-    config: CompactionConfig, record: LoopRecord, read_sections: Callable[[CompactionBlock], T], *, latest: bool
-) -> StrategyReturn[T]:
-    def read(block: object) -> T:
-        if not isinstance(block, CompactionBlock):
-            raise UsageError(f"compact gave a {type(block).__name__}, not a CompactionBlock")
-        return read_sections(block)
-
-    return combine_results([_get_strategy(config).compact(record, config, latest)], read)
+    async def keep_compacted(
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001 - the published signature
+    ) -> CompactedSection | None:
+        """Takes the section between."""
+        return (await take_value(self._own.compact(record, config, is_most_recent))).keep_compacted
 
 
 def _get_strategy(config: CompactionConfig) -> BlockCompactionStrategy:
-    assert config.block_strategy is not None, "the stage and the writer stand for a strategy"
-    return config.block_strategy
-
-
-def _has_own_compact(strategy: BlockCompactionStrategy) -> bool:
-    """Tells whether a strategy's `compact` is its own, and not a default that assembles the three methods."""
-    own = getattr(strategy, "compact", None)
-    defaults = (None, BlockCompactionStrategy.compact, DefaultBlockCompaction.compact)
-    return getattr(own, "__func__", own) not in defaults
+    """Returns the configured strategy by its three methods."""
+    own = config.block_strategy
+    assert own is not None, "the stage and the writer stand for a strategy"
+    defaults = (BlockCompactionStrategy.compact, DefaultBlockCompaction.compact)
+    compact = getattr(own, "compact", None)
+    return own if compact is None or getattr(compact, "__func__", compact) in defaults else WholeStrategy(own)
 
 
 class StrategyStage(OverlayStage, frozen=True):
@@ -327,7 +303,8 @@ class StrategyWriter(Struct, frozen=True):
             return (yield from LineWriter().write(job))
         inputs, latest = collect_input(draft, run), run is every[-1]
         notes = choose_sections(self.config, inputs, latest=latest).problems  # again: a plan cannot hold notes
-        result = yield from run_with_asks(lambda: ask_for_text(self.config, inputs, latest=latest))
+        strategy, given = _get_strategy(self.config), (inputs.record, inputs.turn_map, self.config)
+        result = yield from run_with_asks(lambda: strategy.keep_compacted(*given, latest))
         section = result.value
         if not isinstance(section, CompactedSection):
             why = _find_error(result, CompactedSection) or "it gave None"
