@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import threading
 from collections.abc import Sequence
@@ -200,6 +201,14 @@ def make_agent(
     return TailAgent(agent, settings=settings)
 
 
+def invoke(agent: TailAgent, prompt: str = "") -> str:
+    return asyncio.run(agent.invoke(prompt))
+
+
+def run_compaction(agent: TailAgent, instructions: str | None = None) -> bool:
+    return asyncio.run(agent.run_compaction(instructions))
+
+
 def append_result(session: Session, result: CompactionResult) -> Outcome:
     """Appends what `Compaction.compact` gave, as the design's agent does."""
     return SessionManager(session).append_compaction(
@@ -280,7 +289,7 @@ def record_events(agent: TailAgent) -> list[TailEvent]:
     """Every event from here on, in order."""
     events: list[TailEvent] = []
     for name in NAMES:
-        agent.on(name)(events.append)
+        agent.on(name)(lambda event, _ctx: events.append(event))
     return events
 
 

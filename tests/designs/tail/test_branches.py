@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 
@@ -11,7 +10,6 @@ from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
 from tenfold.core.record.ask import Answer
 from tenfold.core.record.entry import BranchSummary, Entry
 from tenfold.core.record.message import Message, get_text, get_tool_calls
-from tenfold.core.wire import WIRES
 from tenfold.designs.tail import (
     SessionBeforeTree,
     SessionBeforeTreeResult,
@@ -21,7 +19,7 @@ from tenfold.designs.tail import (
     prepare_branch_entries,
 )
 from tenfold.designs.tail.hooks import TailEvent
-from tenfold.errors import BadInput, NotFoundError, UsageError
+from tenfold.errors import NotFoundError, UsageError
 from tenfold.events import BranchSwitch, Event
 from tenfold.session import Session
 from tenfold.session.branches import NO_CONTENT, OPENING, BranchOptions, navigate
@@ -38,7 +36,6 @@ from tests.designs.tail.making import (
     make_answer,
     make_exchanges,
     make_harness_message,
-    make_path,
     make_session,
     make_step,
     make_steps,
@@ -101,28 +98,6 @@ def test_the_newest_that_fit_are_told_without_tool_outputs_but_every_file_counts
     assert 0 < few.total_tokens <= 60
     assert few.messages == everything.messages[-len(few.messages) :]
     assert few.file_ops.modified_files == ("far/away.py", "src/part0.py", "src/part1.py"), "also of what did not fit"
-
-
-def test_a_branch_is_given_as_entries_or_messages_too() -> None:
-    """It raised a bare TypeError."""
-    messages = [make_user("u"), *make_step("r", "far/away.py", "edit"), make_answer("done")]
-    entries = make_path(messages)
-    rows = [json.loads(item.raw) for item in WIRES["openai-chat"].encode(messages).items]
-    expected = prepare_branch_entries(tuple(enumerate(entries)), 500)
-    for branch in (entries, messages, rows):
-        made = prepare_branch_entries(branch, 500)
-        assert [get_text(m) for m in made.messages] == [get_text(m) for m in expected.messages]
-        assert made.file_ops.modified_files == ("far/away.py",)
-        assert "tried it" in generate_branch_summary(branch, build_preset(), Answerer(Structured("tried it"))).summary
-    assert prepare_branch_entries([]).messages == ()
-    for wrong in (["x"], [{"no": "role"}], [object()]):
-        with pytest.raises(BadInput, match=r"^prepare_branch_entries takes the entries of a path, `Message`s, or"):
-            prepare_branch_entries(wrong)  # type: ignore[arg-type]
-        with pytest.raises(BadInput, match=r"^generate_branch_summary takes the entries"):
-            generate_branch_summary(wrong, build_preset(), Answerer())  # type: ignore[arg-type]
-    for mixed in ([entries[0], messages[1]], [messages[0], rows[1]], [(0, entries[0]), entries[1]]):
-        with pytest.raises(UsageError, match="give one kind"):
-            prepare_branch_entries(mixed)  # type: ignore[arg-type]
 
 
 def test_a_summary_that_does_not_fit_is_taken_while_there_is_room_and_its_files_go_on() -> None:
@@ -265,7 +240,7 @@ def test_where_it_does_not_come_about_the_session_is_as_it_was(how: str) -> None
     if how == "cancelled":
         agent = make_agent(make_exchanges(3, each=1))
         session, ids = agent.session, [e.id for e in get_entries(agent.session)]
-        agent.on("session_before_tree")(lambda _: SessionBeforeTreeResult(cancel=True))
+        agent.on("session_before_tree")(lambda *_: SessionBeforeTreeResult(cancel=True))
         before = session.view.get_messages()
         moved = asyncio.run(agent.navigate_tree(ids[5], BranchOptions(has_summary=True)))
     else:
@@ -284,10 +259,10 @@ def test_handlers_may_give_the_summary_or_change_what_it_dwells_on() -> None:
     agent = make_agent(make_exchanges(3, each=1))
     ids = [e.id for e in get_entries(agent.session)]
     seen: list[TailEvent] = []
-    agent.on("session_tree")(seen.append)
+    agent.on("session_tree")(lambda event, _: seen.append(event))
 
     @agent.on("session_before_tree")
-    def change(event: SessionBeforeTree) -> SessionBeforeTreeResult:
+    def change(event: SessionBeforeTree, _ctx: object) -> SessionBeforeTreeResult:
         assert (event.target_id, event.old_leaf_id) == (ids[5], ids[-1])
         assert [e.id for _, e in event.entries_to_summarize] == ids[6:]
         return SessionBeforeTreeResult(custom_instructions="the lexer")
@@ -296,7 +271,7 @@ def test_handlers_may_give_the_summary_or_change_what_it_dwells_on() -> None:
     assert "the lexer" in get_asked(agent.session)[0].prompt
     assert seen == [SessionTree(moved.branch, ids[-1], moved.branch)]
     other = make_agent(make_exchanges(3, each=1))
-    other.on("session_before_tree")(lambda _: SessionBeforeTreeResult(summary="It led nowhere."))
+    other.on("session_before_tree")(lambda *_: SessionBeforeTreeResult(summary="It led nowhere."))
     target = get_entries(other.session)[5].id
     assert navigate(other.session, target, BranchOptions(has_summary=True)).status == "moved", "without the face too"
     assert "It led nowhere." in get_text(other.session.view.get_messages()[-1])

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -32,7 +31,7 @@ from tenfold.designs.tail import (
     get_compaction_entry,
 )
 from tenfold.designs.tail.policy import tail
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import NotFoundError
 from tenfold.formats import ParsedSession, read_file
 from tenfold.formats.importer import import_sessions
 from tenfold.models import ScriptedModel
@@ -63,6 +62,7 @@ from tests.designs.tail.making import (
     make_words,
     read_file_lists,
     record_events,
+    run_compaction,
 )
 from tests.formats import made
 from tests.laws import conversations, recorded
@@ -400,8 +400,8 @@ def test_the_facts_take_no_more_than_the_summary() -> None:
     assert count([facts.partition("<read-files>")[0]])[0] <= count([text])[0]
 
 
-@pytest.mark.parametrize("details", [None, {"read_files": ["a.md"], "modified_files": []}, {}])
-def test_a_stated_size_and_the_details_are_those_of_the_entry_in_event_and_result(details: Any) -> None:  # noqa: ANN401 - as a host has it
+@pytest.mark.parametrize("details", [CompactionDetails(), CompactionDetails(("a.md",))])
+def test_a_stated_size_and_the_details_are_those_of_the_entry_in_event_and_result(details: CompactionDetails) -> None:
     """The event told the session's own figure, and the entry in the log the stated one."""
     face = make_agent(make_exchanges(6), window=200_000)
     events = record_events(face)
@@ -410,36 +410,14 @@ def test_a_stated_size_and_the_details_are_those_of_the_entry_in_event_and_resul
     )
     (told,) = (e.compaction_entry for e in events if isinstance(e, SessionCompact))
     assert told == get_compaction_entry(face.session, told.id)
-    assert (told.tokens_before, told.details.read_files) == (77, ("a.md",) if details else ())
+    assert (told.tokens_before, told.details.read_files) == (77, details.read_files)
     results: list[CompactionResult] = []
     face.session.append(*make_exchanges(2, start=6))
     mine = CompactionResult("All of them are done.", find_request(face.session, 5), 88)
-    face.on("session_before_compact")(lambda _: SessionBeforeCompactResult(compaction=mine))
+    face.on("session_before_compact")(lambda *_: SessionBeforeCompactResult(compaction=mine))
     face.compact(CompactOptions(on_complete=results.append))
-    assert face.run_compaction_sync()
+    assert run_compaction(face)
     assert [each.tokens_before for each in results] == [88]
-
-
-WRONG: dict[str, tuple[str, tuple[object, ...]]] = {
-    "details": (
-        "`details` is",
-        ("a.md", ["a.md"], {"readFiles": ["a.md"]}, {"read_files": "a.md"}, {"read_files": [3]}),
-    ),
-    "summary": ("`summary` is a text, and not a ", (None, 3)),
-    "tokens_before": ("`tokens_before` is a number of tokens, 0 or more, and not ", ("77", 7.5, None, True, -1)),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_what_a_compaction_cannot_state_is_refused(name: str) -> None:
-    """Some were an AttributeError, and a size became the session's own estimate without a word."""
-    session = make_session(make_exchanges(6))
-    told, wrong = WRONG[name]
-    stated: dict[str, Any] = {"summary": "So far.", "first_kept_entry_id": find_request(session, 3), "tokens_before": 9}
-    for value in wrong:
-        with pytest.raises(UsageError, match=told):
-            SessionManager(session).append_compaction(**{**stated, name: value})
-    assert get_blocks(session) == []
 
 
 POLICY = tail(COUNTER, summary=SummarySettings(models=("m",)))

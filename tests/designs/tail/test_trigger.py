@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
@@ -17,22 +16,18 @@ from tenfold.core.record.message import Image, Message, Text, Thinking, ToolCall
 from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.wire import WIRES
 from tenfold.designs.tail import (
-    Compaction,
     CompactionSettings,
     SessionBeforeCompact,
     SessionCompact,
-    build_session_context,
     calculate_context_tokens,
     estimate_context_tokens,
     estimate_tokens,
-    find_cut_point,
     find_last_usage,
-    find_prev_compaction_index,
     get_compaction_entry,
     should_compact,
 )
 from tenfold.designs.tail.policy import tail
-from tenfold.errors import BadInput, UsageError
+from tenfold.errors import UsageError
 from tenfold.events import CompactionStart
 from tenfold.session import Session
 from tests.designs.tail.making import (
@@ -51,6 +46,7 @@ from tests.designs.tail.making import (
     make_user,
     make_words,
     record_events,
+    run_compaction,
 )
 
 
@@ -208,37 +204,6 @@ def test_a_tail_too_big_to_help_is_tried_twice_and_then_left_alone() -> None:
     assert asked == []
 
 
-def test_the_context_is_the_last_usage_and_an_estimate_of_what_followed() -> None:
-    """Of entries, messages and a provider's messages; a list of messages gave 0."""
-    messages = [make_user("u" * 40), make_answer("a" * 40)]
-    assert estimate_context_tokens(messages).tokens == estimate_context_tokens(make_path(messages)).tokens == 20
-    provider: list[dict[str, object]] = [
-        {"role": "user", "content": "u" * 40},
-        {"role": "assistant", "content": "a" * 40, "usage": {"input": 700, "output": 50}},
-        {"role": "user", "content": "v" * 44},
-    ]
-    got = estimate_context_tokens(provider)
-    assert (got.tokens, got.usage_tokens, got.trailing_tokens, got.last_usage_index) == (761, 750, 11, 1)
-    with pytest.raises(UsageError, match="give one kind"):
-        estimate_context_tokens([make_user("u"), *make_path(messages)])
-    for unknown in ([{"no": "message"}], [{"role": "toolResult", "toolCallId": "c"}], [1], "text"):
-        with pytest.raises(BadInput, match=r"^estimate_context_tokens takes the entries of a path, `Message`s, or"):
-            estimate_context_tokens(unknown)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "function",
-    [Compaction().prepare, find_prev_compaction_index, find_cut_point, find_last_usage, build_session_context],
-)
-def test_what_takes_entries_refuses_messages_with_a_sentence(function: Callable[[object], object]) -> None:
-    """A list of messages gave None, -1, or an `AttributeError`."""
-    with pytest.raises(UsageError, match=f"^{function.__name__} takes the entries of a path"):
-        function(make_exchanges(3))
-    for wrong in (None, 7, iter(make_path(make_exchanges(1)))):
-        with pytest.raises(UsageError, match=f"^{function.__name__} takes a list, and this is of type "):
-            function(wrong)
-
-
 def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> None:
     session = make_reported_session()
     face = make_agent(session=session, window=200_000)
@@ -247,7 +212,7 @@ def test_event_entry_and_outcome_have_one_unit_which_the_provider_counts() -> No
     events = record_events(face)
     shown = face.context_tokens
     assert shown > 40_000
-    assert face.run_compaction_sync()
+    assert run_compaction(face)
     before = next(e for e in events if isinstance(e, SessionBeforeCompact)).preparation.tokens_before
     entry = next(e for e in events if isinstance(e, SessionCompact)).compaction_entry
     assert face.outcome is not None

@@ -51,7 +51,6 @@ from tenfold.designs.tail.hooks import (
     SessionCompact,
     SessionTree,
     TailHooks,
-    is_context_overflow,
 )
 from tenfold.designs.tail.policy import HEADINGS, PACKAGE
 from tenfold.designs.tail.session_context import (
@@ -115,7 +114,6 @@ __all__ = [
     "find_prev_compaction_index",
     "generate_branch_summary",
     "get_compaction_entry",
-    "is_context_overflow",
     "prepare_branch_entries",
     "serialize_conversation",
     "should_compact",

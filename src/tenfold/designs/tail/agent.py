@@ -17,12 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
 
 from msgspec.structs import replace
-from pydantic_ai.messages import AgentStreamEvent
-from pydantic_ai.run import AgentRunResultEvent
 
 from tenfold.apps.agent.runtime import Agent, Phase
 from tenfold.config.extensions import Extension
@@ -30,20 +27,16 @@ from tenfold.core.record.ask import Outcome
 from tenfold.designs.tail.compaction import CompactionSettings, SettingsProvider, track_settings
 from tenfold.designs.tail.hooks import NO_OPTIONS, CompactOptions, EventName, HandlerT, Milestone, TailHooks
 from tenfold.designs.tail.session_context import SessionManager, get_compaction_entry
-from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, Event, RunEnd, RunSave
 from tenfold.session import Session
 from tenfold.session.branches import NO_SUMMARY, BranchOptions, NavigateResult, navigate
 from tenfold.session.concurrency import register_host_loop
 
-T = TypeVar("T")
-
 
 class TailAgent:
     """The design's agent. `agent` does the work, and `queue` holds prompts that wait for the end of the run.
 
-    Handlers get this object as their second argument, `ctx`. What takes time is a coroutine; `invoke_sync` and
-    `run_compaction_sync` are for programs without an event loop.
+    Handlers get this object as their second argument, `ctx`. What takes time is a coroutine.
     """
 
     def __init__(
@@ -114,14 +107,6 @@ class TailAgent:
             answer = await self.agent.invoke(self.queue.pop(0))
         return answer
 
-    def stream(self, prompt: str = "") -> AsyncGenerator[AgentStreamEvent | AgentRunResultEvent[str], None]:
-        """Runs like `Agent.stream`. What waits in `queue` stays there."""
-        return self.agent.stream(prompt)
-
-    def invoke_sync(self, prompt: str = "") -> str:
-        """Does what `invoke` does, without an event loop. Raises `UsageError` on a thread that runs one."""
-        return _run_without_loop("invoke", lambda: self.invoke(prompt))
-
     # -- compacting ----------------------------------------------------------------------------------------------------
 
     def should_compact(self) -> bool:
@@ -159,10 +144,6 @@ class TailAgent:
             await self._binding.emit(Milestone("settled"))
         return True
 
-    def run_compaction_sync(self, custom_instructions: str | None = None) -> bool:
-        """Does what `run_compaction` does, without an event loop. Raises `UsageError` on a thread that runs one."""
-        return _run_without_loop("run_compaction", lambda: self.run_compaction(custom_instructions))
-
     def abort_compaction(self) -> None:
         """Cancels a running compaction: no Block is appended."""
         self.agent.abort_compaction()
@@ -193,12 +174,3 @@ class TailAgent:
         with self.agent.enter_phase("compaction"):
             register_host_loop()
             return await asyncio.to_thread(navigate, self.session, target, options)
-
-
-def _run_without_loop(name: str, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Runs a coroutine on a loop of its own. Raises `UsageError` on a thread that runs one."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(start())
-    raise UsageError(f"this thread runs an event loop, which {name}_sync would block: `await {name}(...)` there")

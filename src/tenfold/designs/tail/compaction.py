@@ -38,7 +38,7 @@ from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.wire.marks import extract_summary_text, find_summary_mark
-from tenfold.designs.tail.context_tokens import check_entries, estimate_context_tokens
+from tenfold.designs.tail.context_tokens import estimate_context_tokens
 from tenfold.designs.tail.cut import CutStage, ReserveBudgets, ReserveTrigger
 from tenfold.designs.tail.policy import DEFAULTS, resolve_keep_tokens, tail
 from tenfold.designs.tail.recorded_compaction import is_compaction_last
@@ -210,7 +210,6 @@ class CutPointResult:
 
 def find_prev_compaction_index(path_entries: Sequence[Entry]) -> int:
     """Finds the newest compaction in force on a path, and returns its index; -1 if there is none."""
-    check_entries(path_entries, "find_prev_compaction_index")
     live = View.from_path(Path(path_entries)).state.live_blocks
     return live[-1] if live else -1
 
@@ -227,7 +226,6 @@ def find_cut_point(
 
     The tail begins with a whole step, never with a tool result. If all fits, the cut is at the start.
     """
-    check_entries(path_entries, "find_cut_point")
     end = len(path_entries) if end_index is None else end_index
     keep = resolve_keep_tokens(keep_recent_tokens, retain_recent_tokens)
     compaction = Compaction(settings=CompactionSettings(keep_recent_tokens=keep))
@@ -282,7 +280,6 @@ class Compaction:
 
         There is nothing to do for an empty path, if the last entry is a compaction, or if all fits the tokens to keep.
         """
-        check_entries(path_entries, "prepare")
         if not path_entries or is_compaction_last(path_entries):
             return None
         draft, goal = self._start_plan(View.from_path(Path(path_entries)))

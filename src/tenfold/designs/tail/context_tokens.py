@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast, get_args
 
 import msgspec
 
@@ -17,8 +16,6 @@ from tenfold.core.record.message import Document, Image, Message, OpaquePart, Pa
 from tenfold.core.text.json_text import decode_json
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
-from tenfold.core.wire import WIRES, detect_wire, encode_messages
-from tenfold.errors import BadInput, UsageError
 
 IMAGE_CHARACTERS = 4_800
 """Each image counts as this many characters (1,200 tokens), whatever the role of its message."""
@@ -28,25 +25,7 @@ _USAGE_FIELDS = (
     ("cacheRead", "cache_read", "cache_read_input_tokens"),
     ("cacheWrite", "cache_write", "cache_creation_input_tokens"),
 )
-ENTRY_TYPES: tuple[type, ...] = get_args(Entry)
-"""All types of entries."""
 _TOTAL_FIELDS = ("totalTokens", "total_tokens", "total")
-
-
-def check_list(value: object, name: str) -> None:
-    """Raises `UsageError` if the function `name` is given something that is no list, such as None or an iterator."""
-    if not isinstance(value, Sequence):
-        raise UsageError(f"{name} takes a list, and this is of type {type(value).__name__}")
-
-
-def check_entries(path_entries: Sequence[object], name: str) -> None:
-    """Raises `UsageError` if the function `name` is given anything but the entries of a path."""
-    check_list(path_entries, name)
-    if not all(isinstance(entry, ENTRY_TYPES) for entry in path_entries):
-        raise UsageError(
-            f"{name} takes the entries of a path, as `SessionManager.get_branch` returns them, and not messages: the "
-            "id of an entry says where the retained tail begins"
-        )
 
 
 @dataclass(frozen=True)
@@ -111,7 +90,6 @@ def _find_number(usage: Mapping[str, object], names: Sequence[str]) -> int:
 
 def find_last_usage(path_entries: Sequence[Entry]) -> int | None:
     """Finds the newest answer with usable usage: it is complete, not zero, and after the last compaction."""
-    check_entries(path_entries, "find_last_usage")
     for index in reversed(range(len(path_entries))):
         entry = path_entries[index]
         if isinstance(entry, Block | Retraction):
@@ -123,56 +101,12 @@ def find_last_usage(path_entries: Sequence[Entry]) -> int | None:
     return None
 
 
-def estimate_context_tokens(messages: Sequence[Entry | Message | Mapping[str, object]]) -> ContextEstimate:
-    """Estimates the size of the context of these messages, oldest first.
+def estimate_context_tokens(path_entries: Sequence[Entry]) -> ContextEstimate:
+    """Estimates the size of the context of a path, root to leaf.
 
-    They are the entries of a path (root to leaf), `Message`s, or messages in the form of a provider. The newest usage
-    that an answer carries counts, and of what follows characters / 4. Usage from before a compaction is never used.
-    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds and for
-    what is no list.
+    The newest usage that an answer carries counts, and of what follows characters / 4. Usage from before a compaction
+    is never used.
     """
-    check_list(messages, "estimate_context_tokens")
-    entries = cast("list[Entry]", [each for each in messages if isinstance(each, ENTRY_TYPES)])
-    if entries and len(entries) == len(messages):
-        return _estimate_path(entries)
-    sizes = [sum(map(estimate_tokens, group)) for group in decode_messages(messages, "estimate_context_tokens")]
-    index = next((n for n in reversed(range(len(messages))) if _get_message_usage(messages[n])), None)
-    reported = calculate_context_tokens(_get_message_usage(messages[index])) if index is not None else 0
-    trailing = sum(sizes if index is None else sizes[index + 1 :])
-    return ContextEstimate(reported + trailing, reported, trailing, index)
-
-
-def decode_messages(messages: Sequence[object], name: str) -> list[list[Message]]:
-    """Returns the messages that each item of a list given to the function `name` is.
-
-    They are `Message`s, or in the form of a provider. Raises `BadInput` for messages in a form that is not known, and
-    `UsageError` for a list of several kinds.
-    """
-    own = [each for each in messages if isinstance(each, Message)]
-    if len(own) == len(messages):
-        return [[each] for each in own]
-    if own or any(isinstance(each, ENTRY_TYPES) for each in messages):
-        raise UsageError("the list holds entries beside messages, or messages in several forms: give one kind")
-    try:
-        items = encode_messages(messages)
-        wire = WIRES[detect_wire(items)]
-        return [list(wire.decode([item])) for item in items]
-    except BadInput as exc:
-        raise BadInput(
-            f"{name} takes the entries of a path, `Message`s, or messages of {', '.join(WIRES)}, and "
-            f"these are none: {str(exc).partition(';')[0]}"
-        ) from exc
-
-
-def _get_message_usage(message: object) -> Mapping[str, object]:
-    """Returns the usage that a provider's message carries: of an answer that is complete, and not zero."""
-    match message:
-        case {"role": "assistant", "usage": dict(usage), **rest} if calculate_context_tokens(usage):
-            return usage if rest.get("stopReason") not in ("aborted", "error") else {}
-    return {}
-
-
-def _estimate_path(path_entries: Sequence[Entry]) -> ContextEstimate:
     index = find_last_usage(path_entries)
     after = View.from_path(Path(path_entries)).get_visible_messages()
     trailing = sum(estimate_tokens(s.message) for s in after if index is None or s.position > index)

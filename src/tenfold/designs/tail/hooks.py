@@ -16,12 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, get_args
-
-from msgspec import Struct
 
 from tenfold.config.extensions import Extension
 from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
@@ -30,7 +27,6 @@ from tenfold.designs.tail.compaction import Compaction, CompactionPreparation, C
 from tenfold.designs.tail.session_context import CompactionEntry, build_supplied_answer, get_compaction_entry
 from tenfold.errors import NotFoundError, UsageError, suggest_nearest
 from tenfold.events import BranchSwitch, CompactionEnd, CompactionFailure, CompactionSkip, Event, RunEnd, RunSave
-from tenfold.models.overflow import is_overflow
 from tenfold.session import Session
 from tenfold.session.branches import BranchEntries
 
@@ -158,32 +154,9 @@ TailEvent = (
     | Milestone
 )
 
-_NO_BODY_ERROR = re.compile(r"^400\b.{0,20}\(no body\)", re.IGNORECASE)
-"""How one provider of this design reports an overflow. From others it may mean anything, so `is_overflow` omits it."""
-
-
-def is_context_overflow(error: str) -> bool:
-    """Whether a provider's error says that the request was too long. A rate limit that mentions tokens does not."""
-    return is_overflow(error) or bool(_NO_BODY_ERROR.search(error))
-
-
-HandlerT = TypeVar("HandlerT", bound=Callable[..., object])
+Handler = Callable[..., object]
+HandlerT = TypeVar("HandlerT", bound=Handler)
 CANCELLED = "a handler of {} cancelled it"
-
-
-class Handler(Struct, frozen=True):
-    """A registered function, and whether it takes the context beside the event."""
-
-    function: Callable[..., object]
-    takes_context: bool
-
-    async def run(self, event: TailEvent, ctx: object) -> object:
-        """Calls the function; a plain one on a thread, so that it does not hold the event loop."""
-        arguments = (event, ctx) if self.takes_context else (event,)
-        if inspect.iscoroutinefunction(self.function):
-            return await self.function(*arguments)
-        result = await asyncio.to_thread(self.function, *arguments)
-        return await result if inspect.isawaitable(result) else result
 
 
 class TailHooks:
@@ -193,22 +166,21 @@ class TailHooks:
         self._handlers: dict[EventName, list[Handler]] = {name: [] for name in EVENT_NAMES}
 
     def on(self, name: EventName) -> Callable[[HandlerT], HandlerT]:
-        """Registers a handler: `@hooks.on("session_before_compact")`.
+        """Registers a handler, a function or a coroutine function of `(event, ctx)`.
 
-        A handler is a function or a coroutine function of `(event, ctx)` or of `(event)`. Raises `UsageError` for an
-        event that does not exist, and for a function that takes other arguments.
+        As a decorator: `@hooks.on("session_before_compact")`. Raises `UsageError` for an event that does not exist.
         """
-        _check_event_name(name)
+        if name not in EVENT_NAMES:
+            raise UsageError(f"no event is called {name!r}{suggest_nearest(str(name), EVENT_NAMES)}")
 
         def register(function: HandlerT) -> HandlerT:
-            self._handlers[name].append(Handler(function, _has_context_argument(name, function)))
+            self._handlers[name].append(function)
             return function
 
         return register
 
     def get_handlers(self, name: EventName) -> tuple[Handler, ...]:
-        """Returns the handlers of an event, in order. Raises `UsageError` for an event that does not exist."""
-        _check_event_name(name)
+        """Returns the handlers of an event, in order."""
         return tuple(self._handlers[name])
 
     def attach(
@@ -224,29 +196,12 @@ class TailHooks:
         return binding
 
 
-def _check_event_name(name: object) -> None:
-    if name not in EVENT_NAMES:  # a list, say, cannot be looked up in a dict
-        raise UsageError(f"no event is called {name!r}{suggest_nearest(str(name), EVENT_NAMES)}")
-
-
-def _has_context_argument(name: str, function: Callable[..., object]) -> bool:
-    """Tells whether a handler takes event and context. Raises `UsageError` if it takes neither both nor the event."""
-    if not callable(function):
-        raise UsageError(f"a handler of {name} is a function of (event, ctx), and {function!r} is none")
-    try:
-        signature = inspect.signature(function)
-    except ValueError:  # some built-in functions do not tell
-        return False
-    for count in (2, 1):
-        try:
-            signature.bind(*[None] * count)
-        except TypeError:
-            continue
-        return count == 2
-    raise UsageError(
-        f"a handler of {name} takes (event, ctx) or (event), and {getattr(function, '__name__', function)}{signature} "
-        "takes neither"
-    )
+async def _call_handler(handler: Handler, event: TailEvent, ctx: object) -> object:
+    """Calls a handler; a plain one on a thread, so that it does not hold the event loop."""
+    if inspect.iscoroutinefunction(handler):
+        return await handler(event, ctx)
+    result = await asyncio.to_thread(handler, event, ctx)
+    return await result if inspect.isawaitable(result) else result
 
 
 class HookBinding:
@@ -270,7 +225,7 @@ class HookBinding:
         report = self._session.compactor.answerer.report_problem
         for handler in self._hooks.get_handlers(event.type):
             try:
-                result = await handler.run(event, self._ctx)
+                result = await _call_handler(handler, event, self._ctx)
             except Exception as exc:  # noqa: BLE001 - a user's handler may raise anything; it is reported and ignored
                 report(f"a handler of {event.type} raised {type(exc).__name__}: {exc}; it was ignored")
                 continue

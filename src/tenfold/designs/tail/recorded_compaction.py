@@ -150,7 +150,7 @@ def restore_compaction(session: Session) -> Outcome | None:
     """
     with session.compactor.lock:
         view = session.view
-        found = find_recorded_compaction(view.path.get_entries(0, view.length - 1) if view.length else [])
+        found = find_recorded_compaction(view.path.get_entries(0, view.length - 1))
         span = _find_span(view, found.first_kept) if found is not None else None
         if found is None or span is None:
             return None
@@ -171,7 +171,7 @@ def _build_result(session: Session, view: View, found: RecordedCompaction, span:
         return EngineResult(Outcome("nothing", reason, before, before, before, policy=policy.name))
     facts = tuple(f for f in collect_facts(draft) if f.position <= span[1])
     files = merge_file_lists((found.files, collect_covered_files(draft, span[1])))
-    later = view.path.get_entries(span[1] + 1, view.length - 1) if span[1] + 1 < view.length else []
+    later = view.path.get_entries(span[1] + 1, view.length - 1)
     kept = next((e.id for e in later if get_message(e) is not None), "")
     stated = SuppliedCompaction(kept, found.tokens_before, files.read, files.modified, found.from_hook)
     replacement = Replacement(

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Literal, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +30,7 @@ from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.designs.tail.compaction import (
+    NO_DETAILS,
     CompactionDetails,
     CompactionResult,
     complete_policy,
@@ -38,7 +38,6 @@ from tenfold.designs.tail.compaction import (
     strip_summary_marks,
     to_details,
 )
-from tenfold.designs.tail.context_tokens import ENTRY_TYPES, check_entries, check_list, decode_messages
 from tenfold.designs.tail.policy import tail
 from tenfold.designs.tail.recorded_compaction import SuppliedCompaction, restore_compaction
 from tenfold.errors import NotFoundError, UsageError
@@ -95,8 +94,7 @@ class SessionContext:
 def build_supplied_answer(session: Session, result: CompactionResult, *, from_hook: bool = True) -> Answer:
     """Builds the answer of a before-hook that supplies a compaction. Raises `NotFoundError` for an unknown first entry.
 
-    Raises `UsageError` for a summary that is no text, a size that is no number of tokens, and details that are no lists
-    of files. Later summaries list the files of its details, and those that are known of the covered range.
+    Later summaries list the files of its details, and those that are known of the covered range.
     """
     path = session.view.path
     starts = [unit.first for unit in session.view.units]
@@ -107,41 +105,14 @@ def build_supplied_answer(session: Session, result: CompactionResult, *, from_ho
         raise NotFoundError(
             f"{result.retained_from_id!r} opens nothing in view: the tail must begin with a message or a whole step"
         )
-    if not isinstance(result.summary, str):
-        raise UsageError(f"`summary` is a text, and not a {type(result.summary).__name__}")
-    tokens: object = result.tokens_before
-    if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
-        given = f"{tokens}" if type(tokens) is int else f"{tokens!r} of type {type(tokens).__name__}"
-        raise UsageError(f"`tokens_before` is a number of tokens, 0 or more, and not {given}")
-    details = read_details(result.details)
-    supplied = SuppliedCompaction(
-        result.retained_from_id, result.tokens_before, details.read_files, details.modified_files, from_hook
-    )
+    files = FileLists(tuple(result.details.read_files), tuple(result.details.modified_files))
+    supplied = SuppliedCompaction(result.retained_from_id, result.tokens_before, files.read, files.modified, from_hook)
     return Answer(
         text=result.summary,
         supplied_details=msgspec.json.encode(supplied).decode(),
         retained_from=position,
-        files=FileLists(tuple(details.read_files), tuple(details.modified_files)),
+        files=files,
     )
-
-
-def read_details(details: CompactionDetails | Mapping[str, Sequence[str]] | None) -> CompactionDetails:
-    """Reads the details of a compaction: also as a mapping of the same two lists, or None for no files.
-
-    Raises `UsageError` for anything else.
-    """
-    if isinstance(details, CompactionDetails):
-        return details
-    try:
-        lists = msgspec.convert(
-            {} if details is None else details, dict[Literal["read_files", "modified_files"], tuple[str, ...]]
-        )
-    except msgspec.ValidationError as exc:
-        raise UsageError(
-            "`details` is a `CompactionDetails`, None, or a mapping with lists of paths under `read_files` and "
-            f"`modified_files`: {exc}"
-        ) from exc
-    return CompactionDetails(**lists)
 
 
 def get_compaction_entry(session: Session, block: str, *, tokens_before: int | None = None) -> CompactionEntry:
@@ -194,25 +165,19 @@ class SessionManager:
     def get_branch(self) -> list[Entry]:
         """Returns the entries from the root to the leaf: what `Compaction.prepare` takes."""
         path = self.session.view.path
-        return path.get_entries(0, path.length - 1) if path.length else []
+        return path.get_entries(0, path.length - 1)
 
     def append_compaction(
-        self,
-        *,
-        summary: str,
-        first_kept_entry_id: str,
-        tokens_before: int,
-        details: CompactionDetails | Mapping[str, Sequence[str]] | None = None,
+        self, *, summary: str, first_kept_entry_id: str, tokens_before: int, details: CompactionDetails = NO_DETAILS
     ) -> Outcome:
         """Appends an existing summary unchanged, as a Block over everything before the first kept entry.
 
         The Block becomes the new leaf. It must cover whole steps and be smaller than what it replaces; otherwise
         nothing is appended and the Outcome says why. Raises `NotFoundError` unless the id begins a message or a step in
-        view, and `UsageError` for a summary that is no text, a `tokens_before` that is no number of tokens, or details
-        that are no lists of files. Hooks are not asked; listeners are told.
+        view. Hooks are not asked; listeners are told.
         """
         session = self.session
-        stated = CompactionResult(summary, first_kept_entry_id, tokens_before, read_details(details))
+        stated = CompactionResult(summary, first_kept_entry_id, tokens_before, details)
         answer = build_supplied_answer(session, stated, from_hook=False)
         assert answer.retained_from is not None
         policy = replace(session.policy, stages=(CutAtStage(answer.retained_from),))
@@ -247,7 +212,6 @@ def build_session_context(entries: Sequence[Entry], leaf: str | None = _NEWEST_L
     `leaf` None means before the first entry. An unknown leaf, or the default, means the last entry. The path ends at a
     missing parent.
     """
-    check_entries(entries, "build_session_context")
     known: Mapping[str, Entry] = {e.id: e for e in entries}
     at = None if leaf is None else known.get(leaf, entries[-1] if entries else None)
     path: list[Entry] = []
@@ -310,46 +274,22 @@ def collect_entries_for_branch_summary(session: Session, old_leaf: str | None, t
     return CollectedEntries(left, old.get_entry(first - 1).id if first else None)
 
 
-BranchItems = Sequence[tuple[int, Entry]] | Sequence[Entry] | Sequence[Message] | Sequence[Mapping[str, object]]
-"""A branch, oldest first: `CollectedEntries.entries`, entries alone, `Message`s, or messages in a provider's form."""
-
-
-def collect_branch_entries(branch: BranchItems, name: str) -> BranchEntries:
-    """Returns a branch given to the function `name` as entries with positions; those without one count from 0.
-
-    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds and for
-    what is no list.
-    """
-    check_list(branch, name)
-    pairs = [
-        each
-        for each in branch
-        if isinstance(each, tuple) and [isinstance(e, ENTRY_TYPES) for e in each] == [False, True]
-    ]
-    if len(pairs) == len(branch):
-        return cast("BranchEntries", tuple(pairs))
-    entries = cast("list[Entry]", [each for each in branch if isinstance(each, ENTRY_TYPES)])
-    if len(entries) != len(branch):
-        messages = [message for group in decode_messages(branch, name) for message in group]
-        entries = [MessageEntry(f"message-{n}", None, "", 0, message) for n, message in enumerate(messages)]
-    return tuple(enumerate(entries))
-
-
-def prepare_branch_entries(entries: BranchItems, budget: int = 0, *, policy: Policy | None = None) -> BranchPreparation:
+def prepare_branch_entries(
+    entries: BranchEntries, budget: int = 0, *, policy: Policy | None = None
+) -> BranchPreparation:
     """Selects the newest messages within the token budget (0: no limit), without tool results, and all touched files.
 
-    The messages are in order, oldest first. The policy's counter counts them; without a policy it is characters / 4.
-    Raises `BadInput` for messages in a form that is not known, and `UsageError` for a list of several kinds.
+    `entries` are those of `collect_entries_for_branch_summary`. The messages are in order, oldest first. The policy's
+    counter counts them; without a policy it is characters / 4.
     """
-    policy, left = policy or tail(CharacterCounter()), collect_branch_entries(entries, "prepare_branch_entries")
-    messages = tuple(m for _, m in select_messages(left, budget=budget, policy=policy))
-    return BranchPreparation(
-        messages, to_details(list_files(extract_file_facts(left))), sum(measure_messages(messages, policy.counter))
-    )
+    policy = policy or tail(CharacterCounter())
+    messages = tuple(m for _, m in select_messages(entries, budget=budget, policy=policy))
+    files = to_details(list_files(extract_file_facts(entries)))
+    return BranchPreparation(messages, files, sum(measure_messages(messages, policy.counter)))
 
 
 def generate_branch_summary(
-    entries: BranchItems,
+    entries: BranchEntries,
     policy: Policy,
     answerer: Answerer | Model | str,
     *,
@@ -360,21 +300,20 @@ def generate_branch_summary(
     """Summarises a branch. `custom_instructions` are added to the prompt, or replace it. Failures are in the result.
 
     `answerer` may be the model that writes, or its name, as for `Compaction`. Raises `UsageError` for a model that
-    cannot be used, for `replace_instructions` without `custom_instructions`, and like `prepare_branch_entries`.
+    cannot be used, and for `replace_instructions` without `custom_instructions`.
     """
     if not isinstance(answerer, Answerer):
         answerer = Answerer(model=open_model(answerer))
-    left = collect_branch_entries(entries, "generate_branch_summary")
     if replace_instructions and not custom_instructions.strip():
         raise UsageError("replace_instructions without custom_instructions: give the prompt that is to stand instead")
     prompt, focus = (custom_instructions, "") if replace_instructions else ("", custom_instructions)
     options = BranchOptions(has_summary=True, focus=focus, prompt=prompt, window=window)
     policy = complete_policy(policy, answerer.model)
     result = run_engine(
-        summarize_branch(left, policy, options, parent=None, consult=bool(answerer.before_hooks)), answerer
+        summarize_branch(entries, policy, options, parent=None, consult=bool(answerer.before_hooks)), answerer
     )
     if isinstance(result.entry, BranchSummary):
-        files = to_details(list_files(extract_file_facts(left)))
+        files = to_details(list_files(extract_file_facts(entries)))
         return BranchSummaryResult(get_branch_text(result.entry), files.read_files, files.modified_files)
     aborted = result.outcome.status == "cancelled"
     return BranchSummaryResult(aborted=aborted, error="" if aborted else result.outcome.reason or NO_CONTENT)
