@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -23,7 +22,6 @@ from tenfold.designs.clip import (
     DEFAULT_WINDOW,
     CompactContextTool,
     CompactionConfig,
-    Compactor,
     MemoryReadTool,
     SummaryBatch,
     get_memory,
@@ -31,7 +29,7 @@ from tenfold.designs.clip import (
 from tenfold.designs.clip.archive_tools import build_full_call
 from tenfold.designs.clip.compactor import IDLE_SESSIONS
 from tenfold.designs.clip.policy import clip
-from tenfold.errors import BadInput, UnknownFormat, UsageError
+from tenfold.errors import BadInput, UsageError
 from tenfold.formats import read_file
 from tenfold.formats.session_files import read_data
 from tenfold.models.scripted_model import ScriptedModel
@@ -44,7 +42,6 @@ from tests.designs.clip.making import (
     WINDOW,
     Cabinet,
     Closes,
-    Telling,
     get_archive_text,
     get_newest_block,
     make_answer,
@@ -77,17 +74,6 @@ def test_a_star_imports_what_the_document_exports() -> None:
     exec("from tenfold.designs.clip import *", names)  # noqa: S102 - a star may be written at the top of a module only
     assert [name for name in PUBLISHED if name not in names] == []
     assert all(getattr(design, name) is names[name] for name in design.__all__)
-
-
-def test_a_conversation_is_named_as_the_document_names_it() -> None:
-    made = design.create_compactor(CompactionConfig(chunk_size=4), model=Echo())
-    done = made.compress(history=make_items(0, 10), conversationId="talk")
-    assert (done.failed, done.reason) == (False, "")
-    assert len(made.list_batches("talk")) == done.batches_created > 0
-    again = asyncio.run(made.acompress([*done.history, *make_items(10, 20)], conversationId="talk"))
-    assert again.batches_created > 0
-    records = get_memory(made.get_session("talk")).list_records("talk")
-    assert all(record.label.startswith("compaction-batch-talk-") for record in records)
 
 
 @pytest.mark.parametrize("name", [None, "", 5, b"talk"])
@@ -390,13 +376,6 @@ def test_a_batch_with_a_time_that_is_none_is_bad_input(time: str) -> None:
 # -- tools, options, idle conversations --------------------------------------------------------------------------------
 
 
-class Awaited:
-    """A model of coroutines only."""
-
-    async def answer(self, ask: SummaryAsk) -> Answer:
-        return Telling("late").answer(ask)
-
-
 def test_compact_context_compacts_when_it_is_called_and_says_why_not() -> None:
     """Would catch a tool that does nothing below the trigger and answers with four zeros."""
 
@@ -449,39 +428,6 @@ def test_memory_read_answers_with_a_text_whatever_it_is_asked(arguments: Any) ->
     cabinet.problem = None
     cabinet.kept["x"] = ("label", "no header", "conv")
     assert "no batch header" in MemoryReadTool(cabinet).handle({"query": "x"})
-
-
-def test_create_compactor_takes_the_options_of_the_document() -> None:
-    cabinet, store, model = Cabinet(), SqliteStore(":memory:"), Echo()
-    config = {"chunkSize": 4, "keepRecent": 2, "clipFirst": 1, "clipLast": 1, "maxSummaryTokens": 300, "prompt": None}
-    made = design.createCompactor({"model": model, "memory": cabinet, "persistence": store, "config": config})
-    assert isinstance(made, Compactor)
-    assert made.config == CompactionConfig(
-        chunk_size=4, keep_recent=2, clip_first=1, clip_last=1, max_summary_tokens=300
-    )
-    done = made.compress(make_items(0, 5), "conv")
-    assert (done.batches_created, model.calls, len(cabinet.kept)) == (2, 2, 2)
-    assert [row.info.id for row in store.list_sessions("default")] == ["conv"]
-    assert design.createCompactor({"config": CompactionConfig(chunk_size=7)}).config.chunk_size == 7
-    for options, words in (
-        ({"modle": model}, "no option modle"),
-        ({"config": {"chunksize": 4}}, "no setting chunksize"),
-        ({"config": {"chunkSize": "four"}}, r"chunkSize"),
-        ({"config": {"chunkSize": 0}}, "chunk_size is 0"),
-        ({"model": "gpt-4o"}, "ProviderModel"),
-        ({"model": Awaited()}, "coroutine"),
-        ({"memory": {}}, "memory is of type dict: .* write, read, search, list_records, delete"),
-        ({"persistence": "log.db"}, r"SqliteStore\('log.db'\)"),
-        ({"config": 7}, "config is of type int"),
-        ({"window": 0}, "window of 0"),
-        ({"window": "8k"}, "'8k'"),
-        ({"wire": "morse"}, "morse"),
-        ({"config": {"maxConsecutiveFailures": 0}}, "max_consecutive_failures is 0"),
-        ({"config": {"backoffBaseMs": -1}}, "backoff_base_ms is -1"),
-        (7, "options are of type int"),
-    ):
-        with pytest.raises((UsageError, UnknownFormat), match=words):
-            design.createCompactor(options)  # type: ignore[arg-type]
 
 
 def test_idle_conversations_are_released_and_found_again() -> None:

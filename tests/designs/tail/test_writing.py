@@ -294,7 +294,7 @@ def test_a_file_touched_before_the_cut_and_again_in_the_tail_is_listed() -> None
     ]
     session = make_session([make_user("u"), *make_step("a", "docs/both.md"), *make_steps(24), *again])
     hooks, seen = TailHooks(), list[SessionBeforeCompact]()
-    hooks.on("session_before_compact")(seen.append)
+    hooks.on("session_before_compact")(lambda event, _: seen.append(event))
     hooks.attach(session)
     compact_by_hand(session)
     files = seen[0].preparation.file_ops

@@ -30,11 +30,11 @@ from tenfold.designs.clip.compaction_records import (
     score_message,
     should_compress,
 )
-from tenfold.designs.clip.compactor import Compactor, create_compactor, create_from_options
+from tenfold.designs.clip.compactor import Compactor, create_compactor
 from tenfold.designs.clip.fold_stage import ImportanceScoringConfig
 
 # The names that the design exports, as it spells them.
-createCompactor = create_from_options  # noqa: N816
+createCompactor = create_compactor  # noqa: N816
 interpolatePrompt = interpolate_prompt  # noqa: N816
 buildSummarizationRequest = build_summarization_request  # noqa: N816
 buildResummarizationRequest = build_resummarization_request  # noqa: N816
@@ -67,7 +67,6 @@ __all__ = [
     "count_content_tokens",
     "createCompactor",
     "create_compactor",
-    "create_from_options",
     "estimate_tokens",
     "format_batch_content",
     "format_batch_label",

@@ -10,11 +10,8 @@ known for what they are, and the first pass of the next process deletes them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from inspect import isawaitable
 from typing import Any, Protocol, cast, runtime_checkable
 
 from msgspec import Struct
@@ -26,6 +23,7 @@ from tenfold.core.view.path import Path
 from tenfold.designs.clip.batches import LABEL_START, format_label, parse_stored_batch
 from tenfold.errors import NotFoundError
 from tenfold.session import Session
+from tenfold.session.concurrency import wait_for_result
 from tenfold.session.conversation import Conversation
 from tenfold.store.base import MAIN, Store
 from tenfold.store.search.entry_text import fold_text
@@ -146,7 +144,7 @@ class BatchArchive:
         """
 
         def list_strays() -> list[ArchiveRecord]:
-            records: Any = await_value(self.memory.list_records(log.session))
+            records: Any = wait_for_result(self.memory.list_records(log.session))
             own = [record for record in records if record.conversation == log.session and log.has_made(record.id)]
             return [record for record in own if log.read(record.id) is None]
 
@@ -288,18 +286,6 @@ class ArchiveReply(Struct, frozen=True):
 def call_archive(call: Callable[[], object]) -> ArchiveReply:
     """Calls an archive, plain or of coroutines. What it raises is a problem of the reply."""
     try:
-        return ArchiveReply(await_value(call()))
+        return ArchiveReply(wait_for_result(call()))
     except Exception as exc:  # noqa: BLE001 - an archive is a user's code, and no run may fail for one
         return ArchiveReply(problem=f"{type(exc).__name__}: {exc}")
-
-
-def await_value(value: object) -> object:
-    """Returns the value, or the result of an awaitable, which is run to its end on a separate thread."""
-    if not isawaitable(value):
-        return value
-
-    async def wait() -> object:
-        return await value
-
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tenfold-archive") as pool:
-        return pool.submit(asyncio.run, wait()).result()

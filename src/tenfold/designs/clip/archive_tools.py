@@ -13,12 +13,12 @@ from tenfold.compaction.engine.call import Call
 from tenfold.core.view.fold import View
 from tenfold.core.wire import parse_value, to_json_bytes
 from tenfold.core.wire.marks import get_summary_text
-from tenfold.designs.clip.archive import BatchMemory, await_value, call_archive
+from tenfold.designs.clip.archive import BatchMemory, call_archive
 from tenfold.designs.clip.batches import list_fresh_batches
 from tenfold.designs.clip.compaction_records import count_content_tokens
 from tenfold.designs.clip.fold_stage import FoldStage
-from tenfold.errors import UsageError
 from tenfold.session import Session
+from tenfold.session.concurrency import wait_for_result
 
 FAILURES = ("failed", "unsatisfiable", "superseded")
 """The statuses of an Outcome that the design calls a failure."""
@@ -92,8 +92,6 @@ class CompactContextTool:
         else:
             try:
                 answer = self._compact(self._session)
-            except UsageError as exc:
-                answer = {"success": False, "output": str(exc)}
             except Exception as exc:  # noqa: BLE001 - the store may be a user's code, and the agent goes on
                 answer = {"success": False, "output": f"{type(exc).__name__}: {exc}"}
         return msgspec.json.encode(answer).decode()
@@ -159,6 +157,6 @@ class MemoryReadTool:
         return str(reply.value) or f"no archived summary holds {query!r}"
 
     def _render_records(self, query: str) -> str:
-        record: Any = await_value(self._archive.read(query))
-        found: Any = [record] if record is not None else await_value(self._archive.search(query, limit=self._limit))
+        record: Any = wait_for_result(self._archive.read(query))
+        found: Any = [record] if record is not None else wait_for_result(self._archive.search(query, limit=self._limit))
         return "\n\n".join(f"{each.id} {each.label}\n{each.content}" for each in found)

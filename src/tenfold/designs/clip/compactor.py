@@ -1,6 +1,6 @@
 """The compactor of the design behind the preset `clip`.
 
-    createCompactor(options) -> Compactor.compress(history, conversation_id) -> CompactionResult
+    createCompactor(config, model=...) -> Compactor.compress(history, conversation_id) -> CompactionResult
 
 Names follow Python's spelling. Those that the design exports can also be imported in the design's spelling, and its
 records encode to JSON with its field names. Each conversation is a session: `compress` syncs the history with it,
@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from inspect import iscoroutinefunction
-from pathlib import PurePath
 from threading import Lock
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
-import msgspec
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.compact import build_draft, collect_history
@@ -30,7 +27,7 @@ from tenfold.core.record.block import Batch
 from tenfold.core.record.message import Message, get_text
 from tenfold.core.wire import DEFAULT_WIRE, get_wire
 from tenfold.core.wire.marks import find_summary_mark, get_summary_text
-from tenfold.designs.clip.archive import BatchArchive, BatchMemory, await_value, get_memory
+from tenfold.designs.clip.archive import BatchArchive, BatchMemory, get_memory
 from tenfold.designs.clip.archive_tools import FAILURES, build_full_call, explain_nothing
 from tenfold.designs.clip.batch_writer import BatchWriter
 from tenfold.designs.clip.batches import list_fresh_batches, parse_stored_batch, select_stored_batches
@@ -45,6 +42,7 @@ from tenfold.errors import UsageError
 from tenfold.models.model import Model
 from tenfold.models.retry import RetryRule
 from tenfold.session import Session, SessionAddress
+from tenfold.session.concurrency import wait_for_result
 from tenfold.session.conversation import Stamps
 from tenfold.session.drive import Answerer
 from tenfold.session.requests import HostRequest, drop_opening_stub, read_request, read_times
@@ -112,23 +110,17 @@ class Compactor:
         return [SummaryBatch.from_batch(b) for b in standing or select_stored_batches(self._find_restored(session))]
 
     def compress(
-        self,
-        history: Sequence[Any],
-        conversation_id: str = "",
-        *,
-        times: Sequence[datetime | None] = (),
-        conversationId: str = "",  # noqa: N803 - as the design spells it
+        self, history: Sequence[Any], conversation_id: str = "", *, times: Sequence[datetime | None] = ()
     ) -> CompactionResult:
         """Folds all but the recent messages into batches, whatever the budget. Never raises: failures are reported.
 
         `times` says when each item of the history was written, None where nobody knows. Without it the items' own
         times count, and batches of items that carry none say `unknown`. An archive at the head of the history, of this
-        design or of an earlier compactor, is set aside and folded. `conversationId` is the design's spelling of
-        `conversation_id`.
+        design or of an earlier compactor, is set aside and folded.
         """
         before = 0
         try:
-            session = self.get_session(conversationId or conversation_id)
+            session = self.get_session(conversation_id)
             field = get_wire(self.wire or DEFAULT_WIRE).profile.request.list_field
             request = {field: list(history)}
             parsed = read_request(request, confirm=is_whole_summary, wire=self.wire, thorough=True)
@@ -166,15 +158,10 @@ class Compactor:
             return CompactionResult(history, 0, 0, before, before, failed=True, reason=f"{type(exc).__name__}: {exc}")
 
     async def acompress(
-        self,
-        history: Sequence[Any],
-        conversation_id: str = "",
-        *,
-        times: Sequence[datetime | None] = (),
-        conversationId: str = "",  # noqa: N803 - as the design spells it
+        self, history: Sequence[Any], conversation_id: str = "", *, times: Sequence[datetime | None] = ()
     ) -> CompactionResult:
         """Runs `compress` in a thread, so that the event loop is not blocked."""
-        return await asyncio.to_thread(self.compress, history, conversationId or conversation_id, times=times)
+        return await asyncio.to_thread(self.compress, history, conversation_id, times=times)
 
     def consecutive_failures(self, conversation_id: str) -> int:
         """Counts the failed passes since the last one that succeeded, from the log."""
@@ -187,7 +174,7 @@ class Compactor:
         if session.view.state.live_blocks or self.archive is None:
             return ()
         conversation, own = session.address.session, get_memory(session)
-        records: Any = await_value(self.archive.list_records(conversation))
+        records: Any = wait_for_result(self.archive.list_records(conversation))
         found = [each for each in records if each.conversation == conversation and not own.has_made(each.id)]
         parsed = [(each, parse_stored_batch(each.content)) for each in found]
         cycle = max((batch.depth for _, batch in parsed), default=0) + 1  # the least that the headers prove
@@ -274,11 +261,9 @@ def create_compactor(
 
     `archive` receives every batch, and a conversation that is new to the store begins with the batches it lists. `wire`
     names the format of the histories if it cannot be detected. Raises `UsageError` for a prompt with an unknown
-    placeholder, for impossible sizes and for what is no config, model, store or archive, and `UnknownFormat` for an
-    unknown wire.
+    placeholder and for impossible sizes, and `UnknownFormat` for an unknown wire.
     """
     config = CompactionConfig() if config is None else config
-    _check_parts(config, model, store, archive)
     check_window(window)
     get_wire(wire or DEFAULT_WIRE)
     patience = RetryRule(first_pause=config.backoff_base_ms / 1_000)
@@ -290,54 +275,3 @@ def _check_name(name: object) -> None:
     """Raises `UsageError` for what names no conversation."""
     if not isinstance(name, str) or not name:
         raise UsageError(f"conversation_id is {name!r}: name the conversation with a text, as in 'support-17'")
-
-
-def _check_parts(config: object, model: object, store: object, archive: object) -> None:
-    """Raises `UsageError` for what is no config, model, store or archive."""
-    if not isinstance(config, CompactionConfig):
-        raise UsageError(f"config is of type {type(config).__name__}: give a CompactionConfig")
-    if isinstance(model, str):
-        raise UsageError(f"model is a name: give a model, as in ProviderModel({model!r}) of tenfold.models.provider")
-    answer = getattr(model, "answer", None)
-    if model is not None and (not callable(answer) or iscoroutinefunction(answer)):
-        raise UsageError(
-            f"model is of type {type(model).__name__}: give one whose answer(ask) is no coroutine function"
-        )
-    if isinstance(store, str | PurePath):
-        raise UsageError(f"persistence is a path: give a store, as in SqliteStore({str(store)!r})")
-    if store is not None and not callable(getattr(store, "read_heads", None)):
-        raise UsageError(f"persistence is of type {type(store).__name__}: give a store, as in SqliteStore('log.db')")
-    if archive is not None and not isinstance(archive, BatchMemory):
-        raise UsageError(
-            f"memory is of type {type(archive).__name__}: give one with write, read, search, list_records, delete"
-        )
-
-
-_OPTIONS = {"config": "config", "model": "model", "persistence": "store", "memory": "archive"}
-"""What the design's options are called here."""
-
-
-def create_from_options(options: Mapping[str, Any] | None = None) -> Compactor:
-    """Creates a compactor from the options of the design: `model`, `memory`, `persistence` and `config`.
-
-    `config` is a `CompactionConfig`, or a mapping in the design's spelling ({"chunkSize": 20}). `window` and `wire` are
-    those of `create_compactor`. Raises `UsageError` for unknown options and settings, and for values of a wrong type.
-    """
-    if not isinstance(options, Mapping | None):
-        raise UsageError(f"the options are of type {type(options).__name__}: give a mapping, as in {{'model': model}}")
-    given = dict(options or {})
-    known = {**_OPTIONS, "window": "window", "wire": "wire"}
-    unknown = sorted(given.keys() - known)
-    if unknown:
-        raise UsageError(f"createCompactor knows no option {', '.join(unknown)}; there are {', '.join(known)}")
-    config = given.get("config")
-    if isinstance(config, Mapping):
-        fields = set(msgspec.to_builtins(CompactionConfig()))
-        if config.keys() - fields:
-            names = ", ".join(sorted(config.keys() - fields))
-            raise UsageError(f"the config knows no setting {names}; there are {', '.join(sorted(fields))}")
-        try:
-            given["config"] = msgspec.convert(config, CompactionConfig)
-        except msgspec.ValidationError as exc:
-            raise UsageError(f"the config cannot be used: {exc}") from exc
-    return create_compactor(**{known[name]: value for name, value in given.items()})
