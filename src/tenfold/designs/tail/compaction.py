@@ -131,24 +131,25 @@ def track_settings(
     if there are no last ones yet.
     """
     read = settings if callable(settings) else lambda: settings
-    last: list[tuple[Policy, CompactionSettings, Policy]] = []
+    last = read()
 
-    def build(policy: Policy, found: CompactionSettings) -> Policy:
-        if last and last[0][0] is policy and last[0][1] == found:
-            return last[0][2]
-        built = found.build_policy(policy.counter, policy.summary)
-        last[:] = [(policy, found, replace(built, auto=built.auto and policy.auto))]
-        return last[0][2]
+    def build() -> Policy:
+        policy = base()
+        built = last.build_policy(policy.counter, policy.summary)
+        return replace(built, auto=built.auto and policy.auto)
 
     def read_policy() -> Policy:
-        policy = base()
+        nonlocal last
+        before = last
         try:
-            return build(policy, read())
+            last = read()
+            return build()
         except Exception as exc:  # noqa: BLE001 - a user's callable may raise anything; it is reported
             report(f"the settings callable raised {type(exc).__name__}: {exc}; the last settings hold")
-            return build(policy, last[0][1])
+            last = before
+            return build()
 
-    build(base(), read())
+    build()
     return read_policy
 
 

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -35,7 +36,7 @@ from tenfold.designs.threshold.stages import KeepRecentStage
 from tenfold.designs.threshold.trigger import EntryKind, find_entry_split, get_buffer, get_text_limit
 from tenfold.designs.threshold.writer import WORDS_PER_TOKEN, render_todos
 from tenfold.models.model import Model
-from tenfold.session import AsyncSession, Session, SessionAddress
+from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.session.requests import read_request
 from tenfold.store.base import Store
@@ -155,44 +156,30 @@ class Strategy:
 
     def compact(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the request to send instead of this one. Raises what `Session.before_model` raises."""
-        session = self._open_session(context, request)
-        return session.before_model(request, window=self._find_window(request))
-
-    async def acompact(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Does the same as `compact` without blocking the event loop."""
-        session = await asyncio.to_thread(self._open_session, context, request)
-        window = await asyncio.to_thread(self._find_window, request)
-        return await AsyncSession(session).before_model(request, window=window)
+        return self._send(self._get_session_and_todos(context), context, request)
 
     def rescue(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
         """Does the same as `compact` in memory, where the conversation then stays: its store cannot be used."""
         made = self._create_session(context, SqliteStore(":memory:"))
-        self._prepare(made, context, request)
-        sent = made[0].before_model(request, window=self._find_window(request))
+        sent = self._send(made, context, request)
         with self._lock:
             self._sessions[context.agent, context.session] = made
         return sent
 
-    def _open_session(self, context: Context, request: Mapping[str, Any]) -> Session:
-        found = self._get_session_and_todos(context)
-        self._prepare(found, context, request)
-        return found[0]
+    def _send(self, found: tuple[Session, _TodoHook], context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Takes what the host's state holds, and returns the request to send.
 
-    def _prepare(self, found: tuple[Session, _TodoHook], context: Context, request: Mapping[str, Any]) -> None:
-        """Takes what the host's state holds: its to-do list, and for a new session what an earlier one knew.
-
-        What cannot be read is logged: it must not keep the conversation from being compacted.
+        That is its to-do list, and for a new session what an earlier one knew. What cannot be read is logged: it must
+        not keep the conversation from being compacted.
         """
-        session, todos = found
+        (session, todos), window = found, self.get_window(str(request.get("model") or ""))
         with _FailureLog(context.agent):
             todos.text = render_host_todos(context.state.get("todos") or ())
         for restore in (restore_stored_log, restore_session):
             with _FailureLog(context.agent), self._lock:
                 if session.leaf is None:
-                    restore(session, context, request, self._find_window(request))
-
-    def _find_window(self, request: Mapping[str, Any]) -> int:
-        return self.get_window(str(request.get("model") or ""))
+                    restore(session, context, request, window)
+        return session.before_model(request, window=window)
 
 
 class _TodoHook:
@@ -219,14 +206,6 @@ class PluginConfig(Struct, frozen=True):
     after_model: Callable[[Any, Any], None]
     before_model_callback: Callable[..., Coroutine[Any, Any, None]]
     after_model_callback: Callable[..., Coroutine[Any, Any, None]]
-
-
-class _ModelCall(Struct, frozen=True):
-    """A request as it was read, and the strategy of its agent."""
-
-    context: Context
-    strategy: Strategy
-    fields: dict[str, Any]
 
 
 class ContextGuard:
@@ -258,18 +237,8 @@ class ContextGuard:
         summary = SummarySettings(models=(name or "summarizer",) if llm is not None else ())
         if window > 0:
             summary = replace(summary, input_tokens=int(window * summary.input_share))
-        if chosen.turns is None:
-            policy = threshold(
-                count, summary=summary, max_compaction_attempts=chosen.attempts, default_factor=chosen.factor
-            )
-        else:
-            policy = sliding(
-                count,
-                summary=summary,
-                max_turns=chosen.turns,
-                max_compaction_attempts=chosen.attempts,
-                default_factor=chosen.factor,
-            )
+        build = threshold if chosen.turns is None else partial(sliding, max_turns=chosen.turns)
+        policy = build(count, summary=summary, max_compaction_attempts=chosen.attempts, default_factor=chosen.factor)
         self.strategies[agent] = Strategy(
             policy, llm, max_tokens=chosen.max_tokens, registry=self._registry, store=self._store
         )
@@ -283,34 +252,28 @@ class ContextGuard:
 
     def _compact_request(self, context: Any, request: Any) -> None:  # noqa: ANN401 - a framework's own objects too
         """Shortens the request's list in place. Does nothing for an empty request or an unknown agent."""
-        call = self._read_call(context, request)
-        if call is None:
+        found = self._find_strategy(context)
+        if found is None or request is None:
             return
-        sent: Mapping[str, Any] | None = None
-        with _FailureLog(call.context.agent):
-            sent = call.strategy.compact(call.context, call.fields)
-        self._finish_call(call, request, _compact_in_memory(call) if sent is None else sent)
+        known, strategy = found
+        fields: dict[str, Any] | None = None
+        sent: dict[str, Any] | None = None
+        with _FailureLog(known.agent):
+            fields = read_fields(request)
+        if fields is None:
+            return
+        with _FailureLog(known.agent):
+            sent = strategy.compact(known, fields)
+        if sent is None:
+            sent = _compact_in_memory(strategy, known, fields)
+        with _FailureLog(known.agent):
+            if sent is not None:
+                write_fields(request, fields, sent)
+            _keep_state(strategy, known)
 
     async def _compact_request_async(self, callback_context: Any, llm_request: Any) -> None:  # noqa: ANN401 - the same
         """Does the same as `_compact_request` without blocking the event loop."""
-        call = self._read_call(callback_context, llm_request)
-        if call is None:
-            return
-        sent: Mapping[str, Any] | None = None
-        with _FailureLog(call.context.agent):
-            sent = await call.strategy.acompact(call.context, call.fields)
-        if sent is None:
-            sent = await asyncio.to_thread(_compact_in_memory, call)
-        self._finish_call(call, llm_request, sent)
-
-    def _read_call(self, context: Any, request: Any) -> _ModelCall | None:  # noqa: ANN401 - the same
-        found = self._find_strategy(context)
-        if found is None or request is None:
-            return None
-        with _FailureLog(found[0].agent):
-            fields = read_fields(request)
-            return None if fields is None else _ModelCall(*found, fields)
-        return None
+        await asyncio.to_thread(self._compact_request, callback_context, llm_request)
 
     def _find_strategy(self, context: Any) -> tuple[Context, Strategy] | None:  # noqa: ANN401 - the same
         with _FailureLog():
@@ -318,13 +281,6 @@ class ContextGuard:
             strategy = self.strategies.get(known.agent)
             return None if strategy is None else (known, strategy)
         return None
-
-    def _finish_call(self, call: _ModelCall, request: Any, sent: Mapping[str, Any] | None) -> None:  # noqa: ANN401 - the same
-        """Writes the list that is sent into the request, and the state into the host's."""
-        with _FailureLog(call.context.agent):
-            if sent is not None:
-                write_fields(request, call.fields, sent)
-            _keep_state(call.strategy, call.context)
 
     def _record_usage(self, context: Any, response: Any) -> None:  # noqa: ANN401 - the same
         """Records the reported prompt tokens of a response, unless it is partial."""
@@ -342,13 +298,13 @@ class ContextGuard:
         await asyncio.to_thread(self._record_usage, callback_context, llm_response)
 
 
-def _compact_in_memory(call: _ModelCall) -> Mapping[str, Any] | None:
+def _compact_in_memory(strategy: Strategy, context: Context, fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """Goes on with a conversation in memory, for when its store cannot be used. None if that fails as well."""
-    with _FailureLog(call.context.agent):
-        sent = call.strategy.rescue(call.context, call.fields)
-        _LOG.warning("context guard of %s: conversation %s goes on in memory", call.context.agent, call.context.session)
+    with _FailureLog(context.agent):
+        sent = strategy.rescue(context, fields)
+        _LOG.warning("context guard of %s: conversation %s goes on in memory", context.agent, context.session)
         return sent
-    _LOG.warning("context guard of %s: the request is sent as it is", call.context.agent)
+    _LOG.warning("context guard of %s: the request is sent as it is", context.agent)
     return None
 
 
