@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +12,6 @@ from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get
 from tenfold.core.wire import WIRES
 from tenfold.designs.blocks import (
     CompactedSection,
-    CompactionBlock,
     CompactionConfig,
     DefaultBlockCompaction,
     FixedCount,
@@ -211,20 +209,6 @@ def test_a_loop_compacted_while_current_keeps_its_ends_when_it_grows_old() -> No
     assert len(get_compacted_lines(get_loop_block(session, 1))) == 3, "a short loop does not vanish"
 
 
-def test_broken_invariants_are_named() -> None:
-    one, _ = make_record(4)
-    recent = CompactedSection(TurnRange(2, 5), ())
-    made = CompactionBlock(keep_first=TurnRange(0, 2), keep_recent=recent, created_at=datetime(2026, 1, 2, tzinfo=UTC))
-    broken = replace(one, compaction_block=made)
-    found = find_violations([broken, one])
-    assert len(found) == 3
-    assert any("overlap" in f for f in found)
-    good = replace(broken, compaction_block=OWN.compact(one, build_config(1, 1), True))
-    older = replace(broken, compaction_block=OWN.compact(one, build_config(1, 1), False))
-    assert find_violations([one, good]) == [], "the first is older than the scope"
-    assert find_violations([older, one, good]) == ["r: no block, though an earlier and a later loop have one"]
-
-
 def test_a_loop_too_short_to_change_has_a_block_where_a_later_one_has() -> None:
     session = make_session([make_loop(0), make_loop(20, start=10)])
     compact_to(session, 7)
@@ -244,7 +228,6 @@ def test_without_run_ids_an_exchange_is_a_loop() -> None:
     assert len(get_loop_records(session)) == 2, "what the user says during a step opens no loop"
 
 
-OWN = DefaultBlockCompaction(COUNTER)
 EVERY_LENGTH = (1, 2, 3, 7, 12, 40)
 
 

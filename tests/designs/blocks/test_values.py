@@ -211,11 +211,6 @@ def test_without_a_context_config_compaction_is_off() -> None:
     assert should_compact(10_000_000, ContextConfig())
 
 
-@pytest.mark.parametrize(("tokens", "fires"), [(80_000, False), (80_999, False), (81_000, True), (82_000, True)])
-def test_it_fires_when_headroom_is_short(tokens: int, fires: bool) -> None:  # noqa: FBT001 - a table
-    assert should_compact(tokens, ContextConfig()) is fires
-
-
 def test_the_published_counts() -> None:
     counter = TokenCounter()
     assert (counter.estimate_text("hello"), counter.estimate_text("")) == (2, 0)

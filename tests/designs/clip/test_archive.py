@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,21 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.ask import Answer, ConsultAsk, SummaryAsk
 from tenfold.core.record.block import Batch, Block, format_batch, format_time
 from tenfold.core.record.entry import MessageEntry, get_message
 from tenfold.core.record.message import Message, Text, get_text
-from tenfold.core.wire.marks import (
-    extract_summary_text,
-    find_summary_mark,
-    find_text_origin,
-    hash_summary,
-    render_summary,
-    strip_harness_text,
-)
+from tenfold.core.wire.marks import extract_summary_text, find_summary_mark
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, MemoryReadTool, SummaryBatch, get_memory
-from tenfold.designs.clip.archive import ArchiveRecord, BatchArchive, BatchMemory, LogArchive
+from tenfold.designs.clip.archive import ArchiveRecord, BatchArchive, LogArchive
 from tenfold.designs.clip.batches import fit_archive, parse_archive, parse_stored_batch, parse_time, render_archive
 from tenfold.errors import BadInput
 from tenfold.recall.expand import open_path
@@ -85,21 +80,12 @@ class SlowShelf:
     def __init__(self) -> None:
         self.shelf = Shelf()
 
-    async def write(self, record: ArchiveRecord) -> bool:
-        await asyncio.sleep(0)
-        return self.shelf.write(record)
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever the memory is given
+            await asyncio.sleep(0)
+            return getattr(self.shelf, name)(*given, **named)
 
-    async def read(self, id: str) -> ArchiveRecord | None:
-        return self.shelf.read(id)
-
-    async def search(self, words: str, *, limit: int = 20) -> list[ArchiveRecord]:
-        return self.shelf.search(words, limit=limit)
-
-    async def list_records(self, conversation: str) -> list[ArchiveRecord]:
-        return self.shelf.list_records(conversation)
-
-    async def delete(self, id: str) -> None:
-        self.shelf.delete(id)
+        return call
 
 
 def make_batch(text: str, depth: int = 0, *, start: int | None = None, count: int = 1, cycle: int = 1) -> Batch:
@@ -138,7 +124,6 @@ def test_each_batch_is_archived_under_its_label_with_its_header() -> None:
 @pytest.mark.parametrize("make", [Shelf, SlowShelf])
 def test_an_archive_may_be_plain_or_of_coroutines_also_under_a_running_loop(make: type[Shelf | SlowShelf]) -> None:
     shelf = make()
-    assert issubclass(make, BatchMemory)
     session = make_session(archive=shelf)
 
     async def run_host() -> None:
@@ -218,24 +203,6 @@ def test_the_archive_keeps_to_its_room_by_showing_fewer(texts: list[str], first:
     assert text == whole or COUNTER.count([whole])[0] > room
     if COUNTER.count([render_archive(batches, first=0, last=0)])[0] <= room:
         assert text.startswith("[Context Summary — ")
-
-
-def test_the_view_shows_the_earliest_and_the_latest_with_their_true_numbers() -> None:
-    session = make_session(build_policy(chunk_size=8), name="long")
-    run_rounds(session, 6, window=32_000, size=40)
-    batches = get_archive(session)
-    text = get_archive_text(session)
-    assert text.startswith("[Context Summary — ")
-    assert f"[... {len(batches) - 4} earlier summaries omitted, searchable via memory_read ...]" in text
-    for number in (1, 2, len(batches) - 1, len(batches)):
-        made = batches[number - 1]
-        assert (
-            f"[Batch {number} — depth {made.depth}, {format_time(made.start)} to {format_time(made.end)}]\n{made.text}"
-            in text
-        )
-    assert "[Batch 3 —" not in text
-    archive, _, facts = text.partition("# Facts")
-    assert len(facts) <= len(archive) / 3, "the facts take at most a quarter, behind the archive"
 
 
 def test_a_models_text_cannot_pass_for_a_line_of_the_archive() -> None:
@@ -348,8 +315,6 @@ def test_an_empty_summary_is_never_archived(text: str) -> None:
 
 
 def test_what_a_hook_supplies_becomes_one_batch() -> None:
-    from tenfold.core.record.ask import Answer, ConsultAsk  # noqa: PLC0415
-
     def supply(_: ConsultAsk) -> Answer:
         return Answer(text="A person wrote this in few words.")
 
@@ -486,28 +451,6 @@ def make_rule(text: str) -> list[Message]:
     return [make_user(text), make_answer("Understood.")]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[Context Summary of nothing]",
-        "[Context Summary — 3 messages compressed]",
-        "[Context Summary — 3 messages compressed] and on",
-        ORIGINAL,
-        "Another text.",
-    ],
-)
-def test_whatever_a_summary_begins_with_it_is_ours_only_if_it_is_confirmed(text: str) -> None:
-    """Would catch words of a model that come back as the user's."""
-    written = render_summary("b", text)
-    assert find_text_origin(written, lambda *_: True) == "tenfold"
-    assert find_text_origin(written) == "harness"
-    assert find_text_origin(written, lambda *_: False) == "harness"
-    assert extract_summary_text(written) == text
-    assert find_summary_mark(written) == ("b", hash_summary(text))
-    assert strip_harness_text(f"{written}\n\nPlease go on.") == "Please go on."
-    assert find_text_origin(f"{written}\n\nPlease go on.") == "human"
-
-
 def test_times_that_the_log_does_not_hold_are_said_to_be_unknown() -> None:
     session = make_session(build_policy(chunk_size=4))
     log, parent = [], None
@@ -525,8 +468,7 @@ def test_times_that_the_log_does_not_hold_are_said_to_be_unknown() -> None:
     assert f"[Batch 1 — depth 0, unknown to {format_time(first.end)}]" in get_archive_text(session)
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_purge_reaches_the_batches(kind: str, tmp_path: object) -> None:
+def test_purge_reaches_the_batches(tmp_path: Path) -> None:
     """Would catch a secret that lives on in an archived summary after its message was purged."""
 
     class Tells(Echo):
@@ -534,7 +476,7 @@ def test_purge_reaches_the_batches(kind: str, tmp_path: object) -> None:
             told = "The code word is zanzibarium." if "zanzibarium" in ask.prompt else "They went on."
             return Answer(text=told)
 
-    store = SqliteStore(":memory:") if kind == "memory" else SqliteStore(f"{tmp_path}/log.db")
+    store = SqliteStore(tmp_path / "log.db")
     session = make_session(build_policy(chunk_size=6), model=Tells(), store=store)
     (secret,) = session.append(Message("user", (Text("remember zanzibarium " + "please " * 50),), "human"))
     run_rounds(session, 3)

@@ -14,7 +14,7 @@ from tenfold import compact
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.core.record.ask import Answer, SummaryAsk
-from tenfold.core.record.block import Batch, format_time
+from tenfold.core.record.block import Batch
 from tenfold.core.record.entry import Usage, get_message
 from tenfold.core.record.message import ToolCall, get_text
 from tenfold.designs import clip as design
@@ -31,7 +31,6 @@ from tenfold.designs.clip.compactor import IDLE_SESSIONS
 from tenfold.designs.clip.policy import clip
 from tenfold.errors import BadInput, UsageError
 from tenfold.formats import read_file
-from tenfold.formats.session_files import read_data
 from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
@@ -187,13 +186,6 @@ def test_a_list_that_is_compacted_alone_has_the_times_of_its_messages(wire: str)
     text = get_archive_text(done.session)
     assert f"[Batch 1 — depth 0, {format_minute(0)} to {format_minute(19)}]" in text
     assert "unknown" not in text
-
-
-@pytest.mark.parametrize("key", ["created_at", "createdAt", "timestamp", "created", "ts"])
-def test_a_file_with_a_list_has_the_times_of_its_messages(key: str) -> None:
-    data = msgspec.json.encode(with_times(make_items(0, 3), key))
-    (parsed,) = read_data(data, file="talk.json")
-    assert [format_time(entry.time) for entry in parsed.entries] == [format_minute(n) for n in range(6)]
 
 
 # -- sizes -------------------------------------------------------------------------------------------------------------

@@ -11,16 +11,10 @@ from msgspec.structs import replace
 from tenfold.apps.agent.coding_tools import Action
 from tenfold.apps.agent.factory import AgentOptions, change_model, open_agent
 from tenfold.config.settings import load_settings
-from tenfold.designs.tiers import (
-    CompactionConfig,
-    choose_summarization_models,
-    compact_with_summarization,
-    summarize_messages,
-)
+from tenfold.designs.tiers import CompactionConfig, compact_with_summarization, summarize_messages
 from tenfold.designs.tiers.policy import tiers
 from tenfold.errors import UsageError
-from tenfold.models.choose import AUTO, choose_models
-from tenfold.models.provider import ProviderModel
+from tenfold.models.choose import AUTO
 from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
@@ -100,11 +94,6 @@ def test_what_it_cannot_mean_is_refused(settings: Path, text: str, told: str) ->
         load_settings(settings, environ={}).build_policy(COUNTER)
 
 
-def test_an_instance_of_tiers_goes_with_it(settings: Path) -> None:
-    settings.write_text('[tenfold]\npolicy = "mine"\n[tenfold.presets.mine]\npolicy = "tiers"\n' + TABLE)
-    assert load_settings(settings, environ={}).build_policy(COUNTER).summary.models == (AUTO,)
-
-
 # -- the choice --------------------------------------------------------------------------------------------------------
 
 
@@ -177,34 +166,6 @@ def test_a_model_that_is_edited_into_the_settings_without_its_provider_is_told(t
     assert "'no-such-model' names no provider" in f"{outcome.reason} {outcome.notes}"
 
 
-@pytest.mark.parametrize(
-    ("name", "session_model", "resolved"),
-    [
-        ("haiku", "anthropic:claude-sonnet-4-5", "anthropic:claude-haiku-"),
-        ("haiku", "openai:gpt-5", "anthropic:claude-haiku-"),
-        ("gpt-4o-mini", "anthropic:claude-sonnet-4-5", "openai:gpt-4o-mini"),
-        ("gemini-2.5-flash", "", "google:gemini-2.5-flash"),
-        ("mine", "openai:gpt-5", "mine"),
-    ],
-)
-def test_a_name_without_its_provider_is_that_of_a_model_everywhere(
-    tmp_path: Path, settings: Path, name: str, session_model: str, resolved: str
-) -> None:
-    settings.write_text(f'[compaction]\nmodel = "{name}"\n')
-    policy = load_settings(settings, environ={}).build_policy(COUNTER)
-    model = ScriptedModel([GOOD])
-    place = SessionAddress(SqliteStore(":memory:"), "s")
-    session = Session.create(place, policy, model=session_model, answerer=Answerer(model=model))
-    session.append(*make_talk())
-    assert session.compact(to=count_total(make_talk()) // 2).rung == "model"
-    assert model.asks[0].model.startswith(resolved)
-    (chosen,) = choose_summarization_models(session_model or "openai:gpt-5", name)[:1] or [None]
-    assert (chosen.model.startswith(resolved) and chosen.why == "configured") if chosen else resolved == "mine"
-    if session_model and ":" in resolved and not resolved.startswith("google"):
-        agent = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, session_model), refuse)
-        assert agent.session.policy.summary.models[0].startswith(resolved)
-
-
 @pytest.mark.parametrize("session_model", ["", "gpt-5"])
 def test_a_session_without_a_model_to_ask_runs_tiers_1_and_2(settings: Path, session_model: str) -> None:
     policy = load_settings(settings, environ={}).build_policy(COUNTER)
@@ -250,16 +211,3 @@ def test_a_local_model_writes_its_own_summaries(tmp_path: Path, settings: Path) 
         assert {got.body["model"] for got in loopback.requests} == {"qwen"}
     change_model(agent, "openai:gpt-5")
     assert agent.session.policy.summary.models == ("openai:gpt-4o-mini", "openai:gpt-5")
-
-
-def test_the_routing_is_what_openrouter_is_sent() -> None:
-    with Loopback(GOOD) as loopback:
-        names = [choice.model for choice in choose_models("openrouter:anthropic/claude-sonnet-4.5")]
-        model = ProviderModel(*names, base_url=get_base_url(names[0], loopback))
-        done = asyncio.run(compact_with_summarization(make_chat_list(40), model, SMALL, counter=COUNTER))
-        (got,) = loopback.requests
-    assert got.body["model"] == "anthropic/claude-sonnet-4.5:floor"
-    assert done.tier_reached == "Summarized"
-
-
-# -- without a model ---------------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from tenfold.designs.tiers import (
     CompactionStatus,
     SummarizationFailure,
     build_listener,
-    compact_with_summarization,
     get_summary,
 )
 from tenfold.designs.tiers.policy import HEADINGS, tiers
@@ -36,7 +35,7 @@ from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.session import AsyncSession, Session
 from tenfold.session.drive import Answerer
 from tests.chat.test_program import drive_chat, fail_stream, get_lines, send_text, wait_until
-from tests.designs.tiers.making import GOOD, count_total, make_chat_list, make_mixed_history, make_talk
+from tests.designs.tiers.making import GOOD, count_total, make_mixed_history, make_talk
 from tests.engine.making import COUNTER, FILLER, get_blocks, make_reply, make_user_message, open_session
 from tests.laws.presets import QUICK
 from tests.models.conftest import SECRET
@@ -300,16 +299,6 @@ def test_a_good_summary_and_one_by_code_tell_of_no_failure(caplog: pytest.LogCap
         assert session.compact(to=count_total(make_talk()) // 2).status == "compacted"
         assert [type(event).__name__ for event in told] == ["CompactionStart", "CompactionEnd"]
     assert caplog.records == []
-
-
-def test_a_plain_list_has_a_log_as_well(caplog: pytest.LogCaptureFixture) -> None:
-    model = ScriptedModel([ScriptedReply(error="HTTP 401: wrong key")], repeat=True)
-    with caplog.at_level(logging.WARNING, logger="tenfold"):
-        done = asyncio.run(compact_with_summarization(make_chat_list(60), model, counter=COUNTER))
-        assert done.tier_reached == "None", "200,000 tokens are far away"
-        small = asyncio.run(compact_with_summarization(make_chat_list(60), model, SMALL, counter=COUNTER))
-    assert (small.tier_reached, small.summary) == ("None", None)
-    assert "HTTP 401: wrong key" in caplog.text
 
 
 def test_the_chat_shows_a_line() -> None:

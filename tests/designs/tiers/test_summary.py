@@ -35,7 +35,6 @@ from tests.designs.tiers.making import COUNTER, GOOD, SEVEN, count_total, make_c
 from tests.engine.making import (
     FILLER,
     Telling,
-    get_attempts,
     get_blocks,
     make_call,
     make_reply,
@@ -219,17 +218,6 @@ def test_on_failure_what_the_first_tiers_did_is_kept(reply: ScriptedReply) -> No
     assert (block.rung, block.spent.calls) == ("none", len(model.asks))
     assert session.undo() == block.id
     assert session.view.get_messages() == history
-
-
-def test_where_the_first_tiers_did_nothing_a_failure_changes_nothing_and_is_remembered() -> None:
-    history = make_talk()
-    model = ScriptedModel([ScriptedReply(error="HTTP 500")], repeat=True)
-    session = open_session(history, build_policy(), answerer=Answerer(model=model))
-    outcome = session.compact(to=count_total(history) // 2)
-    assert outcome.status == "failed"
-    assert session.view.get_messages() == history
-    (attempt,) = get_attempts(session)
-    assert attempt.spent.calls == len(model.asks) > 0
 
 
 @pytest.mark.parametrize(

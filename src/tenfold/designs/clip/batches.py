@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 
 from msgspec.structs import replace
@@ -20,8 +21,8 @@ ARCHIVE_START = "[Context Summary"
 """How a clip-archive begins. `core.wire.marks.SUMMARY_HEAD` knows its first line."""
 EARLIEST_HEADING, RECENT_HEADING = "## Earliest context", "## Recent context"
 LABEL_START = "compaction-batch-"
-_DAY_MILLIS = 86_400_000
-_TIME = r"\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|unknown"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|unknown"
 _HEADER = re.compile(rf"\[depth:(\d+)\|start:({_TIME})\|end:({_TIME})\|count:(\d+)\]\n(.*)", re.DOTALL)
 _BATCH_LINE = re.compile(rf"^\[Batch (\d+) — depth (\d+), ({_TIME}) to ({_TIME})\]$", re.MULTILINE)
 _TOTAL = re.compile(r"\[Context Summary — (\d+) messages compressed(?: across (\d+) compaction cycles?)?\]")
@@ -32,18 +33,11 @@ _ARCHIVE_MARKS = re.compile(
 
 
 def parse_time(text: str) -> int | None:
-    """Parses a time that `format_time` wrote, into microseconds UTC; None for `UNKNOWN_TIME`."""
-    if text == UNKNOWN_TIME:
+    """Parses a time of `format_time` into microseconds UTC; None for `UNKNOWN_TIME`, and for what is no date."""
+    try:
+        return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+    except ValueError:
         return None
-    date, _, clock = text.removesuffix("Z").partition("T")
-    year, month, day = (int(part) for part in date.split("-"))
-    hours, minutes, seconds = clock.split(":")
-    shifted = year - (month <= 2)
-    era, of_era = divmod(shifted, 400)
-    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    days = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + day_of_year - 719_468
-    millis = (int(hours) * 3_600 + int(minutes) * 60) * 1_000 + int(seconds.replace(".", ""))
-    return (days * _DAY_MILLIS + millis) * 1_000
 
 
 def format_label(conversation: str, batch: Batch) -> str:
