@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,7 +37,7 @@ from tenfold.designs.blocks.lines import (
     render_lines,
     write_lines,
 )
-from tenfold.designs.blocks.runner import StrategyResult, run_with_asks, run_without_model, take_value
+from tenfold.designs.blocks.runner import StrategyResult, StrategyReturn, run_with_asks, run_without_model, take_value
 from tenfold.designs.blocks.stages import (
     OverlayStage,
     RunPieces,
@@ -160,9 +160,8 @@ def choose_sections(config: CompactionConfig, inputs: StrategyInput, *, latest: 
     parts = _find_sections(inputs.turn_map, config, latest=latest)
     if not latest:
         return ChosenSections(parts)
-    strategy, given = _get_strategy(config), (inputs.record, inputs.turn_map, config)
-    first = run_without_model(lambda: strategy.keep_first(*given))
-    recent = run_without_model(lambda: strategy.keep_recent(*given))
+    first = run_without_model(lambda: ask_strategy(config, inputs, "keep_first"))
+    recent = run_without_model(lambda: ask_strategy(config, inputs, "keep_recent"))
     errors = {"keep_first": _find_error(first, TurnRange), "keep_recent": _find_error(recent, CompactedSection)}
     problems = tuple(f"{name} of the block strategy was of no use ({why})" for name, why in errors.items() if why)
     section = recent.value if isinstance(recent.value, CompactedSection) else None
@@ -177,43 +176,31 @@ def choose_sections(config: CompactionConfig, inputs: StrategyInput, *, latest: 
     return ChosenSections(parts, None, (*problems, f"the sections of the block strategy were of no use ({why})"))
 
 
-class WholeStrategy(BlockCompactionStrategy):
-    """The three methods of a strategy that has a `compact` of its own: each takes its section of that."""
-
-    def __init__(self, own: BlockCompactionStrategy) -> None:
-        self._own = own
-
-    async def keep_first(self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig) -> TurnRange | None:  # noqa: ARG002 - the protocol's
-        """Takes the first section."""
-        return (await take_value(self._own.compact(record, config, True))).keep_first
-
-    async def keep_recent(
-        self,
-        record: LoopRecord,
-        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
-        config: CompactionConfig,
-    ) -> CompactedSection | None:
-        """Takes the last section."""
-        return (await take_value(self._own.compact(record, config, True))).keep_recent
-
-    async def keep_compacted(
-        self,
-        record: LoopRecord,
-        turn_map: TurnMap,  # noqa: ARG002 - the protocol's
-        config: CompactionConfig,
-        is_most_recent: bool,  # noqa: FBT001 - the published signature
-    ) -> CompactedSection | None:
-        """Takes the section between."""
-        return (await take_value(self._own.compact(record, config, is_most_recent))).keep_compacted
+Method = Literal["keep_first", "keep_recent", "keep_compacted"]
 
 
-def _get_strategy(config: CompactionConfig) -> BlockCompactionStrategy:
-    """Returns the configured strategy by its three methods."""
-    own = config.block_strategy
-    assert own is not None, "the stage and the writer stand for a strategy"
-    defaults = (BlockCompactionStrategy.compact, DefaultBlockCompaction.compact)
-    compact = getattr(own, "compact", None)
-    return own if compact is None or getattr(compact, "__func__", compact) in defaults else WholeStrategy(own)
+def ask_strategy(
+    config: CompactionConfig, inputs: StrategyInput, method: Method, *, latest: bool = True
+) -> StrategyReturn[object]:
+    """Asks the strategy for a section: by its method, or by a `compact` of its own, which decides by itself."""
+    strategy, record = config.block_strategy, inputs.record
+    assert strategy is not None, "the stage and the writer stand for a strategy"
+    defaults = (None, BlockCompactionStrategy.compact, DefaultBlockCompaction.compact)
+    compact = getattr(strategy, "compact", None)
+    if getattr(compact, "__func__", compact) not in defaults:
+        return _take_section(strategy.compact(record, config, latest), method)
+    match method:
+        case "keep_first":
+            return strategy.keep_first(record, inputs.turn_map, config)
+        case "keep_recent":
+            return strategy.keep_recent(record, inputs.turn_map, config)
+        case "keep_compacted":
+            return strategy.keep_compacted(record, inputs.turn_map, config, latest)
+
+
+async def _take_section(block: StrategyReturn[CompactionBlock], section: Method) -> object:
+    """Returns a section of a block, which has the names of the methods."""
+    return getattr(await take_value(block), section)
 
 
 class StrategyStage(OverlayStage, frozen=True):
@@ -303,8 +290,7 @@ class StrategyWriter(Struct, frozen=True):
             return (yield from LineWriter().write(job))
         inputs, latest = collect_input(draft, run), run is every[-1]
         notes = choose_sections(self.config, inputs, latest=latest).problems  # again: a plan cannot hold notes
-        strategy, given = _get_strategy(self.config), (inputs.record, inputs.turn_map, self.config)
-        result = yield from run_with_asks(lambda: strategy.keep_compacted(*given, latest))
+        result = yield from run_with_asks(lambda: ask_strategy(self.config, inputs, "keep_compacted", latest=latest))
         section = result.value
         if not isinstance(section, CompactedSection):
             why = _find_error(result, CompactedSection) or "it gave None"
