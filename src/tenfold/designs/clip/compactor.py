@@ -11,12 +11,9 @@ the compacted one, also to a compactor on another store.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from threading import Lock
 from typing import Any, cast
-from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -50,8 +47,6 @@ from tenfold.session.stateless import is_whole_summary
 from tenfold.store.base import Store
 from tenfold.store.sqlite.store import SqliteStore
 
-IDLE_SESSIONS = 32
-"""How many conversations stay open after they were compressed. Others are opened again from the store when needed."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -73,31 +68,19 @@ class Compactor:
         self._answerer = answerer
         self._policy = config.build_policy()
         self._keeper = BatchArchive(archive) if archive is not None else None
-        self._lock = Lock()
-        self._open_sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
-        self._recent_sessions: OrderedDict[str, Session] = OrderedDict()
 
     def get_session(self, conversation_id: str) -> Session:
-        """Returns the conversation's session, for its log, view, search, expand and undo.
+        """Opens the conversation's session, for its log, view, search, expand and undo.
 
-        It stays open as long as somebody holds it, or until others were compressed more recently. Raises `UsageError`
-        for what is no name.
+        Each call opens it from the store, so a server keeps none open. Raises `UsageError` for what is no name.
         """
-        _check_name(conversation_id)
-        with self._lock:
-            session = self._open_sessions.get(conversation_id)
-            if session is None:
-                address = SessionAddress(self.store, conversation_id)
-                stamps = Stamps(message_time=lambda: None)  # a list does not say when its messages were written
-                session = Session.create(
-                    address, self._policy, answerer=self._answerer, archive=self._keeper, stamps=stamps
-                )
-                self._open_sessions[conversation_id] = session
-            self._recent_sessions[conversation_id] = session
-            self._recent_sessions.move_to_end(conversation_id)
-            while len(self._recent_sessions) > IDLE_SESSIONS:
-                self._recent_sessions.popitem(last=False)
-            return session
+        if not isinstance(conversation_id, str) or not conversation_id:
+            raise UsageError(
+                f"conversation_id is {conversation_id!r}: name the conversation with a text, as 'support-17'"
+            )
+        address = SessionAddress(self.store, conversation_id)
+        stamps = Stamps(message_time=lambda: None)  # a list does not say when its messages were written
+        return Session.create(address, self._policy, answerer=self._answerer, archive=self._keeper, stamps=stamps)
 
     def list_batches(self, conversation_id: str) -> list[SummaryBatch]:
         """Lists the conversation's batches that stand, oldest first.
@@ -165,9 +148,7 @@ class Compactor:
 
     def consecutive_failures(self, conversation_id: str) -> int:
         """Counts the failed passes since the last one that succeeded, from the log."""
-        session = self.get_session(conversation_id)
-        path = session.view.path
-        return sum(1 for at in session.view.state.attempts if getattr(path.get_entry(at), "status", "") == "failed")
+        return _count_failures(self.get_session(conversation_id))
 
     def _find_restored(self, session: Session) -> tuple[Batch, ...]:
         """Finds all batches of a conversation that were made before its log was. There are none once it has its own."""
@@ -192,7 +173,7 @@ class Compactor:
         return policy
 
     def _get_skip_reason(self, session: Session) -> str:
-        failures = self.consecutive_failures(session.address.session)
+        failures = _count_failures(session)
         if failures < self.config.max_consecutive_failures:
             return ""
         call = session.compactor.build_call(window=self.window)
@@ -206,6 +187,11 @@ class Compactor:
         if growth >= minimum:
             return ""
         return f"{failures} passes failed in a row; tried again once {minimum:,} tokens were added ({growth:,} so far)"
+
+
+def _count_failures(session: Session) -> int:
+    path = session.view.path
+    return sum(1 for at in session.view.state.attempts if getattr(path.get_entry(at), "status", "") == "failed")
 
 
 def _read_messages(
@@ -269,9 +255,3 @@ def create_compactor(
     patience = RetryRule(first_pause=config.backoff_base_ms / 1_000)
     answerer = Answerer(model=model, retry_rule=patience)
     return Compactor(config, answerer, store or SqliteStore(":memory:"), archive=archive, window=window, wire=wire)
-
-
-def _check_name(name: object) -> None:
-    """Raises `UsageError` for what names no conversation."""
-    if not isinstance(name, str) or not name:
-        raise UsageError(f"conversation_id is {name!r}: name the conversation with a text, as in 'support-17'")
