@@ -7,12 +7,8 @@ of the way, in ten ways, and then recovers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path as FilePath
 
-import anthropic
-import msgspec
-import openai
 import pytest
 from msgspec.structs import replace
 
@@ -38,7 +34,7 @@ from tests.designs.failing_writer import (
     TaskProvider,
     iterate_results,
 )
-from tests.designs.hosts import HOSTS, Host, Json, awork, work
+from tests.designs.hosts import HOSTS, Host, awork, work
 from tests.models.conftest import keys
 from tests.models.loopback import get_base_url
 from tests.thorough import IS_THOROUGH
@@ -134,47 +130,6 @@ def test_three_hundred_steps(policy: str, window: int, client: str, form: str, t
     assert_nothing_lost(opened, host)
     if (policy, window) not in UNASKED:
         assert_model_came_back(opened, provider)
-
-
-# -- what the server refuses -------------------------------------------------------------------------------------------
-
-
-def drop_answer(items: list[Json]) -> list[Json]:
-    """A list whose result answers nothing."""
-    return [item for item in items if item.get("role") != "assistant" and item.get("type") != "function_call"]
-
-
-def drop_result(items: list[Json]) -> list[Json]:
-    """A list whose call has no result."""
-    return [*items[:-1], items[0]]
-
-
-def name_another_role(items: list[Json]) -> list[Json]:
-    """A list with a role that no provider knows."""
-    return [{**items[0], "role": "person"}, *items[1:]]
-
-
-def add_too_much(items: list[Json]) -> list[Json]:
-    """A list that is longer than the window."""
-    return [{**items[0], "content": "some more words " * SMALL}, *items[1:]]
-
-
-@pytest.mark.parametrize("damage", [drop_answer, drop_result, name_another_role, add_too_much])
-@pytest.mark.parametrize("client", HOSTS)
-def test_the_server_refuses(client: str, damage: Callable[[list[Json]], list[Json]]) -> None:
-    host = HOSTS[client](keeps_own=True)
-    host.list.clear()
-    host.add({"role": "user", "content": TASKS[0]})
-    with TaskProvider(SMALL) as provider, host.open_client(provider.url) as plain:
-        (call,) = host.read_answer(host.get_call(plain)(**host.build_request()))
-        host.add_results({call[0]: "it is there"})
-        host.get_call(plain)(**host.build_request())
-        assert not provider.refused
-        host.list = damage([msgspec.json.decode(to_json_bytes(item)) for item in host.list])
-        with pytest.raises((anthropic.BadRequestError, openai.BadRequestError)):
-            host.get_call(plain)(**host.build_request())
-        assert len(provider.refused) + provider.overflows == 1
-        assert provider.overflows == (damage is add_too_much)
 
 
 @pytest.mark.parametrize(("policy", "client"), [("tail", "chat"), ("clip", "anthropic"), ("threshold", "responses")])
