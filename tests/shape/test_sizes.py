@@ -25,6 +25,7 @@ BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
         "run_headless",
     ): "runs a user's agent: what it raised stands in the last line",
     ("src/tenfold/designs/blocks/runner.py", "run_with_asks"): "runs a user's block strategy: it is noted",
+    ("src/tenfold/designs/blocks/events.py", "call_reported"): "runs a user's hook or strategy: it is logged",
     (
         "src/tenfold/designs/clip/compactor.py",
         "compress",
