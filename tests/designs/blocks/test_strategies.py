@@ -42,6 +42,7 @@ from tenfold.designs.blocks import (
     with_hooks,
 )
 from tenfold.designs.blocks.policy import blocks
+from tenfold.designs.blocks.runner import take_value
 from tenfold.designs.blocks.strategy import StrategyStage
 from tenfold.designs.tail.policy import tail
 from tenfold.errors import BadInput, UsageError
@@ -118,7 +119,9 @@ class ThreeAsync(Three):
 @pytest.mark.parametrize("strategy", [Three(), ThreeAsync()])
 def test_the_default_compact_assembles_the_three_sections(strategy: Three) -> None:
     record = LoopRecord("r", assign_turns(make_loop(20), "r"))
-    made, older = (asyncio.run(strategy.compact(record, CompactionConfig(), latest)) for latest in (True, False))
+    made, older = (
+        asyncio.run(take_value(strategy.compact(record, CompactionConfig(), latest))) for latest in (True, False)
+    )
     assert get_ranges(made) == [(0, 0), (1, 16), (17, 19)]
     assert get_ranges(older) == [None, (0, 19), None]
 

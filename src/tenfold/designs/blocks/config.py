@@ -76,23 +76,33 @@ class BlockCompactionStrategy(Protocol):
         """Returns what replaces the turns between those, or all turns of an earlier loop."""
         ...
 
-    async def compact(
+    def compact(
         self,
         record: LoopRecord,
         config: CompactionConfig,
         is_most_recent: bool,  # noqa: FBT001 - the published signature
-    ) -> CompactionBlock:
-        """Builds the block of a loop from the three methods: of an earlier loop from `keep_compacted` alone.
+    ) -> StrategyReturn[CompactionBlock]:
+        """Builds the block of a loop from the three methods, as a coroutine: see `assemble_block`."""
+        return assemble_block(self, record, config, is_most_recent=is_most_recent)
 
-        A section that a method does not give is absent: a short loop, for instance, has no turns to compact.
-        """
-        turn_map = TurnMap.from_messages(record.messages)
-        first = await take_value(self.keep_first(record, turn_map, config)) if is_most_recent else None
-        recent = await take_value(self.keep_recent(record, turn_map, config)) if is_most_recent else None
-        compacted = await take_value(self.keep_compacted(record, turn_map, config, is_most_recent))
-        return CompactionBlock(
-            keep_first=first, keep_compacted=compacted, keep_recent=recent, created_at=datetime.now(UTC)
-        )
+
+async def assemble_block(
+    strategy: BlockCompactionStrategy, record: LoopRecord, config: CompactionConfig, *, is_most_recent: bool
+) -> CompactionBlock:
+    """Builds the block of a loop from a strategy's three methods: of an earlier loop from `keep_compacted` alone.
+
+    A section that a method does not give is absent: a short loop, for instance, has no turns to compact.
+    """
+    turn_map = TurnMap.from_messages(record.messages)
+    first: TurnRange | None = None
+    recent: CompactedSection | None = None
+    if is_most_recent:
+        first = await take_value(strategy.keep_first(record, turn_map, config))
+        recent = await take_value(strategy.keep_recent(record, turn_map, config))
+    compacted: CompactedSection | None = await take_value(
+        strategy.keep_compacted(record, turn_map, config, is_most_recent)
+    )
+    return CompactionBlock(keep_first=first, keep_compacted=compacted, keep_recent=recent, created_at=datetime.now(UTC))
 
 
 class HeadroomTrigger(Struct, frozen=True):

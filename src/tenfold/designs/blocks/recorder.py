@@ -70,8 +70,8 @@ class SessionRecorder:
                 self._open_loops[event.loop_id] = None
             case MessageDelta() if not self._has_deltas:
                 return
-            case AgentEnd() if event.loop_id in self._open_loops:
-                self._session.conversation.write(lambda: self._append_missing(event))
+            case AgentEnd() as end if end.loop_id in self._open_loops:
+                self._session.conversation.write(lambda: self._append_missing(end))
         if event.loop_id in self._open_loops:
             self._append_event(event)
         if isinstance(event, AgentEnd):

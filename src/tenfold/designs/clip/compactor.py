@@ -74,10 +74,7 @@ class Compactor:
 
         Each call opens it from the store, so a server keeps none open. Raises `UsageError` for what is no name.
         """
-        if not isinstance(conversation_id, str) or not conversation_id:
-            raise UsageError(
-                f"conversation_id is {conversation_id!r}: name the conversation with a text, as 'support-17'"
-            )
+        _check_name(conversation_id)
         address = SessionAddress(self.store, conversation_id)
         stamps = Stamps(message_time=lambda: None)  # a list does not say when its messages were written
         return Session.create(address, self._policy, answerer=self._answerer, archive=self._keeper, stamps=stamps)
@@ -187,6 +184,12 @@ class Compactor:
         if growth >= minimum:
             return ""
         return f"{failures} passes failed in a row; tried again once {minimum:,} tokens were added ({growth:,} so far)"
+
+
+def _check_name(name: object) -> None:
+    """Raises `UsageError` for what names no conversation."""
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"conversation_id is {name!r}: name the conversation with a text, as in 'support-17'")
 
 
 def _count_failures(session: Session) -> int:

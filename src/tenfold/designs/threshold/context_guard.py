@@ -237,7 +237,7 @@ class ContextGuard:
         summary = SummarySettings(models=(name or "summarizer",) if llm is not None else ())
         if window > 0:
             summary = replace(summary, input_tokens=int(window * summary.input_share))
-        build = threshold if chosen.turns is None else partial(sliding, max_turns=chosen.turns)
+        build: Callable[..., Policy] = threshold if chosen.turns is None else partial(sliding, max_turns=chosen.turns)
         policy = build(count, summary=summary, max_compaction_attempts=chosen.attempts, default_factor=chosen.factor)
         self.strategies[agent] = Strategy(
             policy, llm, max_tokens=chosen.max_tokens, registry=self._registry, store=self._store
