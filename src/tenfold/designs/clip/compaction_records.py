@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from tenfold.compaction.engine.policy import Policy, check_least
 from tenfold.compaction.summarize.ladder import SummarySettings
@@ -109,22 +109,10 @@ class CompactionConfig(Struct, frozen=True, kw_only=True, rename="camel"):
         """
         check_least({"max_consecutive_failures": self.max_consecutive_failures}, 1)
         check_least({"backoff_base_ms": self.backoff_base_ms}, 0)
-        return clip(
-            COUNTER,
-            summary=with_prompts(SummarySettings(models=models)),
-            chunk_size=self.chunk_size,
-            keep_recent=self.keep_recent,
-            max_summary_tokens=self.max_summary_tokens,
-            clip_first=self.clip_first,
-            clip_last=self.clip_last,
-            max_chunk_tokens=self.max_chunk_tokens,
-            max_retries=self.max_retries,
-            compaction_timeout=self.timeout,
-            context_budget=self.context_budget,
-            prompt=self.prompt or "",
-            persona=self.persona,
-            scoring=self.scoring,
-        )
+        renamed = ("timeout", "prompt", "backoff_base_ms", "max_consecutive_failures")
+        settings = {name: value for name, value in asdict(self).items() if name not in renamed}
+        summary = with_prompts(SummarySettings(models=models))
+        return clip(COUNTER, summary=summary, compaction_timeout=self.timeout, prompt=self.prompt or "", **settings)
 
 
 def count_content_tokens(messages: Sequence[Message]) -> int:

@@ -39,7 +39,7 @@ from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.wire.marks import extract_summary_text, find_summary_mark
 from tenfold.designs.tail.context_tokens import estimate_context_tokens
-from tenfold.designs.tail.cut import CutStage, ReserveBudgets, ReserveTrigger
+from tenfold.designs.tail.cut import CutStage, ReserveBudgets
 from tenfold.designs.tail.policy import DEFAULTS, resolve_keep_tokens, tail
 from tenfold.designs.tail.recorded_compaction import is_compaction_last
 from tenfold.errors import UsageError
@@ -91,11 +91,6 @@ class CompactionSettings:
     def budgets(self) -> ReserveBudgets:
         """The sizes, which depend on the window."""
         return ReserveBudgets(self.reserve_tokens, self.keep_recent_tokens)
-
-    @property
-    def trigger(self) -> ReserveTrigger:
-        """Tenfold's trigger with these sizes."""
-        return ReserveTrigger(self.budgets)
 
     def should_compact(self, context_tokens: int, context_window: int) -> bool:
         """Whether the context is above window - reserve, for any window. False if disabled, or if the window is 0.
