@@ -26,6 +26,7 @@ from tenfold.designs.tail import (
     get_compaction_entry,
     should_compact,
 )
+from tenfold.designs.tail.cut import ReserveTrigger
 from tenfold.designs.tail.policy import tail
 from tenfold.errors import UsageError
 from tenfold.events import CompactionStart
@@ -56,7 +57,7 @@ def test_the_settings_have_the_published_defaults_once() -> None:
     assert (settings.enabled, settings.reserve_tokens, settings.keep_recent_tokens) == (True, 8_192, 16_384)
     assert settings.retain_recent_tokens == 16_384
     made = tail(COUNTER)
-    assert made.trigger == settings.trigger
+    assert made.trigger == ReserveTrigger(settings.budgets)
     assert get_preset("tail") is tail
     with pytest.raises(UsageError, match="reserve_tokens is 0; give a whole number of 1 or more"):
         tail(COUNTER, reserve_tokens=0)
