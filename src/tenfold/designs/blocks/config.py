@@ -82,11 +82,11 @@ class BlockCompactionStrategy(Protocol):
         config: CompactionConfig,
         is_most_recent: bool,  # noqa: FBT001 - the published signature
     ) -> StrategyReturn[CompactionBlock]:
-        """Builds the block of a loop from the three methods, as a coroutine: see `assemble_block`."""
-        return assemble_block(self, record, config, is_most_recent=is_most_recent)
+        """Builds the block of a loop from the three methods, as a coroutine: see `combine_sections`."""
+        return combine_sections(self, record, config, is_most_recent=is_most_recent)
 
 
-async def assemble_block(
+async def combine_sections(
     strategy: BlockCompactionStrategy, record: LoopRecord, config: CompactionConfig, *, is_most_recent: bool
 ) -> CompactionBlock:
     """Builds the block of a loop from a strategy's three methods: of an earlier loop from `keep_compacted` alone.
