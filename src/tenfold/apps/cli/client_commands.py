@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tenfold.apps.cli.compact_command import CompactArguments, CompactRun, YesOption
+from tenfold.apps.cli.compact_command import CompactArguments, CompactRun, FreshOption, YesOption
 from tenfold.apps.cli.compact_report import count_files, render_share
 from tenfold.apps.cli.console import format_id, is_terminal, print_json, print_note, print_table, show
 from tenfold.apps.cli.process import ExitCode
@@ -21,7 +21,16 @@ from tenfold.apps.cli.source_files import (
     find_with_reasons,
     parse_path,
 )
-from tenfold.apps.cli.store_access import NO_MODELS, JsonOption, NamespaceOption, StoreOption, open_cli_store
+from tenfold.apps.cli.store_access import (
+    BaseUrlOption,
+    JsonOption,
+    ModelsOption,
+    NamespaceOption,
+    PolicyOption,
+    StoreOption,
+    open_cli_store,
+    parse_models,
+)
 from tenfold.apps.clients.applied_session import apply_view, has_view_applied, read_found_session, undo_applied
 from tenfold.apps.clients.found_sessions import FoundSession, choose_session, measure_session
 from tenfold.apps.clients.view_copy import ViewCopy
@@ -172,6 +181,10 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     session: _IdArgument,
     *,
     to: _TargetOption = None,
+    policy: PolicyOption = "",
+    model: ModelsOption = None,
+    base_url: BaseUrlOption = "",
+    is_fresh: FreshOption = False,
     is_small_accepted: YesOption = False,
     undo: Annotated[bool, typer.Option("--undo", help="Put back what stood there before the newest apply.")] = False,
     force: _UndoForceOption = False,
@@ -183,8 +196,7 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
 
     What the client has is kept: the compacted conversation is added behind it in the client's own way, and a backup is
     made. cline and old sessions of gemini-cli keep no other: there it takes the place of the messages until --undo.
-    Quit the client before. The last line printed is the command that resumes the session. To choose a policy or a
-    model, run `tenfold compact ID` with them first.
+    Quit the client before. The last line printed is the command that resumes the session.
     """
     location = store or get_default_location()
     if location == MEMORY_LOCATION:
@@ -199,13 +211,19 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
         if found.refusal:
             raise UsageError(found.refusal)
         arguments = CompactArguments(
-            config=settings(), models=NO_MODELS, namespace=namespace, to=to, is_small_accepted=is_small_accepted
+            config=settings(),
+            models=parse_models(model or (), base_url),
+            namespace=namespace,
+            policy=policy,
+            to=to,
+            is_fresh=is_fresh,
+            is_small_accepted=is_small_accepted,
         )
         arguments.check()
         data = read_found_session(found)
         recorded = read_data(data, file=str(found.path), format=found.client)
         run = CompactRun(arguments)
-        _, opened = next(iter(run.open_sessions(place, recorded, "")))
+        _, opened = next(iter(run.open_sessions(place, recorded, policy)))
         _compact_first(run, opened)
         block = _get_block(opened, session)
         tokens = sum(opened.conversation.get_message_sizes().values())
