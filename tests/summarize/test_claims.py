@@ -8,7 +8,7 @@ from tenfold.compaction.facts.extractor import extract_facts
 from tenfold.compaction.summarize.claims import find_claim_errors
 from tenfold.compaction.summarize.evidence import build_source
 from tenfold.core.record.message import Message
-from tests.summarize.making import make_answer, make_call, make_result, make_run, make_user, run_with_seeds
+from tests.summarize.making import make_answer, make_call, make_result, make_run, make_user
 
 MESSAGES: list[Message] = [
     make_user("Speed up the nightly export. Never deploy before I have seen the report."),
@@ -92,17 +92,6 @@ SAID_TWICE = [
     make_answer("It read the old row_buffer one line at a time."),
     make_answer("The export read the old row_buffer one line."),
 ]
-
-
-def test_what_is_found_does_not_depend_on_the_seed_of_hashes() -> None:
-    code = (
-        "from tests.summarize.test_claims import SAID_TWICE, build_source, find_claim_errors;"
-        "source = build_source(list(enumerate(SAID_TWICE)), (), '');"
-        "print(find_claim_errors('The export did not read the old row_buffer one line at a time.', source))"
-    )
-    found = run_with_seeds(code)
-    assert len(found) == 1
-    assert b"contradicted" in found.pop()
 
 
 @pytest.mark.parametrize(

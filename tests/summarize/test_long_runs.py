@@ -23,7 +23,7 @@ from tenfold.core.text.redaction import MASK, redact
 from tenfold.core.wire.marks import strip_harness_text
 from tests.summarize.making import get_facts, make_answer, make_user
 
-NAMES = "a_b-c_" * 2_000_000
+NAMES = "a_b-c_" * 300_000
 
 
 @pytest.mark.costly(2)
@@ -71,7 +71,7 @@ def test_a_here_document_of_one_endless_word() -> None:
 
 
 def test_words_behind_many_reminders() -> None:
-    reminders = "<system-reminder>x</system-reminder>\n" * 1_000_000
+    reminders = "<system-reminder>x</system-reminder>\n" * 100_000
     assert strip_harness_text(f"{reminders}hello") == strip_harness_text(f"hello {reminders}") == "hello"
     assert not strip_harness_text(f"{reminders}hello {reminders}"), "whose words these are is doubtful"
 

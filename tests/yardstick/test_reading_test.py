@@ -32,7 +32,7 @@ from tenfold_yardstick.reading.recorded_writer import RecordedWriter
 from tenfold_yardstick.reading.recordings import RecordedReading, Recordings, load_recordings
 from tenfold_yardstick.reading.score_tables import build_tables
 from tenfold_yardstick.reading.scoring import Examination, ReadingScores, examine_views, score_readings
-from tenfold_yardstick.reading.views import ReadView, make_views
+from tenfold_yardstick.reading.views import make_views
 from tenfold_yardstick.reading.written_methods import CLASSIC, ClassicSummary, WrittenPreset
 from tenfold_yardstick.tables import Table
 from tests.sessions import ROOT
@@ -323,17 +323,6 @@ def test_recall_is_a_second_row_of_tenfolds_methods_only() -> None:
     ]
 
 
-def test_the_reader_of_the_second_row_may_look_things_up() -> None:
-    model = ScriptedModel(["chat-01: legacy_config.toml", "chat-02? recall_search: handle_39_input", "chat-02: yes"])
-    work = make_work([Preset("tenfold")], recall=True)
-    alone, recalled = [place[1] for place in work.places]
-    assert (alone, recalled) == (False, True)
-    view, reader = work.views[0], Reader(model, "r")
-    assert reader.read(view.text, QUESTIONS)["chat-02"] == "unknown"
-    assert reader.read_with_recall(view.text, QUESTIONS, build_recall_tools(make_case().past))["chat-02"] == "yes"
-    assert "def handle_39_input" in model.asks[2].prompt.partition("What you looked up")[2]
-
-
 def test_recordings_replay_without_a_model(tmp_path: Path) -> None:
     work, result = run_fully()
     work.recordings.write_to(tmp_path)
@@ -513,13 +502,6 @@ def test_a_draft_that_is_no_json_is_refused(tmp_path: Path) -> None:
     (session,) = read_sessions(tmp_path / "chat.json")
     with pytest.raises(UnableError, match="not the JSON that was asked for"):
         draft_questions(session, ScriptedModel(["Here you are!"]), name="chat", path="chat.json", count=3)
-
-
-def test_a_view_is_told_from_its_older_self() -> None:
-    (one,) = make_views(make_case(), [KEEP_LAST], sizes=(0.1,))
-    (other,) = make_views(make_case(), [KEEP_LAST], sizes=(0.2,))
-    assert isinstance(one, ReadView)
-    assert one.hash != other.hash
 
 
 def test_the_committed_recordings_answer_the_questions_of_the_projects_sessions() -> None:

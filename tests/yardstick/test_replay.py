@@ -116,7 +116,7 @@ def test_sent_unchanged_each_request_begins_with_all_of_the_one_before() -> None
     assert made.sent == sum(totals)
     assert made.read == totals[0] + totals[1]
     assert (made.requests, made.peak, made.output) == (3, totals[2], b + d + f)
-    assert (made.compactions, made.rewritten) == (0, 0)
+    assert (made.compactions, made.rewritten, made.rewrote) == (0, 0, ())
     assert made.overflows == sum(t > 2_500 for t in totals) == 3
 
 
@@ -175,11 +175,13 @@ def test_what_two_views_share_by_key_is_what_their_messages_share(policy: str) -
 
 
 def test_a_view_grows_between_compactions_and_shrinks_at_them() -> None:
-    on = make_long_track()
-    lists = collect_requests(on, get_player_factories(["tenfold"])["tenfold"])
-    sizes = [on.prefix + sum(p.tokens for p in one) for one in lists]
+    made = play_method("tenfold", make_long_track())
+    sizes = made.sizes
+    assert (len(sizes), max(sizes), sum(sizes)) == (made.requests, made.peak, made.sent)
     shrunk = [i for i in range(1, len(sizes)) if sizes[i] < sizes[i - 1]]
     assert shrunk
+    assert set(shrunk) <= set(made.rewrote)
+    assert len(made.rewrote) == made.compactions
     assert all(
         sizes[i - 1] <= WINDOW * TRIGGER_SHARE < sizes[i - 1] + 1_000 and sizes[i] < WINDOW * 0.6 for i in shrunk
     )
@@ -474,12 +476,3 @@ def test_arguments_that_cannot_be_meant_are_refused_before_anything_is_played(
 ) -> None:
     assert run(["eval", "replay", str(tmp_path / "missing.json"), *wrong]) == 2
     assert wrong[1] in capsys.readouterr().err
-
-
-def test_the_sizes_of_all_requests_are_kept_and_which_of_them_were_rewritten() -> None:
-    made = play_method("tenfold", make_long_track())
-    assert len(made.sizes) == made.requests
-    assert (max(made.sizes), sum(made.sizes)) == (made.peak, made.sent)
-    assert len(made.rewrote) == made.compactions > 0
-    assert any(made.sizes[at] < made.sizes[at - 1] for at in made.rewrote)
-    assert play_method("none", make_long_track()).rewrote == ()
