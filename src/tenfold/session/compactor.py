@@ -403,7 +403,7 @@ class CompactionRunner:
         """Runs the engine. Tells the listeners that it starts, once no before-hook objects, and if it is cancelled."""
         told: Future[None] = Future()
 
-        def tell_start(consult: ConsultAsk) -> None:
+        def report_start(consult: ConsultAsk) -> None:
             answerer.notify(self._build_started_event(consult, call.run))
             told.set_result(None)
 
@@ -412,7 +412,7 @@ class CompactionRunner:
             while not isinstance(step, Finished):
                 answers = yield step
                 if isinstance(step[0], ConsultAsk) and not answers[0].cancel:
-                    yield partial(tell_start, step[0])
+                    yield partial(report_start, step[0])
                 step = advance(effects, answers)
             if step.value.entry is not None:
                 yield COMMIT
