@@ -185,6 +185,7 @@ class ItemListFormat(SessionFormat, Protocol):
         """Parses the lists of several objects, a session each. `ends` are the bytes before and behind these."""
         out: list[ParsedSession] = []
         gap, found = ends[0], list(problems)
+        line_end = ends[1][: len(ends[1]) - len(ends[1].lstrip())]
         for item in items:
             path = self.find_path(item.value) if isinstance(item.value, dict) else None
             if path is None:
@@ -192,7 +193,8 @@ class ItemListFormat(SessionFormat, Protocol):
                 gap += item.lead + item.raw
                 continue
             place = f"{file}, conversation {len(out) + 1}"
-            info = replace(self.read_info(item.value, file), file_prefix=gap + item.lead)
+            info = self.read_info(item.value, file)
+            info = replace(info, file_prefix=gap + item.lead, standalone_suffix=line_end)
             out += self.read_list(parse_array_at(item.raw, path, place), item.value, info, place)
             gap = b""
         if not out:
