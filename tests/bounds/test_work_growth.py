@@ -16,12 +16,14 @@ from tenfold.compaction.facts.extractor import extract_facts
 from tenfold.compaction.facts.redacted_messages import redact_message
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.core.text.excerpts import Keep, excerpt, flatten, strip_escapes
+from tenfold.core.text.memoize import MAX_TEXT_LENGTH
 from tenfold.core.view.rules import validate
 from tenfold.errors import BadInput
 from tenfold.formats import read_data
 
-SIZE, GROWTH, FASTER = 5_000, 4, 9.0
-"""Work that grows as the text does takes 4 times as long for 4 times the text, quadratic work 16 times."""
+SIZE, GROWTH, FASTER = MAX_TEXT_LENGTH + 2_000, 4, 9.0
+"""Work that grows as the text does takes 4 times as long for 4 times the text, quadratic work 16 times. Both texts are
+longer than what is remembered: else the shorter one is redacted once where the longer one is redacted for each use."""
 NOISE = 0.05
 """Seconds of the processor below which a measure says nothing."""
 PASTED = (
@@ -49,12 +51,12 @@ def compact_result(text: str) -> object:
         {"role": "assistant", "content": "done"},
         {"role": "user", "content": "next"},
     ]
-    return tenfold.compact(messages, to=400)
+    return tenfold.compact(messages, to=100)
 
 
 def compact_words(text: str) -> object:
     said = [{"role": "user", "content": text}, {"role": "assistant", "content": text}]
-    return tenfold.compact([*said, {"role": "user", "content": "next"}], to=400)
+    return tenfold.compact([*said, {"role": "user", "content": "next"}], to=100)
 
 
 def read_file(text: str) -> None:
