@@ -12,7 +12,7 @@ import pytest
 from pydantic_ai.exceptions import ToolFailed
 
 from tenfold.apps.agent.coding_tools import MAX_LISTED_NAMES, CodingTools
-from tenfold.apps.agent.file_tree import MAX_FILE_BYTES, MAX_MATCHES
+from tenfold.apps.agent.file_tree import MAX_FILE_BYTES, MAX_MATCHES, FileTree
 from tests.agent.bench import Asked, make_folder, make_python_command, make_workbench, posix
 
 
@@ -94,6 +94,20 @@ def test_a_root_that_is_a_link_itself_is_resolved(root: Path) -> None:
 def test_a_root_that_is_no_folder_is_an_error_of_the_caller(root: Path) -> None:
     with pytest.raises(NotADirectoryError):
         make_workbench(root / "src" / "a.py")
+
+
+@posix
+def test_a_link_that_takes_the_place_of_a_checked_name_is_not_followed(root: Path) -> None:
+    tree = FileTree(root)
+    file, deep = tree.locate("src/a.py"), tree.locate("src/deep/b.py")
+    (root / "src" / "a.py").unlink()
+    (root / "src" / "a.py").symlink_to(root.parent / "outside" / "secret.txt")
+    with pytest.raises(Exception, match="not a regular file"):
+        tree.read_bytes(file)
+    (root / "src" / "deep").symlink_to(root.parent / "outside")
+    (root.parent / "outside" / "b.py").write_text("secret")
+    with pytest.raises(NotADirectoryError):
+        tree.read_bytes(deep)
 
 
 @posix

@@ -26,7 +26,7 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.toolsets import FunctionToolset
 
 from tenfold.apps.agent import file_tree
-from tenfold.apps.agent.file_tree import FileStamp, FileTree, Refusal, explain_error, split_lines
+from tenfold.apps.agent.file_tree import FileStamp, FileTree, PathParts, Refusal, explain_error, split_lines
 from tenfold.core.text.hidden import escape_hidden
 from tenfold.core.text.redaction import redact
 
@@ -161,7 +161,7 @@ class CodingTools:
             pattern: A regular expression of Python's `re`.
             path: The file or the folder to search, relative to the working folder.
         """
-        query = json.dumps([str(self._tree.root), path, pattern, self._max_size])
+        query = json.dumps([self._tree.root, path, pattern, self._max_size])
         with _convert_errors(path):
             result = await self._run_process(
                 [sys.executable, "-I", file_tree.__file__, query], max_size=self._max_size * 5
@@ -182,15 +182,15 @@ class CodingTools:
             content: All of its new text.
         """
         with _convert_errors(path):
-            file = self._tree.locate(path)
-            expected = self._tree.get_stamp(file)
+            parts = self._tree.locate(path)
+            expected = self._tree.get_stamp(parts)
             _check_writable(expected)
             data = content.encode()
         previous = "a new file" if expected is None else f"in place of {expected.size:,}"
-        summary = f"{self._get_name(file)}: {len(data):,} bytes, {previous}"
+        summary = f"{_get_name(parts)}: {len(data):,} bytes, {previous}"
         await self._ask_approval(Action("write", f"write {summary}", (Section("+", content),)))
         with _convert_errors(path):
-            self._tree.replace(file, data, expected=expected)
+            self._tree.replace(parts, data, expected=expected)
         return f"wrote {summary}"
 
     async def edit_file(self, path: str, old: str, new: str) -> str:
@@ -202,18 +202,18 @@ class CodingTools:
             new: The text to put in its place.
         """
         with _convert_errors(path):
-            file = self._tree.locate(path)
-            expected = self._tree.get_stamp(file)
-            text = self._tree.read_text(file)
+            parts = self._tree.locate(path)
+            expected = self._tree.get_stamp(parts)
+            text = self._tree.read_text(parts)
             _check_writable(expected)
             start = _find_only(old, text)
             before, data = text.encode(), (text[:start] + new + text[start + len(old) :]).encode()
         line = text.count("\n", 0, start) + 1
-        edit = f"{self._get_name(file)}, line {line}: {len(split_lines(old))} lines out, {len(split_lines(new))} in"
+        edit = f"{_get_name(parts)}, line {line}: {len(split_lines(old))} lines out, {len(split_lines(new))} in"
         summary = f"edit {edit} ({len(before):,} bytes become {len(data):,})"
         await self._ask_approval(Action("write", summary, diff_edit(text, start, old, new)))
         with _convert_errors(path):
-            self._tree.replace(file, data, expected=expected)
+            self._tree.replace(parts, data, expected=expected)
         return f"edited {edit}"
 
     async def run_command(self, command: str) -> str:
@@ -240,9 +240,6 @@ class CodingTools:
         return f"[{ending}]\n{result.output}" + (
             f"{_get_separator(result.output)}[{result.note}]" if result.note else ""
         )
-
-    def _get_name(self, file: Path) -> str:
-        return escape_hidden(file.relative_to(self._tree.root).as_posix())
 
     async def _ask_approval(self, action: Action) -> None:
         if not await self._approver(action):
@@ -311,6 +308,10 @@ class _Output:
             del tail[0]
         gap = self._total - len(self._head) + len(decoder.getstate()[0]) - len(tail)
         return f"{first}\n[{gap:,} bytes left out]\n{tail.decode(errors='backslashreplace')}"
+
+
+def _get_name(parts: PathParts) -> str:
+    return escape_hidden("/".join(parts))
 
 
 def _kill_group(pid: int) -> None:
