@@ -109,6 +109,7 @@ def test_json_is_taken_as_json_only(store: Store) -> None:
                 status, answer = ask(gateway.url, "POST", target, {"content-type": kind}, VIEW)
                 assert status == 415, (target, kind)
                 assert b"application/json" in answer.partition(b"\r\n\r\n")[2]
+        assert ask(gateway.url, "POST", "/tenfold/view", {}, VIEW)[0] == 415, "every extension says what it sends"
         assert upstream.requests == []
     assert list_sessions(store) == []
 

@@ -76,13 +76,17 @@ class Entrance:
         self._running: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def take_in(self, scope: Scope, receive: Receive, *, is_json: bool) -> AsyncIterator[IncomingRequest]:
+    async def take_in(
+        self, scope: Scope, receive: Receive, *, is_json: bool, has_type: bool = False
+    ) -> AsyncIterator[IncomingRequest]:
         """Reads a request, and counts it for as long as the block lasts. With `is_json` its body is unpacked, too.
+
+        Some clients name no type for the JSON of a call; with `has_type` that is refused.
 
         Raises `NotTaken` if the request is not taken, and `ClientGone` if the client leaves before all of it has come.
         """
         headers, query = join_headers(scope["headers"]), scope["query_string"].decode("latin-1")
-        if is_json and not _is_sent_as_json(scope["headers"]):
+        if (is_json and not _is_sent_as_json(scope["headers"])) or (has_type and "content-type" not in headers):
             raise NotTaken(415, "the body is JSON: send it with the header content-type: application/json")
         if headers.get("upgrade", "").lower() == "websocket":  # Codex then uses HTTP at once
             raise NotTaken(426, "this gateway speaks HTTP, not WebSocket")

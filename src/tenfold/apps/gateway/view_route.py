@@ -56,9 +56,9 @@ class ViewRoute(Struct, frozen=True):
     Messages that stay are returned as they came. `changed` holds other fields of the request that are to be replaced.
     The tokens are those of the request as the provider counts, with nothing hidden and as it is now. Summaries are
     written by code, since no credentials for a model come with the request. 400 for a body that is wrong, 408 for one
-    that does not come, 413 for one that is too large, 415 for one that is sent as something else than JSON or cannot be
-    unpacked, 429 and 503 with `retry-after` where too many requests are running, 500 for a fault of the gateway:
-    whoever asks then sends what it has.
+    that does not come, 413 for one that is too large, 415 for one that is not sent as JSON or cannot be unpacked, 429
+    and 503 with `retry-after` where too many requests are running, 500 for a fault of the gateway: whoever asks then
+    sends what it has.
     """
 
     settings: GatewaySettings
@@ -69,7 +69,7 @@ class ViewRoute(Struct, frozen=True):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
         try:
-            async with self.entrance.take_in(scope, receive, is_json=True) as incoming:
+            async with self.entrance.take_in(scope, receive, is_json=True, has_type=True) as incoming:
                 answer = await self._answer(incoming)
         except ClientGone:
             return
