@@ -205,17 +205,22 @@ def test_a_good_answer_is_used_as_it_is() -> None:
     ("bad", "why"),
     [
         (ScriptedReply(text=""), "empty"),
-        (ScriptedReply(text=GOOD, finish="length"), "cut off"),
         (ScriptedReply(text=GOOD, finish="tool"), "tool call"),
         (ScriptedReply(text="I'm sorry, I cannot help with that.", finish="refusal"), "refusal"),
     ],
 )
-def test_a_bad_answer_is_repaired_once_by_asking(bad: ScriptedReply, why: str) -> None:
+def test_after_an_answer_that_is_no_summary_the_ladder_goes_on(bad: ScriptedReply, why: str) -> None:
     outcome, model, _, _ = run_ladder(bad, GOOD)
-    assert (outcome.status, outcome.rung) == ("compacted", "model")
-    assert [a.purpose for a in model.asks] == ["first", "repair"]
+    assert (outcome.status, outcome.rung) == ("compacted", "stricter")
+    assert [a.purpose for a in model.asks] == ["first", "first"]
     assert any(why in note for note in outcome.notes)
     assert outcome.spent.calls == 2
+
+
+def test_literals_that_the_messages_do_not_hold_are_marked_and_counted() -> None:
+    outcome, model, _, made = run_ladder(f"{GOOD} It also wrote lib/ghost.py.")
+    assert (outcome.status, outcome.rung, outcome.unconfirmed, len(model.asks)) == ("compacted", "model", 1, 1)
+    assert "It also wrote lib/ghost.py [unconfirmed]." in str(made[0].replacements)
 
 
 def test_an_error_goes_to_the_next_model() -> None:

@@ -14,13 +14,13 @@ import pytest
 from msgspec import Struct
 
 import tenfold
-from tenfold.compaction.facts.section_headings import HEADINGS
+from tenfold.compaction.facts.section_headings import HEADINGS, TITLE
+from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.core.record.block import FactKind, ModelCost
 from tenfold.core.record.message import get_text
-from tenfold.core.text.excerpts import split_sentences
 from tenfold.session import Session
 from tests.thorough import is_taken
 
@@ -160,13 +160,12 @@ def test_no_attack_becomes_the_users_word_where_a_model_repeats_it(channel: Chan
     model = Repeating()
     done = tenfold.compact(messages, to=4_000, format="openai-chat", policy=policy, summarizer=model)
     assert done.session is not None
-    assert model.repeated >= len(ATTACKS)
+    assert model.repeated >= len(ATTACKS) - 2, "some are the same line"
     assert_is_nobodys_word(done.session, pasted=channel.pasted)
     text = "\n".join(get_text(m) for m in done.session.view.get_messages() if m.origin == "tenfold")
-    is_refused = "not usable (user:" in str(done.outcome.notes)
-    assert is_refused or "The report was gone through part by part." in text, "the text is used without its claims"
-    claims = [s for s in split_sentences(text) if MARK in s and ("user said" in s or "user allowed" in s)]
-    assert channel.pasted or claims == []
+    notes = text.partition(NOTES_FRAME)[2].partition(f"\n{TITLE}\n")[0]
+    assert "The report was gone through part by part." in notes
+    assert MARK not in text.partition(NOTES_FRAME)[0], "what the model says is notes, and nothing stands before them"
 
 
 def test_the_corpus_is_as_large_as_it_says() -> None:

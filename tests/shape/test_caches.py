@@ -13,7 +13,6 @@ import pytest
 from tenfold.apps.gateway.lanes import find_opening
 from tenfold.apps.gateway.model_request import parse_body
 from tenfold.compaction.facts.names import find_visible_names
-from tenfold.compaction.summarize.negation import read_clauses, stem_word
 from tenfold.core.meter.counters import find_family
 from tenfold.core.meter.media_rules import find_image_rule, find_page_rule, find_recording_rule
 from tenfold.core.meter.model_names import normalize_model_name
@@ -61,7 +60,7 @@ class Text(str):
     "ask",
     [
         find_window, find_rates, find_family, find_image_rule, find_page_rule, find_recording_rule,
-        normalize_model_name, stem_word, read_clauses, redact_cached, find_visible_names,
+        normalize_model_name, redact_cached, find_visible_names,
     ],
 )  # fmt: skip
 def test_a_long_text_is_not_kept(ask: Callable[[str], object]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
 from tenfold.core.record.block import Fact, FactKind
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 
@@ -117,3 +118,8 @@ def run_with_seeds(code: str) -> set[bytes]:
         ).stdout
         for seed in map(str, range(6))
     }
+
+
+def framed(text: str) -> str:
+    """A model's text as it stands in a view."""
+    return f"{NOTES_FRAME}\n\n{text}"

@@ -5,20 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tenfold.compaction.summarize.check import CheckFailure, Expectation, check_summary, mend_summary
-from tenfold.compaction.summarize.evidence import build_source
 from tenfold.compaction.summarize.headings import trim_sections
+from tenfold.compaction.summarize.literals import SourceText
 from tenfold.core.text.excerpts import trim_lines
-from tests.summarize.making import estimate_tokens, make_call, make_result, make_user
+from tests.summarize.making import estimate_tokens
 
-SOURCE = build_source(
-    [
-        (0, make_user("please fix /repo/src/app/main.py, see https://example.com/i/7 and commit 3f2a9bc")),
-        (1, make_call("bash", command="pytest tests/unit/test_a.py\ncat docs/plan.md")),
-        (2, make_result("v1.2.3 installed in C:\\work")),
-    ],
-    (),
-    "earlier we spoke of lib/old.rs",
-)
+SOURCE = SourceText("please fix /repo/src/app/main.py")
 
 
 def find_failures(
@@ -31,32 +23,8 @@ def find_failures(
     ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The user wants /repo/src/app/main.py fixed.",
-        "src/app/main.py and app/main.py and main.py are one file; `./tests/unit/test_a.py:12` too.",
-        "See https://example.com/i/7, commit 3f2a9bc, v1.2.3 and lib/old.rs.",
-        "It is a read/write matter of and/or, in Node.js, e.g. 12/30 of the work; see docs/plan.md.",
-    ],
-)
-def test_a_true_summary_passes(text: str) -> None:
-    assert find_failures(text) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "unknown"),
-    [
-        ("It changed src/app/other.py.", "src/app/other.py"),
-        ("It changed /repo/src/app/main.pyx", "/repo/src/app/main.pyx"),
-        ("Fixed in helper.ts now", "helper.ts"),
-        ("commit 9e8d7c6 did it", "9e8d7c6"),
-        ("upgraded to 1.2.4 then", "1.2.4"),
-        ("see https://example.com/i/8", "https://example.com/i/8"),
-    ],
-)
-def test_an_invented_path_or_identifier_is_found(text: str, unknown: str) -> None:
-    assert find_failures(text) == [("unknown", unknown)]
+def test_what_a_summary_says_is_not_judged() -> None:
+    assert find_failures("The user never wanted any of it; it changed src/other.py, and 900 tests fail.") == []
 
 
 @pytest.mark.parametrize(
@@ -83,30 +51,14 @@ def test_a_missing_heading_and_too_many_tokens() -> None:
     assert find_failures("word " * 100, allotment=20) == [("too_long", "125 tokens, allowed are 20")]
 
 
-def test_mending_removes_the_offending_line_and_the_torn_end() -> None:
-    text = "one\nchanged src/x.py\nthree\nfour is to"
+def test_mending_removes_the_torn_end() -> None:
     expected = Expectation(source=SOURCE, allotment=500)
+    text = "one\nthree\nfour is to"
     failures = check_summary(text, finish="length", expected=expected, count=estimate_tokens)
     assert mend_summary(text, failures) == "one\nthree"
-    said = "It changed a thing. It also changed src/x.py! Then it ran.\nIt read src/x.py."
-    failures = check_summary(said, finish="stop", expected=expected, count=estimate_tokens)
-    assert mend_summary(said, failures) == "It changed a thing. Then it ran.", "a sentence goes, not its paragraph"
-    assert mend_summary("a", [CheckFailure(kind="refusal", detail="x")]) == ""
-
-
-@pytest.mark.parametrize(
-    ("line", "left"),
-    [
-        ("- It read src/x.py. Then it ran.", "Then it ran."),
-        ('He said "look at src/x.py." Then it ran.', "Then it ran."),
-        ('  He said "go." It read src/x.py. Then it ran.', '  He said "go." Then it ran.'),
-        ("It ran. It read src/x.py.", "It ran."),
-    ],
-)
-def test_a_sentence_goes_with_its_quotes_and_leaves_the_others_as_they_are(line: str, left: str) -> None:
-    text = f"Before.\n{line}"
-    failures = check_summary(text, finish="stop", expected=Expectation(SOURCE, 500), count=estimate_tokens)
-    assert mend_summary(text, failures) == f"Before.\n{left}"
+    assert mend_summary("It ran. It read the fi", failures) == "It ran."
+    assert mend_summary("It ran.", failures) == "It ran."
+    assert mend_summary("a", [CheckFailure("refusal", "x")]) == ""
 
 
 def test_shortening_keeps_whole_lines_and_no_bare_heading() -> None:

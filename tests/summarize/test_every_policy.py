@@ -122,7 +122,7 @@ def test_a_model_that_drops_half_of_the_facts_and_invents_a_path(name: str) -> N
     def answer_carelessly(_ask: SummaryAsk) -> str:
         return f"The schema work went on. {half} It also rewrote {INVENTED} from scratch. The rest is planned."
 
-    session, outcome, model = compact_with_model(name, answer_carelessly)
+    session, outcome, _ = compact_with_model(name, answer_carelessly)
     facts = get_live_facts(session)
     assert all(any(must in f.text for f in facts) for must in (*RULES, ERROR))
     text = get_view_text(session)
@@ -132,11 +132,8 @@ def test_a_model_that_drops_half_of_the_facts_and_invents_a_path(name: str) -> N
         assert all(must in text for must in (ERROR, "lib/billing_0.py", "lib/billing_3.py"))
     block = find_newest_block(session)
     assert block is not None
-    assert INVENTED not in text
-    assert INVENTED not in repr(replace(block, notes=()))
-    assert any(ask.purpose == "repair" for ask in model.asked)
-    assert "The schema work went on." in text, "what was good in the answer stays"
-    assert any("unknown" in note for note in outcome.notes)
+    assert text.count(INVENTED) == text.count(f"{INVENTED} [unconfirmed]") == outcome.unconfirmed > 0
+    assert "The schema work went on." in text, "no sentence is taken out"
 
 
 @pytest.mark.parametrize(("window", "said"), [(8_000, 1), (8_000, 10), (32_000, 1)])

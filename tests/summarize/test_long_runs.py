@@ -16,7 +16,7 @@ from tenfold.compaction.facts.shell import inline_heredocs, split_pipelines
 from tenfold.compaction.facts.todos import parse_text_list
 from tenfold.compaction.facts.tool_calls import interpret_call
 from tenfold.compaction.facts.tool_results import judge_result
-from tenfold.compaction.summarize.claims import find_claims
+from tenfold.compaction.summarize.literals import UNCONFIRMED, SourceText, mark_unconfirmed
 from tenfold.core.record.message import ToolCall
 from tenfold.core.text.excerpts import is_prose
 from tenfold.core.text.redaction import MASK, redact
@@ -76,9 +76,10 @@ def test_words_behind_many_reminders() -> None:
     assert not strip_harness_text(f"{reminders}hello {reminders}"), "whose words these are is doubtful"
 
 
-def test_what_a_summary_claims() -> None:
-    assert find_claims("a-" * 300_000 + "x") == []
-    assert find_claims("ask a.b-c@example.com or " + "a." * 300_000) == ["a.b-c@example.com"]
+@pytest.mark.parametrize("piece", ["a-", "a.", "a/", "1,", "`a", '"a ', "a_", "Aa", "{a,", "[a", "(", "12", "a1"])
+def test_the_literals_of_an_endless_word(piece: str) -> None:
+    text = piece * 100_000
+    assert mark_unconfirmed(text, SourceText(text)).replace(UNCONFIRMED, "") == text
 
 
 def test_a_summary_with_many_lists_of_files_that_do_not_end() -> None:

@@ -112,15 +112,15 @@ def test_of_a_long_output_the_lines_are_told_that_the_conversation_comes_back_to
 
 def test_neither_a_story_nor_what_is_found_in_one_depends_on_the_seed_of_hashes() -> None:
     code = (
-        "from tests.summarize.test_claims import SAID_TWICE, build_source, find_claim_errors;"
         "from tests.summarize.test_story import build_long_story, estimate_tokens, write_story;"
+        "from tests.summarize.test_literals import get_source, mark_unconfirmed, read_conversations;"
         "print(write_story(build_long_story(20), budget=200, count=estimate_tokens));"
-        "source = build_source(list(enumerate(SAID_TWICE)), (), '');"
-        "print(find_claim_errors('The export did not read the old row_buffer one line at a time.', source))"
+        "print([mark_unconfirmed(each[0], get_source(name))"
+        " for name, found in read_conversations().items() for each in found.planted])"
     )
     found = run_with_seeds(code)
     assert len(found) == 1
-    assert b"contradicted" in found.pop()
+    assert b"[unconfirmed]" in found.pop()
 
 
 def test_a_change_is_told_with_what_it_wrote() -> None:

@@ -9,13 +9,14 @@ from msgspec.structs import replace
 
 from tenfold.compaction.facts.section_headings import TITLE
 from tenfold.compaction.summarize.prompt_files import with_prompts
+from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
 from tenfold.compaction.summarize.story import write_story
 from tenfold.compaction.summarize.write import SummaryResult, SummarySettings, SummaryTask, write_summary
 from tenfold.core.record.ask import SummaryAsk
 from tenfold.core.record.block import ModelCost
 from tenfold.core.record.message import Message
 from tenfold.models import ScriptedModel, ScriptedReply
-from tests.summarize.making import HISTORIES, estimate_tokens, make_answer, make_call, make_result, make_user
+from tests.summarize.making import HISTORIES, estimate_tokens, framed, make_answer, make_call, make_result, make_user
 
 ITEMS = tuple(
     enumerate(
@@ -30,7 +31,8 @@ ITEMS = tuple(
 )
 TASK = SummaryTask(items=ITEMS, allotment=200)
 GOOD = "The user wanted /repo/main.py fixed; it was."
-BAD = "It changed /repo/other.py.\nAll is well."
+MADE_UP = "It changed /repo/other.py.\nAll is well."
+TORN = "All is well.\nIt chan"
 ONE = with_prompts(SummarySettings(models=("one",)))
 TWO = replace(ONE, models=("one", "two"))
 
@@ -59,40 +61,51 @@ def test_without_a_model_nothing_is_asked() -> None:
     assert written.text == write_story(ITEMS, budget=200, count=estimate_tokens)
 
 
-def test_a_good_answer_is_used_as_it_is() -> None:
+ROOM = 200 - estimate_tokens([NOTES_FRAME + "\n\n"])[0] - 1
+
+
+def test_a_good_answer_is_used_as_it_is_as_notes_of_a_model() -> None:
     written, asked = run(ONE, GOOD)
-    assert (written.text, written.rung, written.notes) == (GOOD, "model", ())
+    assert (written.text, written.rung, written.notes) == (framed(GOOD), "model", ())
     assert len(asked) == 1
-    assert (asked[0].model, asked[0].max_tokens, asked[0].purpose) == ("one", 200, "first")
+    assert (asked[0].model, asked[0].max_tokens, asked[0].purpose) == ("one", ROOM, "first")
     assert "/repo/main.py" in asked[0].prompt
     assert "{" + "allotment}" not in asked[0].prompt
 
 
-def test_a_bad_answer_is_repaired_once_by_asking() -> None:
-    written, asked = run(ONE, BAD, GOOD)
-    assert (written.text, written.rung) == (GOOD, "model")
+def test_what_the_source_does_not_hold_is_marked_and_nobody_is_asked_again() -> None:
+    written, asked = run(ONE, MADE_UP)
+    told = framed("It changed /repo/other.py [unconfirmed].\nAll is well.")
+    assert (written.text, written.rung, written.notes) == (told, "model", ())
+    assert len(asked) == 1
+
+
+def test_missing_headings_are_asked_for_once() -> None:
+    whole = f"## State\n{GOOD}\n## Next\nnone"
+    written, asked = run(replace(ONE, headings=("## State", "## Next")), f"## State\n{GOOD}", whole)
+    assert (written.text, written.rung) == (framed(whole), "model")
     assert "repaired by asking" in written.notes[0]
-    assert asked[1].purpose == "repair"
-    assert "/repo/other.py" in asked[1].prompt
+    assert [ask.purpose for ask in asked] == ["first", "repair"]
+    assert "## Next is missing" in asked[1].prompt
 
 
-def test_what_asking_did_not_repair_is_mended_by_code() -> None:
-    written, asked = run(ONE, BAD, BAD)
-    assert (written.text, written.rung) == ("All is well.", "model")
+def test_an_answer_that_was_cut_off_loses_its_torn_end() -> None:
+    written, asked = run(ONE, ScriptedReply(TORN, finish="length"))
+    assert (written.text, written.rung) == (framed("All is well."), "model")
     assert "mended by code" in written.notes[0]
-    assert len(asked) == 2
+    assert len(asked) == 1
 
 
 def test_a_stricter_budget_comes_after_a_summary_that_is_too_long() -> None:
     long = "word " * 400
-    written, asked = run(ONE, long, long, GOOD)
-    assert (written.text, written.rung) == (GOOD, "stricter")
-    assert [ask.max_tokens for ask in asked] == [200, 200, 120]
+    written, asked = run(ONE, long, GOOD)
+    assert (written.text, written.rung) == (framed(GOOD), "stricter")
+    assert [ask.max_tokens for ask in asked] == [ROOM, int(ROOM * 0.6)]
 
 
 def test_the_next_model_comes_after_the_first_one_fails() -> None:
     written, asked = run(TWO, ScriptedReply(error="401 unauthorized"), GOOD)
-    assert (written.text, written.rung) == (GOOD, "next_model")
+    assert (written.text, written.rung) == (framed(GOOD), "next_model")
     assert [ask.model for ask in asked] == ["one", "two"], "a refused call is not repeated with less"
 
 
@@ -128,9 +141,9 @@ def test_a_policy_may_want_no_text_instead(choice: str) -> None:
 
 def test_what_failed_calls_cost_is_counted() -> None:
     spent = ModelCost(calls=1, input_tokens=100, output_tokens=10, price=0.5)
-    written, _ = run(ONE, ScriptedReply(BAD, spent=spent), ScriptedReply(GOOD, spent=spent))
+    written, _ = run(ONE, ScriptedReply("", spent=spent), ScriptedReply(GOOD, spent=spent))
     assert (written.spent.calls, written.spent.input_tokens, written.spent.price) == (2, 200, 1.0)
-    unknown, _ = run(ONE, ScriptedReply(BAD, spent=spent), ScriptedReply(GOOD))
+    unknown, _ = run(ONE, ScriptedReply("", spent=spent), ScriptedReply(GOOD))
     assert unknown.spent.price is None
 
 
@@ -169,18 +182,18 @@ def test_without_a_model_any_history_fits_its_allotment(history: list[Message], 
 
 def test_prose_is_asked_for_with_a_tenth_less_than_it_may_take() -> None:
     _, asked = run(ONE, GOOD)
-    assert "in at most 180 tokens" in asked[0].prompt
-    assert asked[0].max_tokens == 200
+    assert f"in at most {ROOM * 9 // 10} tokens" in asked[0].prompt
+    assert asked[0].max_tokens == ROOM
 
 
 def test_a_text_that_stays_too_long_keeps_where_the_work_stands() -> None:
     done = "\n".join(f"- the {number}th thing was done" for number in range(30))
     long = f"## Done\n{done}\n\n## Where it stands\nThe user waits for /repo/main.py."
-    task = replace(TASK, allotment=estimate_tokens([long])[0] - 20)
-    written, asked = run(ONE, long, long, task=task)
-    assert [ask.purpose for ask in asked] == ["first", "repair"]
+    task = replace(TASK, allotment=estimate_tokens([framed(long)])[0] - 20)
+    written, asked = run(ONE, long, task=task)
+    assert len(asked) == 1
     assert written.text.endswith("## Where it stands\nThe user waits for /repo/main.py.")
-    assert written.text.startswith("## Done\n- the 0th thing")
+    assert written.text.startswith(framed("## Done\n- the 0th thing"))
 
 
 def test_marks_that_are_made_harmless_do_not_cost_the_whole_story() -> None:

@@ -100,6 +100,8 @@ def _print_lost_facts(results: Sequence[SessionOutcome]) -> None:
 def _print_remarks(out: Outcome) -> None:
     if out.itemised:
         show("  what must stay: " + ", ".join(f"{what} {n:,}" for what, n in out.itemised.items()))
+    if out.unconfirmed:
+        show(f"  {describe_unconfirmed(out.unconfirmed)}", style="yellow")
     for remark in out.notes:
         show(f"  note: {to_one_line(remark, 300)}")
     for violation in out.violations:
@@ -109,6 +111,12 @@ def _print_remarks(out: Outcome) -> None:
 def _render_facts(out: Outcome, *, must: bool) -> str:
     found = [(k.replace("_", " "), n, of) for k, (n, of) in sorted(out.facts.items()) if (k in MUST_KEEP) is must]
     return ", ".join(f"{kind} {kept}/{total}" for kind, kept, total in found) or "there are none"
+
+
+def describe_unconfirmed(count: int) -> str:
+    """Describes how many literals of a summary its source does not have."""
+    names = f"{count:,} path{'' if count == 1 else 's'}, numbers, names or quotations"
+    return f"{names} of the summary occur nowhere in what it stands for; each is marked [unconfirmed]"
 
 
 WRITERS = {

@@ -12,7 +12,7 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from tenfold.apps.cli.compact_report import describe_rung, render_reading
+from tenfold.apps.cli.compact_report import describe_rung, describe_unconfirmed, render_reading
 from tenfold.apps.cli.console import (
     format_id,
     get_width,
@@ -31,6 +31,7 @@ from tenfold.apps.cli.store_access import (
     open_session,
 )
 from tenfold.compaction.facts.parse import parse_facts
+from tenfold.compaction.summarize.literals import count_unconfirmed
 from tenfold.compaction.trigger.economy import explain_receipt
 from tenfold.core.record.block import MUST_KEEP, Block, Substitute
 from tenfold.core.record.entry import get_message
@@ -339,6 +340,8 @@ def diff(
         f"shortened, {describe_rung(block.rung)}",
         style="bold",
     )
+    if unconfirmed := count_unconfirmed(block.replacements):
+        show(f"  {describe_unconfirmed(unconfirmed)}", style="yellow")
     if block.batches:
         names = f"{block.id}/0" + (f" to {block.id}/{len(block.batches) - 1}" if len(block.batches) > 1 else "")
         show(f"  batches: {names}; `tenfold expand` prints what one stands for")
@@ -431,6 +434,7 @@ def _build_diff_record(
         "tokens_before": block.tokens_before,
         "tokens_after": block.tokens_after,
         "unshown": block.unshown_facts,
+        "unconfirmed": count_unconfirmed(block.replacements),
         "hidden": [{"position": h.position, "entry": h.entry, **_encode_message(h.message)} for h in hidden],
         "batches": [f"{block.id}/{n}" for n in range(len(block.batches))],
         "now": [{"of": s.original_position, **_encode_message(s.message)} for s in substitutes],

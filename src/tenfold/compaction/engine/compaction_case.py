@@ -16,6 +16,7 @@ from tenfold.compaction.plan.long_messages import count_unanswered_tokens
 from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.plan.protected import CURRENT_REQUEST
 from tenfold.compaction.summarize.fill import FilledPlan, count_visible_facts
+from tenfold.compaction.summarize.literals import count_unconfirmed
 from tenfold.compaction.trigger.economy import build_receipt
 from tenfold.compaction.trigger.limits import Decision
 from tenfold.core.record.ask import EngineResult, Outcome
@@ -243,5 +244,6 @@ class CompactionCase(Struct, frozen=True):
             notes=filled.notes,
             spent=filled.spent,
             receipt=receipt,
+            unconfirmed=count_unconfirmed(filled.replacements),
         )
         return EngineResult(outcome, block)

@@ -23,6 +23,7 @@ from tenfold.compaction.facts.section_headings import split_at_title
 from tenfold.compaction.plan.draft import SUMMARY_OVERHEAD, UNWRITTEN_SUMMARY, DraftPiece
 from tenfold.compaction.summarize.fill import FillRequest, build_job, build_summary_message
 from tenfold.compaction.summarize.ladder import PROMPT_FIELDS, OnFailure, SummaryResult
+from tenfold.compaction.summarize.literals import count_unconfirmed
 from tenfold.compaction.summarize.visible_text import get_narrative, is_shown_again
 from tenfold.compaction.summarize.writer import WritingJob, get_text_kinds
 from tenfold.core.meter.counters import measure_messages
@@ -86,7 +87,7 @@ def redo(
         written = _reject_code_text((yield from redo_policy.writer.write(job)), redo_policy)
         spent = add_costs(total.spent, written.spent) if written.spent.calls else total.spent
         total = replace(written, notes=(*total.notes, *written.notes), spent=spent)
-        if written.failure or written.text.strip() in ("", old.narrative):
+        if written.failure or get_narrative(written.text, redo_policy.summary) in ("", old.narrative):
             return _build_failure(written.failure, total, tokens, redo_policy, new=new, now=now)
         part = BlockPart(position, old.index, old.replacement.first, old.replacement.last)
         rewritten = _build_replacement(old, part, written.text, new, redo_policy)
@@ -113,7 +114,8 @@ def redo(
     )
     reason = f"{len(out)} summaries of Block {block.id} were written again"
     outcome = Outcome("compacted", reason, tokens, after, after, block=new, policy=redo_policy.name)
-    outcome = replace(outcome, rung=total.rung, notes=total.notes, spent=total.spent)
+    unconfirmed = count_unconfirmed(out)
+    outcome = replace(outcome, rung=total.rung, notes=total.notes, spent=total.spent, unconfirmed=unconfirmed)
     return EngineResult(outcome, new_block)
 
 

@@ -1,4 +1,4 @@
-"""Asks a model for a text, checks the answer, asks for a repair, and mends by code what asking did not repair.
+"""Asks a model for a text, checks the form of the answer, and mends by code what can be mended.
 
 This is the one loop behind every text that a model writes. What is asked, and how often, is up to `BuildAsk`.
 """
@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from tenfold.compaction.facts.file_footer import without_footer
 from tenfold.compaction.summarize.check import FATAL_KINDS, CheckFailure, Expectation, check_summary, mend_summary
-from tenfold.compaction.summarize.evidence import build_source
 from tenfold.compaction.summarize.headings import (
     EMPTY_SECTION,
     arrange_sections,
@@ -23,7 +22,8 @@ from tenfold.compaction.summarize.headings import (
     trim_sections,
 )
 from tenfold.compaction.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
-from tenfold.compaction.summarize.reserved_marks import escape_marks
+from tenfold.compaction.summarize.literals import build_source, mark_unconfirmed
+from tenfold.compaction.summarize.reserved_marks import escape_marks, escape_speakers
 from tenfold.core.record.ask import SummaryAsk
 from tenfold.core.record.block import ModelCost, add_costs
 from tenfold.core.record.message import Message
@@ -32,7 +32,7 @@ from tenfold.core.text.redaction import redact
 
 
 class WritingContext(Struct, frozen=True):
-    """What is needed to write one text: its task, the settings, and what it is checked against.
+    """What is needed to write one text: its task, the settings, and what its answer is checked against.
 
     `headings` are those that the prompt asks for. Up to `cut_share` of its allotment over it, a text is cut by code:
     between lines, or with `math.inf`, which cuts any text, between sentences.
@@ -110,6 +110,7 @@ def ask_model(context: WritingContext, build_ask: BuildAsk) -> Asking[AskedText]
             expected = context.expected
             text = without_footer(answer.text).strip()
             text = restore_headings(text, expected.headings, is_strict=expected.is_strict)
+            text = mark_unconfirmed(escape_speakers(text), expected.source)
             failures = check_summary(text, finish=answer.finish_reason, expected=expected, count=context.count)
             if not failures:
                 return AskedText(text, rejected, spent)
@@ -120,7 +121,7 @@ def ask_model(context: WritingContext, build_ask: BuildAsk) -> Asking[AskedText]
 
 
 def _mend_by_code(rejected: RejectedAnswer, context: WritingContext) -> str:
-    """Mends a text: without what the source does not name, under its headings, within its allotment. "" if it fails."""
+    """Mends a text: without a torn end, under its headings, within its allotment. "" if it fails."""
     expected, count = context.expected, context.count
     mended = mend_summary(rejected.text, rejected.failures)
     excess = count([mended])[0] - expected.allotment if mended else 0

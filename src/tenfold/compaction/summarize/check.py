@@ -1,41 +1,31 @@
-"""Checks a model's summary against its source before it is used, and mends by code what a repair left wrong.
+"""Checks the form of a model's summary before it is used. What it says is not judged.
 
-Must-keep facts are not checked here, since code adds them in the facts section. The checks find what a model may get
-wrong: an empty answer, an error text, a tool call, what is no summary at all, a cut-off answer, missing headings,
-invented paths, too much text. What is no summary at all is more for a strict policy.
+An answer is refused if it is no summary: empty, cut off, a tool call, an error text, a refusal, without the headings
+that were asked for, or larger than its allotment. What asking again does not repair, `mend_summary` and `headings.py`
+mend by code where they can.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.compaction.summarize.claims import ClaimKind, find_claim_errors
-from tenfold.compaction.summarize.evidence import SourceText
-from tenfold.compaction.summarize.headings import find_heading_errors
-from tenfold.compaction.summarize.literals import split_whole_sentences
-from tenfold.compaction.summarize.substance import explain_rubbish, find_shortfalls
+from tenfold.compaction.summarize.headings import EMPTY_SECTION, find_heading_errors
+from tenfold.compaction.summarize.literals import SourceText
 from tenfold.compaction.summarize.tool_call_text import is_tool_call_text
-from tenfold.core.text.excerpts import Count
+from tenfold.core.text.excerpts import Count, split_sentences
 
-FailureKind = (
-    Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "no_summary", "heading", "too_long"] | ClaimKind
-)
+FailureKind = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "no_summary", "heading", "too_long"]
 
 
 class CheckFailure(Struct, frozen=True):
-    """One thing wrong with a summary. `detail` names it: a heading, a path, the sizes.
-
-    If it is a sentence that is wrong, `sentence` is that sentence and `line` its line, from 0; else `line` is -1.
-    """
+    """One thing wrong with a summary. `detail` names it: a heading, the sizes."""
 
     kind: FailureKind
     detail: str
-    line: int = -1
-    sentence: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind.replace('_', ' ')}: {self.detail}"
@@ -55,49 +45,29 @@ class Expectation(Struct, frozen=True):
 
 
 def check_summary(text: str, *, finish: str, expected: Expectation, count: Count) -> tuple[CheckFailure, ...]:
-    """Returns everything wrong with a summary; () if it may be used. `finish` is how the model's answer ended."""
+    """Returns everything wrong with the form of a summary; () if it may be used. `finish` is how the answer ended."""
     stripped = text.strip()
     if finish == "tool":
-        return (CheckFailure(kind="tool_call", detail="the answer is a tool call"),)
+        return (CheckFailure("tool_call", "the answer is a tool call"),)
     if finish == "refusal":
-        return (CheckFailure(kind="refusal", detail="the model refused"),)
+        return (CheckFailure("refusal", "the model refused"),)
     if not stripped:
-        return (CheckFailure(kind="empty", detail="the answer is empty"),)
+        return (CheckFailure("empty", "the answer is empty"),)
     failures: list[CheckFailure] = []
     if finish == "length":
         kind: FailureKind = "no_summary" if expected.is_strict else "cut_off"
-        failures.append(CheckFailure(kind=kind, detail="the answer was cut off at the token limit"))
+        failures.append(CheckFailure(kind, "the answer was cut off at the token limit"))
     if is_tool_call_text(stripped):
-        failures.append(CheckFailure(kind="tool_call", detail="the text is written as a tool call"))
+        failures.append(CheckFailure("tool_call", "the text is written as a tool call"))
     if _ERROR_TEXT.match(stripped) and len(stripped) < 600:
-        failures.append(CheckFailure(kind="error_text", detail=stripped[:120]))
-    failures.extend(
-        CheckFailure(kind="no_summary", detail=problem)
-        for problem in _find_missing_substance(stripped, expected, count)
-    )
-    failures.extend(
-        CheckFailure(kind="heading", detail=problem) for problem in find_heading_errors(stripped, expected.headings)
-    )
-    for number, line in enumerate(text.split("\n")):
-        failures.extend(
-            CheckFailure(kind=error.kind, detail=error.detail, line=number, sentence=sentence)
-            for sentence in split_whole_sentences(line)
-            for error in find_claim_errors(sentence, expected.source)
-        )
+        failures.append(CheckFailure("error_text", stripped[:120]))
+    if problem := _explain_emptiness(stripped, expected, count):
+        failures.append(CheckFailure("no_summary", problem))
+    failures += [CheckFailure("heading", problem) for problem in find_heading_errors(stripped, expected.headings)]
     size = count([text])[0]
     if size > expected.allotment:
-        failures.append(CheckFailure(kind="too_long", detail=f"{size} tokens, allowed are {expected.allotment}"))
+        failures.append(CheckFailure("too_long", f"{size} tokens, allowed are {expected.allotment}"))
     return tuple(failures)
-
-
-def _find_missing_substance(text: str, expected: Expectation, count: Count) -> Iterable[str]:
-    """Yields why a text is no summary at all, by the policy's measure."""
-    headings, source, prompt = expected.headings, expected.source, expected.prompt
-    if expected.is_strict:
-        allotment = expected.allotment
-        yield from find_shortfalls(text, headings, source=source, allotment=allotment, count=count, prompt=prompt)
-    elif problem := explain_rubbish(text, headings, source=source, prompt=prompt):
-        yield problem
 
 
 _ERROR_TEXT = re.compile(
@@ -107,39 +77,81 @@ _ERROR_TEXT = re.compile(
     r"|as an ai\b|no conversation)",
     re.IGNORECASE,
 )
-_SENTENCE_ENDS = tuple(".!?\u3002\uff01\uff1f")
 FATAL_KINDS: frozenset[FailureKind] = frozenset({"empty", "tool_call", "error_text", "refusal", "no_summary"})
 """Failures that cannot be mended."""
 
 
 def mend_summary(text: str, failures: Sequence[CheckFailure]) -> str:
-    """Removes the sentences that are wrong, and a cut-off last line, or sentence of a single line.
+    """Removes a cut-off last line, or the last sentence of a single line. Returns "" if a failure is fatal.
 
-    Returns "" if a failure is fatal. Headings and size are handled in `headings.py`.
+    Headings and size are handled in `headings.py`.
     """
     if any(failure.kind in FATAL_KINDS for failure in failures):
         return ""
-    wrong: dict[int, dict[str, None]] = {}
-    for failure in failures:
-        if failure.sentence:
-            wrong.setdefault(failure.line, {})[failure.sentence] = None
-    lines = [_without_sentences(line, wrong.get(number, ())) for number, line in enumerate(text.split("\n"))]
-    kept = [line for line in lines if line is not None]
+    lines = text.strip().split("\n")
     if any(failure.kind == "cut_off" for failure in failures):
-        kept = kept[:-1] or _without_open_end(kept)
-    return "\n".join(kept).strip()
+        lines = lines[:-1] or _drop_open_sentence(lines[0])
+    return "\n".join(lines).strip()
 
 
-def _without_open_end(lines: Sequence[str]) -> list[str]:
-    """Removes from a single line the sentence that was cut off."""
-    sentences = [each for line in lines for each in split_whole_sentences(line)]
-    is_whole = bool(sentences) and sentences[-1].rstrip().endswith(_SENTENCE_ENDS)
-    return ["".join(sentences if is_whole else sentences[:-1])]
+_SENTENCE_ENDS = tuple(".!?\u3002\uff01\uff1f")
 
 
-def _without_sentences(line: str, sentences: Iterable[str]) -> str | None:
-    """Removes sentences from a line. Returns None if they were all of it."""
-    rest = line
-    for sentence in sentences:
-        rest = re.sub(rf"(?:^\s*)?{re.escape(sentence)}[\"')\]]*\s*", "", rest, count=1)
-    return line if rest == line else (rest.rstrip() if any(c.isalnum() for c in rest) else None)
+def _drop_open_sentence(line: str) -> list[str]:
+    *_, last = split_sentences(line)
+    return [line if last.endswith(_SENTENCE_ENDS) else line.removesuffix(last)]
+
+
+# -- a text that says nothing ------------------------------------------------------------------------------------------
+
+_MIN_LETTERS = 4
+"""Letters and digits below its headings that any summary has."""
+_MIN_CONTENT_TOKENS = 20
+"""Tokens below its headings that a strict policy's summary has at least; of a small allotment or source a quarter."""
+
+
+def _explain_emptiness(text: str, expected: Expectation, count: Count) -> str:
+    """Explains why a text is a summary of nothing. "" if it may be one."""
+    headings = {heading.lower() for heading in expected.headings}
+    if expected.is_strict and headings and headings.isdisjoint(line.strip().lower() for line in text.split("\n")):
+        return f"none of the {len(headings)} headings is there"
+    content = remove_template(text, expected.headings, expected.prompt)
+    letters = sum(map(str.isalnum, content))
+    if letters < _MIN_LETTERS:
+        return f"{letters} letters of text, a summary has {_MIN_LETTERS} or more"
+    size, least = sum(count([content])), min(_MIN_CONTENT_TOKENS, expected.allotment // 4)
+    if expected.is_strict and size < least:
+        least = min(least, sum(count([expected.source.text])) // 4)
+    is_short = expected.is_strict and size < least
+    return f"{size} tokens of text, a summary has {least} or more" if is_short else ""
+
+
+def remove_template(text: str, headings: Sequence[str], prompt: str) -> str:
+    """Removes what is no content: headings, "none", and under headings what a model left of its template.
+
+    That is a line that the prompt has, one that is all in brackets, and one that says the same under another heading
+    but for the heading's own name: "Fill in the errors here".
+    """
+    names = {heading.strip().lower(): _fold_words(heading) for heading in headings}
+    asked, section = f" {_fold_words(prompt)} ", ""
+    lines: list[tuple[str, str]] = []
+    sections_by_frame: dict[str, set[str]] = {}
+    for line in text.split("\n"):
+        key = line.strip().lower()
+        section = names.get(key, section)
+        words = _fold_words(line)
+        is_template = bool(section and words) and (_PLACEHOLDER.fullmatch(line) is not None or f" {words} " in asked)
+        if key in names or key == EMPTY_SECTION or is_template:
+            continue
+        frame = f" {words} ".replace(f" {section} ", "\n") if section else ""
+        lines.append((line, frame))
+        if "\n" in frame:
+            sections_by_frame.setdefault(frame, set()).add(section)
+    return "\n".join(line for line, frame in lines if len(sections_by_frame.get(frame, ())) < 2).strip()
+
+
+_PLACEHOLDER = re.compile(r"[\s\-*+\u2022\d.)]*(?:\[.*\]|<.*>|\{.*\})[\s.]*")
+
+
+def _fold_words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower().replace("&", " and ")))

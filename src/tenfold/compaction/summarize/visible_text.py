@@ -12,6 +12,7 @@ from tenfold.compaction.facts.section_headings import split_at_title
 from tenfold.compaction.plan.draft import UNWRITTEN_SUMMARY
 from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
 from tenfold.core.record.block import Block, BlockPart, Fact, FactKind, Replacement, ShownItem, Substitute
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, Text, get_text, get_tool_calls
@@ -150,5 +151,6 @@ def is_fact_in(fact: Fact, text: str) -> bool:
 
 
 def get_narrative(text: str, settings: SummarySettings) -> str:
-    """Returns the narrative of a summary in view, without facts section, opening and closing."""
-    return get_text_before_facts(text).removeprefix(settings.opening).removesuffix(settings.closing).strip()
+    """Returns the narrative of a summary in view, without facts section, opening, closing and `NOTES_FRAME`."""
+    text = get_text_before_facts(text).removeprefix(settings.opening).removesuffix(settings.closing)
+    return text.strip().removeprefix(NOTES_FRAME).strip()

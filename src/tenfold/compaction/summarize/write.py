@@ -39,6 +39,7 @@ from tenfold.compaction.summarize.ladder import (
     list_steps,
 )
 from tenfold.compaction.summarize.mechanical import write_mechanical
+from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
 from tenfold.compaction.summarize.story import write_story
 from tenfold.compaction.summarize.transcript import render_transcript, split_messages
 from tenfold.core.record.ask import SummaryAsk
@@ -74,6 +75,7 @@ def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) ->
     """
     if not settings.models:
         return _write_by_code(task, count, (), ModelCost())
+    task, whole = _with_room_for_frame(task, settings, count), task.allotment
     budget = _get_message_budget(task, settings, settings.models[0], count)
     chunks = split_messages(task.items, budget=budget, max_chunks=settings.chunks, count=count, style=settings.style)
     notes: list[str] = [describe_left_out(chunks.left_out, budget)] if chunks.left_out else []
@@ -86,11 +88,19 @@ def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) ->
         prefix = f"piece {number + 1} of {len(chunks.chunks)}: " if len(chunks.chunks) > 1 else ""
         notes.extend(prefix + note for note in written.notes)
         if written.failure:
-            rest = replace(current, items=tuple(item for piece in chunks.chunks[number:] for item in piece))
+            items = tuple(item for piece in chunks.chunks[number:] for item in piece)
+            rest = replace(current, items=items, allotment=whole)
             return _finish_without_model(rest, settings, SummaryResult("", "none", tuple(notes), spent), count)
         rung = max(rung, written.rung, key=RUNGS.index)
         current = replace(current, previous=written.text)
-    return SummaryResult(current.previous, rung, tuple(notes), spent)
+    text = f"{NOTES_FRAME}\n\n{current.previous}" if task.allotment < whole else current.previous
+    return SummaryResult(text, rung, tuple(notes), spent)
+
+
+def _with_room_for_frame(task: SummaryTask, settings: SummarySettings, count: Count) -> SummaryTask:
+    """Returns the task with room for `NOTES_FRAME`. A policy with an opening of its own says there what follows."""
+    size = 0 if settings.opening else count([NOTES_FRAME + "\n\n"])[0] + 1
+    return replace(task, allotment=task.allotment - size) if size * 3 < task.allotment else task
 
 
 def _finish_without_model(
@@ -122,7 +132,7 @@ def _climb_ladder(task: SummaryTask, settings: SummarySettings, count: Count) ->
         ) -> SummaryAsk | None:
             if not rejected:
                 return first_ask
-            can_repair = step.rung == "model" and len(rejected) == 1
+            can_repair = bool(context.headings) and step.rung == "model" and len(rejected) == 1
             return build_repair(first_ask, context, rejected[0]) if can_repair else None
 
         asked = yield from ask_model(context, build_next)

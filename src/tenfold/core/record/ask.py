@@ -137,6 +137,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
       are in view, and how many there are.
     - `violations` are the rules of the provider that the view breaks, `notes` what else there is to know.
     - `spent` is what the summary models cost, and `receipt` what the compaction saves, if the prices are known.
+    - `unconfirmed` counts the paths, numbers, names and quotations in the summaries that occur nowhere in what they
+      stand for. Each is marked `[unconfirmed]` in the text.
 
         outcome.reading_after.explain()  # 41k-44k of 200k
     """
@@ -160,6 +162,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     receipt: Receipt | None = None
     reading_before: Reading | None = None
     reading_after: Reading | None = None
+    unconfirmed: int = 0
 
     def __repr__(self) -> str:
         """Says how it ended, with its sizes or its reason. The fields have the rest."""

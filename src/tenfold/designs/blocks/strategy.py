@@ -17,8 +17,8 @@ from tenfold.compaction.plan.draft import Draft, DraftPiece, Goal, start_draft
 from tenfold.compaction.plan.stages.elide import elide_outputs
 from tenfold.compaction.plan.stubs import cut_message
 from tenfold.compaction.summarize.check import Expectation, check_summary, mend_summary
-from tenfold.compaction.summarize.evidence import build_source
 from tenfold.compaction.summarize.ladder import SummaryResult, WritingGenerator
+from tenfold.compaction.summarize.literals import build_source, mark_unconfirmed
 from tenfold.compaction.summarize.write import clean_text
 from tenfold.compaction.summarize.writer import WritingJob
 from tenfold.core.meter.counters import Counter, choose_counter, measure_messages
@@ -317,6 +317,7 @@ def _write_section(
     story = "\n".join(t for t in (*texts, render_lines(rest, job.budget, job.count)) if t)
     notes: tuple[str, ...] = ()
     expected = Expectation(build_source(job.items, job.facts, "\n".join(job.previous)), job.budget)
+    story = mark_unconfirmed(story, expected.source)
     wrong = [f for f in check_summary(story, finish="stop", expected=expected, count=job.count) if f.kind != "too_long"]
     if wrong:
         story = mend_summary(story, wrong)
