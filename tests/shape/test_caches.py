@@ -12,7 +12,6 @@ import pytest
 
 from tenfold.apps.gateway.lanes import find_opening
 from tenfold.apps.gateway.model_request import parse_body
-from tenfold.compaction.facts.names import find_visible_names
 from tenfold.core.meter.counters import find_family
 from tenfold.core.meter.media_rules import find_image_rule, find_page_rule, find_recording_rule
 from tenfold.core.meter.model_names import normalize_model_name
@@ -27,7 +26,6 @@ ALLOWED = {
     "src/tenfold/store/search/entry_text.py": "one character",
     "src/tenfold/core/meter/counters.py": "the names of two vocabularies",
     "src/tenfold/formats/file_shape.py": "the beginnings of two files",
-    "src/tenfold/compaction/facts/names.py": "the facts of four Blocks",
     "src/tenfold/compaction/facts/tool_calls.py": "calls, up to a length",
     "src/tenfold/compaction/summarize/prompt_files.py": "no argument",
     "src/tenfold/apps/cli/main.py": "no argument",
@@ -60,7 +58,7 @@ class Text(str):
     "ask",
     [
         find_window, find_rates, find_family, find_image_rule, find_page_rule, find_recording_rule,
-        normalize_model_name, redact_cached, find_visible_names,
+        normalize_model_name, redact_cached,
     ],
 )  # fmt: skip
 def test_a_long_text_is_not_kept(ask: Callable[[str], object]) -> None:

@@ -232,17 +232,6 @@ def test_ten_compactions_of_a_growing_session(name: str, file: str, model: str) 
         assert is_reachable(session, position)
 
 
-def test_names_take_a_twentieth_at_most() -> None:
-    session = open_with_model("tenfold", None)
-    for stretch in read_stretches("pi/before-compaction.jsonl"):
-        session.append(*stretch)
-        session.compact(to=TARGET)
-        for message, _ in find_own_messages(session):
-            summary = extract_summary_text(get_text(message)) or ""
-            (names,) = COUNTER.count([summary.partition("## Names in use")[2]])
-            assert names <= TARGET // 20
-
-
 @pytest.mark.costly(2)
 @pytest.mark.parametrize("file", LONGEST)
 def test_what_must_be_kept_is_found_by_its_words(file: str) -> None:

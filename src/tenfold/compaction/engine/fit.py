@@ -62,10 +62,7 @@ def build_goal(
         return goal
     facts = max(budget * 6 // 10, budget * goal.facts_budget // (goal.facts_budget + other_budget))
     narrative = (budget - facts) * goal.narrative_budget // max(1, other_budget)
-    names = goal.names_budget * facts // goal.facts_budget if goal.facts_budget else 0
-    return replace(
-        goal, facts_budget=facts, narrative_budget=narrative, user_budget=budget - facts - narrative, names_budget=names
-    )
+    return replace(goal, facts_budget=facts, narrative_budget=narrative, user_budget=budget - facts - narrative)
 
 
 class _PlanFitter(Struct, frozen=True):
@@ -78,7 +75,7 @@ class _PlanFitter(Struct, frozen=True):
     def fit(self) -> Plan:
         """Builds the Plan, with a budget for the facts section that is as large as the section needs."""
         count = self.policy.counter.count
-        largest = render_facts(self.facts, budget=self.goal.facts_budget, count=count, names=self.goal.names_budget)
+        largest = render_facts(self.facts, budget=self.goal.facts_budget, count=count)
         plan = self._build_plan(replace(self.goal, facts_budget=largest.tokens))
         section = self._render_section(plan, self.goal.facts_budget)
         if plan.draft.has_unwritten_summary:
@@ -177,7 +174,7 @@ def use_leftover_room(plan: Plan, filled: FilledPlan) -> tuple[Plan, FilledPlan]
     written = {each.first: each for each in filled.replacements}
     sizes = {first: sum(each.sizes) for first, each in written.items()}
     room = goal.target - draft.fixed_tokens - sum(sizes.get(p.first, p.tokens) for p in draft.pieces)
-    if goal.exact or not goal.names_budget or room < LEAST_SHARE * goal.target:
+    if goal.exact or not goal.fills_room or room < LEAST_SHARE * goal.target:
         return plan, filled
     pieces = list(draft.pieces)
     for kinds in _KINDS:

@@ -43,16 +43,17 @@ Restorer = Callable[[Any], Outcome | None]
 class Shares(Struct, frozen=True):
     """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative.
 
-    `request` is what the current request may take word for word; of a longer one head and tail are shown. `names` is
-    the part of `facts`, also as a fraction of the target, that is kept for names in use.
+    `request` is what the current request may take word for word; of a longer one head and tail are shown. With
+    `fills_room`, what the target has left goes to the summary and to outputs that were elided; without it, facts keep
+    to their share.
     """
 
     tail: float = 0.25
     users: float = 0.10
     facts: float = 0.25
     narrative: float = 0.20
-    names: float = 0.0
     request: float = 1.0
+    fills_room: bool = False
 
 
 class Policy(Struct, frozen=True):
@@ -113,7 +114,7 @@ class Policy(Struct, frozen=True):
             user_budget=int(target * shares.users),
             facts_budget=int(target * shares.facts),
             narrative_budget=int(target * shares.narrative),
-            names_budget=int(target * shares.names),
+            fills_room=shares.fills_room,
             recall=recall,
             window=window,
             exact=exact,
@@ -152,7 +153,7 @@ class Policy(Struct, frozen=True):
         return max(1, int(window * self.growth_share))
 
 
-SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, names=0.05, request=0.25)
+SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, request=0.25, fills_room=True)
 """Shares of the target: the text of a summary gets the room, whoever writes it (docs/decisions/0018)."""
 
 

@@ -6,7 +6,7 @@ demonstrations (origin harness) and Tenfold's own summaries yield nothing. It ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from tenfold.compaction.facts.demonstrations import MAX_START_POSITION, find_task_start, is_later_range, strip_examples
@@ -14,15 +14,8 @@ from tenfold.compaction.facts.edit_content import describe_edit
 from tenfold.compaction.facts.identifiers import IdentifierCollector
 from tenfold.compaction.facts.instructions import extract_instructions, find_decisions
 from tenfold.compaction.facts.merge import REVERTED_NOTE, UNCONFIRMED_NOTE, merge_facts
-from tenfold.compaction.facts.names import PROSE_OWNER, NameCollector
 from tenfold.compaction.facts.redacted_messages import redact_message
-from tenfold.compaction.facts.shell import (
-    FileEffect,
-    get_program,
-    is_read_only,
-    list_reported_renames,
-    strip_directory_change,
-)
+from tenfold.compaction.facts.shell import FileEffect, is_read_only, list_reported_renames, strip_directory_change
 from tenfold.compaction.facts.shortened_steps import parse_step_line
 from tenfold.compaction.facts.todos import parse_file_list, parse_text_list, parse_tool_list
 from tenfold.compaction.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
@@ -35,13 +28,12 @@ from tenfold.compaction.facts.tool_results import (
     is_refused,
     judge_result,
 )
-from tenfold.compaction.facts.user_words import split_pasted
 from tenfold.compaction.facts.values import ValueCollector
 from tenfold.core.record.block import Fact, FactKind
 from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key
 from tenfold.core.text.json_text import extract_prose
-from tenfold.core.text.redaction import redact_cached, redact_value
+from tenfold.core.text.redaction import redact_cached
 from tenfold.core.wire.marks import STEP_PREFIX, strip_harness_text
 
 __all__ = ["extract_facts", "merge_facts"]
@@ -84,7 +76,6 @@ class _FactReader:
     def __init__(self) -> None:
         self._facts: list[Fact] = []
         self._identifiers = IdentifierCollector()
-        self._names = NameCollector()
         self._values = ValueCollector()
         self._pending: dict[str, ToolAction] = {}
         self._text_action: ToolAction | None = None
@@ -105,7 +96,7 @@ class _FactReader:
             self._read_user_message(position, message)
 
     def finish(self) -> list[Fact]:
-        return [*self._facts, *self._values.facts, *self._identifiers.build_facts(), *self._names.build_facts()]
+        return [*self._facts, *self._values.facts, *self._identifiers.build_facts()]
 
     def _read_user_message(self, position: int, message: Message) -> None:
         texts = (strip_harness_text(part.text) for part in message.parts if isinstance(part, Text))
@@ -117,8 +108,6 @@ class _FactReader:
         self._facts.extend(parse_text_list(position, text, user=True))
         self._identifiers.read_prose(position, text, "user")
         self._values.read_prose(position, text, "user")
-        for part, is_own in split_pasted(text):
-            self._names.read(position, part, PROSE_OWNER, from_tool=not is_own)
         if len(text) > 300:
             lines = find_error_lines(text, strict=True)
             self._facts.extend(Fact("error", line, normalize_key(line), position, note="user") for line in lines)
@@ -127,10 +116,9 @@ class _FactReader:
         self._has_answer |= message.status == "ok"
         calls = get_tool_calls(message)
         for call in calls:
-            action = self._pending[call.id] = interpret_call(call, self._open_file)
+            self._pending[call.id] = interpret_call(call, self._open_file)
             arguments = call.arguments.replace("\\n", " ").replace('\\"', '"')
             self._identifiers.read(position, excerpt(arguments, 2_000, Keep.HEAD), "model")
-            self._names.read(position, "\n".join(_list_strings(action.arguments)), _find_owner(action))
         text = extract_prose("\n".join(part.text for part in message.parts if isinstance(part, Text)))
         text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
         if text.startswith(STEP_PREFIX):
@@ -140,8 +128,6 @@ class _FactReader:
             self._facts.extend(parse_text_list(position, text, user=False))
             self._identifiers.read_prose(position, text, "model")
             self._values.read_prose(position, text, "model")
-        if text:
-            self._names.read(position, text, PROSE_OWNER)
         text_call = None if calls else parse_text_action(message)
         self._text_action = interpret_call(text_call, self._open_file) if text_call else None
 
@@ -162,7 +148,6 @@ class _FactReader:
             self._identifiers.read(position, text, "tool")
         if action.verb in {"shell", "other"} and not (action.verb == "shell" and is_read_only(action.source)):
             self._values.read_output(position, text, _shorten_command(action.label))
-        self._names.read(position, text, _find_owner(action), from_tool=True)
         is_error = bool(result and result.is_error)
         self._add_outcome(
             position, action, judge_result(action, text, is_error=is_error, position=position), output=text
@@ -210,28 +195,6 @@ class _FactReader:
         self._facts.append(Fact(kind, text, key, position, live=not is_revert, note=note, content=content))
 
 
-def _list_strings(value: object, label: str = "") -> Iterator[str]:
-    """Yields the texts in a call's arguments, unescaped and without secrets."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _list_strings(inner, str(value.get("name", name) if name == "value" else name))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _list_strings(inner, label)
-    else:
-        yield redact_value(label, str(value))
-
-
 def _shorten_command(command: str) -> str:
     """Returns a command on one line, without a leading `cd`; a long one loses its middle."""
     return excerpt(strip_directory_change(flatten(redact_cached(command))), MAX_COMMAND_CHARS, Keep.JOINED_ENDS)
-
-
-def _find_owner(action: ToolAction) -> str:
-    """Returns what the names of a call and its result belong to: the file it works on, else its program or tool."""
-    if action.effects:
-        return action.effects[0].target or action.effects[0].path
-    if action.verb != "shell":
-        return flatten(excerpt(action.source, 60))
-    parts = action.source.removeprefix("$ ").split(" && ")
-    return flatten(excerpt("$ " + get_program(next((part for part in parts if not is_read_only(part)), parts[0])), 60))

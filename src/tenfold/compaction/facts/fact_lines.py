@@ -17,8 +17,6 @@ def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -
 
     Of the changes to a file at most `content_chars` characters are shown, the newest.
     """
-    if fact.kind == "name":
-        return f"- {redact(shorten_owner(flatten(fact.key)))}: {redact(text)}"
     if fact.kind == "value":
         was = f" (was: {redact(fact.was)})" if fact.was else ""
         return f"- {'tool: ' if fact.note == 'tool' else ''}{flatten(redact(text))}{was}"
@@ -47,11 +45,6 @@ def _select_changes(content: str, limit: int) -> str:
             break
         shown = f"{change}; {shown}"
     return shown
-
-
-def shorten_owner(owner: str) -> str:
-    """Returns a path's folder and name, enough to tell it from files of the same name."""
-    return owner if " " in owner else "/".join(owner.split("/")[-2:])
 
 
 @memoize

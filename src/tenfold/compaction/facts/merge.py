@@ -16,7 +16,6 @@ import msgspec
 from tenfold.compaction.facts.current_request import find_current_request
 from tenfold.compaction.facts.edit_content import join_contents
 from tenfold.compaction.facts.ledger import settle_instructions
-from tenfold.compaction.facts.names import join_names, limit_names
 from tenfold.compaction.facts.shell import get_program, is_read_only, list_broader_programs
 from tenfold.compaction.facts.todos import TODO_KEY, is_change_of, merge_lists
 from tenfold.compaction.facts.tool_results import has_ended, is_success
@@ -78,8 +77,6 @@ def _put_fact(table: _FactTable, fact: Fact) -> None:
         return
     elif before is not None and fact.kind == "todo":
         fact = merge_lists(before, fact)
-    elif before is not None and fact.kind == "name":
-        fact = join_names(before, fact)
     elif fact.kind == "value":
         _put_value(table, before, fact)
         return
@@ -283,10 +280,9 @@ def _combine_file_states(before: Fact | None, fact: Fact) -> Fact:
 
 def _limit_facts(facts: Iterable[Fact]) -> list[Fact]:
     counts: dict[str, int] = {}
-    remaining = list(facts)
-    out = limit_names([fact for fact in remaining if fact.kind == "name"])
-    remaining = [fact for fact in remaining if fact.kind != "name"]
-    for fact in sorted(remaining, key=lambda fact: (fact.note == "tool", -fact.position, -fact.line)):
+    out: list[Fact] = []
+    stored = (fact for fact in facts if fact.kind != "name")  # Blocks of versions before 0.4 have names
+    for fact in sorted(stored, key=lambda fact: (fact.note == "tool", -fact.position, -fact.line)):
         counts[fact.kind] = counts.get(fact.kind, 0) + 1
         limit = MAX_FACTS.get(fact.kind)
         if limit is None or counts[fact.kind] <= limit:

@@ -90,7 +90,7 @@ def without_section(text: str) -> str:
 
 def _parse_item(heading: SectionHeading, item: str, position: int) -> Iterator[Fact]:
     """Yields the facts of one item: each error of a command by itself, and with a failed command the error it names."""
-    if heading.kind in WRITTEN_KINDS and _MORE_FILES.fullmatch(item):
+    if heading.kind == "name" or (heading.kind in WRITTEN_KINDS and _MORE_FILES.fullmatch(item)):
         return
     for each in _split_errors(heading, item):
         fact = _parse_fact(heading, each, position)
@@ -112,9 +112,6 @@ def _split_errors(heading: SectionHeading, item: str) -> list[str]:
 def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
     kind, note = heading.kind, ""
     match kind:
-        case "name":
-            owner, _, item = item.rpartition(": ")
-            return Fact(kind, item, owner, position)
         case "value":
             note = "tool" if item.startswith("tool: ") else "model"
             item, was = _split_note(item.removeprefix("tool: "))

@@ -10,24 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import IntEnum, auto
-from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.fact_lines import (
-    MAX_CONTENT_CHARS,
-    quote_line,
-    render_line,
-    render_source,
-    shorten_owner,
-    split_outcome,
-)
+from tenfold.compaction.facts.fact_lines import MAX_CONTENT_CHARS, quote_line, render_line, render_source, split_outcome
 from tenfold.compaction.facts.identifiers import find_numbers
 from tenfold.compaction.facts.instructions import ACK_NOTE
 from tenfold.compaction.facts.ledger import find_retold_literals
 from tenfold.compaction.facts.merge import WRITTEN_KINDS, is_significant
-from tenfold.compaction.facts.names import find_visible_names, rank_names, with_names
 from tenfold.compaction.facts.section_headings import HEADING_BY_LINE, HEADING_INDEX, HEADINGS, TITLE
 from tenfold.compaction.facts.shell import is_read_only
 from tenfold.compaction.facts.tool_results import format_cause, is_success
@@ -72,29 +63,23 @@ def _is_never_visible(_fact: Fact) -> bool:
     return False
 
 
-def render_facts(  # noqa: PLR0913 - what a section holds, and how much of it
+def render_facts(
     facts: Sequence[Fact],
     *,
     budget: int,
     count: Count,
     is_visible: Callable[[Fact], bool] = _is_never_visible,
-    names: int = 0,
-    visible_text: str = "",
     usual_budget: int = 0,
 ) -> FactsSection:
     """Renders facts into at most `budget` tokens: must-keep facts and the newest values, then by rank and recency.
 
     `is_visible(fact)` is True for a fact that the view shows anyway: it is left out and counts as visible. A request
-    too long for its share is shown by head and tail. `names` tokens of the budget are kept for names in use that are
-    neither in the section nor in `visible_text`; 0 means no names. How much of a long text is shown goes by the larger
-    of `budget` and `usual_budget`. Commands that only looked at something come after
-    them.
+    too long for its share is shown by head and tail. How much of a long text is shown goes by the larger of `budget`
+    and `usual_budget`.
     """
     visible: list[Fact] = []
     candidates: list[Fact] = []
     for fact in _without_redundant(facts):
-        if fact.kind == "name":
-            continue
         if is_visible(fact):
             visible.append(fact)
         elif (fact.kind, fact.live) in HEADING_INDEX:
@@ -110,17 +95,7 @@ def render_facts(  # noqa: PLR0913 - what a section holds, and how much of it
         {id(fact): number for number, (fact, _) in enumerate(fact_lines)},
         Counter(HEADING_INDEX[fact.kind, True] for fact in candidates if fact.live and fact.kind in WRITTEN_KINDS),
     )
-    reading_commands = [pair for pair in ranked if names and _is_successful_look(pair[0])]
-    ranked = [pair for pair in ranked if not (names and _is_successful_look(pair[0]))]
     chosen, text, size = _fit_ranked(ranked, budget, order, count)
-    if names:
-        by_rank = rank_names(tuple(fact for fact in facts if fact.kind == "name"))
-        shown_names = find_visible_names(visible_text)
-        first_names = _choose_names(by_rank, shown_names | find_visible_names(text), names, count)
-        reserve = min(names, count([_render_section(first_names, order)])[0])
-        chosen, text, size = _fit_ranked(ranked, budget, order, count, reserve=reserve)
-        more_names = _choose_names(by_rank, shown_names | find_visible_names(text), min(names, budget - size), count)
-        chosen, text, size = _fit_ranked([*chosen, *more_names, *reading_commands], budget, order, count)
     while size > budget and chosen:
         chosen = chosen[:-1]
         text, size = _render_and_count(chosen, order, count)
@@ -165,11 +140,6 @@ def _without_folders(line: str) -> str:
     """Returns an error line without the folders of the path it begins with."""
     place, space, rest = line.partition(" ")
     return place.rpartition("/")[2] + space + rest
-
-
-def _is_successful_look(fact: Fact) -> bool:
-    """Tells whether a command only looked at something, and succeeded."""
-    return fact.kind == "command" and is_read_only(fact.key) and is_success(fact.note)
 
 
 def is_must_keep(fact: Fact) -> bool:
@@ -252,6 +222,8 @@ def _fit_lines(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[F
     retold = find_retold_literals([fact for fact in facts if fact.live and fact.kind in ("rule", "correction")])
 
     def render_in_full(fact: Fact) -> str:
+        if fact.kind == "todo":
+            return render_line(fact, _shorten_todos(fact.text, len(fact.text)))
         repeats = (fact.position, split_outcome(fact.note)[1]) in error_causes
         shown = _without_cause(fact) if repeats else fact
         return render_line(shown, fact.text, content_chars) + render_retold(fact)
@@ -283,7 +255,7 @@ _MOST_CONTENT_CHARS = 480
 def _shorten_fact(fact: Fact, share: int, size: int) -> str:
     """Shortens the text of a fact of `size` tokens to about `share`."""
     if fact.kind == "todo":
-        return _shorten_todos(fact.text, share, size)
+        return _shorten_todos(fact.text, len(fact.text) * share // size)
     return excerpt(fact.text, max(len(fact.text) * share // size - 20, MIN_SHOWN_CHARS))
 
 
@@ -294,11 +266,13 @@ def _get_share(fact: Fact) -> float:
     return 8 if fact.live else 1
 
 
-def _shorten_todos(text: str, share: int, size: int) -> str:
-    """Shortens a long list: open items first, and the number of items left out."""
+def _shorten_todos(text: str, limit: int) -> str:
+    """Shortens a to-do list to about `limit` characters: open items, and how many are done or left out."""
     lines = text.split("\n")
     open_lines = [line for line in lines if "[x]" not in line[:8].lower()]
-    available = max(len(text) * share // size - 40, 40)
+    if len(open_lines) == len(lines) and len(text) <= limit:
+        return text
+    available = max(limit - 40, 40)
     kept: list[str] = []
     for line in open_lines:
         if available < len(line):
@@ -334,53 +308,21 @@ def _find_covered(pairs: Sequence[tuple[Fact, str]]) -> dict[int, int]:
     return out
 
 
-def _choose_names(
-    candidates: Sequence[tuple[str, Fact]], visible_names: Container[str], budget: int, count: Count
-) -> list[tuple[Fact, str]]:
-    """Returns the best names that are not visible elsewhere, by owner, within `budget` tokens."""
-    fresh = (
-        (name, fact)
-        for name, fact in candidates
-        if name not in visible_names and name not in shorten_owner(fact.key).split()
-    )
-    ranked = list(islice(fresh, max(budget, 0) // 2))  # each name takes at least two tokens
-    sizes = count([f" {name}" for name, _ in ranked]) if ranked else []
-    owners = {id(fact): fact for _, fact in ranked}
-    owner_sizes = (
-        dict(zip(owners, count([f"- {fact.key}: \n" for fact in owners.values()]), strict=True)) if owners else {}
-    )
-    remaining = budget - count([HEADINGS[HEADING_INDEX["name", True]].line + "\n"])[0]
-    names_by_owner: dict[int, list[str]] = {}
-    for (name, fact), size in zip(ranked, sizes, strict=True):
-        cost = size + (0 if id(fact) in names_by_owner else owner_sizes[id(fact)])
-        if cost > remaining:
-            break
-        remaining -= cost
-        names_by_owner.setdefault(id(fact), []).append(name)
-    return [
-        (owners[key], render_line(with_names(owners[key], names), " ".join(names)))
-        for key, names in names_by_owner.items()
-    ]
-
-
 def _fit_ranked(
-    ranked: Sequence[tuple[Fact, str]], budget: int, order: _ReadingOrder, count: Count, *, reserve: int = 0
+    ranked: Sequence[tuple[Fact, str]], budget: int, order: _ReadingOrder, count: Count
 ) -> tuple[list[tuple[Fact, str]], str, int]:
-    """Returns the ranked facts that fit, their text and its tokens. `reserve` tokens are for must-keep facts only."""
+    """Returns the ranked facts that fit, their text and its tokens."""
     text, size = _render_and_count(ranked, order, count)
-    if size + reserve <= budget:
+    if size <= budget:
         return list(ranked), text, size
-    chosen = _choose_facts(ranked, budget, count, reserve=reserve)
+    chosen = _choose_facts(ranked, budget, count)
     return chosen, *_render_and_count(chosen, order, count)
 
 
-def _choose_facts(
-    ranked: Sequence[tuple[Fact, str]], budget: int, count: Count, *, reserve: int
-) -> list[tuple[Fact, str]]:
+def _choose_facts(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count) -> list[tuple[Fact, str]]:
     """Chooses facts by rank as long as their lines, and the headings they open, fit.
 
-    All changed files get a line before what was changed in any of them is told. The reserve may be used by must-keep
-    facts and by sentences with a value, since they say more than names do.
+    All changed files get a line before what was changed in any of them is told.
     """
     last_change = max((number for number, (fact, _) in enumerate(ranked) if fact.content), default=-1)
     changes = [pair for pair in ranked[: last_change + 1] if pair[0].content]
@@ -400,7 +342,7 @@ def _choose_facts(
         run = f"{heading} {fact.note}"
         if _is_joinable(fact) and run in open_headings:
             cost = count([ERROR_SEPARATOR + quote_line(redact(fact.text))])[0]
-        if cost <= remaining - (0 if is_must_keep(fact) or _has_value(fact) else reserve):
+        if cost <= remaining:
             remaining -= cost
             open_headings |= {heading, run}
             chosen[id(fact)], used[id(fact)] = (fact, line), size
@@ -459,8 +401,7 @@ def _render_section(chosen: Sequence[tuple[Fact, str]], order: _ReadingOrder) ->
     lines = [TITLE]
     for place in sorted(under):
         lines.append(HEADINGS[place].line)
-        if HEADINGS[place].kind != "name":
-            under[place].sort(key=lambda pair: (pair[0].order, order.places[id(pair[0])]))
+        under[place].sort(key=lambda pair: (pair[0].order, order.places[id(pair[0])]))
         lines.extend(_join_error_lines(under[place]))
         if (unshown := order.files.get(place, 0) - len(under[place])) > 0:
             lines.append(_render_more(unshown))

@@ -69,6 +69,7 @@ HEADINGS: tuple[SectionHeading, ...] = (
     SectionHeading("## Names in use, by file or program (data, most used first)", "name"),
 )
 """In reading order. Errors come before the to-do list, or they would seem to belong to its last item. Settled facts
-without a heading (earlier to-do lists, reverted changes) are left out."""
+without a heading (earlier to-do lists, reverted changes) are left out. Names in use stood in summaries of versions
+before 0.4; they are read over."""
 HEADING_INDEX = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
 HEADING_BY_LINE = {heading.line: heading for heading in HEADINGS}

@@ -221,14 +221,10 @@ def with_facts(plan: Plan, budget: int) -> Plan:
 
 
 def with_remaining_budget(plan: Plan) -> Plan:
-    """Adds what the target has left to the budget of the newest summary, for its facts.
-
-    Only for a policy that shows names in use, since names can fill any budget. Others keep a facts section to its
-    share.
-    """
+    """Adds what the target has left to the budget of the newest summary, for a policy that fills its room."""
     left = plan.goal.target - plan.tokens_after
     index = max((i for i, p in enumerate(plan.draft.pieces) if p.summary_budget), default=-1)
-    if left <= 0 or index < 0 or not plan.goal.names_budget:
+    if left <= 0 or index < 0 or not plan.goal.fills_room:
         return plan
     piece = plan.draft.pieces[index]
     draft = plan.draft.with_piece(index, piece.with_more_budget(left, piece.reason))

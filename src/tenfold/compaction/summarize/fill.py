@@ -184,7 +184,7 @@ def select_carried(facts: Sequence[Fact], visible: Sequence[Fact]) -> tuple[Fact
     chosen: set[int] = set()
     for fact in sorted(facts, key=lambda f: f.order, reverse=True):
         is_must = is_must_keep(fact)
-        if id(fact) in shown_ids or fact.kind == "name":  # the number of names is limited elsewhere
+        if id(fact) in shown_ids:
             chosen.add(id(fact))
         elif remaining[is_must]:
             remaining[is_must] -= 1
@@ -257,14 +257,13 @@ def collect_covered_files(draft: Draft, last: int) -> FileLists:
 def count_visible_facts(plan: Plan, filled: FilledPlan) -> dict[str, tuple[int, int]]:
     """Counts, for each kind, the facts visible in the view that the Plan leads to, and all facts.
 
-    Only valid facts count: no resolved errors, earlier to-do lists or earlier requests. Names in use do not count
-    either, since a view shows as many as fit.
+    Only valid facts count: no resolved errors, earlier to-do lists or earlier requests.
     """
     text = get_visible_text(plan)
     visible_ids = {id(f) for f in filled.visible_facts}
     out: dict[str, tuple[int, int]] = {}
     for fact in filled.all_facts:
-        if fact.live and fact.kind != "name":
+        if fact.live:
             kept, total = out.get(fact.kind, (0, 0))
             out[fact.kind] = (kept + (id(fact) in visible_ids or is_fact_in(fact, text)), total + 1)
     return out
@@ -293,26 +292,23 @@ def _write_text(
     listed, facts = _split_at_footer(request.facts, footer) if footer.text else ((), request.facts)
     room -= request.count([footer.text])[0] + 2 if footer.text else 0
     build = partial(build_section, plan, count=request.count)
-    with_story = bool(plan.goal.names_budget)  # other policies give all kinds of facts their share before the text
+    with_story = plan.goal.fills_room  # other policies give all kinds of facts their share before the text
     first = tuple(f for f in facts if not with_story or is_must_keep(f) or (f.kind == "value" and f.was))
     held = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
     text_room = 0 if with_story else room // TEXT_SHARE  # a story of no lines is one too
     rules = build(held, budget=room - text_room)  # they hold, so they come before the text
-    names = build(tuple(fact for fact in facts if fact.kind == "name"), budget=plan.goal.names_budget)
     largest = plan.goal.facts_budget
     if with_story and request.settings.models:  # its text tells the facts too, and what it leaves out is added
-        largest, names = min(largest, room // 4), build((), budget=0)
+        largest = min(largest, room // 4)
     most = request.settings.facts_per_text
     if most is not None:  # what the text must leave to them is no more than they may take
         largest = min(largest, int(room * most / (1 + most)))
     own_line = MIN_NARRATIVE_TOKENS if _is_of_archive(piece, request) else 0  # it is written however little fits
     needed = build(first, budget=max(0, min(max(largest, rules.tokens), room - own_line)))
     needed = _with_rules(needed, rules, partial(build, first))
-    written = yield from _write_narrative(plan, piece, room - needed.tokens - names.tokens, request, needed.text)
+    written = yield from _write_narrative(plan, piece, room - needed.tokens, request, needed.text)
     left = room - sum(request.count([written.text]))
-    shown = facts
-    if with_story and written.text:  # it has told what else there is
-        shown = (*first, *(fact for fact in shown if fact.kind == "name"))
+    shown = first if with_story and written.text else facts  # a story has told what else there is
     rules, budget = build(held, budget=left), left
     if not with_story:  # the facts section keeps to its share
         budget = min(budget, max(plan.goal.facts_budget, needed.tokens))

@@ -132,16 +132,7 @@ def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Coun
             return is_fact_in(fact, told)  # a call in view may lack its outcome
         return is_fact_in(fact, in_view if is_must_keep(fact) else text)
 
-    names = min(plan.goal.names_budget, budget)
-    return render_facts(
-        facts,
-        budget=budget,
-        count=count,
-        is_visible=is_visible,
-        names=names,
-        visible_text=text,
-        usual_budget=plan.goal.facts_budget,
-    )
+    return render_facts(facts, budget=budget, count=count, is_visible=is_visible, usual_budget=plan.goal.facts_budget)
 
 
 def is_fact_in(fact: Fact, text: str) -> bool:
