@@ -174,13 +174,8 @@ def test_what_a_plan_promises_holds_whatever_a_model_answers(
 
 def test_a_goal_is_a_value_that_policies_derive() -> None:
     goal = build_policy().derive_goal(10_000, recall="none")
-    assert (goal.tail_budget, goal.user_budget, goal.facts_budget, goal.names_budget, goal.narrative_budget) == (
-        1_500,
-        0,
-        2_500,
-        500,
-        6_000,
-    )
+    budgets = goal.tail_budget, goal.user_budget, goal.facts_budget, goal.narrative_budget
+    assert (budgets, goal.fills_room) == ((1_500, 0, 2_500, 6_000), True)
     written = replace(build_policy(), summary=SummarySettings(models=("m",))).derive_goal(10_000, recall="none")
     assert written == replace(goal, has_model=True), "the text gets the room, whoever writes it"
     assert goal.summary_budget == goal.facts_budget + goal.narrative_budget

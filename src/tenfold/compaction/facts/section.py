@@ -222,8 +222,6 @@ def _fit_lines(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[F
     retold = find_retold_literals([fact for fact in facts if fact.live and fact.kind in ("rule", "correction")])
 
     def render_in_full(fact: Fact) -> str:
-        if fact.kind == "todo":
-            return render_line(fact, _shorten_todos(fact.text, len(fact.text)))
         repeats = (fact.position, split_outcome(fact.note)[1]) in error_causes
         shown = _without_cause(fact) if repeats else fact
         return render_line(shown, fact.text, content_chars) + render_retold(fact)
@@ -267,11 +265,9 @@ def _get_share(fact: Fact) -> float:
 
 
 def _shorten_todos(text: str, limit: int) -> str:
-    """Shortens a to-do list to about `limit` characters: open items, and how many are done or left out."""
+    """Shortens a long list to about `limit` characters: open items first, and the number of items left out."""
     lines = text.split("\n")
     open_lines = [line for line in lines if "[x]" not in line[:8].lower()]
-    if len(open_lines) == len(lines) and len(text) <= limit:
-        return text
     available = max(limit - 40, 40)
     kept: list[str] = []
     for line in open_lines:

@@ -66,10 +66,10 @@ HEADINGS: tuple[SectionHeading, ...] = (
     SectionHeading("## Values, latest", "value"),
     SectionHeading("## Identifiers, latest value", "identifier"),
     SectionHeading("## Files read", "file_read"),
-    SectionHeading("## Names in use, by file or program (data, most used first)", "name"),
 )
 """In reading order. Errors come before the to-do list, or they would seem to belong to its last item. Settled facts
-without a heading (earlier to-do lists, reverted changes) are left out. Names in use stood in summaries of versions
-before 0.4; they are read over."""
+without a heading (earlier to-do lists, reverted changes) are left out."""
+_OLD_NAMES = SectionHeading("## Names in use, by file or program (data, most used first)", "name")
+"""A heading that summaries of versions before 0.4 have. What stands under it is read over."""
 HEADING_INDEX = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
-HEADING_BY_LINE = {heading.line: heading for heading in HEADINGS}
+HEADING_BY_LINE = {heading.line: heading for heading in (*HEADINGS, _OLD_NAMES)}
