@@ -75,7 +75,8 @@ class _PlanFitter(Struct, frozen=True):
     def fit(self) -> Plan:
         """Builds the Plan, with a budget for the facts section that is as large as the section needs."""
         count = self.policy.counter.count
-        largest = render_facts(self.facts, budget=self.goal.facts_budget, count=count)
+        budget, words = self.goal.facts_budget, self.goal.words_budget
+        largest = render_facts(self.facts, budget=budget, count=count, words_budget=words)
         plan = self._build_plan(replace(self.goal, facts_budget=largest.tokens))
         section = self._render_section(plan, self.goal.facts_budget)
         if plan.draft.has_unwritten_summary:
@@ -174,7 +175,7 @@ def use_leftover_room(plan: Plan, filled: FilledPlan) -> tuple[Plan, FilledPlan]
     written = {each.first: each for each in filled.replacements}
     sizes = {first: sum(each.sizes) for first, each in written.items()}
     room = goal.target - draft.fixed_tokens - sum(sizes.get(p.first, p.tokens) for p in draft.pieces)
-    if goal.exact or not goal.fills_room or room < LEAST_SHARE * goal.target:
+    if not goal.fills_room or room < LEAST_SHARE * goal.target:
         return plan, filled
     pieces = list(draft.pieces)
     for kinds in _KINDS:

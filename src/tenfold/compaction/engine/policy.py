@@ -43,7 +43,8 @@ Restorer = Callable[[Any], Outcome | None]
 class Shares(Struct, frozen=True):
     """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative.
 
-    `request` is what the current request may take word for word; of a longer one head and tail are shown. With
+    `notes` takes the place of `narrative` where a model writes. `request` is what the current request may take word for
+    word; of a longer one head and tail are shown. With
     `fills_room`, what the target has left goes to the summary and to outputs that were elided; without it, facts keep
     to their share.
     """
@@ -52,6 +53,7 @@ class Shares(Struct, frozen=True):
     users: float = 0.10
     facts: float = 0.25
     narrative: float = 0.20
+    notes: float | None = None
     request: float = 1.0
     fills_room: bool = False
 
@@ -106,19 +108,20 @@ class Policy(Struct, frozen=True):
 
     def derive_goal(self, target: int, *, recall: RecallMode, window: int | None = None, exact: bool = False) -> Goal:
         """Derives the sizes of a Goal from a target, all in tokens."""
-        shares = self.shares
+        shares, has_model = self.shares, bool(self.summary.models)
+        narrative = shares.notes if has_model and shares.notes is not None else shares.narrative
         return Goal(
             target=target,
             stage_target=target,
             tail_budget=int(target * shares.tail),
             user_budget=int(target * shares.users),
             facts_budget=int(target * shares.facts),
-            narrative_budget=int(target * shares.narrative),
+            narrative_budget=int(target * narrative),
             fills_room=shares.fills_room,
             recall=recall,
             window=window,
             exact=exact,
-            has_model=bool(self.summary.models),
+            has_model=has_model,
             focus=self.summary.instructions,
         )
 
@@ -153,8 +156,9 @@ class Policy(Struct, frozen=True):
         return max(1, int(window * self.growth_share))
 
 
-SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, request=0.25, fills_room=True)
-"""Shares of the target: the text of a summary gets the room, whoever writes it (docs/decisions/0018)."""
+SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, notes=0.45, request=0.25, fills_room=True)
+"""Shares of the target: what code tells gets most of the room (docs/decisions/0018). A model tells as much in less, and
+newest messages take the rest."""
 
 
 def tenfold(counter: Counter, *, summary: SummarySettings | None = None) -> Policy:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from tenfold.compaction.facts.tool_results import is_success
 from tenfold.core.record.block import Fact, FactKind
-from tenfold.core.text.excerpts import Keep, excerpt, flatten
+from tenfold.core.text.excerpts import Keep, excerpt, flatten, normalize_key
 from tenfold.core.text.memoize import memoize
 from tenfold.core.text.redaction import redact
 
@@ -25,6 +27,23 @@ def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -
     line = _render_item(text, fact.kind, fact.note)
     changes = _select_changes(fact.content, content_chars)
     return f"{line} (changed: {flatten(excerpt(changes, content_chars))})" if changes else line
+
+
+_MESSAGE_KEY = re.compile(r"(?:message )?(\d{1,9})(?: |\Z)")
+_NUMBERED_ITEM = re.compile(r"\[(\d{1,9})\] ")
+
+
+def number_line(fact: Fact, line: str) -> str:
+    """Returns the line of what the user said with the number of its message, if that is known."""
+    match = _MESSAGE_KEY.match(fact.key)
+    return f"- [{match[1]}] {line[2:]}" if match else line
+
+
+def parse_numbered(item: str) -> tuple[str, str]:
+    """Splits an item that begins with the number of its message into the key that keeps the number, and the words."""
+    match = _NUMBERED_ITEM.match(item)
+    words = item[match.end() :] if match else item
+    return (f"message {match[1]} " if match else "earlier ") + normalize_key(words, 60), words
 
 
 def _render_with_source(fact: Fact, text: str) -> str:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.facts.cue_language import CueLanguage, detect_language
 from tenfold.compaction.facts.current_request import HARNESS_MARKS, is_acknowledgement
-from tenfold.compaction.facts.user_words import MASK, mask_introduced, mask_pasted
+from tenfold.compaction.facts.user_words import MASK, mask_introduced, mask_pasted, shorten_words
 from tenfold.core.record.block import Fact
 from tenfold.core.text.excerpts import (
     MAX_SEARCHED_CHARS,
@@ -86,7 +86,7 @@ def extract_instructions(position: int, text: str, *, first: bool) -> list[Fact]
 def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fact, ...]:
     is_ack = is_acknowledgement(text)
     note = ACK_NOTE if is_ack else ""
-    request = Fact("request", excerpt(text, MAX_REQUEST_CHARS), f"{position}", position, note=note)
+    request = Fact("request", shorten_words(text, MAX_REQUEST_CHARS), f"{position}", position, note=note)
     if is_ack:
         return (request,)
     text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)

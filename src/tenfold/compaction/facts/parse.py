@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from tenfold.compaction.facts.fact_lines import parse_numbered
 from tenfold.compaction.facts.file_footer import parse_footer
 from tenfold.compaction.facts.merge import WRITTEN_KINDS
 from tenfold.compaction.facts.section import ERROR_SEPARATOR, RETOLD_NOTE
@@ -134,6 +135,9 @@ def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
             note, _, item = item.partition(": ")
         case "decision" | "todo":
             item, note = _split_speaker(item)
+        case "request" if heading.is_numbered:
+            key, item = parse_numbered(item)
+            return Fact(kind, item, key, position, heading.live)
         case "request" | "remark":
             pass
         case _:

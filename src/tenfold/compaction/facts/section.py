@@ -14,12 +14,19 @@ from enum import IntEnum, auto
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.fact_lines import MAX_CONTENT_CHARS, quote_line, render_line, render_source, split_outcome
+from tenfold.compaction.facts.fact_lines import (
+    MAX_CONTENT_CHARS,
+    number_line,
+    quote_line,
+    render_line,
+    render_source,
+    split_outcome,
+)
 from tenfold.compaction.facts.identifiers import find_numbers
 from tenfold.compaction.facts.instructions import ACK_NOTE
 from tenfold.compaction.facts.ledger import find_retold_literals
 from tenfold.compaction.facts.merge import WRITTEN_KINDS, is_significant
-from tenfold.compaction.facts.section_headings import HEADING_BY_LINE, HEADING_INDEX, HEADINGS, TITLE
+from tenfold.compaction.facts.section_headings import HEADING_BY_LINE, HEADING_INDEX, HEADINGS, NUMBERED_HEADINGS, TITLE
 from tenfold.compaction.facts.shell import is_read_only
 from tenfold.compaction.facts.tool_results import format_cause, is_success
 from tenfold.core.record.block import MUST_KEEP, Fact, FactKind
@@ -49,10 +56,14 @@ RETOLD_NOTE = " (see also the later rule about "
 
 
 class _ReadingOrder(Struct, frozen=True):
-    """Where each fact stands in reading order, by `id`, and how many changed files there are, by heading."""
+    """Where each fact stands in reading order, by `id`, and how many changed files there are, by heading.
+
+    With `is_numbered`, the user's words stand first, with the numbers of their messages.
+    """
 
     places: Mapping[int, int]
     files: Mapping[int, int]
+    is_numbered: bool = False
 
 
 MIN_SHOWN_CHARS = 160
@@ -70,12 +81,14 @@ def render_facts(
     count: Count,
     is_visible: Callable[[Fact], bool] = _is_never_visible,
     usual_budget: int = 0,
+    words_budget: int = 0,
 ) -> FactsSection:
     """Renders facts into at most `budget` tokens: must-keep facts and the newest values, then by rank and recency.
 
     `is_visible(fact)` is True for a fact that the view shows anyway: it is left out and counts as visible. A request
     too long for its share is shown by head and tail. How much of a long text is shown goes by the larger of `budget`
-    and `usual_budget`.
+    and `usual_budget`. With a `words_budget`, that many tokens of it are for all that the user said, word for word and
+    numbered: the first message, then the newest.
     """
     visible: list[Fact] = []
     candidates: list[Fact] = []
@@ -84,16 +97,22 @@ def render_facts(
             visible.append(fact)
         elif (fact.kind, fact.live) in HEADING_INDEX:
             candidates.append(fact)
-    fact_lines = _fit_lines(candidates, max(budget, usual_budget), count)
-    covered = _find_covered(fact_lines)
+    words = _choose_words(candidates, words_budget, count) if words_budget else frozenset()
+    fact_lines = _fit_lines(candidates, max(budget, usual_budget), count, words)
+    covered = _find_covered(fact_lines, words)
     values = _find_newest_values(candidates)
     ranked = sorted(
         (pair for pair in fact_lines if id(pair[0]) not in covered),
-        key=lambda pair: (_rank_fact(pair[0], values), -pair[0].position, -pair[0].line),
+        key=lambda pair: (
+            FactRank.RULE if id(pair[0]) in words else _rank_fact(pair[0], values),
+            -pair[0].position,
+            -pair[0].line,
+        ),
     )
     order = _ReadingOrder(
         {id(fact): number for number, (fact, _) in enumerate(fact_lines)},
         Counter(HEADING_INDEX[fact.kind, True] for fact in candidates if fact.live and fact.kind in WRITTEN_KINDS),
+        is_numbered=bool(words_budget),
     )
     chosen, text, size = _fit_ranked(ranked, budget, order, count)
     while size > budget and chosen:
@@ -211,7 +230,21 @@ def _rank_must_keep(fact: Fact) -> FactRank:
             return FactRank.STATE
 
 
-def _fit_lines(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[Fact, str]]:
+def _choose_words(facts: Sequence[Fact], budget: int, count: Count) -> frozenset[int]:
+    """Returns the `id`s of what the user said before that fits the budget: the first message, then the newest."""
+    said = [fact for fact in facts if fact.kind == "request" and not fact.live and fact.note != ACK_NOTE]
+    said.sort(key=lambda fact: fact.order, reverse=True)
+    said = [*said[-1:], *said[:-1]]
+    sizes = count([number_line(fact, render_line(fact, fact.text)) + "\n" for fact in said]) if said else []
+    chosen: set[int] = set()
+    for fact, size in zip(said, sizes, strict=True):
+        if size <= budget:
+            budget -= size
+            chosen.add(id(fact))
+    return frozenset(chosen)
+
+
+def _fit_lines(facts: Iterable[Fact], budget: int, count: Count, words: Container[int] = ()) -> list[tuple[Fact, str]]:
     """Returns each fact with its line. A fact that would exceed its share is shortened with a visible gap.
 
     A command does not repeat an unresolved error.
@@ -233,7 +266,7 @@ def _fit_lines(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[F
     out: list[tuple[Fact, str]] = []
     for fact, line, size in zip(facts, lines, count(lines) if lines else [], strict=True):
         share = int(budget * _get_share(fact) / 20)
-        is_too_long = size > share and fact.kind in _MULTILINE_KINDS
+        is_too_long = size > share and fact.kind in _MULTILINE_KINDS and id(fact) not in words
         short = render_line(fact, _shorten_fact(fact, share, size)) + render_retold(fact) if is_too_long else line
         out.append((fact, short))
     return out
@@ -279,13 +312,15 @@ def _shorten_todos(text: str, limit: int) -> str:
     return "\n".join([*kept, f"({done_count} done and {len(open_lines) - len(kept)} open items not shown)"])
 
 
-def _find_covered(pairs: Sequence[tuple[Fact, str]]) -> dict[int, int]:
+def _find_covered(pairs: Sequence[tuple[Fact, str]], words: Container[int] = ()) -> dict[int, int]:
     """Returns facts that need no line of their own, each with the fact whose line holds its words (both by `id`).
 
-    Those are rules within the current request, and earlier requests that are kept as rules.
+    Those are rules within the current request or the `words` of the user, and earlier requests that are kept as rules.
     """
     requests = [
-        fact for fact, line in pairs if fact.kind == "request" and fact.live and line == render_line(fact, fact.text)
+        fact
+        for fact, line in pairs
+        if fact.kind == "request" and (fact.live or id(fact) in words) and line == render_line(fact, fact.text)
     ]
     rules = {normalize_key(fact.text): fact for fact, _ in pairs if fact.kind in _SAID_KINDS}
     out: dict[int, int] = {}
@@ -294,7 +329,7 @@ def _find_covered(pairs: Sequence[tuple[Fact, str]]) -> dict[int, int]:
             holder = next(
                 (other for other in requests if other.position == fact.position and fact.text in other.text), None
             )
-        elif fact.kind == "request" and not fact.live:
+        elif fact.kind == "request" and not fact.live and id(fact) not in words:
             holder = rules.get(normalize_key(fact.text))
             holder = None if holder is None or holder.position != fact.position else holder
         else:
@@ -395,10 +430,13 @@ def _render_section(chosen: Sequence[tuple[Fact, str]], order: _ReadingOrder) ->
     for pair in chosen:
         under.setdefault(HEADING_INDEX[pair[0].kind, pair[0].live], []).append(pair)
     lines = [TITLE]
-    for place in sorted(under):
-        lines.append(HEADINGS[place].line)
+    for place in sorted(under, key=lambda place: (order.is_numbered and HEADINGS[place].kind != "request", place)):
+        heading = HEADINGS[place]
+        is_numbered = order.is_numbered and heading.kind == "request"
+        lines.append(NUMBERED_HEADINGS[heading.live].line if is_numbered else heading.line)
         under[place].sort(key=lambda pair: (pair[0].order, order.places[id(pair[0])]))
-        lines.extend(_join_error_lines(under[place]))
+        pairs = [(fact, number_line(fact, line)) for fact, line in under[place]] if is_numbered else under[place]
+        lines.extend(_join_error_lines(pairs))
         if (unshown := order.files.get(place, 0) - len(under[place])) > 0:
             lines.append(_render_more(unshown))
     return "\n".join(lines)

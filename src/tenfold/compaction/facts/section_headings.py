@@ -40,11 +40,15 @@ def replace_titles(text: str) -> str:
 
 
 class SectionHeading(Struct, frozen=True):
-    """One part of the section: its heading line, and the kind and liveness of the facts under it."""
+    """One part of the section: its heading line, and the kind and liveness of the facts under it.
+
+    With `is_numbered`, each item begins with the number of its message.
+    """
 
     line: str
     kind: FactKind
     live: bool = True
+    is_numbered: bool = False
 
 
 HEADINGS: tuple[SectionHeading, ...] = (
@@ -72,4 +76,14 @@ without a heading (earlier to-do lists, reverted changes) are left out."""
 _OLD_NAMES = SectionHeading("## Names in use, by file or program (data, most used first)", "name")
 """A heading that summaries of versions before 0.4 have. What stands under it is read over."""
 HEADING_INDEX = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
-HEADING_BY_LINE = {heading.line: heading for heading in (*HEADINGS, _OLD_NAMES)}
+NUMBERED_HEADINGS = {
+    True: SectionHeading("## Current request (user, with the number of the message)", "request", is_numbered=True),
+    False: SectionHeading(
+        "## What the user said before (word for word, with the number of the message)",
+        "request",
+        live=False,
+        is_numbered=True,
+    ),
+}
+"""Beside a model's notes all that the user said stands here as far as it fits, by whether it is the current request."""
+HEADING_BY_LINE = {h.line: h for h in (*HEADINGS, _OLD_NAMES, *NUMBERED_HEADINGS.values())}

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from tenfold.compaction.facts.cue_language import CueLanguage
-from tenfold.core.text.excerpts import is_log_line
+from tenfold.core.text.excerpts import excerpt, is_log_line
 
 _MAX_INTRODUCTION_CHARS = 200
 MASK = "\ufffc"
@@ -59,6 +59,21 @@ def split_pasted(text: str) -> list[tuple[str, bool]]:
     lines = zip(text.split("\n"), mask_pasted(text).split("\n"), strict=True)
     marked = [(line, masked.count(MASK) * 2 <= len(masked.strip())) for line, masked in lines]
     return [("\n".join(line for line, _ in part), is_own) for is_own, part in groupby(marked, key=itemgetter(1))]
+
+
+def shorten_words(text: str, limit: int) -> str:
+    """Shortens a message to `limit` characters: first what is pasted in it, then the user's own words."""
+    if len(text) <= limit:
+        return text
+    parts = split_pasted(text)
+    own = sum(len(part) + 1 for part, is_own in parts if is_own)
+    share = max(limit - own, 0) // max(sum(not is_own for _, is_own in parts), 1)
+    shown = (part if is_own else excerpt(part, max(share, _LEAST_PASTED_CHARS)) for part, is_own in parts)
+    return excerpt("\n".join(shown), limit)
+
+
+_LEAST_PASTED_CHARS = 160
+"""What a pasted part keeps at least, so that a reader sees what it was."""
 
 
 def mask_introduced(text: str, language: CueLanguage) -> str:

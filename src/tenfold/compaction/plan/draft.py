@@ -57,6 +57,11 @@ class Goal(Struct, frozen=True):
     exact: bool = False
 
     @property
+    def words_budget(self) -> int:
+        """The tokens of a summary for all that the user said, word for word, beside a model's notes: a fifth."""
+        return self.target // 5 if self.fills_room and self.has_model else 0
+
+    @property
     def summary_budget(self) -> int:
         """The budget of a whole summary: facts and narrative. The delimiter is paid for out of the narrative."""
         return self.facts_budget + max(self.narrative_budget, self.summary_overhead)

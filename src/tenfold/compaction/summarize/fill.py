@@ -293,13 +293,18 @@ def _write_text(
     room -= request.count([footer.text])[0] + 2 if footer.text else 0
     build = partial(build_section, plan, count=request.count)
     with_story = plan.goal.fills_room  # other policies give all kinds of facts their share before the text
-    first = tuple(f for f in facts if not with_story or is_must_keep(f) or (f.kind == "value" and f.was))
+    words = plan.goal.words_budget
+    first = tuple(
+        f
+        for f in facts
+        if not with_story or is_must_keep(f) or (f.kind == "value" and f.was) or (words and f.kind == "request")
+    )
     held = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
     text_room = 0 if with_story else room // TEXT_SHARE  # a story of no lines is one too
     rules = build(held, budget=room - text_room)  # they hold, so they come before the text
     largest = plan.goal.facts_budget
-    if with_story and request.settings.models:  # its text tells the facts too, and what it leaves out is added
-        largest = min(largest, room // 4)
+    if words:  # a model's notes tell the rest
+        largest = min(largest + words, room * 2 // 5)
     most = request.settings.facts_per_text
     if most is not None:  # what the text must leave to them is no more than they may take
         largest = min(largest, int(room * most / (1 + most)))

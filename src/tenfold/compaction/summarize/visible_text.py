@@ -132,7 +132,14 @@ def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Coun
             return is_fact_in(fact, told)  # a call in view may lack its outcome
         return is_fact_in(fact, in_view if is_must_keep(fact) else text)
 
-    return render_facts(facts, budget=budget, count=count, is_visible=is_visible, usual_budget=plan.goal.facts_budget)
+    return render_facts(
+        facts,
+        budget=budget,
+        count=count,
+        is_visible=is_visible,
+        usual_budget=plan.goal.facts_budget,
+        words_budget=max(plan.goal.words_budget, budget // 2) if plan.goal.words_budget else 0,
+    )
 
 
 def is_fact_in(fact: Fact, text: str) -> bool:

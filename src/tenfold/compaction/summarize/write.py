@@ -12,7 +12,6 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.section import render_facts
 from tenfold.compaction.summarize.asking import (
     AskedText,
     RejectedAnswer,
@@ -213,12 +212,12 @@ def _build_request(context: WritingContext, step: LadderStep) -> tuple[SummaryAs
     places = {"existing_summary": before or NO_SUMMARY, "messages": messages}
     named = set(find_places(head))
     rest = ("" if "existing_summary" in named else before, "" if "messages" in named else messages)
-    checklist = _render_checklist(task, count) if context.is_prose else ""
+    beside = _BESIDE.format(task.told) if context.is_prose and task.told else ""
     purpose: Purpose = "update" if task.previous.strip() and task.purpose == "first" else task.purpose
     ask = build_ask(
         context,
         fill_prompt(settings.system, context, allowed),
-        (interpolate(head, places), *rest, checklist),
+        (interpolate(head, places), *rest, beside),
         model=step.model,
         max_tokens=allowed,
         purpose=purpose,
@@ -226,20 +225,10 @@ def _build_request(context: WritingContext, step: LadderStep) -> tuple[SummaryAs
     return ask, describe_left_out(body.left_out, budget) if body.left_out else ""
 
 
-MAX_CHECKLIST_TOKENS = 1_500
-"""Tokens of the facts that a model is given to check its text against."""
-_CHECKLIST = """<checklist>
-Code found these facts in the messages. Tell each that still matters where it belongs in your text, with its meaning.
+_BESIDE = """<beside-your-text>
 {}
-</checklist>"""
-
-
-def _render_checklist(task: SummaryTask, count: Count) -> str:
-    """Renders the facts of the messages for the model that writes about them. "" if there are none."""
-    last = max((position for position, _ in task.items), default=-1)
-    known = [fact for fact in task.facts if fact.position <= last]  # what came later stays in view
-    section = render_facts(known, budget=min(MAX_CHECKLIST_TOKENS, task.allotment), count=count)
-    return _CHECKLIST.format(section.text) if section.text else ""
+</beside-your-text>
+The reader has this beside your text. Do not repeat it; tell what it does not say."""
 
 
 def _choose_prompt(task: SummaryTask, settings: SummarySettings) -> str:
