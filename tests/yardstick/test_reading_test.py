@@ -33,7 +33,7 @@ from tenfold_yardstick.reading.recordings import RecordedReading, Recordings, lo
 from tenfold_yardstick.reading.score_tables import build_tables
 from tenfold_yardstick.reading.scoring import Examination, ReadingScores, examine_views, score_readings
 from tenfold_yardstick.reading.views import make_views
-from tenfold_yardstick.reading.written_methods import CLASSIC, ClassicSummary, WrittenPreset
+from tenfold_yardstick.reading.written_methods import CLASSIC, CLASSIC_PROMPT, WrittenPreset, WrittenSummary
 from tenfold_yardstick.tables import Table
 from tests.sessions import ROOT
 from tests.yardstick.chats import make_long_past, make_reply, make_user_message
@@ -57,6 +57,10 @@ class ModelOf:
     def answer(self, ask: SummaryAsk) -> Answer:
         self.prompts.append(ask.prompt)
         return Answer(text=self._reply(ask.prompt))
+
+
+def build_classic(writer: RecordedWriter) -> WrittenSummary:
+    return WrittenSummary(writer, CLASSIC, CLASSIC_PROMPT, 1 / 2)
 
 
 def make_case(name: str = "chat", questions: Sequence[ReadingQuestion] = QUESTIONS) -> ReadingCase:
@@ -160,7 +164,7 @@ def test_more_rounds_are_made_at_a_tenth_only() -> None:
 def test_the_classic_method_halves_its_size_between_a_summary_and_the_newest_messages() -> None:
     model = ScriptedModel(["## Goal\nTidy up the parser.\n## Rules\nNever touch legacy_config.toml."])
     case = make_case()
-    (view,) = make_views(case, [ClassicSummary(RecordedWriter({}, model=model))], sizes=(0.2,))
+    (view,) = make_views(case, [build_classic(RecordedWriter({}, model=model))], sizes=(0.2,))
     assert view.tokens <= view.budget
     assert "Never touch legacy_config.toml." in view.text
     assert "src/module_39.py" in view.text
@@ -172,7 +176,7 @@ def test_the_classic_method_halves_its_size_between_a_summary_and_the_newest_mes
 
 def test_without_a_writer_the_classic_method_is_unable_and_its_ask_waits() -> None:
     writer = RecordedWriter({})
-    (view,) = make_views(make_case(), [ClassicSummary(writer)], sizes=(0.1,))
+    (view,) = make_views(make_case(), [build_classic(writer)], sizes=(0.1,))
     assert "no writer is named" in view.unable
     assert len(writer.pending_asks) == 1
 
@@ -443,14 +447,14 @@ def test_lookups_on_paper_are_answered_beside_them(tmp_path: Path) -> None:
 
 def test_a_summary_on_paper_makes_the_view_possible(tmp_path: Path) -> None:
     writer = RecordedWriter({})
-    work = make_work([ClassicSummary(writer)])
+    work = make_work([build_classic(writer)])
     assert export_asks(tmp_path, writer.pending_asks) == 1
     export_views(tmp_path, work)
     (ask,) = (tmp_path / "asks").iterdir()
     assert "src/module_20.py" in ask.read_text()
     ask.with_suffix(".answer.md").write_text("## Goal\nTidy up the parser.\n")
     import_sheets(tmp_path, work.recordings, work.cases, names=ReadingNames(writer="w"), date="")
-    again = make_work([ClassicSummary(RecordedWriter(work.recordings.texts))])
+    again = make_work([build_classic(RecordedWriter(work.recordings.texts))])
     assert [(view.method, view.unable) for view in again.views] == [(CLASSIC, "")]
     assert "Tidy up the parser." in again.views[0].text
 

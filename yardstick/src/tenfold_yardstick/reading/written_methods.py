@@ -50,6 +50,18 @@ Keep what an earlier summary in it says and is still true.
 </conversation>
 """
 """A usual prompt for a summary. It is the same for every session, and kept as it is so that readings compare."""
+PLAIN = "plain"
+PLAIN_PROMPT = """An agent has to go on with the work in this conversation, and will see nothing of it but what you
+write and the newest messages. Write the handover, in at most {tokens} tokens: what the user wants and every instruction
+that still holds, in the user's words; what was done, with results and exact values; what was decided and why, and what
+was rejected; what failed and how it ended; promises and open questions; where the work stands and what comes next. Be
+complete and exact: copy names, paths, commands and numbers. Leave out what nobody will need again.
+
+<conversation>
+{conversation}
+</conversation>
+"""
+"""One good prompt for a handover, without any facts or checks: what all our machinery has to beat."""
 _TRANSCRIPT_TOKENS = 150_000
 """The most tokens of a conversation that the classic method shows its model. Of longer ones, messages are excerpted."""
 
@@ -74,11 +86,13 @@ class WrittenPreset(Struct, frozen=True):
         return result
 
 
-class ClassicSummary(Struct, frozen=True):
-    """What most agents have: one summary by a model in half of the size, the newest messages in the other half."""
+class WrittenSummary(Struct, frozen=True):
+    """What most agents have: one summary by a model in a `share` of the size, and the newest messages in the rest."""
 
     writer: RecordedWriter
-    name: str = CLASSIC
+    name: str
+    prompt: str
+    share: float
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
         """See `Method.compact`. Raises `UnableError` if the model could not write the summary."""
@@ -87,9 +101,10 @@ class ClassicSummary(Struct, frozen=True):
         room = budget - count_total_tokens(head)
         if count_total_tokens(past) <= budget or room <= 0:
             return MethodResult(tuple(past if room > 0 else head), count_total_tokens(past if room > 0 else head), 0.0)
-        kept = take_fitting_steps(steps, room // 2)
+        summary_tokens = int(room * self.share)
+        kept = take_fitting_steps(steps, room - summary_tokens)
         older = [message for step in steps for message in step][: len(past) - len(head) - len(kept)]
-        summary: ChatMessage = {"role": "user", "content": SUMMARY_TEXT.format(text=self._write(older, room // 2))}
+        summary: ChatMessage = {"role": "user", "content": SUMMARY_TEXT.format(text=self._write(older, summary_tokens))}
         messages = (*head, summary, *kept)
         return MethodResult(messages, count_total_tokens(messages), time.perf_counter() - start)
 
@@ -100,7 +115,7 @@ class ClassicSummary(Struct, frozen=True):
         frame = count([SUMMARY_TEXT.format(text="")])[0]
         tokens = max(1, budget - frame)
         self.writer.clear_failure()
-        ask = SummaryAsk(CLASSIC_SYSTEM, CLASSIC_PROMPT.format(tokens=tokens, conversation=text), tokens)
+        ask = SummaryAsk(CLASSIC_SYSTEM, self.prompt.format(tokens=tokens, conversation=text), tokens)
         answer = self.writer.answer(ask)
         if answer.error or not answer.text.strip():
             raise UnableError(answer.error or "the model wrote nothing")
@@ -114,7 +129,9 @@ def get_reading_methods(names: Sequence[str], writer: RecordedWriter) -> list[Me
     """Returns the methods of these names in order, each once; "all" stands for all. Raises `UsageError` for others."""
     known: dict[str, Method] = {name: Preset(name) for name in ("tenfold", *POLICIES)}
     known |= {preset.name: preset for preset in (WrittenPreset(name, writer) for name in ("tenfold", *POLICIES))}
-    known |= {CLASSIC: ClassicSummary(writer), "keep-last": BASELINES["keep-last"]}
+    known[CLASSIC] = WrittenSummary(writer, CLASSIC, CLASSIC_PROMPT, 1 / 2)
+    known[PLAIN] = WrittenSummary(writer, PLAIN, PLAIN_PROMPT, 3 / 4)
+    known["keep-last"] = BASELINES["keep-last"]
     unknown = [name for name in names if name != ALL and name not in known]
     if unknown:
         raise UsageError(f"no method is called {unknown[0]!r}; there are {ALL}, {', '.join(known)} and the peers")
