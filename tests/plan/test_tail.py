@@ -77,7 +77,7 @@ def test_kept_messages_cost_no_budget() -> None:
 
 
 def test_a_piece_is_taken_as_it_was_shortened_if_that_fits() -> None:
-    def shorten(piece: DraftPiece) -> DraftPiece:
+    def shorten(piece: DraftPiece, _budget: int) -> DraftPiece:
         return piece.with_items([(piece.get_sized_items()[0][0], 7)], "shorter", "")
 
     last = DRAFT.pieces[-1].tokens

@@ -62,7 +62,10 @@ def build_goal(
         return goal
     facts = max(budget * 6 // 10, budget * goal.facts_budget // (goal.facts_budget + other_budget))
     narrative = (budget - facts) * goal.narrative_budget // max(1, other_budget)
-    return replace(goal, facts_budget=facts, narrative_budget=narrative, user_budget=budget - facts - narrative)
+    words = goal.words_budget * facts // goal.facts_budget if goal.facts_budget else 0
+    return replace(
+        goal, facts_budget=facts, narrative_budget=narrative, user_budget=budget - facts - narrative, words_budget=words
+    )
 
 
 class _PlanFitter(Struct, frozen=True):

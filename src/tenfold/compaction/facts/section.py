@@ -97,32 +97,43 @@ def render_facts(
             visible.append(fact)
         elif (fact.kind, fact.live) in HEADING_INDEX:
             candidates.append(fact)
-    words = _choose_words(candidates, words_budget, count) if words_budget else frozenset()
-    fact_lines = _fit_lines(candidates, max(budget, usual_budget), count, words)
-    covered = _find_covered(fact_lines, words)
-    values = _find_newest_values(candidates)
+    files = Counter(HEADING_INDEX[f.kind, True] for f in candidates if f.live and f.kind in WRITTEN_KINDS)
+    words = _choose_words(candidates, words_budget, count)
+    while True:
+        lines = _fit_lines(candidates, max(budget, usual_budget), count, words)
+        order = _ReadingOrder({id(f): at for at, (f, _) in enumerate(lines)}, files, is_numbered=bool(words_budget))
+        covered = _find_covered(lines, words)
+        chosen, text, size = _choose_lines(lines, covered, words, budget, order, count)
+        shown = {id(fact) for fact, _ in chosen}
+        if shown.issuperset(words):
+            break
+        words = {key: rank for key, rank in words.items() if key in shown}  # a rule in other words needs its own line
+    shown |= {fact for fact, other in covered.items() if other in shown}
+    kept = tuple(fact for fact in facts if id(fact) in shown) + tuple(visible)
+    unshown = tuple(fact for fact in candidates if is_must_keep(fact) and id(fact) not in shown)
+    return FactsSection(text=text, visible=kept, unshown=unshown, tokens=size)
+
+
+def _choose_lines(
+    lines: Sequence[tuple[Fact, str]],
+    covered: Container[int],
+    words: Mapping[int, FactRank],
+    budget: int,
+    order: _ReadingOrder,
+    count: Count,
+) -> tuple[list[tuple[Fact, str]], str, int]:
+    """Returns the lines that fit the budget, by rank and recency, with their text and its tokens."""
+    facts = [fact for fact, _ in lines]
+    values = _find_newest_values(facts)
     ranked = sorted(
-        (pair for pair in fact_lines if id(pair[0]) not in covered),
-        key=lambda pair: (
-            FactRank.RULE if id(pair[0]) in words else _rank_fact(pair[0], values),
-            -pair[0].position,
-            -pair[0].line,
-        ),
-    )
-    order = _ReadingOrder(
-        {id(fact): number for number, (fact, _) in enumerate(fact_lines)},
-        Counter(HEADING_INDEX[fact.kind, True] for fact in candidates if fact.live and fact.kind in WRITTEN_KINDS),
-        is_numbered=bool(words_budget),
+        (pair for pair in lines if id(pair[0]) not in covered),
+        key=lambda pair: (words.get(id(pair[0]), _rank_fact(pair[0], values)), -pair[0].position, -pair[0].line),
     )
     chosen, text, size = _fit_ranked(ranked, budget, order, count)
     while size > budget and chosen:
         chosen = chosen[:-1]
         text, size = _render_and_count(chosen, order, count)
-    shown = {id(fact) for fact, _ in chosen}
-    shown |= {fact for fact, other in covered.items() if other in shown}
-    kept = tuple(fact for fact in facts if id(fact) in shown) + tuple(visible)
-    unshown = tuple(fact for fact in candidates if is_must_keep(fact) and id(fact) not in shown)
-    return FactsSection(text=text, visible=kept, unshown=unshown, tokens=size)
+    return chosen, text, size
 
 
 def _without_redundant(facts: Sequence[Fact]) -> list[Fact]:
@@ -181,6 +192,8 @@ class FactRank(IntEnum):
 
     REQUEST = auto()  # what the agent is working on
     RULE = auto()  # what always holds: who breaks it is corrected again
+    FIRST_WORDS = auto()  # the task as the user gave it, where a model writes notes
+    WORDS = auto()  # what else the user said, where a model writes notes
     PLAN = auto()  # what is done and what comes next
     PASSING_REMARK = auto()  # what the user said in passing, and the newest numbers of the model: said only once
     STATE = auto()  # changed files and unresolved errors: the project itself would show them, at the cost of looking
@@ -230,18 +243,20 @@ def _rank_must_keep(fact: Fact) -> FactRank:
             return FactRank.STATE
 
 
-def _choose_words(facts: Sequence[Fact], budget: int, count: Count) -> frozenset[int]:
-    """Returns the `id`s of what the user said before that fits the budget: the first message, then the newest."""
+def _choose_words(facts: Sequence[Fact], budget: int, count: Count) -> dict[int, FactRank]:
+    """Returns what the user said before, with its rank, by `id`: the first message and the newest that fit."""
+    if not budget:
+        return {}
     said = [fact for fact in facts if fact.kind == "request" and not fact.live and fact.note != ACK_NOTE]
     said.sort(key=lambda fact: fact.order, reverse=True)
     said = [*said[-1:], *said[:-1]]
     sizes = count([number_line(fact, render_line(fact, fact.text)) + "\n" for fact in said]) if said else []
-    chosen: set[int] = set()
+    chosen: dict[int, FactRank] = {}
     for fact, size in zip(said, sizes, strict=True):
         if size <= budget:
             budget -= size
-            chosen.add(id(fact))
-    return frozenset(chosen)
+            chosen[id(fact)] = FactRank.WORDS if chosen else FactRank.FIRST_WORDS
+    return chosen
 
 
 def _fit_lines(facts: Iterable[Fact], budget: int, count: Count, words: Container[int] = ()) -> list[tuple[Fact, str]]:

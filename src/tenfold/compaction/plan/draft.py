@@ -36,8 +36,9 @@ class Goal(Struct, frozen=True):
     `target` is where it aims. Stages stop once the view is at `stage_target`, which is lower where facts that elision
     takes out of view still need a budget. The budgets: `tail_budget` for the recent messages that elision leaves alone,
     `user_budget` for user messages kept verbatim, `facts_budget` and `narrative_budget` for the two parts of a summary.
-    With `fills_room`, a summary may take what the target has left. `recall` is how stubs say that the original can be
-    read. `summary_overhead` is what a summary takes without any text in it. `window` is the model's, if known.
+    `words_budget` is the part of the facts' budget for all that the user said, word for word. With `fills_room`, a
+    summary may take what the target has left. `recall` is how stubs say that the original can be read.
+    `summary_overhead` is what a summary takes without any text in it. `window` is the model's, if known.
     `has_model` says whether a model writes the summaries, and `focus` what they should dwell on. `exact` means that the
     caller named the target, so nothing may exceed it.
     """
@@ -48,6 +49,7 @@ class Goal(Struct, frozen=True):
     user_budget: int
     facts_budget: int
     narrative_budget: int
+    words_budget: int = 0
     fills_room: bool = False
     recall: RecallMode = "none"
     summary_overhead: int = SUMMARY_OVERHEAD
@@ -55,11 +57,6 @@ class Goal(Struct, frozen=True):
     has_model: bool = False
     focus: str = ""
     exact: bool = False
-
-    @property
-    def words_budget(self) -> int:
-        """The tokens of a summary for all that the user said, word for word, beside a model's notes: a fifth."""
-        return self.target // 5 if self.fills_room and self.has_model else 0
 
     @property
     def summary_budget(self) -> int:

@@ -54,12 +54,12 @@ def find_tail(
     *,
     kept: Mapping[MessageKey, int] = _NOTHING_KEPT,
     ends_before: Callable[[DraftPiece], bool] = lambda _: False,
-    shorten: Callable[[DraftPiece], DraftPiece | None] = lambda _: None,
+    shorten: Callable[[DraftPiece, int], DraftPiece | None] = lambda _, __: None,
 ) -> Tail:
     """Finds the tail that begins at `first` or later.
 
     `kept` messages stay in view on either side, and cost no budget. The tail ends before the first piece of which
-    `ends_before` is true. A piece above the budget is taken as `shorten` makes it, if that is within the budget.
+    `ends_before` is true. A piece above the budget is taken as `shorten(piece, budget)` makes it, if that is within it.
     """
     pieces, oversized = list(draft.pieces), []
     messages, budget = size.messages - count_open_messages(draft.view), size.budget
@@ -72,7 +72,7 @@ def find_tail(
             break
         cost = piece.tokens - sum(kept.get(s.key, 0) for s in shown)
         if cost > budget:
-            shorter = shorten(piece)
+            shorter = shorten(piece, budget)
             if shorter is not None and shorter.tokens <= budget:
                 cost += shorter.tokens - piece.tokens
                 piece = shorter

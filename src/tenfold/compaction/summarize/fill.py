@@ -304,7 +304,7 @@ def _write_text(
     rules = build(held, budget=room - text_room)  # they hold, so they come before the text
     largest = plan.goal.facts_budget
     if words:  # a model's notes tell the rest
-        largest = min(largest + words, room * 2 // 5)
+        largest = min(largest, room // 2)
     most = request.settings.facts_per_text
     if most is not None:  # what the text must leave to them is no more than they may take
         largest = min(largest, int(room * most / (1 + most)))

@@ -18,6 +18,7 @@ from tenfold.compaction.plan.draft import (
     join_pieces,
 )
 from tenfold.compaction.plan.recent_tail import TailSize, find_tail
+from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
 from tenfold.compaction.plan.stubs import build_step_stub
 from tenfold.core.record.block import Substitute
 from tenfold.core.view.units import MessageKey
@@ -42,12 +43,17 @@ class SummarizePrefixStage(Struct, frozen=True):
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Cuts where the tail uses up the rest of the target, and plans one summary over what lies before.
 
-        A step too large for what is left becomes one line, so that one giant step does not end the tail.
+        A step too large for what is left becomes one line, so that one giant step does not end the tail. Of the newest
+        one, which says where the work stands, head and tail of the results stay.
         """
         first = draft.floor_end
         kept = draft.measure_kept(goal.user_budget)
         size = TailSize(budget=goal.target - draft.count_fixed(kept) - goal.summary_budget)
-        tail = find_tail(draft, size, first, kept=kept, shorten=lambda piece: condense_step(draft, piece, goal))
+
+        def shorten(piece: DraftPiece, budget: int) -> DraftPiece | None:
+            return shorten_newest_step(draft, piece, goal, budget) or condense_step(draft, piece, goal)
+
+        tail = find_tail(draft, size, first, kept=kept, shorten=shorten)
         covered = draft.pieces[first : tail.start]
         if not any(p.units[0].visible_messages for p in covered):
             return tail.draft
@@ -72,6 +78,25 @@ class CutAtStage(Struct, frozen=True):
         until = starts.index(self.position)
         piece = build_summary(draft, draft.pieces[first:until], draft.protected, 1)
         return draft.with_piece(first, piece, until=until)
+
+
+def shorten_newest_step(draft: Draft, piece: DraftPiece, goal: Goal, budget: int) -> DraftPiece | None:
+    """Cuts the results of the newest step to head and tail, to a fifth of the target. None for any other piece."""
+    newest = next((p for p in reversed(draft.pieces) if count_results(p)), None)
+    if newest is None or newest.first != piece.first or not piece.can_change:
+        return None
+    room = min(goal.target // _RESULTS_SHARE, budget) // count_results(piece)
+    cut = TruncateOutputsStage(room, room // 4).apply(replace(draft, pieces=(piece,)), goal).pieces[0]
+    return cut if room >= _LEAST_RESULT_TOKENS and cut.tokens <= budget else None
+
+
+_RESULTS_SHARE, _LEAST_RESULT_TOKENS = 5, 60
+"""Which part of the target the newest results may take, and the fewest tokens of one that say anything."""
+
+
+def count_results(piece: DraftPiece) -> int:
+    """Counts the results of tools in a piece that are in view as they came."""
+    return sum(s.message.role == "tool" and s.is_original for s in piece.get_visible_messages())
 
 
 def condense_step(draft: Draft, piece: DraftPiece, goal: Goal) -> DraftPiece | None:
