@@ -120,6 +120,6 @@ def run_with_seeds(code: str) -> set[bytes]:
     }
 
 
-def framed(text: str) -> str:
+def frame_notes(text: str) -> str:
     """A model's text as it stands in a view."""
     return f"{NOTES_FRAME}\n\n{text}"

@@ -17,7 +17,15 @@ from tenfold.core.text.excerpts import Keep, trim_lines
 from tenfold.designs.tail.policy import HEADINGS, PACKAGE
 from tenfold.designs.tail.writer import PREFIX_HEADINGS
 from tenfold.models import ScriptedReply
-from tests.summarize.making import HISTORIES, estimate_tokens, framed, make_answer, make_call, make_result, make_user
+from tests.summarize.making import (
+    HISTORIES,
+    estimate_tokens,
+    frame_notes,
+    make_answer,
+    make_call,
+    make_result,
+    make_user,
+)
 from tests.summarize.test_write import run
 
 WORDS = "and the work went on as it had been planned before "
@@ -26,7 +34,7 @@ ITEMS = tuple(
         m for n in range(40) for m in (make_user(f"question {n} {WORDS * 8}"), make_answer(f"answer {n} {WORDS * 8}"))
     )
 )
-TASK = SummaryTask(items=ITEMS, allotment=301 + estimate_tokens([framed("")])[0])
+TASK = SummaryTask(items=ITEMS, allotment=301 + estimate_tokens([frame_notes("")])[0])
 SMALL = with_prompts(SummarySettings(models=("one",), input_tokens=4_000))
 
 
@@ -41,7 +49,7 @@ def test_a_conversation_beyond_the_window_is_folded_piece_by_piece() -> None:
         assert (f"<previous-summary>\nPiece {number - 1} was told.\n</previous-summary>" in ask.prompt) == (number > 0)
     shown = [int(n) for ask in asked for n in re.findall(r"^\[(\d+)\]", ask.prompt, re.MULTILINE)]
     assert shown == list(range(80)), "each message is read once, in order"
-    assert written.text == framed(f"Piece {len(asked) - 1} was told.")
+    assert written.text == frame_notes(f"Piece {len(asked) - 1} was told.")
     assert (written.rung, written.spent.calls) == ("model", len(asked))
 
 
@@ -88,14 +96,14 @@ def test_pieces_of_a_prefix_keep_its_headings() -> None:
     written, asked = run(replace(SMALL, headings=HEADINGS), *[text] * 9, task=task)
     assert len(asked) > 2
     assert all("## Original Request" in ask.prompt and "## Goal" not in ask.prompt for ask in asked)
-    assert written.text == framed(text)
+    assert written.text == frame_notes(text)
 
 
 def test_an_invented_path_in_one_piece_does_not_become_a_source_for_the_next() -> None:
     lie = "It changed src/ghost.py. The rest went on."
     written, asked = run(SMALL, *[lie] * 20, task=TASK)
     assert len(asked) > 2
-    assert written.text == framed("It changed src/ghost.py [unconfirmed]. The rest went on.")
+    assert written.text == frame_notes("It changed src/ghost.py [unconfirmed]. The rest went on.")
 
 
 @settings(max_examples=100, deadline=None)

@@ -23,7 +23,7 @@ from tenfold.core.record.block import Fact
 from tenfold.designs.tail.policy import PACKAGE
 from tenfold.designs.tail.writer import PREFIX_HEADINGS
 from tenfold.models import ScriptedReply
-from tests.summarize.making import estimate_tokens, framed
+from tests.summarize.making import estimate_tokens, frame_notes
 from tests.summarize.test_write import TASK, run
 
 DESIGNS = [POLICIES[name](CharacterCounter()).summary for name in ("tail", "tiers", "threshold")]
@@ -76,7 +76,7 @@ def test_each_prompt_asks_for_its_own_headings_and_leaves_no_place_open(purpose:
     wanted = task.list_headings(MODEL)
     written, asked = run(replace(MODEL, instructions="the schema"), write_under(wanted), task=task)
     ask = asked[0]
-    assert written.text == framed(write_under(wanted))
+    assert written.text == frame_notes(write_under(wanted))
     assert ask.purpose == purpose
     places = [ask.prompt.index(f"\n{heading}\n") for heading in wanted]
     assert places == sorted(places)
@@ -120,7 +120,7 @@ def test_a_missing_or_misplaced_heading_is_asked_for_once() -> None:
     assert asked[1].purpose == "repair"
     assert "## Critical Context is missing" in asked[1].prompt
     assert "## Constraints & Preferences is out of order" in asked[1].prompt
-    assert written.text == framed(write_under(SIX))
+    assert written.text == frame_notes(write_under(SIX))
 
 
 def test_then_it_is_filled_by_code_from_the_facts_or_with_none() -> None:

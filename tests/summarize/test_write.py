@@ -16,7 +16,15 @@ from tenfold.core.record.ask import SummaryAsk
 from tenfold.core.record.block import ModelCost
 from tenfold.core.record.message import Message
 from tenfold.models import ScriptedModel, ScriptedReply
-from tests.summarize.making import HISTORIES, estimate_tokens, framed, make_answer, make_call, make_result, make_user
+from tests.summarize.making import (
+    HISTORIES,
+    estimate_tokens,
+    frame_notes,
+    make_answer,
+    make_call,
+    make_result,
+    make_user,
+)
 
 ITEMS = tuple(
     enumerate(
@@ -66,7 +74,7 @@ ROOM = 200 - estimate_tokens([NOTES_FRAME + "\n\n"])[0] - 1
 
 def test_a_good_answer_is_used_as_it_is_as_notes_of_a_model() -> None:
     written, asked = run(ONE, GOOD)
-    assert (written.text, written.rung, written.notes) == (framed(GOOD), "model", ())
+    assert (written.text, written.rung, written.notes) == (frame_notes(GOOD), "model", ())
     assert len(asked) == 1
     assert (asked[0].model, asked[0].max_tokens, asked[0].purpose) == ("one", ROOM, "first")
     assert "/repo/main.py" in asked[0].prompt
@@ -75,7 +83,7 @@ def test_a_good_answer_is_used_as_it_is_as_notes_of_a_model() -> None:
 
 def test_what_the_source_does_not_hold_is_marked_and_nobody_is_asked_again() -> None:
     written, asked = run(ONE, MADE_UP)
-    told = framed("It changed /repo/other.py [unconfirmed].\nAll is well.")
+    told = frame_notes("It changed /repo/other.py [unconfirmed].\nAll is well.")
     assert (written.text, written.rung, written.notes) == (told, "model", ())
     assert len(asked) == 1
 
@@ -83,7 +91,7 @@ def test_what_the_source_does_not_hold_is_marked_and_nobody_is_asked_again() -> 
 def test_missing_headings_are_asked_for_once() -> None:
     whole = f"## State\n{GOOD}\n## Next\nnone"
     written, asked = run(replace(ONE, headings=("## State", "## Next")), f"## State\n{GOOD}", whole)
-    assert (written.text, written.rung) == (framed(whole), "model")
+    assert (written.text, written.rung) == (frame_notes(whole), "model")
     assert "repaired by asking" in written.notes[0]
     assert [ask.purpose for ask in asked] == ["first", "repair"]
     assert "## Next is missing" in asked[1].prompt
@@ -91,7 +99,7 @@ def test_missing_headings_are_asked_for_once() -> None:
 
 def test_an_answer_that_was_cut_off_loses_its_torn_end() -> None:
     written, asked = run(ONE, ScriptedReply(TORN, finish="length"))
-    assert (written.text, written.rung) == (framed("All is well."), "model")
+    assert (written.text, written.rung) == (frame_notes("All is well."), "model")
     assert "mended by code" in written.notes[0]
     assert len(asked) == 1
 
@@ -99,13 +107,13 @@ def test_an_answer_that_was_cut_off_loses_its_torn_end() -> None:
 def test_a_stricter_budget_comes_after_a_summary_that_is_too_long() -> None:
     long = "word " * 400
     written, asked = run(ONE, long, GOOD)
-    assert (written.text, written.rung) == (framed(GOOD), "stricter")
+    assert (written.text, written.rung) == (frame_notes(GOOD), "stricter")
     assert [ask.max_tokens for ask in asked] == [ROOM, int(ROOM * 0.6)]
 
 
 def test_the_next_model_comes_after_the_first_one_fails() -> None:
     written, asked = run(TWO, ScriptedReply(error="401 unauthorized"), GOOD)
-    assert (written.text, written.rung) == (framed(GOOD), "next_model")
+    assert (written.text, written.rung) == (frame_notes(GOOD), "next_model")
     assert [ask.model for ask in asked] == ["one", "two"], "a refused call is not repeated with less"
 
 
@@ -189,11 +197,11 @@ def test_prose_is_asked_for_with_a_tenth_less_than_it_may_take() -> None:
 def test_a_text_that_stays_too_long_keeps_where_the_work_stands() -> None:
     done = "\n".join(f"- the {number}th thing was done" for number in range(30))
     long = f"## Done\n{done}\n\n## Where it stands\nThe user waits for /repo/main.py."
-    task = replace(TASK, allotment=estimate_tokens([framed(long)])[0] - 20)
+    task = replace(TASK, allotment=estimate_tokens([frame_notes(long)])[0] - 20)
     written, asked = run(ONE, long, task=task)
     assert len(asked) == 1
     assert written.text.endswith("## Where it stands\nThe user waits for /repo/main.py.")
-    assert written.text.startswith(framed("## Done\n- the 0th thing"))
+    assert written.text.startswith(frame_notes("## Done\n- the 0th thing"))
 
 
 def test_marks_that_are_made_harmless_do_not_cost_the_whole_story() -> None:

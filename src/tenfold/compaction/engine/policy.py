@@ -44,6 +44,7 @@ class Shares(Struct, frozen=True):
     """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative.
 
     `words` is the part of `facts`, also as a fraction of the target, for all that the user said, word for word.
+    `with_model` takes the place of all of them where a model writes.
     `request` is what the current request may take word for word; of a longer one head and tail are shown. With
     `fills_room`, what the target has left goes to the summary and to outputs that were elided; without it, facts keep
     to their share.
@@ -56,6 +57,7 @@ class Shares(Struct, frozen=True):
     words: float = 0.0
     request: float = 1.0
     fills_room: bool = False
+    with_model: Shares | None = None
 
 
 class Policy(Struct, frozen=True):
@@ -66,7 +68,7 @@ class Policy(Struct, frozen=True):
     - `trigger` decides when to act and down to which size. It is asked at the points in `checks`, and before every
       call whether the request still fits the window. With `auto` False nobody asks it: the policy compacts on demand.
     - `stages` make the view smaller, in this order, until it fits the target. `shares` divide the target
-      among them, and `model_shares` where a model writes.
+      among them.
     - `counter` counts tokens, and `estimator` corrects its counts by what the provider has reported.
     - `summary` holds the prompts and the models, and `writer` writes with them. With `can_prepare`, a model writes
       ahead of time, before the trigger fires.
@@ -83,7 +85,6 @@ class Policy(Struct, frozen=True):
     estimator: Estimator = AnchoredEstimator()
     summary: SummarySettings = SummarySettings()
     shares: Shares = Shares()
-    model_shares: Shares | None = None
     checks: tuple[CheckPoint, ...] = ("before_call",)
     shrink_tokens: int = 1_000
     shrink_share: float = 0.10
@@ -111,7 +112,7 @@ class Policy(Struct, frozen=True):
     def derive_goal(self, target: int, *, recall: RecallMode, window: int | None = None, exact: bool = False) -> Goal:
         """Derives the sizes of a Goal from a target, all in tokens."""
         has_model = bool(self.summary.models)
-        shares = self.model_shares if has_model and self.model_shares is not None else self.shares
+        shares = (self.shares.with_model if has_model else None) or self.shares
         return Goal(
             target=target,
             stage_target=target,
@@ -159,10 +160,10 @@ class Policy(Struct, frozen=True):
         return max(1, int(window * self.growth_share))
 
 
-SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, request=0.25, fills_room=True)
-"""Shares of the target where code writes: what it tells gets most of the room (docs/decisions/0018)."""
-MODEL_SHARES = Shares(tail=0.15, users=0.0, facts=0.30, narrative=0.45, words=0.20, request=0.25, fills_room=True)
-"""Shares where a model writes: it tells as much in less, so the user's own words and the newest messages get more."""
+_WITH_MODEL = Shares(tail=0.15, users=0.0, facts=0.30, narrative=0.45, words=0.20, request=0.25, fills_room=True)
+"""A model tells as much in less room than code, so the user's own words and the newest messages get more."""
+SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, request=0.25, fills_room=True, with_model=_WITH_MODEL)
+"""Shares of the target: where code writes, what it tells gets most of the room (docs/decisions/0018)."""
 
 
 def tenfold(counter: Counter, *, summary: SummarySettings | None = None) -> Policy:
@@ -174,7 +175,6 @@ def tenfold(counter: Counter, *, summary: SummarySettings | None = None) -> Poli
         counter=counter,
         summary=summary or SummarySettings(),
         shares=SHARES,
-        model_shares=MODEL_SHARES,
         can_prepare=True,
     )
 

@@ -33,7 +33,7 @@ _MESSAGE_KEY = re.compile(r"(?:message )?(\d{1,9})(?: |\Z)")
 _NUMBERED_ITEM = re.compile(r"\[(\d{1,9})\] ")
 
 
-def number_line(fact: Fact, line: str) -> str:
+def add_number(fact: Fact, line: str) -> str:
     """Returns the line of what the user said with the number of its message, if that is known."""
     match = _MESSAGE_KEY.match(fact.key)
     return f"- [{match[1]}] {line[2:]}" if match else line

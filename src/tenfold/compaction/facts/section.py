@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.facts.fact_lines import (
     MAX_CONTENT_CHARS,
-    number_line,
+    add_number,
     quote_line,
     render_line,
     render_source,
@@ -250,7 +250,7 @@ def _choose_words(facts: Sequence[Fact], budget: int, count: Count) -> dict[int,
     said = [fact for fact in facts if fact.kind == "request" and not fact.live and fact.note != ACK_NOTE]
     said.sort(key=lambda fact: fact.order, reverse=True)
     said = [*said[-1:], *said[:-1]]
-    sizes = count([number_line(fact, render_line(fact, fact.text)) + "\n" for fact in said]) if said else []
+    sizes = count([add_number(fact, render_line(fact, fact.text)) + "\n" for fact in said]) if said else []
     chosen: dict[int, FactRank] = {}
     for fact, size in zip(said, sizes, strict=True):
         if size <= budget:
@@ -450,7 +450,7 @@ def _render_section(chosen: Sequence[tuple[Fact, str]], order: _ReadingOrder) ->
         is_numbered = order.is_numbered and heading.kind == "request"
         lines.append(NUMBERED_HEADINGS[heading.live].line if is_numbered else heading.line)
         under[place].sort(key=lambda pair: (pair[0].order, order.places[id(pair[0])]))
-        pairs = [(fact, number_line(fact, line)) for fact, line in under[place]] if is_numbered else under[place]
+        pairs = [(fact, add_number(fact, line)) for fact, line in under[place]] if is_numbered else under[place]
         lines.extend(_join_error_lines(pairs))
         if (unshown := order.files.get(place, 0) - len(under[place])) > 0:
             lines.append(_render_more(unshown))

@@ -170,9 +170,9 @@ class SourceText:
 
     def _has_joined_path(self, path: str) -> bool:
         directory, _, name = path.rpartition("/")
-        return bool(directory and name) and has_words(directory, self._flat, joints="") and self._stands_alone(name)
+        return bool(directory and name) and has_words(directory, self._flat, joints="") and self._has_alone(name)
 
-    def _stands_alone(self, name: str) -> bool:
+    def _has_alone(self, name: str) -> bool:
         return re.search(rf"(?<![\w./-]){re.escape(name)}(?!\w)", self._flat) is not None
 
     def _has_each(self, literal: str) -> bool:

@@ -86,8 +86,10 @@ def shorten_newest_step(draft: Draft, piece: DraftPiece, goal: Goal, budget: int
     if newest is None or newest.first != piece.first or not piece.can_change:
         return None
     room = min(goal.target // _RESULTS_SHARE, budget) // count_results(piece)
+    if room < _LEAST_RESULT_TOKENS:
+        return None
     cut = TruncateOutputsStage(room, room // 4).apply(replace(draft, pieces=(piece,)), goal).pieces[0]
-    return cut if room >= _LEAST_RESULT_TOKENS and cut.tokens <= budget else None
+    return cut if cut.tokens <= budget else None
 
 
 _RESULTS_SHARE, _LEAST_RESULT_TOKENS = 5, 60
