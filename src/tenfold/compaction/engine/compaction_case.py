@@ -124,12 +124,19 @@ class CompactionCase(Struct, frozen=True):
         return tokens if tokens <= most else 0
 
     def build_goal(self, draft: Draft, kept: int) -> Goal:
-        """Builds the goal. `kept` tokens of its target are for a step that stays whole; the shares are of the rest."""
+        """Builds the goal. `kept` tokens of its target are for a step that stays whole; the shares are of the rest.
+
+        But a model's notes have their share of the whole target.
+        """
         call, target = self.call, self.decision.target - kept
         is_exact = call.to is not None
         goal = build_goal(draft, self.policy, target, recall=call.recall, window=call.window, exact=is_exact)
         sizes = (goal.target + kept, goal.stage_target + kept, goal.tail_budget + kept)
-        return replace(goal, target=sizes[0], stage_target=sizes[1], tail_budget=sizes[2])
+        goal = replace(goal, target=sizes[0], stage_target=sizes[1], tail_budget=sizes[2])
+        if not goal.words_budget:
+            return goal
+        notes = goal.narrative_budget * goal.target // max(target, 1) + goal.summary_overhead
+        return replace(goal, narrative_budget=min(notes, target - goal.facts_budget))
 
     def is_worth_a_block(self, plan: Plan) -> bool:
         """Whether a plan changes anything, and saves what a Block must save: above the hard limit, to get below it."""
