@@ -88,7 +88,9 @@ def flatten(text: str) -> str:
 def find_words(alternatives: str, plain: str) -> Iterator[int]:
     """Where any of the words that a bar separates stands."""
     pattern = "|".join(re.escape(flatten(words)) for words in alternatives.split("|"))
-    return (found.start() for found in re.finditer(rf"(?:(?<![0-9a-zà-ÿ])|(?=[^\W0-9a-zà-ÿ]))(?:{pattern})(?![0-9])", plain))
+    return (
+        found.start() for found in re.finditer(rf"(?:(?<![0-9a-zà-ÿ])|(?=[^\W0-9a-zà-ÿ]))(?:{pattern})(?![0-9])", plain)
+    )
 
 
 def has_words(alternatives: str, plain: str) -> bool:
@@ -159,16 +161,23 @@ def list_bare_rows(view: View) -> list[str]:
 def list_torn(view: View) -> list[str]:
     """The places in the view where a sentence breaks off, or begins, at a dot that ends no sentence."""
     plain, source, found = flatten(view.text), flatten(join_texts(view.talk.messages)), set()
-    for dot in _DOT.finditer(source):
-        left, right = source[max(dot.end() - 16, 0) : dot.end()].strip(), source[dot.end() : dot.end() + 14]
-        for place in (each.end() for each in re.finditer(re.escape(left), plain)):
-            after = plain[place : place + 9]
+    dots = {dot.end() for dot in _DOT.finditer(source)}
+    for dot in dots:
+        left, right = source[max(dot - 16, 0) : dot].strip().partition(" ")[2], source[dot : dot + 14]
+        for place in find_all(left, plain):
+            after = plain[place + len(left) :][:9]
             if left + after not in source and not after.lstrip().startswith(("...", "…", "[")):
                 found.add(f"{left} /{after}")
-        for place in (each.start() for each in re.finditer(rf"(?<!\w){re.escape(right)}", plain)):
-            if plain[place - 5 : place] + right not in source:
-                found.add(f"{plain[place - 5 : place]}/ {right}")
+        if dots.issuperset(find_all(right, source)):
+            found |= {
+                f"/ {right}" for place in find_all(right, plain) if plain[place - 5 : place] + right not in source
+            }
     return sorted(found)
+
+
+def find_all(words: str, plain: str) -> list[int]:
+    """Where words begin at the beginning of a word."""
+    return [each.start() for each in re.finditer(rf"(?<!\w){re.escape(words)}", plain)]
 
 
 def _list_tables(talk: Talk) -> Iterator[tuple[str, list[str]]]:
