@@ -162,22 +162,26 @@ def list_torn(view: View) -> list[str]:
     """The places in the view where a sentence breaks off, or begins, at a dot that ends no sentence."""
     plain, source, found = flatten(view.text), flatten(join_texts(view.talk.messages)), set()
     dots = {dot.end() for dot in _DOT.finditer(source)}
-    for dot in dots:
-        left, right = source[max(dot - 16, 0) : dot].strip().partition(" ")[2], source[dot : dot + 14]
+    sides = {(source[max(dot - 16, 0) : dot].strip().partition(" ")[2], source[dot : dot + 14]) for dot in dots}
+    for left, right in sides:
         for place in find_all(left, plain):
             after = plain[place + len(left) :][:9]
             if left + after not in source and not after.lstrip().startswith(("...", "…", "[")):
                 found.add(f"{left} /{after}")
-        if dots.issuperset(find_all(right, source)):
-            found |= {
-                f"/ {right}" for place in find_all(right, plain) if plain[place - 5 : place] + right not in source
-            }
+        begins = [plain[place - 5 : place] for place in find_all(right, plain)]
+        if begins and dots.issuperset(find_all(right, source)):
+            found |= {f"/ {right}" for begin in begins if begin + right not in source}
     return sorted(found)
 
 
 def find_all(words: str, plain: str) -> list[int]:
     """Where words begin at the beginning of a word."""
-    return [each.start() for each in re.finditer(rf"(?<!\w){re.escape(words)}", plain)]
+    places, place = [], plain.find(words)
+    while place >= 0:
+        if place == 0 or not plain[place - 1].isalnum():
+            places.append(place)
+        place = plain.find(words, place + 1)
+    return places
 
 
 def _list_tables(talk: Talk) -> Iterator[tuple[str, list[str]]]:
