@@ -30,12 +30,10 @@ LOST: dict[tuple[str, str], str] = {
     ("pasted_law", "rules"): "a numbered licence after a full stop is taken for the user's words",
     ("tutoring", "rules"): "a need with a date is taken for a rule",
     ("voice_notes", "rules"): "one word makes a rule of a dictation about something else",
-    ("mode_switches", "order"): "at 10 % the pinned modes outgrow the target, and the summary comes after the request",
     ("data_analysis", "rows"): "rows compete without their header",
     ("long_discussion", "rows"): "rows compete without their header",
     ("fenced_advice", "fence"): "a command in a fence is told as a call without a result",
     ("german_work", "torn"): "the rule with Frau Dr. Wieland ends at Dr.",
     ("planning", "torn"): "sentences end at S. 4, Nr. 12, z. B., 1. März and Dr. Albers",
-    ("mode_switches", "modes"): "every mode stays pinned, and together they outgrow a tenth of the tokens",
     ("support_day", "changes"): "single reads are told where changes are missing",
 }

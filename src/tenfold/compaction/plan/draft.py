@@ -18,7 +18,7 @@ from tenfold.core.record.message import Message, Text
 from tenfold.core.record.token_reading import PLAIN_READING, Counted, Reading
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import MessageKey, Unit, VisibleMessage, build_original_key
-from tenfold.core.wire.marks import get_summary_text, is_system_prompt
+from tenfold.core.wire.marks import get_summary_text
 
 RecallMode = Literal["none", "tool", "cli"]
 VisibleMeasure = Callable[[Sequence[VisibleMessage]], list[int]]
@@ -173,7 +173,7 @@ class Draft(Struct, frozen=True):
         """The index of the first piece after the leading system messages and silent pieces among them."""
         for index, piece in enumerate(self.pieces):
             if any(
-                s.message.role != "system" or not s.is_original or not is_system_prompt(s.message)
+                s.message.role != "system" or not s.is_original or s.key not in self.protected
                 for s in piece.get_visible_messages()
             ):
                 return index

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tenfold.compaction.facts.current_request import find_current_request, get_user_words
 from tenfold.core.record.message import Message, Text, find_native_compaction, get_text
 from tenfold.core.view.fold import View
@@ -13,6 +15,8 @@ CURRENT_REQUEST = "current request"
 """The reason for protecting the current request."""
 UNANSWERED_STEP = "not answered yet"
 """The reason for protecting the newest step while the model has not seen its results."""
+SYSTEM_PROMPT = "system prompt"
+"""The reason for protecting a system message that no later one replaces."""
 DEFINED_TOOLS = "defines tools"
 """The reason for protecting a message that defines tools inside the list: calls need it."""
 PROVIDER_COMPACTED = "compacted by the provider"
@@ -22,9 +26,9 @@ PROVIDER_COMPACTED = "compacted by the provider"
 def find_protected(view: View) -> dict[MessageKey, str]:
     """Finds the messages that no stage may change, by key, with the reason.
 
-    They are system messages, pinned messages with the whole step they belong to, the current request, if the view
-    shows it, and messages that define tools inside the list, with their step. Also the newest message in which a
-    provider compacted the conversation itself, with its step, because only that provider can read it.
+    They are the system messages in force, pinned messages with the whole step they belong to, the current request, if
+    the view shows it, and messages that define tools inside the list, with their step. Also the newest message in
+    which a provider compacted the conversation itself, with its step, because only that provider can read it.
     """
     protected: dict[MessageKey, str] = {}
     compacted: dict[str, list[VisibleMessage]] = {}
@@ -37,15 +41,49 @@ def find_protected(view: View) -> dict[MessageKey, str]:
             compaction = find_native_compaction(group[0].message) if group[0].is_original else None
             if compaction is not None:
                 compacted[compaction.bound_wire] = group
-        for shown in unit.visible_messages:
-            if shown.is_original and is_system_prompt(shown.message):
-                protected[shown.key] = "system prompt"
+    protected.update((shown.key, SYSTEM_PROMPT) for shown in find_prompts_in_force(view))
     request = find_request(view)
     if request is not None and get_user_words(request.message):
         protected.setdefault(request.key, CURRENT_REQUEST)
     for group in compacted.values():
         protected.update((s.key, PROVIDER_COMPACTED) for s in group)
     return protected
+
+
+def find_prompts_in_force(view: View) -> list[VisibleMessage]:
+    """Finds the system messages in view that hold: the one that opens the list, and of each series the newest.
+
+    Programs put mode switches, reminders and the like into the list again and again. Such messages are of one series if
+    they begin with the same tag, with headings that are the same up to a colon, or with the same line, whatever numbers
+    are in it, or if they share half of their lines.
+    """
+    shown = [s for unit in view.units for s in unit.visible_messages]
+    prompts = [s for s in shown if s.is_original and is_system_prompt(s.message)]
+    newest: list[VisibleMessage] = []
+    for each in reversed(prompts):
+        is_opening = each is shown[0]
+        if is_opening or not any(_is_of_series(get_text(each.message), get_text(other.message)) for other in newest):
+            newest.append(each)
+    return newest
+
+
+def _is_of_series(text: str, newer: str) -> bool:
+    if _find_series(text) == _find_series(newer):
+        return True
+    lines, newer_lines = (set(filter(None, map(str.strip, each.split("\n")))) for each in (text, newer))
+    return len(lines & newer_lines) * 2 >= max(len(lines), 1)
+
+
+def _find_series(text: str) -> str:
+    """Returns what messages of one series begin with: a tag, a heading up to its colon, or a line without numbers."""
+    if tag := _OPENING_TAG.match(text):
+        return tag[1].lower()
+    line = _NUMBER.sub("0", text.strip().partition("\n")[0]).lower()
+    return line.partition(":")[0] if line.startswith("#") else line
+
+
+_OPENING_TAG = re.compile(r"\s*<([A-Za-z][\w:.-]*)")
+_NUMBER = re.compile(r"\d+")
 
 
 def find_request(view: View) -> VisibleMessage | None:
