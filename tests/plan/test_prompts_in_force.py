@@ -7,8 +7,7 @@ import pytest
 from tenfold.compaction.plan.protected import SYSTEM_PROMPT, find_protected
 from tenfold.core.record.message import Message, Text, get_text
 from tenfold.core.view.fold import View
-from tests.engine.making import make_reply, make_user_message
-from tests.facts.test_current_request import build_view
+from tests.engine.making import build_view, make_reply, make_user_message
 
 HOUSE = "You help at the desk.\nBe brief."
 
