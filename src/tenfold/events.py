@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.core.record.block import Block
+from tenfold.core.record.token_reading import Counted, ProviderTokens, Tokens
 
 
 class CompactionWarning(Struct, frozen=True, tag="warning"):
@@ -35,11 +36,11 @@ class CompactionWarning(Struct, frozen=True, tag="warning"):
 
     session: str
     policy: str
-    tokens: int
-    limit: int
+    tokens: ProviderTokens
+    limit: ProviderTokens
     window: int
     time: int
-    usable: int = 0
+    usable: ProviderTokens = ProviderTokens(0)
 
     @property
     def fill(self) -> float:
@@ -56,8 +57,8 @@ class CompactionStart(Struct, frozen=True, tag="started"):
 
     session: str
     policy: str
-    tokens: int
-    target: int
+    tokens: Tokens
+    target: Tokens
     plan: str
     time: int
     run: str = ""
@@ -135,7 +136,7 @@ class RequestOverflow(Struct, frozen=True, tag="overflowed"):
 
     session: str
     model: str
-    tokens: int
+    tokens: Counted
     time: int
 
 

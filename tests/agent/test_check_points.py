@@ -49,7 +49,7 @@ def test_soft_checks_are_made_at_the_points_of_the_policy_only(policy: str) -> N
         match entry:
             case MessageEntry(message=message):
                 last = message.role
-            case Block(tokens_before=tokens) if tokens <= hard:
+            case Block(tokens_before=tokens) if int(tokens) <= hard:
                 soft.add(last)
     assert soft
     assert soft <= SOFT.get(policy, {"user", "tool"})

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tenfold.apps.agent import Agent
 from tenfold.apps.agent.demonstration import build_demonstration
@@ -20,6 +21,7 @@ from tenfold.apps.chat.transcript import (
 from tenfold.apps.chat.widgets import PLAIN_STYLES, STYLES, ContextFill, measure_fill, render_status
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.core.record.token_reading import Counted, ProviderTokens, Tokens
 from tenfold.events import (
     BranchSwitch,
     CompactionEnd,
@@ -53,22 +55,25 @@ def test_sizes_are_short(tokens: int, text: str) -> None:
 
 
 def test_a_compaction_stands_in_the_stream_and_what_came_to_nothing_says_why() -> None:
-    done = build_event_line(CompactionEnd("s", Outcome("compacted", "soft", 150_200, 105_400, 80_000), 0))
+    outcome = Outcome("compacted", "soft", Tokens(150_200), Tokens(105_400), Tokens(80_000))
+    done = build_event_line(CompactionEnd("s", outcome, 0))
     assert done is not None
     assert (done.kind, done.text) == ("mark", "— context compacted (150k → 105k tokens) —")
-    skipped = build_event_line(CompactionSkip("s", Outcome("cancelled", "not\x1b[2J while releasing", 1, 1, 1), 0))
+    cancelled = replace(outcome, status="cancelled", reason="not\x1b[2J while releasing")
+    skipped = build_event_line(CompactionSkip("s", cancelled, 0))
     assert skipped is not None
     assert (skipped.kind, skipped.text) == ("note", "not compacted (cancelled): not while releasing")
-    failed = build_event_line(CompactionFailure("s", Outcome("failed", "no answer", 1, 1, 1), 0))
+    failed = build_event_line(CompactionFailure("s", replace(outcome, status="failed", reason="no answer"), 0))
     assert failed is not None
     assert failed.text.endswith("changed nothing: no answer")
-    warned = build_event_line(CompactionWarning("s", "tenfold", 72_000, 85_000, 200_000, 0, usable=100_000))
+    size, limit, usable = ProviderTokens(72_000), ProviderTokens(85_000), ProviderTokens(100_000)
+    warned = build_event_line(CompactionWarning("s", "tenfold", size, limit, 200_000, 0, usable=usable))
     assert warned is not None
     assert warned.text == "the context is 72% full; it is compacted at 85k tokens"
-    over = build_event_line(RequestOverflow("s", "gpt-4o", 130_000, 0))
+    over = build_event_line(RequestOverflow("s", "gpt-4o", Counted(130_000), 0))
     assert over is not None
     assert "gpt-4o refused a request of 130k tokens" in over.text
-    assert build_event_line(CompactionStart("s", "tenfold", 1, 1, "", 0)) is None
+    assert build_event_line(CompactionStart("s", "tenfold", Tokens(1), Tokens(1), "", 0)) is None
     assert build_event_line(BranchSwitch("s", None, None, "", 0)) is None
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tenfold.compaction.engine.compact import Effects
 from tenfold.core.record.ask import Answer, Ask, EngineResult, Outcome, SummaryAsk
 from tenfold.core.record.block import Block, ModelCost
+from tenfold.core.record.token_reading import NO_TOKENS
 from tenfold.models.provider import ProviderModel
 from tenfold.models.retry import RetryRule
 from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
@@ -36,7 +37,7 @@ def ask_once(asks: Sequence[Ask], got: list[Answer]) -> Effects:
     """A generator in the engine's manner that asks once, and keeps the Answers."""
     answers = yield tuple(asks)
     got.extend(answers)
-    return EngineResult(Outcome("nothing", "", 0, 0, 0))
+    return EngineResult(Outcome("nothing", "", NO_TOKENS, NO_TOKENS, NO_TOKENS))
 
 
 class Clock:

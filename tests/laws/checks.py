@@ -15,6 +15,7 @@ from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import Block, BlockPart, RangeRef
 from tenfold.core.record.entry import Attempt, Entry, Retraction, get_message
 from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.core.record.token_reading import NO_TOKENS
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.view.units import VisibleMessage
@@ -339,7 +340,7 @@ def is_kept(entry: Entry, position: int, live: Sequence[int]) -> bool:
 
 def make_placeholder(entry: Entry) -> Entry:
     """A silent entry with the same id."""
-    return Attempt(entry.id, entry.parent, entry.run, 0, "test", "nothing", "stands for a Block", 0, 0)
+    return Attempt(entry.id, entry.parent, entry.run, 0, "test", "nothing", "stands for a Block", NO_TOKENS, NO_TOKENS)
 
 
 # -- law 14 -----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from tenfold.core.record.ask import Answer, EngineResult, SummaryAsk
 from tenfold.core.record.block import ModelCost
 from tenfold.core.record.entry import Entry, MessageEntry, get_message
 from tenfold.core.record.message import Message, Part, Text, ToolResult
+from tenfold.core.record.token_reading import Counted
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
@@ -134,7 +135,9 @@ def get_minimum_saving(session: Session, before: Sequence[Message], call: Call) 
     limits = session.policy.trigger.get_limits(
         call.window or 1, output_reserve=call.output_reserve, floor=reading.floor
     )
-    return 1 if limits.get_need(reading.tokens) == "hard" else session.policy.get_minimum_shrink(count_tokens(before))
+    if limits.get_need(reading.tokens) == "hard":
+        return 1
+    return session.policy.get_minimum_shrink(Counted(count_tokens(before)))
 
 
 def encode_view(session: Session) -> list[bytes]:

@@ -46,6 +46,7 @@ from tenfold.core.record.message import (
     get_tool_calls,
     get_tool_result,
 )
+from tenfold.core.record.token_reading import Counted
 from tests.laws import oracle
 from tests.thorough import IS_THOROUGH
 
@@ -307,7 +308,9 @@ def play_setting(desk: Desk, a: int, _b: int, _c: int) -> None:
 
 def play_attempt(desk: Desk, _a: int, _b: int, _c: int) -> None:
     entry_id, parent, run = desk.head
-    desk.entries.append(Attempt(entry_id, parent, run, 1_000 * desk.n, "tenfold", "failed", "no answer", 10, 5))
+    desk.entries.append(
+        Attempt(entry_id, parent, run, 1_000 * desk.n, "tenfold", "failed", "no answer", Counted(10), Counted(5))
+    )
 
 
 def play_pin(desk: Desk, a: int, b: int, _c: int, *, on: bool = True) -> None:

@@ -15,6 +15,7 @@ from tenfold.compaction.engine.compact import Effects, compact
 from tenfold.core.meter.reading import RunningTotal, TokenCache
 from tenfold.core.record.ask import Answer, EngineResult, Outcome, SummaryAsk
 from tenfold.core.record.block import Block
+from tenfold.core.record.token_reading import NO_TOKENS
 from tenfold.session import AsyncSession, Session
 from tenfold.session.drive import Answerer, arun_engine, run_engine
 from tests.engine.making import Awaited
@@ -52,7 +53,7 @@ def ask_three_rounds() -> Effects:
         asks = tuple(SummaryAsk("", f"{number}.{i}", 10) for i in range(4))
         answers = yield asks
         told.extend(a.text or a.error for a in answers)
-    return EngineResult(Outcome("nothing", " ".join(told), 0, 0, 0))
+    return EngineResult(Outcome("nothing", " ".join(told), NO_TOKENS, NO_TOKENS, NO_TOKENS))
 
 
 class Slow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenfold.core.record.ask import Answer, Ask, ConsultAsk, ReadAsk, SummaryAsk
+from tenfold.core.record.token_reading import Counted
 from tenfold.session.drive import Answerer
 from tests.laws import conversations
 from tests.laws.conversations import Echo, NeverAsk, WasAsked, count_tokens
@@ -13,7 +14,7 @@ from tests.laws.conversations import Echo, NeverAsk, WasAsked, count_tokens
 def test_only_a_summarize_ask_reaches_the_model() -> None:
     model = Echo()
     answerer = Answerer(model, before_hooks=(lambda _: None,), entry_reader=lambda _: [])
-    asks: tuple[Ask, ...] = (ConsultAsk("plan", 10, 5), ReadAsk((0, 1)))
+    asks: tuple[Ask, ...] = (ConsultAsk("plan", Counted(10), Counted(5)), ReadAsk((0, 1)))
     assert [answerer.answer(ask) for ask in asks] == [Answer(), Answer()]
     assert model.calls == 0
     answerer.answer(SummaryAsk("", "text", 10))

@@ -22,6 +22,7 @@ from tenfold.core.meter.counters import (
 )
 from tenfold.core.meter.model_names import normalize_model_name
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.record.token_reading import NO_TOKENS
 
 SENTENCES = {
     "zh": "我们需要在部署之前检查配置文件是否正确，并且确保数据库迁移已经完成。",
@@ -45,7 +46,7 @@ class Length:
 
 
 def measure_parts(*parts: Part) -> int:
-    return measure_messages([Message("user", parts, "human")], Length(), overhead=0)[0]
+    return measure_messages([Message("user", parts, "human")], Length(), overhead=NO_TOKENS)[0]
 
 
 def test_a_quarter_of_a_token_per_character_rounded_up() -> None:

@@ -75,34 +75,34 @@ def test_no_size_gets_above_the_ceiling(size: tuple[int, int]) -> None:
 
 def test_an_image_is_never_counted_by_its_bytes() -> None:
     large = encode(make_jpeg(280, 280) + b"x" * 3_000_000)
-    assert count_image(Image("image/jpeg", large), "claude-sonnet-4-5") == MediaTokens(100, 100, 100)
+    assert count_image(Image("image/jpeg", large), "claude-sonnet-4-5") == MediaTokens.build(100, 100, 100)
     assert count_image(Image("image/webp", encode(make_webp("VP8L", 280, 280))), "claude-sonnet-4-5").tokens == 100
 
 
 def test_an_image_of_unknown_size_is_charged_the_ceiling_and_said_to_be_unknown() -> None:
     for unknown in (Image(url="https://e.org/a.png"), Image(data="QQ=="), Image("image/png", HD[:20]), Image()):
-        assert count_image(unknown, "claude-sonnet-4-5") == MediaTokens(1_568, 1, 1_568, 1)
-    assert count_image(Image(url="u"), "gpt-4o") == MediaTokens(1_445, 255, 1_445, 1)
-    assert count_image(Image(url="u", detail="low"), "gpt-4o") == MediaTokens(85, 85, 85)
-    assert count_image(Image(url="u"), "gpt-5.6-sol") == MediaTokens(3_000, 2, 36_000, 1)
-    assert count_image(Image(url="u"), "gemini-3-pro") == MediaTokens(1_120, 1_120, 1_120)
+        assert count_image(unknown, "claude-sonnet-4-5") == MediaTokens.build(1_568, 1, 1_568, 1)
+    assert count_image(Image(url="u"), "gpt-4o") == MediaTokens.build(1_445, 255, 1_445, 1)
+    assert count_image(Image(url="u", detail="low"), "gpt-4o") == MediaTokens.build(85, 85, 85)
+    assert count_image(Image(url="u"), "gpt-5.6-sol") == MediaTokens.build(3_000, 2, 36_000, 1)
+    assert count_image(Image(url="u"), "gemini-3-pro") == MediaTokens.build(1_120, 1_120, 1_120)
 
 
 def test_a_pdf_counts_by_its_pages_and_a_text_by_its_bytes() -> None:
     data = encode(make_pdf(4))
     assert count_document(Document("", "application/pdf", data=data), "gemini-3-pro").tokens == 4 * 560
     assert count_document(Document("", "application/pdf", data=data), "gemini-2.5-pro").tokens == 4 * 258
-    assert count_document(Document("a.pdf", data=data), "claude-sonnet-4-5") == MediaTokens(6_000, 6_000, 18_400)
+    assert count_document(Document("a.pdf", data=data), "claude-sonnet-4-5") == MediaTokens.build(6_000, 6_000, 18_400)
     assert count_document(Document(pages=3, data="A" * 4_000_000), "gpt-5").tokens == 4_500
-    assert count_document(Document(data="A" * 4_000, media_type="text/plain")) == MediaTokens(750, 750, 750)
+    assert count_document(Document(data="A" * 4_000, media_type="text/plain")) == MediaTokens.build(750, 750, 750)
     assert count_document(Document(name="empty")) == MediaTokens()
 
 
 def test_a_file_of_unknown_pages_has_a_wide_interval() -> None:
     compressed = count_document(Document("", "application/pdf", data="A" * 400_000), "claude-sonnet-4-5")
-    assert compressed == MediaTokens(6 * 1_500, 1_500, 150 * 4_600, 1)
+    assert compressed == MediaTokens.build(6 * 1_500, 1_500, 150 * 4_600, 1)
     linked = count_document(Document(url="https://e.org/a.pdf"), "claude-sonnet-4-5")
-    assert linked == MediaTokens(1_500, 1_500, 1_000 * 4_600, 1)
+    assert linked == MediaTokens.build(1_500, 1_500, 1_000 * 4_600, 1)
 
 
 def make_recording(seconds: int, rate: int, form: str) -> OpaquePart:
@@ -121,7 +121,7 @@ def test_a_recording_is_unknown_and_charged_by_the_seconds_that_its_bytes_usuall
     song = count_document(Document("", "audio/mp3", data="A" * 640_000), "gemini-3-pro")
     assert song.tokens == 60 * 32
     film = count_document(Document("", "video/mp4", url="gs://a/b.mp4"), "gemini-3-pro")
-    assert film == MediaTokens(61_200, 102, 367_200, 1)
+    assert film == MediaTokens.build(61_200, 102, 367_200, 1)
 
 
 def test_an_image_or_file_by_id_is_no_handful_of_bytes() -> None:
@@ -131,9 +131,11 @@ def test_an_image_or_file_by_id_is_no_handful_of_bytes() -> None:
     }
     for kind, block in by_id.items():
         counted = count_opaque(OpaquePart(kind, json.dumps(block).encode()), "claude-sonnet-4-5")
-        assert counted == MediaTokens(1_568, 1, 1_568, 1)
-    assert count_opaque(OpaquePart("input_file", b'{"file_id":"f"}'), "gpt-5") == MediaTokens(1_500, 460, 4_000_000, 1)
-    assert count_opaque(OpaquePart("odd", b"x" * 9)) == MediaTokens(3, 3, 3)
+        assert counted == MediaTokens.build(1_568, 1, 1_568, 1)
+    assert count_opaque(OpaquePart("input_file", b'{"file_id":"f"}'), "gpt-5") == MediaTokens.build(
+        1_500, 460, 4_000_000, 1
+    )
+    assert count_opaque(OpaquePart("odd", b"x" * 9)) == MediaTokens.build(3, 3, 3)
 
 
 def test_an_image_that_a_provider_drew_is_one_image() -> None:

@@ -345,18 +345,18 @@ def test_what_was_learned_bounds_a_reading_whose_report_expired() -> None:
 
 
 def test_media_have_bounds_of_their_own_which_no_slope_corrects() -> None:
-    known = read_interval(11_600, model="claude-opus-4-7", media=MediaTokens(1_600, 1_600, 1_600))
+    known = read_interval(11_600, model="claude-opus-4-7", media=MediaTokens.build(1_600, 1_600, 1_600))
     assert known.tokens == round(11_600 * 1.6)
     assert (known.low, known.high) == (12_000 + 1_600, 20_000 + 1_600)
     assert known.evidence == ("tokenizer of another family",)
-    unknown = read_interval(11_600, media=MediaTokens(1_600, 1, 4_800, 1))
+    unknown = read_interval(11_600, media=MediaTokens.build(1_600, 1, 4_800, 1))
     assert (unknown.low, unknown.high) == (9_501, 10_500 + 4_800)
     assert unknown.evidence == ("tokenizer of the family", "media of unknown size")
 
 
 def test_media_that_a_report_has_counted_are_known() -> None:
     anchors = build_anchors((100_000, 120_000), model="gpt-4o")
-    media = MediaTokens(3_000, 2, 36_000, 1)
+    media = MediaTokens.build(3_000, 2, 36_000, 1)
     assert read_interval(100_000, anchors, media=media).evidence == ("reported usage",)
     assert read_interval(100_000, anchors, media=media).high == 120_000
     added = read_interval(103_000, anchors, media=media)
@@ -387,7 +387,7 @@ def test_an_interval_always_holds_its_middle(
 ) -> None:
     reported = build_anchors(*requests, model="gpt-4o", counter=counter)
     low, tokens, high = sorted(media)
-    bounds = MediaTokens(min(tokens, estimate), min(low, estimate), high, 1)
+    bounds = MediaTokens.build(min(tokens, estimate), min(low, estimate), high, 1)
     for anchors in (reported, expire_reports(reported)):
         reading = read_interval(estimate, anchors, model=model, counter=counter, estimator=estimator, media=bounds)
         assert 0 <= reading.low <= reading.tokens <= reading.high

@@ -11,12 +11,13 @@ from tenfold.core.meter.reading import RunningTotal, TokenCache
 from tenfold.core.record.block import Block, Replacement, Run, Substitute
 from tenfold.core.record.entry import Entry, MessageEntry, Retraction
 from tenfold.core.record.message import Image, Message, Text, ToolCall, ToolResult
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tests.meter.pictures import encode, make_png
 
 
-class Counted:
+class CountingCounter:
     """Characters, with the number of texts it was asked for."""
 
     name = "counted"
@@ -45,7 +46,7 @@ def make_result(call: str) -> Message:
     return Message("tool", (ToolResult(call, "tool", (Text(call * 7),)),), "tool")
 
 
-def count_from_scratch(view: View, counter: Counted) -> int:
+def count_from_scratch(view: View, counter: CountingCounter) -> int:
     return sum(measure_messages(view.get_messages(), counter))
 
 
@@ -82,20 +83,20 @@ def make_move_entry(move: str, view: View, at: int) -> Entry:
 
 @given(MOVES)
 def test_a_tally_equals_counting_everything_afresh(moves: list[str]) -> None:
-    counter = Counted()
+    counter = CountingCounter()
     tally = RunningTotal(TokenCache(counter))
     view = View.from_path(Path())
     views = [view]
     for at, move in enumerate(moves):
         view = extend_view(view, make_move_entry(move, view, at))
-        assert tally(view) == count_from_scratch(view, Counted())
+        assert tally(view) == count_from_scratch(view, CountingCounter())
         views.append(view)
     for older in reversed(views):
-        assert tally(older) == count_from_scratch(older, Counted())
+        assert tally(older) == count_from_scratch(older, CountingCounter())
 
 
 def test_each_message_is_counted_once() -> None:
-    counter = Counted()
+    counter = CountingCounter()
     tally = RunningTotal(TokenCache(counter))
     view = View.from_path(Path())
     for at in range(200):
@@ -108,26 +109,26 @@ def test_each_message_is_counted_once() -> None:
 
 
 def test_known_sizes_are_not_counted_again() -> None:
-    counter = Counted()
+    counter = CountingCounter()
     known = TokenCache(counter)
     view = View.from_path(Path([make_entry(0, make_user("abc")), make_entry(1, make_user("abcd"))]))
-    known.add((0, 0, -1), 1_000)
+    known.add((0, 0, -1), Counted(1_000))
     assert RunningTotal(known)(view) == 1_000 + 4 + 4
     assert counter.asked == 1
 
 
 def test_the_marker_of_an_open_step_is_counted_for_the_call_it_stands_for() -> None:
-    tally = RunningTotal(TokenCache(Counted()))
+    tally = RunningTotal(TokenCache(CountingCounter()))
     view = View.from_path(Path())
     for at, message in enumerate([make_calls("a", "bbbbbbbbbb"), make_user("meanwhile"), make_result("a")]):
         view = extend_view(view, make_entry(at, message))
-        assert tally(view) == count_from_scratch(view, Counted())
+        assert tally(view) == count_from_scratch(view, CountingCounter())
 
 
 def test_a_fork_keeps_only_the_shared_sizes() -> None:
-    shared = TokenCache(Counted())
-    shared.add((0, 0, -1), 10)
-    shared.add((1, 0, -1), 20)
+    shared = TokenCache(CountingCounter())
+    shared.add((0, 0, -1), Counted(10))
+    shared.add((1, 0, -1), Counted(20))
     left = shared.fork(1)
     view = View.from_path(Path([make_entry(0, make_user("abc")), make_entry(1, make_user("abcd"))]))
     assert left.measure(list(view.get_visible_messages())) == [10, 8]
@@ -150,17 +151,17 @@ def test_what_is_not_text_is_added_up_with_its_bounds() -> None:
     for at, message in enumerate([make_picture(280, 280), make_user("text"), linked, make_calls("a", "b")]):
         view = extend_view(view, make_entry(at, message))
         tally.measure_media(view)
-    assert tally.measure_media(view) == MediaTokens(1_668, 101, 1_668, 1)
+    assert tally.measure_media(view) == MediaTokens.build(1_668, 101, 1_668, 1)
     shown = Message("tool", (ToolResult("a", "look", (Image("image/png", encode(make_png(28, 28))),)),), "tool")
     view = extend_view(view, make_entry(4, shown))
-    assert tally.measure_media(view) == MediaTokens(1_669, 102, 1_669, 1)
-    assert tally.measure_media(View.from_path(view.path)) == MediaTokens(1_669, 102, 1_669, 1)
+    assert tally.measure_media(view) == MediaTokens.build(1_669, 102, 1_669, 1)
+    assert tally.measure_media(View.from_path(view.path)) == MediaTokens.build(1_669, 102, 1_669, 1)
 
 
 def test_an_image_is_counted_by_the_rules_of_this_model_whatever_was_stored() -> None:
     view = View.from_path(Path([make_entry(0, make_picture(1_920, 1_080)), make_entry(1, make_user("abcd"))]))
     known = TokenCache(CharacterCounter(model="claude-opus-4-7"))
-    known.add((0, 0, -1), 1_604)
-    known.add((1, 0, -1), 5)
+    known.add((0, 0, -1), Counted(1_604))
+    known.add((1, 0, -1), Counted(5))
     assert RunningTotal(known)(view) == 2_691 + 4 + 5
     assert known.fork(1).measure(list(view.get_visible_messages()))[0] == 2_695

@@ -106,7 +106,7 @@ def test_every_plan_tiles_applies_and_does_not_grow(
 ) -> None:
     view = build_pinned_view(history, pins)
     draft = make_draft(view)
-    target = max(1, draft.tokens * percent // 100)
+    target = max(Counted(1), draft.tokens * percent // 100)
     goal = Goal(target, target, target // 4, target // 10, target // 4, target // 10)
     plan = build_plan(draft, goal, stages)
     assert plan.tokens_after <= plan.tokens_before
@@ -159,7 +159,7 @@ def test_what_a_plan_promises_holds_whatever_a_model_answers(
     verdict = run_engine(compact(view, using, call, measured, now=1, new_id=make_id_source()), Answerer(Drawn(answers)))
     if isinstance(verdict.entry, Block):
         assert plan is not None
-        assert verdict.outcome.tokens_after <= plan.tokens_after < verdict.outcome.tokens_before
+        assert verdict.entry.tokens_after <= plan.tokens_after < verdict.entry.tokens_before
         view.path.append(verdict.entry)
         after = view.extend((verdict.entry,))
         assert (
@@ -173,10 +173,12 @@ def test_what_a_plan_promises_holds_whatever_a_model_answers(
 
 
 def test_a_goal_is_a_value_that_policies_derive() -> None:
-    goal = build_policy().derive_goal(10_000, recall="none")
+    goal = build_policy().derive_goal(Counted(10_000), recall="none")
     budgets = goal.tail_budget, goal.user_budget, goal.facts_budget, goal.narrative_budget
     assert (budgets, goal.fills_room) == ((1_500, 0, 2_500, 6_000), True)
-    written = replace(build_policy(), summary=SummarySettings(models=("m",))).derive_goal(10_000, recall="none")
+    written = replace(build_policy(), summary=SummarySettings(models=("m",))).derive_goal(
+        Counted(10_000), recall="none"
+    )
     assert (written.facts_budget, written.words_budget, written.narrative_budget) == (2_500, 1_500, 5_000)
     assert goal.summary_budget == goal.facts_budget + goal.narrative_budget
     assert replace(goal, facts_budget=0, narrative_budget=10).summary_budget == goal.summary_overhead

@@ -30,6 +30,7 @@ from tenfold.core.record.message import (
     get_tool_calls,
     get_tool_result,
 )
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.fold import View
 from tenfold.designs.tiers.stages import SummarizeOlderStage
 from tests.engine.making import (
@@ -51,7 +52,7 @@ from tests.engine.making import (
     open_session,
 )
 
-GOAL = Goal(target=0, stage_target=0, tail_budget=0, user_budget=0, facts_budget=60, narrative_budget=60)
+GOAL = Goal(NO_TOKENS, NO_TOKENS, NO_TOKENS, NO_TOKENS, Counted(60), Counted(60))
 STAGES: tuple[Stage, ...] = (
     SupersededReadsStage(),
     TruncateStage(),
@@ -370,7 +371,9 @@ def add_summary(view: View, number: int) -> View:
     draft = make_draft(view)
     index = next(i for i, p in enumerate(draft.pieces) if p.first == start_at)
     draft = draft.with_piece(
-        index, condense.build_summary(draft, draft.pieces[index:], draft.protected, 120), until=len(draft.pieces)
+        index,
+        condense.build_summary(draft, draft.pieces[index:], draft.protected, Counted(120)),
+        until=len(draft.pieces),
     )
     block = Block(f"b-{number}", None, "", 0, "p", COUNTER.name, build_replacements(draft))
     view.path.append(block)

@@ -9,6 +9,7 @@ from tenfold.compaction.plan.draft import Draft, DraftPiece, Goal, start_draft
 from tenfold.compaction.plan.recent_tail import Tail, TailSize, find_outside_tail, find_tail
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.record.message import Message
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.designs.tail.cut import CutSizes, ReserveBudgets
 from tenfold.designs.threshold.trigger import get_text_limit
 from tests.engine.making import (
@@ -21,7 +22,7 @@ from tests.engine.making import (
     make_user_message,
 )
 
-GOAL = Goal(target=9_000, stage_target=9_000, tail_budget=0, user_budget=0, facts_budget=60, narrative_budget=60)
+GOAL = Goal(Counted(9_000), Counted(9_000), NO_TOKENS, NO_TOKENS, Counted(60), Counted(60))
 STEPS = [make_user_message("go"), *[m for n in range(6) for m in make_read_step(n, f"f{n}")], make_reply("done")]
 """A request, six steps of two messages, an answer: eight pieces."""
 
@@ -78,7 +79,7 @@ def test_kept_messages_cost_no_budget() -> None:
 
 def test_a_piece_is_taken_as_it_was_shortened_if_that_fits() -> None:
     def shorten(piece: DraftPiece, _budget: int) -> DraftPiece:
-        return piece.with_items([(piece.get_sized_items()[0][0], 7)], "shorter", "")
+        return piece.with_items([(piece.get_sized_items()[0][0], Counted(7))], "shorter", "")
 
     last = DRAFT.pieces[-1].tokens
     tail: Tail = find_tail(DRAFT, TailSize(budget=last + 14), shorten=shorten)
@@ -117,7 +118,7 @@ def test_sizes_of_the_window_shrink_as_the_target_did() -> None:
     assert got.ceiling == pytest.approx((200_000 - 8_192) * 4 // 5 // 2, abs=5)
     named = budgets.find_sizes(replace(asked, exact=True), 0)
     assert (named.tail, named.ceiling) == (16_384, 0)
-    assert budgets.find_sizes(replace(asked, window=None), 0) == CutSizes(16_384, 6_553)
+    assert budgets.find_sizes(replace(asked, window=None), 0) == CutSizes(Counted(16_384), Counted(6_553))
 
 
 @pytest.mark.parametrize(("window", "limit"), [(200_000, 10_000), (8_000, 800)])

@@ -8,6 +8,7 @@ from tenfold.compaction.plan.stages import ClearStage
 from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, Replacement, Run, Substitute
 from tenfold.core.record.entry import Attempt, MessageEntry
 from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.record.token_reading import Counted
 from tenfold.designs.tiers.stages import SummarizeOlderStage
 from tenfold.errors import NotFoundError, UnknownFormat
 from tenfold.recall.expand import expand
@@ -78,7 +79,9 @@ def test_a_block_whose_later_replacement_covers_an_earlier_one_of_its_own() -> N
     session = open_session(
         [make_user_message("a"), make_reply("b"), make_user_message("c"), make_reply("d"), make_user_message("e")]
     )
-    inner = Replacement(1, 2, (Run(1, 2),), (KeptOriginal(2), Substitute(make_stub("b and c"))), "batch", sizes=(1, 1))
+    inner = Replacement(
+        1, 2, (Run(1, 2),), (KeptOriginal(2), Substitute(make_stub("b and c"))), "batch", sizes=(Counted(1),) * 2
+    )
     outer = Replacement(
         0,
         3,
@@ -86,7 +89,7 @@ def test_a_block_whose_later_replacement_covers_an_earlier_one_of_its_own() -> N
         (Substitute(make_stub("all")),),
         "clip",
         level=1,
-        sizes=(1,),
+        sizes=(Counted(1),),
     )
     block = Block("0192b6a0-0000-7000-8000-000000000001", session.leaf, "", 0, "p", COUNTER.name, (inner, outer))
     session.address.store.append("default", "s", [block], expected=session.leaf)
@@ -102,7 +105,13 @@ def test_hundreds_of_levels_are_walked() -> None:
         refs = session.view.get_slice(0, position - 1)
         assert refs is not None
         made = Replacement(
-            0, position - 1, refs, (Substitute(make_stub(f"level {number}")),), "summary", level=number, sizes=(3,)
+            0,
+            position - 1,
+            refs,
+            (Substitute(make_stub(f"level {number}")),),
+            "summary",
+            level=number,
+            sizes=(Counted(3),),
         )
         block = Block(f"0192b6a0-0000-7000-8000-{number:012}", session.leaf, "", 0, "p", COUNTER.name, (made,))
         session.address.store.append("default", "s", [block], expected=session.leaf)
@@ -123,7 +132,9 @@ def test_ids_by_their_beginning_and_ids_of_nothing() -> None:
 
 def test_what_shows_nothing_cannot_be_expanded() -> None:
     session = open_session([make_user_message("x")])
-    silent = Attempt("0192b6a0-0000-7000-8000-00000000000a", session.leaf, "", 0, "p", "nothing", "no", 1, 1)
+    silent = Attempt(
+        "0192b6a0-0000-7000-8000-00000000000a", session.leaf, "", 0, "p", "nothing", "no", Counted(1), Counted(1)
+    )
     session.address.store.append("default", "s", [silent], expected=session.leaf)
     with pytest.raises(NotFoundError, match="attempt"):
         session.expand(silent.id)

@@ -52,6 +52,7 @@ from tenfold.core.record.message import (
     get_tool_calls,
     get_tool_result,
 )
+from tenfold.core.record.token_reading import Counted
 from tenfold.errors import RecordError
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -91,20 +92,22 @@ ENTRIES: tuple[Entry, ...] = (
                 (KeptOriginal(0), Substitute(Message("user", (Text("s"),), "tenfold"), 1)),
                 "truncate",
             ),
-            Replacement(0, 1, (BlockPart(OWN_BLOCK, 0, 0, 1),), (), "summary", 1, (3,), "two messages by none"),
+            Replacement(
+                0, 1, (BlockPart(OWN_BLOCK, 0, 0, 1),), (), "summary", 1, (Counted(3),), "two messages by none"
+            ),
         ),
         (Fact("rule", "Always so.", "always so", 0, False, "weak"),),
         "extractive",
         "b0",
         "manual to 10",
-        100,
-        10,
+        Counted(100),
+        Counted(10),
         1,
         2,
         ("a note",),
         ModelCost(1, 2, 3, "m", 0.5),
     ),
-    Attempt("e3", "e2", "r", 3, "tenfold", "failed", "why", 100, 10, ModelCost(1)),
+    Attempt("e3", "e2", "r", 3, "tenfold", "failed", "why", Counted(100), Counted(10), ModelCost(1)),
     BranchSummary("e4", "e3", "r", 4, Message("user", (Text("left"),), "tenfold"), "e1", "src4"),
     Retraction("e5", "e4", "r", 5, "e2"),
     Pin("e6", "e5", "r", 6, "e1", 1, False),

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.core.record.entry import MessageEntry, Usage
+from tenfold.core.record.token_reading import Counted
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.sqlite.store import SqliteStore
@@ -138,8 +139,8 @@ def test_the_store_keeps_a_report_for_each_head() -> None:
     store = session.address.store
     other = Session(replace(session.address, head="other"), build_policy())
     other.append(make_user_message("no"))
-    store.keep_request("default", "s", "other", usage=Usage.build(5), overhead=7)
-    store.keep_request("default", "s", "unknown", usage=Usage.build(5), overhead=7)
+    store.keep_request("default", "s", "other", usage=Usage.build(5), overhead=Counted(7))
+    store.keep_request("default", "s", "unknown", usage=Usage.build(5), overhead=Counted(7))
     assert (store.open("default", "s").pending_usage, store.open("default", "s").overhead) == (None, None)
     state = store.open("default", "s", "other")
     assert (state.pending_usage, state.overhead) == (Usage.build(5), 7)

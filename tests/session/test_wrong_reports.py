@@ -134,7 +134,7 @@ def test_a_prompt_that_somebody_adds_behind_us_is_believed_once_two_reports_show
     assert found == [False, True, True, True, True]
 
 
-@pytest.mark.parametrize(("model", "counter"), [(MODEL, "o200k"), ("claude-opus-4-6", "o200k"), ("m", "chars4")])
+@pytest.mark.parametrize(("model", "counter"), [(MODEL, "o200k"), ("claude-opus-4-7", "o200k"), ("m", "chars4")])
 def test_what_a_tokenizer_may_count_is_believed_and_half_of_it_is_not(model: str, counter: str) -> None:
     least, most = find_report_bounds(model, counter)
     for share in (least, 1.0, most):
@@ -147,6 +147,7 @@ def test_what_a_tokenizer_may_count_is_believed_and_half_of_it_is_not(model: str
     assert not below.is_believed
     assert least > 0.5
     assert below.doubts == 1
+    assert "it takes at least" in below.explain()
 
 
 def test_a_refusal_teaches_what_reports_hide() -> None:

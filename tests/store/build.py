@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tenfold.core.record.block import Block, Fact, KeptOriginal, Replacement, ShownItem, Substitute
 from tenfold.core.record.entry import Entry, MessageEntry, Pin, Retraction
 from tenfold.core.record.message import Message, NativeBytes, Origin, Role, Text, ToolCall, ToolResult
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, SessionInfo, Store
@@ -73,7 +74,9 @@ class Growing:
         covers = self.view.get_slice(first, last)
         assert covers is not None
         shown = tuple(Substitute(Message("user", (Text(s),), "tenfold")) if isinstance(s, str) else s for s in show)
-        replacement = Replacement(first, last, covers, shown, "summary", sizes=tuple(9 for _ in shown), reason="test")
+        replacement = Replacement(
+            first, last, covers, shown, "summary", sizes=(Counted(9),) * len(shown), reason="test"
+        )
         under = self.entries[self.view.state.live_blocks[-1]].id if self.view.state.live_blocks else None
         block = Block(
             self.make_id(),

@@ -16,6 +16,7 @@ from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
 from tenfold.core.record.block import BlockPart, Fact, ModelCost
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, get_text, get_tool_calls
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.text.excerpts import collapse_spaces
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.session import Session
@@ -217,7 +218,7 @@ def test_ten_compactions_of_a_growing_session(name: str, file: str, model: str) 
         done += outcome.status == "compacted"
         assert sum(size for _, size in find_own_messages(session)) <= TARGET
         summaries = [size for m, size in find_own_messages(session) if extract_summary_text(get_text(m)) is not None]
-        share = session.policy.derive_goal(TARGET, recall="none").summary_budget
+        share = session.policy.derive_goal(Counted(TARGET), recall="none").summary_budget
         most = max(share, TARGET * 6 // 10) + SUMMARY_OVERHEAD
         assert max(summaries) <= most, "narrative and facts together keep to their share"
         block = find_newest_block(session)

@@ -8,6 +8,7 @@ from tenfold.compaction.trigger.economy import Rates, build_receipt, estimate_re
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.message import Message, Text
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.models.prices import find_rates
 from tenfold.session import Session, SessionAddress
 from tenfold.store.sqlite.store import SqliteStore
@@ -17,9 +18,9 @@ WINDOW = 60_000
 
 
 def test_a_receipt_says_when_a_compaction_has_paid_for_itself() -> None:
-    receipt = build_receipt(50_000, 10_000, 10_000, RATES, 0.02)
+    receipt = build_receipt(ProviderTokens(40_000), ProviderTokens(10_000), RATES, 0.02)
     assert receipt.saving == pytest.approx(40_000 * 0.3e-6)
-    assert receipt.rewrite == pytest.approx(10_000 * 3.45e-6) == estimate_rewrite(10_000, RATES)
+    assert receipt.rewrite == pytest.approx(10_000 * 3.45e-6) == estimate_rewrite(ProviderTokens(10_000), RATES)
     text = explain_receipt(receipt, 10)
     assert text == (
         "costs $0.0545, $0.0200 of it for the summary, saves $0.0120 with each request by the prices of dear-1: "

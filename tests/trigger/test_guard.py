@@ -14,7 +14,7 @@ from tenfold.core.record.entry import Attempt
 from tenfold.core.record.token_reading import Counted, ProviderTokens, Reading
 
 LIMITS = Limits(ProviderTokens(85_000), ProviderTokens(100_000), ProviderTokens(40_000), ProviderTokens(70_000))
-GROWTH = 5_000
+GROWTH = ProviderTokens(5_000)
 FRESH = CompactionHistory(messages_since=50)
 Status = Literal["nothing", "unsatisfiable", "failed"]
 STATUSES: tuple[Status, ...] = ("nothing", "unsatisfiable", "failed")
@@ -27,7 +27,7 @@ def make_reading(tokens: int) -> Reading:
 
 
 def make_attempt(status: Status = "failed") -> Attempt:
-    return Attempt("a", None, "r", 0, "p", status, "no model answered", 90_000, 40_000)
+    return Attempt("a", None, "r", 0, "p", status, "no model answered", Counted(90_000), Counted(40_000))
 
 
 def make_decision(
@@ -92,11 +92,13 @@ def test_an_explicit_target_needs_no_window_and_no_trigger() -> None:
 
 @pytest.mark.parametrize("demand", DEMANDS)
 def test_nothing_is_done_twice_when_nothing_followed(demand: Demand) -> None:
-    history = CompactionHistory(messages_since=0, growth=0, is_repeat=True)
+    history = CompactionHistory(messages_since=0, growth=ProviderTokens(0), is_repeat=True)
     assert make_decision(150_000, demand, history).status == "nothing"
     assert make_decision(150_000, demand, history, to=10_000).status == "nothing"
-    assert make_decision(150_000, "manual", CompactionHistory(messages_since=1, growth=10, is_repeat=True)).should_act
-    assert make_decision(150_000, "manual", CompactionHistory(messages_since=0, growth=0)).should_act, (
+    assert make_decision(
+        150_000, "manual", CompactionHistory(messages_since=1, growth=ProviderTokens(10), is_repeat=True)
+    ).should_act
+    assert make_decision(150_000, "manual", CompactionHistory(messages_since=0, growth=ProviderTokens(0))).should_act, (
         "another policy, target or demand"
     )
 
@@ -110,7 +112,7 @@ def test_the_least_above_the_limit_is_said_once_with_the_arithmetic() -> None:
     first = make_decision(120_000, least=104_000)
     assert (first.should_act, first.status, first.already_recorded) == (False, "unsatisfiable", False)
     assert re.search(r"100,000.*104,000.*4,000 too many.*120,000", first.reason)
-    said = CompactionHistory(messages_since=60, growth=9_000, attempts=(make_attempt("unsatisfiable"),))
+    said = CompactionHistory(messages_since=60, growth=ProviderTokens(9_000), attempts=(make_attempt("unsatisfiable"),))
     assert make_decision(125_000, history=said, least=104_000).already_recorded
     assert make_decision(125_000, "overflow", said, least=104_000).already_recorded
     assert not make_decision(125_000, "manual", said, least=104_000).already_recorded, "a person who asks is told again"
@@ -128,7 +130,7 @@ def test_a_view_that_is_all_least_is_left_alone() -> None:
 
 
 def make_history(count: int, grown: int) -> CompactionHistory:
-    return CompactionHistory(messages_since=60, growth=grown, attempts=(make_attempt(),) * count)
+    return CompactionHistory(messages_since=60, growth=ProviderTokens(grown), attempts=(make_attempt(),) * count)
 
 
 def test_no_second_attempt_unless_the_path_grew() -> None:
@@ -162,7 +164,7 @@ def test_after_an_undo_soft_triggers_stay_off_until_growth_or_overflow() -> None
 
 
 def test_after_a_block_soft_triggers_wait_for_growth() -> None:
-    assert not make_decision(86_000, history=CompactionHistory(messages_since=1, growth=100)).should_act
+    assert not make_decision(86_000, history=CompactionHistory(messages_since=1, growth=ProviderTokens(100))).should_act
     assert make_decision(86_000, history=CompactionHistory(messages_since=9, growth=GROWTH)).should_act
 
 
@@ -206,7 +208,7 @@ def test_a_decision_is_consistent(
     if decision.status == "unsatisfiable":
         assert least > limits.hard
     more = CompactionHistory(
-        history.messages_since, (history.growth or 0) + 20_000, history.attempts, history.retracted
+        history.messages_since, (history.growth or ProviderTokens(0)) + 20_000, history.attempts, history.retracted
     )
     if decision.should_act and history.growth is not None:
         assert make_decision(tokens, demand, more, least=least, to=to, limits=limits).should_act, "growth never forbids"
@@ -227,7 +229,7 @@ def test_a_loop_of_checks_on_one_path_makes_at_most_two_attempts() -> None:
         calls += decision.should_act
         if decision.should_act:
             history = CompactionHistory(
-                messages_since=50, growth=0, attempts=(*history.attempts, make_attempt("nothing"))
+                messages_since=50, growth=ProviderTokens(0), attempts=(*history.attempts, make_attempt("nothing"))
             )
         unsatisfiable = make_decision(120_000, history=history, least=101_000)
         said += unsatisfiable.status == "unsatisfiable" and not unsatisfiable.already_recorded

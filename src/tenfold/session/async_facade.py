@@ -173,7 +173,7 @@ class AsyncSession:
 
         complete = await asyncio.to_thread(build)
         async with compactor.lock:
-            return await self._run_abortable(compactor.compact(complete, self._answerer))
+            return await self._run_abortable(complete, compactor.compact(complete, self._answerer))
 
     async def preview(
         self, call: Call | None = None, *, to: Size | str | None = None, window: int | None = None
@@ -190,7 +190,7 @@ class AsyncSession:
         if self._running_task is not None:
             self._running_task.cancel()
 
-    async def _run_abortable(self, steps: Steps[Outcome], step: Step | Finished[Outcome] | None = None) -> Outcome:
+    async def _run_abortable(self, call: Call, steps: Steps[Outcome], step: Step | None = None) -> Outcome:
         """Runs the steps of a compaction, which have come up to `step`, until they end or `abort` stops them."""
         compactor = self.session.compactor
         span = await asyncio.to_thread(compactor.trace)
@@ -205,7 +205,7 @@ class AsyncSession:
                 caller = asyncio.current_task()
                 if not task.cancelled() or caller is None or caller.cancelling():
                     raise
-                outcome = await asyncio.to_thread(compactor.build_cancelled_outcome)
+                outcome = await asyncio.to_thread(compactor.build_cancelled_outcome, call)
             finally:
                 self._forget_task()
             record(outcome)
@@ -263,13 +263,13 @@ class AsyncSession:
         compactor, answerer = self.session.compactor, self._answerer
         register_host_loop()
 
-        def begin() -> tuple[T, Steps[Outcome], Step] | Finished[R]:
+        def begin() -> tuple[T, Call, Steps[Outcome], Step] | Finished[R]:
             synced, check = sync()
             if check is not None:
                 steps = compactor.compact(check, answerer, is_request=True)
                 step = advance(steps)
                 if not isinstance(step, Finished):
-                    return synced, steps, step
+                    return synced, check, steps, step
                 with compactor.trace() as record:
                     record(step.value)
             return Finished(build(synced))
@@ -279,6 +279,6 @@ class AsyncSession:
             begun = await run_uninterrupted(begin)
             if isinstance(begun, Finished):
                 return begun.value
-            synced, steps, step = begun
-            compactor.outcome = await self._run_abortable(steps, step)
+            synced, check, steps, step = begun
+            compactor.outcome = await self._run_abortable(check, steps, step)
             return await run_uninterrupted(lambda: build(synced))

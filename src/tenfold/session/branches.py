@@ -27,6 +27,7 @@ from tenfold.core.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.core.record.block import Block, Fact, FactKind, Run, Substitute
 from tenfold.core.record.entry import BranchSummary, Entry, MessageEntry, Retraction, get_message
 from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.path import Path
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.errors import NotFoundError
@@ -127,7 +128,7 @@ def select_messages(entries: BranchEntries, *, budget: int, policy: Policy) -> t
     ]
     weights = measure_messages([m for _, _, m in candidates], policy.counter)
     newest: list[tuple[int, Message]] = []
-    total = 0
+    total = NO_TOKENS
     for (position, entry, message), size in zip(reversed(candidates), reversed(weights), strict=True):
         if budget and total + size > budget:
             if isinstance(entry, Block | BranchSummary) and total < OVERSIZE_SUMMARY_SHARE * budget:
@@ -174,8 +175,8 @@ def summarize_branch(
     `nothing` (there is nothing to summarize), `cancelled` (by a before-hook) or `failed` (no usable text came).
     """
     items = select_messages(entries, budget=options.budget, policy=policy)
-    before = sum(measure_messages([m for _, m in items], policy.counter))
-    allotment = min(MAX_SUMMARY_TOKENS, options.budget // 2)
+    before = sum(measure_messages([m for _, m in items], policy.counter), NO_TOKENS)
+    allotment = Counted(min(MAX_SUMMARY_TOKENS, options.budget // 2))
 
     def build_result(status: Literal["nothing", "cancelled", "failed"], reason: str) -> EngineResult:
         return EngineResult(Outcome(status, reason, before, before, allotment, policy=policy.name))
@@ -220,7 +221,7 @@ def summarize_branch(
 
 
 def _build_consult_ask(
-    entries: BranchEntries, options: BranchOptions, before: int, allotment: int, *, target: str
+    entries: BranchEntries, options: BranchOptions, before: Counted, allotment: Counted, *, target: str
 ) -> ConsultAsk:
     plan = f"leave a branch of {len(entries):,} entries: {'summarize it' if options.has_summary else 'no summary'}"
     covered = Run(entries[0][0], entries[-1][0]) if entries else None

@@ -32,7 +32,7 @@ from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import Attempt, Entry, get_message
-from tenfold.core.record.token_reading import PLAIN_READING, Counted, ProviderTokens, Reading
+from tenfold.core.record.token_reading import NO_TOKENS, Counted, ProviderTokens, Reading
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.errors import LostRace, UsageError
@@ -249,7 +249,7 @@ class CompactionRunner:
             f"{self.explain_unknown_window()}, so {reading.tokens:,} tokens cannot be held against it, and "
             "nothing is compacted: name a window (window=200_000), or a model whose window is known"
         )
-        outcome = Outcome("nothing", reason, reading.tokens, reading.tokens, 0, policy=self.policy.name)
+        outcome = Outcome("nothing", reason, reading.tokens, reading.tokens, NO_TOKENS, policy=self.policy.name)
         outcome = replace(outcome, reading_before=reading, reading_after=reading)
         self.outcome = outcome
         if known != self.model:
@@ -271,10 +271,9 @@ class CompactionRunner:
         Those of a Block that does not hold them are estimated, by what the provider's reports have taught so far.
         """
         if block.provider_tokens is not None:
-            before, after = block.provider_tokens
-            return ProviderTokens(before), ProviderTokens(after)
+            return block.provider_tokens
         reading = self.take_reading(self.build_call())
-        return reading.to_provider(Counted(block.tokens_before)), reading.to_provider(Counted(block.tokens_after))
+        return reading.to_provider(block.tokens_before), reading.to_provider(block.tokens_after)
 
     def get_need(self, call: Call) -> Need:
         """Tells how badly the view needs a compaction, in the window of a check."""
@@ -417,19 +416,20 @@ class CompactionRunner:
             if step.value.entry is not None:
                 yield COMMIT
         except CancelledError:
-            cancellation = self._build_cancellation()
+            cancellation = self._build_cancellation(call)
             told.add_done_callback(lambda _: answerer.notify(cancellation))  # a listener may still be told of the start
             raise
         return step.value
 
-    def build_cancelled_outcome(self) -> Outcome:
+    def build_cancelled_outcome(self, call: Call) -> Outcome:
         """Builds the Outcome of a compaction that was stopped. It has changed nothing."""
-        tokens = self.take_reading(self.build_call()).tokens
-        return Outcome("cancelled", "it was aborted", tokens, tokens, 0)
+        tokens = self.take_reading(call).tokens  # with an explicit target a plain count, as the target is
+        return Outcome("cancelled", "it was aborted", tokens, tokens, NO_TOKENS)
 
-    def _build_cancellation(self) -> CompactionSkip:
+    def _build_cancellation(self, call: Call) -> CompactionSkip:
         conversation = self._conversation
-        return CompactionSkip(conversation.address.session, self.build_cancelled_outcome(), conversation.stamps.now())
+        outcome = self.build_cancelled_outcome(call)
+        return CompactionSkip(conversation.address.session, outcome, conversation.stamps.now())
 
     def get_effects(self, call: Call, answerer: Answerer | None = None) -> tuple[Effects, View]:
         """Returns the engine generator for this call and the view it works on, for callers who drive it themselves."""
@@ -483,7 +483,7 @@ class CompactionRunner:
         view = self._conversation.view
         if limits.get_need(reading.tokens) != need or view.state.undone:
             return False
-        if explain_pause(view, policy, call.window, self._conversation.stamps.now()):
+        if explain_pause(view, policy, reading, self._conversation.stamps.now()):
             return False
         to = reading.to_counted(limits.target)
         effects, view = self.get_effects(replace(call, demand="manual", to=to, has_before_hooks=False), answerer)
@@ -516,12 +516,12 @@ class CompactionRunner:
 
     def _adopt_preparation(self, call: Call, preparation: Future[PreparedResult]) -> Outcome | None:
         """Appends the prepared Block and returns its Outcome. Returns None if the Block saves too little."""
-        if call.window is not None:
+        if call.to is None:
             reading, limits = self.take_reading_with_limits(call)
-            most = limits.soft if call.to is None else PLAIN_READING.to_provider(call.to)
-        else:
-            reading = self.take_reading(self.build_call())
-            most = PLAIN_READING.to_provider(call.to or Counted(0))
+            most = limits.soft
+        else:  # a plain count, as the target is
+            reading = self.take_reading(call)
+            most = reading.to_provider(call.to)
         self.preparation = None
         exc = preparation.exception()
         if isinstance(exc, Exception):  # of a user's stage; Ctrl-C and the like are raised below
@@ -529,8 +529,8 @@ class CompactionRunner:
             return None
         result, view = preparation.result()
         if isinstance(result.entry, Block):
-            saved = Counted(result.entry.tokens_before - result.entry.tokens_after)
-            if reading.tokens - saved * reading.slope > most:
+            saved = result.entry.tokens_before - result.entry.tokens_after
+            if reading.tokens - reading.to_provider_part(saved) > most:
                 return None
             plan = f"prepared ahead: Block {result.entry.id}, {reading.to_provider_part(saved):,} tokens less"
             target = reading.to_provider(Counted(result.outcome.target))
@@ -603,7 +603,7 @@ class CompactionRunner:
         outcome = replace(
             before, status="failed", reason=reason, tokens_after=before.tokens_before, block="", rung="", facts={}
         )
-        now, size = self._conversation.stamps.now(), (before.tokens_before, before.target)
+        now, size = self._conversation.stamps.now(), (block.tokens_before, Counted(before.target))
         attempt = Attempt(block.id, None, block.run, now, block.policy, "failed", reason, *size, spent=block.spent)
         return EngineResult(outcome, attempt)
 
@@ -678,7 +678,7 @@ class CompactionRunner:
         call, policy = self.build_call(), self.policy
         estimate = before.estimate if view is planned_view else conversation.get_measures().count_view(view)
         after = policy.estimator.read(
-            Counted(estimate - entry.tokens_before + entry.tokens_after),
+            estimate - entry.tokens_before + entry.tokens_after,
             expire_reports(call.calibration),
             model=call.model,
             window=call.window,

@@ -42,7 +42,7 @@ from tenfold.core.record.entry import (
     get_message,
 )
 from tenfold.core.record.message import Message, NativeBytes, get_text
-from tenfold.core.record.token_reading import Counted
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.text.surrogates import replace_surrogates
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
@@ -131,7 +131,7 @@ class Conversation:
         self._stored_leaf: str | None = None
         self.is_moved = False
         self.pending_usage: Usage | None = None
-        self.sent_overhead, self.has_whole_request = 0, False
+        self.sent_overhead, self.has_whole_request = NO_TOKENS, False
         self._counted: tuple[list[Unit] | None, int, int] = (None, 0, 0)
         self._open(address.store.open(address.namespace, address.session, address.head))
 
@@ -143,7 +143,7 @@ class Conversation:
             self.load_counts()
             return self._count_path()
 
-    def get_message_sizes(self) -> dict[MessageKey, int]:
+    def get_message_sizes(self) -> dict[MessageKey, Counted]:
         """Returns the token count of each message in view, by the message's key."""
         with self.lock:
             shown = list(self.view.get_visible_messages())
@@ -409,7 +409,7 @@ class Conversation:
                     if tokens is not None:
                         self.token_cache.add(build_original_key(position), tokens)
 
-    def _read_counts(self, first: int, last: int) -> list[int | None]:
+    def _read_counts(self, first: int, last: int) -> list[Counted | None]:
         address = self.address
         assert self.leaf is not None
         return address.store.read_counts(address.namespace, address.session, self.leaf, self.counter.name, first, last)
@@ -434,8 +434,8 @@ class Conversation:
         if any(n is None for n in stored):
             entries = enumerate(self.view.path.get_entries(0, length - 1))
             originals = [build_original(p, m) for p, e in entries if (m := get_message(e)) is not None]
-            return Counted(sum(self.token_cache.measure(originals)))
-        return Counted(sum(n for n in stored if n is not None))
+            return sum(self.token_cache.measure(originals), NO_TOKENS)
+        return sum((n for n in stored if n is not None), NO_TOKENS)
 
     def count_messages(self, view: View) -> int:
         """Counts the messages that a view shows. Counting goes on from the view that was counted last."""
@@ -587,7 +587,7 @@ class Conversation:
         self.pending_usage = usage
         self._store_request()
 
-    def keep_overhead(self, tokens: int) -> None:
+    def keep_overhead(self, tokens: Counted) -> None:
         """Keeps how many tokens the last request held besides its list, for the usage report that follows."""
         if tokens != self.sent_overhead or not self.has_whole_request:
             self.sent_overhead, self.has_whole_request = tokens, True
@@ -608,7 +608,7 @@ class Conversation:
 
     def _read_request(self, state: HeadState) -> None:
         self.pending_usage = state.pending_usage
-        self.sent_overhead, self.has_whole_request = state.overhead or 0, state.overhead is not None
+        self.sent_overhead, self.has_whole_request = state.overhead or NO_TOKENS, state.overhead is not None
 
     def _find_pending_usage(self) -> Usage | None:
         """Finds the usage of the last request. Another worker may have got the report, and kept it in the store."""

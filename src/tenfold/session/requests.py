@@ -23,7 +23,7 @@ from tenfold.core.meter.counters import MESSAGE_OVERHEAD, Counter, get_media_mod
 from tenfold.core.meter.media_counts import count_media
 from tenfold.core.record.entry import MessageEntry, Usage, get_message
 from tenfold.core.record.message import Message, Text, ToolResult, get_text
-from tenfold.core.record.token_reading import Counted, ProviderTokens
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.text.surrogates import replace_surrogates
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
@@ -242,9 +242,9 @@ class Requests:
         self._clean: list[Message] = []
         self._path: Path | None = None
         self._fingerprints: dict[int, bytes] = {}
-        self._grown: tuple[list[Message], int] = ([], 0)
+        self._grown: tuple[list[Message], Counted] = ([], NO_TOKENS)
         self._counted: tuple[tuple[str, ...], Counter | None] = ((), None)
-        self._count = 0
+        self._count = NO_TOKENS
         self._encoding = RepeatedEncoding()
         self._compared: tuple[list[Unit] | None, list[MessageKey] | None, int, int] = (None, None, 0, 0)
 
@@ -272,7 +272,7 @@ class Requests:
             compactor.use_model(read.model or compactor.model)
             floor = self._count_overhead(read.overhead_texts, compactor.policy.counter)
             floor += self._count_prompt_growth(read.history.get_messages())
-            call = Call(window=window, floor=Counted(floor), output_reserve=read.output_reserve, recall=recall, run=run)
+            call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall, run=run)
             new = read.history.get_new_messages(previous), read.history.get_new_raws(previous)
             if self._find_highest_need(*new, call) != "none":
                 again = {**request, read.field: read.items}
@@ -376,10 +376,10 @@ class Requests:
         complete = replace(complete, output_reserve=call.output_reserve)
         parts = sum(1 + len(p.content) if isinstance(p, ToolResult) else 1 for m in new for p in m.parts)
         media = count_media(new, get_media_model(compactor.policy.counter))
-        added = sum(map(len, raws)) + parts * MESSAGE_OVERHEAD + media.tokens
+        added = sum(map(len, raws)) + parts * MESSAGE_OVERHEAD + media.counted
         answers = sum(message.role == "assistant" for message in new)
         reading, limits = compactor.take_reading_with_limits(complete, answers=answers)
-        return limits.get_need(ProviderTokens(reading.tokens + reading.to_provider_part(Counted(added))))
+        return limits.get_need(reading.tokens + reading.to_provider_part(added))
 
     def is_own_summary(self, block: str, seal: str, is_whole: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - see `SummaryConfirmer`
         """Tells whether this session wrote the summary that carries this mark, also where it is a part of a message."""
@@ -631,13 +631,13 @@ class Requests:
         self._forget_other_path()
         return next((each for each in lists if last.is_extended_by(each, self._get_fingerprint)), None)
 
-    def _count_overhead(self, texts: tuple[str, ...], counter: Counter) -> int:
+    def _count_overhead(self, texts: tuple[str, ...], counter: Counter) -> Counted:
         """Counts what a request holds besides its list. Mostly it is the same as in the request before."""
         if self._counted != (texts, counter):
-            self._counted, self._count = (texts, counter), sum(counter.count(list(texts))) if texts else 0
+            self._counted, self._count = (texts, counter), Counted(sum(counter.count(list(texts))) if texts else 0)
         return self._count
 
-    def _count_prompt_growth(self, messages: Sequence[Message]) -> int:
+    def _count_prompt_growth(self, messages: Sequence[Message]) -> Counted:
         """Counts by how much the system prompts at the beginning of a list are longer than those of the log.
 
         The newest are sent, and the log keeps the first: what it measures of them may be too little.
@@ -647,10 +647,10 @@ class Requests:
             return self._grown[1]
         entries = (get_message(path.get_entry(at)) for at in range(min(path.length, len(prompts))))
         known = [message for message in entries if message is not None and is_system_prompt(message)]
-        growth = 0
+        growth = NO_TOKENS
         if known and len(known) == len(prompts):  # else they differ as any other message does
-            new, old = (sum(measure_messages(each, self._conversation.counter)) for each in (prompts, known))
-            growth = max(0, new - old)
+            new, old = (sum(measure_messages(each, self._conversation.counter), NO_TOKENS) for each in (prompts, known))
+            growth = max(NO_TOKENS, new - old)
             self._grown = prompts, growth
         return growth
 
@@ -683,7 +683,7 @@ class Requests:
         """Forgets which entry stands where, if the conversation was moved or read again since. Returns the path."""
         path = self._conversation.view.path
         if path is not self._path:
-            self._path, self._fingerprints, self._grown = path, {}, ([], 0)
+            self._path, self._fingerprints, self._grown = path, {}, ([], NO_TOKENS)
         return path
 
     def _get_fingerprint(self, position: int, message: Message) -> bytes:

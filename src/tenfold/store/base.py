@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.core.record.entry import Entry, Usage
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.text.redaction import redact
 from tenfold.core.view.fold import Snapshot
 
@@ -115,7 +116,7 @@ class HeadState(Struct, frozen=True):
     snapshot_entries: dict[int, Entry] = {}
     purges: int = 0
     pending_usage: Usage | None = None
-    overhead: int | None = None
+    overhead: Counted | None = None
 
 
 class LocatedEntry(Struct, frozen=True):
@@ -207,7 +208,7 @@ class Store(Protocol):
         ...
 
     def keep_request(
-        self, namespace: str, session: str, head: str, *, usage: Usage | None, overhead: int | None
+        self, namespace: str, session: str, head: str, *, usage: Usage | None, overhead: Counted | None
     ) -> None:
         """Keeps what is known of the last request that was made at a head; without entries there was none.
 
@@ -223,7 +224,7 @@ class Store(Protocol):
 
     def read_counts(
         self, namespace: str, session: str, leaf: str, counter: str, first: int, last: int
-    ) -> list[int | None]:
+    ) -> list[Counted | None]:
         """Reads the token counts stored for those positions, with None where there is none."""
         ...
 

@@ -80,7 +80,7 @@ def test_a_result_is_appended_at_the_leaf_and_nothing_else_changes() -> None:
     (block,) = get_blocks(session)
     assert (session.leaf, block.parent) == (block.id, leaf)
     assert get_entries(session)[:-1] == known
-    assert session.take_reading(window=WINDOW).tokens < outcome.tokens_before
+    assert int(session.take_reading(window=WINDOW).tokens) < outcome.tokens_before
     entry = get_compaction_entry(session, block.id)
     assert entry.first_kept_entry_id == found.retained_from_id
     assert entry.tokens_before == found.tokens_before

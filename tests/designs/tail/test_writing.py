@@ -10,6 +10,7 @@ from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.core.record.ask import SummaryAsk
 from tenfold.core.record.block import FileLists
 from tenfold.core.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, get_text
+from tenfold.core.record.token_reading import Counted
 from tenfold.designs.tail import (
     Compaction,
     CompactionSettings,
@@ -266,7 +267,7 @@ def test_ten_compactions_in_a_row_stay_bounded_and_lose_no_rule() -> None:
         assert session.compact(build_manual_call(session)).status == "compacted"
         sizes.append(COUNTER.count([get_summary(session)])[0])
         assert "Never use tabs" in get_summary(session)
-    goal = session.policy.derive_goal(4_600, recall="none")
+    goal = session.policy.derive_goal(Counted(4_600), recall="none")
     assert max(sizes) <= goal.facts_budget + goal.narrative_budget * 13 // 8 + 200, (
         "facts and narrative together keep to their share"
     )

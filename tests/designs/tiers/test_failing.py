@@ -19,6 +19,7 @@ from tenfold.compaction.summarize.literals import SourceText
 from tenfold.compaction.summarize.write import SummarySettings
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.message import Message
+from tenfold.core.record.token_reading import Tokens
 from tenfold.designs.tiers import (
     AgentEvent,
     CompactionConfig,
@@ -301,6 +302,7 @@ def test_the_line_names_the_reason() -> None:
     assert line is not None
     assert line.kind == "trouble"
     assert line.text == "a summary model failed: small: the call failed: HTTP 401: wrong key"
-    failed = build_event_line(CompactionFailure("s", Outcome("failed", "no model gave a usable summary", 1, 1, 1), 0))
+    outcome = Outcome("failed", "no model gave a usable summary", Tokens(1), Tokens(1), Tokens(1))
+    failed = build_event_line(CompactionFailure("s", outcome, 0))
     assert failed is not None
     assert failed.kind == "trouble"

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tenfold.compaction.plan.stubs import REMOVED_PREFIX
 from tenfold.core.meter.counters import BytePairCounter, Counter, measure_messages
 from tenfold.core.record.message import Image, Message, Text, ToolResult, get_text, get_tool_result
+from tenfold.core.record.token_reading import Counted
 from tenfold.designs.tiers import CompactionConfig, prune_messages
 from tenfold.designs.tiers.policy import tiers
 from tenfold.session import Session
@@ -139,7 +140,7 @@ def test_no_output_ever_grows_and_none_is_touched_in_vain(text: str, using: Coun
             assert size < before["tool"]
 
 
-def _measure(messages: list[Message], counter: Counter) -> tuple[list[Message], list[int]]:
+def _measure(messages: list[Message], counter: Counter) -> tuple[list[Message], list[Counted]]:
     return messages, measure_messages(messages, counter)
 
 

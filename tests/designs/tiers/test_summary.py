@@ -229,7 +229,7 @@ def test_above_the_hard_limit_a_summary_by_code_stands_in_for_one_that_failed(hi
     session = open_session(history, build_policy(), answerer=Answerer(model=model))
     window = count_total(history) // 3
     before = session.take_reading(window=window)
-    assert before.tokens > before.estimate, "what the provider counts is estimated higher than what was counted"
+    assert int(before.tokens) > before.estimate, "what the provider counts is estimated higher than what was counted"
     outcome = session.compact(replace(session.compactor.build_call(window=window), demand="check"))
     assert outcome.status == "compacted"
     assert (outcome.rung, outcome.spent.calls) == ("extractive", len(model.asks))

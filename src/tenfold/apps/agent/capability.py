@@ -43,7 +43,7 @@ from tenfold.compaction.summarize.writer import ArchiveWriter
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Message, Text, get_text
-from tenfold.core.record.token_reading import Counted
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.errors import ContextOverflow
 from tenfold.events import RequestOverflow
 from tenfold.models.overflow import is_overflow
@@ -111,7 +111,7 @@ class Memory(AbstractCapability[Any]):
     _result_queue: _ToolResultQueue = field(init=False, repr=False)
     _tool_texts: set[str] = field(init=False, repr=False, default_factory=set)
     _reader: MessageReader = field(init=False, repr=False)
-    _floor_cache: dict[bytes, int] = field(init=False, repr=False, default_factory=dict)
+    _floor_cache: dict[bytes, Counted] = field(init=False, repr=False, default_factory=dict)
     _reporting_providers: set[str | None] = field(
         init=False, repr=False, default_factory=lambda: set(_FINISH_REASON_PROVIDERS)
     )
@@ -158,14 +158,14 @@ class Memory(AbstractCapability[Any]):
         policy = self.session.policy
         window = self.window or policy.choose_window(resolve_window(request.model))
         output_reserve = get_output_reserve(request.model_settings, window)
-        floor = Counted(self._count_floor(request))
+        floor = self._count_floor(request)
         return Call(window=window, floor=floor, output_reserve=output_reserve, recall="tool")
 
-    def _count_floor(self, request: ModelRequestContext) -> int:
+    def _count_floor(self, request: ModelRequestContext) -> Counted:
         """Counts the tokens of the instructions and the tool definitions."""
         key = encode_overhead(request.model_request_parameters)
         if key not in self._floor_cache:
-            self._floor_cache = {key: sum(self.session.policy.counter.count([key.decode()]))}
+            self._floor_cache = {key: Counted(sum(self.session.policy.counter.count([key.decode()])))}
         return self._floor_cache[key]
 
     async def after_model_request(
@@ -261,7 +261,7 @@ class Memory(AbstractCapability[Any]):
         if not isinstance(error, ModelAPIError) or not is_overflow(error_text, status=status):
             raise error
         session, call, name = self.session, self.build_call(request_context), request_context.model.model_name
-        before = sum(session.conversation.get_message_sizes().values())
+        before = sum(session.conversation.get_message_sizes().values(), NO_TOKENS)
         if request_context.attempt == 1 and call.window is not None:
             tokens = before + call.floor
             await session.compactor.answerer.anotify(

@@ -46,6 +46,7 @@ from tenfold.config.settings import Config
 from tenfold.config.settings import load_settings as settings
 from tenfold.core.meter.counters import CharacterCounter, choose_counter
 from tenfold.core.record.ask import Outcome
+from tenfold.core.record.token_reading import NO_TOKENS
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.core.wire import WIRES
 from tenfold.errors import UsageError
@@ -154,7 +155,7 @@ class CompactRun:
         """Builds the Outcome of a session that stays as it is, as one of several that are compacted in one run."""
         tokens, call = session.conversation.count_uncompacted(), self.arguments.build_call(session)
         count = sum(1 for _ in session.view.get_visible_messages())
-        sizes = tokens, tokens, call.to or 0
+        sizes = tokens, tokens, call.to or NO_TOKENS
         return Outcome("nothing", str(refusal), *sizes, messages_before=count, messages_after=count)
 
     def compact_session(self, session: Session) -> Outcome:

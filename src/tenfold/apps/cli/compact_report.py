@@ -202,18 +202,20 @@ def show_preview(
     lines = [decision.explain(), *(plan.explain().splitlines() if plan is not None else [])]
     for line in lines:
         show(f"  {sanitize(line)}")
-    if (receipt := _estimate_receipt(session, plan)) is not None:
+    if (receipt := _estimate_receipt(session, reading, plan)) is not None:
         show(f"  money: {explain_receipt(receipt)}; what a model asks for the summary comes on top")
     count = sum(1 for _ in session.view.get_visible_messages())
     show(f"  in view now: {count:,} messages, for the provider {render_reading(reading)}; nothing was changed")
 
 
-def _estimate_receipt(session: Session, plan: Plan | None) -> Receipt | None:
+def _estimate_receipt(session: Session, reading: Reading, plan: Plan | None) -> Receipt | None:
     """Estimates what a plan costs and saves, before any model is asked. None where the model's prices are not known."""
     rates = find_rates(session.compactor.model) if session.compactor.model else None
     if plan is None or rates is None:
         return None
-    return build_receipt(plan.tokens_before, plan.tokens_after, plan.tokens_after, rates, None)
+    sizes = plan.tokens_before - plan.tokens_after, plan.tokens_after
+    saved, rewritten = map(reading.to_provider_part, sizes)
+    return build_receipt(saved, rewritten, rates, None)
 
 
 def render_reading(reading: Reading) -> str:
@@ -242,5 +244,5 @@ def build_preview_record(
             msgspec.to_builtins(replace(s, before=convert_size(s.before), after=convert_size(s.after))) for s in stages
         ],
         "plan": sanitize(plan.explain()) if plan else "",
-        "receipt": _estimate_receipt(session, plan),
+        "receipt": _estimate_receipt(session, reading, plan),
     }

@@ -23,6 +23,7 @@ from tenfold.apps.gateway.client_marks import find_cache_key, find_client_sessio
 from tenfold.apps.gateway.model_request import ModelRequest, fingerprint_item
 from tenfold.apps.gateway.sent_views import SentView
 from tenfold.core.record.message import Message, get_text
+from tenfold.core.record.token_reading import NO_TOKENS, Counted, ProviderTokens
 from tenfold.core.wire import get_wire
 from tenfold.core.wire.fingerprint import fingerprint_message
 from tenfold.core.wire.registry import has_tool_definitions
@@ -172,7 +173,7 @@ class Lane:
         self.size = 0
         self.synced: list[bytes] = []
         self._synced_overhead = b""
-        self.hidden: tuple[str | None, int] = (None, 0)
+        self.hidden: tuple[str | None, Counted] = (None, NO_TOKENS)
         self.has_pinned_opening = False
         self.sent_view: SentView | None = None
         self._later: LaterWork[Any] | None = None
@@ -193,7 +194,7 @@ class Lane:
         """How many items of the last list the session knows."""
         return len(self.synced)
 
-    def measure_most(self, request: ModelRequest, window: int) -> int | None:
+    def measure_most(self, request: ModelRequest, window: int) -> ProviderTokens | None:
         """Returns how many tokens a request takes at most, with a token for each byte that is not known.
 
         None where its session has to tell: something is hidden, or it was opened for this request. Whoever calls holds
@@ -207,7 +208,7 @@ class Lane:
         pairs = zip_longest(request.items, self.synced[: len(request.items)])
         new = sum(len(item) for item, old in pairs if item is not old and item != old)  # a system prompt may change
         beside = 0 if is_known else len(request.body) - sum(map(len, request.items))
-        return reading.tokens + int((new + beside) * reading.slope)
+        return reading.tokens + reading.to_provider_part(Counted(new + beside))
 
     def is_continued_by(self, request: ModelRequest) -> bool:
         """Whether a request's list begins with the last one, apart from cache marks and the like in a few items."""
@@ -293,15 +294,15 @@ class Lane:
         """Notes that the session knows of all items of a request."""
         self.synced, self._synced_overhead = request.items, _digest_overhead(request)
 
-    def count_hidden(self) -> int:
+    def count_hidden(self) -> Counted:
         """Counts the tokens that compactions take out of each request, by the policy's counter."""
         session = self.session.session
         block = session.conversation.find_newest_block_id()
         if block is None:
-            return 0
+            return NO_TOKENS
         if self.hidden[0] != block:
-            shown = sum(session.conversation.get_message_sizes().values())
-            self.hidden = (block, max(0, session.conversation.count_uncompacted() - shown))
+            shown = sum(session.conversation.get_message_sizes().values(), NO_TOKENS)
+            self.hidden = (block, max(NO_TOKENS, session.conversation.count_uncompacted() - shown))
         return self.hidden[1]
 
 

@@ -36,6 +36,7 @@ from tenfold.core.meter.counters import choose_counter
 from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.message import Message
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.text.memoize import MAX_NAME_LENGTH, memoize_short
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import VisibleMessage
@@ -78,8 +79,8 @@ class PreparedRequest(Struct, frozen=True):
     lane: Lane | None = None
     whole: ModelRequest | None = None
     answer: bytes = b""
-    tokens_before: int = 0
-    tokens_after: int = 0
+    tokens_before: ProviderTokens = ProviderTokens(0)
+    tokens_after: ProviderTokens = ProviderTokens(0)
     dollars_saved: float = 0.0
     compaction: str = ""
     reason: str = ""
@@ -299,7 +300,7 @@ class LiveSessions:
         session = lane.session.session
         reading = outcome.reading_after if outcome is not None else None
         reading = reading or session.take_reading(floor=session.conversation.sent_overhead)
-        hidden = int(lane.count_hidden() * reading.slope)
+        hidden = reading.to_provider_part(lane.count_hidden())
         has_recall = False
         if sent is not request:
             sent = sent.with_cache_mark(request.items)

@@ -9,6 +9,7 @@ from typing import ClassVar
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.text.hidden import escape_hidden
 
 LOG = logging.getLogger("tenfold.gateway")
@@ -33,8 +34,8 @@ class RequestRecord(Struct):
     model: str = ""
     session: str = ""
     status: int = 0
-    tokens_before: int = 0
-    tokens_after: int = 0
+    tokens_before: ProviderTokens = ProviderTokens(0)
+    tokens_after: ProviderTokens = ProviderTokens(0)
     dollars_saved: float = 0.0
     own_seconds: float = 0.0
     upstream_seconds: float = 0.0
@@ -169,8 +170,8 @@ class Totals(Struct):
     requests: int = 0
     compactions: int = 0
     bypasses: int = 0
-    tokens_before: int = 0
-    tokens_after: int = 0
+    tokens_before: ProviderTokens = ProviderTokens(0)
+    tokens_after: ProviderTokens = ProviderTokens(0)
     dollars_saved: float = 0.0
     sessions: dict[str, int] = {}
     NUMBERS: ClassVar = ("requests", "compactions", "bypasses", "tokens_before", "tokens_after", "dollars_saved")

@@ -13,7 +13,7 @@ from tenfold.compaction.trigger.limits import Demand, Limits
 from tenfold.core.meter.estimators import Calibration
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
 from tenfold.core.meter.reading import TokenCache
-from tenfold.core.record.token_reading import Counted
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.fold import View
 
 
@@ -42,7 +42,7 @@ class Call(Struct, frozen=True):
     window: int | None = None
     output_reserve: int = 0
     model: str = ""
-    floor: Counted = Counted(0)
+    floor: Counted = NO_TOKENS
     recall: RecallMode = "none"
     focus: str = ""
     calibration: Calibration = Calibration()
@@ -84,7 +84,7 @@ def find_reported_slope(call: Call, policy: Policy) -> tuple[tuple[float, Counte
     row = call.calibration.find_model(call.model, policy.counter.name)
     if row is None or row.smallest_estimate <= 0:
         return ()
-    return ((row.reported_at_smallest / row.smallest_estimate, Counted(0)),)
+    return ((row.reported_at_smallest / row.smallest_estimate, NO_TOKENS),)
 
 
 def find_own_counts(call: Call, policy: Policy) -> tuple[tuple[float, Counted], ...]:
@@ -93,7 +93,7 @@ def find_own_counts(call: Call, policy: Policy) -> tuple[tuple[float, Counted], 
     Each is a slope, and our count of what a request holds besides the view. Where no whole requests were seen, only the
     count as it is says something: a log of another tool may hold another part of what was sent.
     """
-    model, counter, none = call.model, policy.counter.name, Counted(0)
+    model, counter, none = call.model, policy.counter.name, NO_TOKENS
     factor = policy.estimator.get_factor(model, counter)
     if policy.estimator.covers_overhead:
         return ((factor, none), (1.0, none))

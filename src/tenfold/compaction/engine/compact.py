@@ -33,7 +33,7 @@ from tenfold.core.meter.reading import build_plain_reading, raise_reading
 from tenfold.core.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome
 from tenfold.core.record.block import RECORDED, Run
 from tenfold.core.record.entry import Attempt
-from tenfold.core.record.token_reading import Counted, ProviderTokens, Reading
+from tenfold.core.record.token_reading import NO_TOKENS, Counted, ProviderTokens, Reading, Tokens
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import VisibleMessage, get_step_messages
 
@@ -104,8 +104,10 @@ def measure(view: View, policy: Policy, call: Call, measures: Measures) -> Measu
 
 def skip(measured: Measured) -> EngineResult:
     """Returns the result of a check that has nothing to do."""
-    tokens, notes = measured.reading.tokens, list_notes(measured)
-    outcome = Outcome("nothing", measured.skip_reason, tokens, tokens, 0, policy=measured.policy.name, notes=notes)
+    tokens, notes = measured.reading.estimate, list_notes(measured)
+    outcome = Outcome(
+        "nothing", measured.skip_reason, tokens, tokens, NO_TOKENS, policy=measured.policy.name, notes=notes
+    )
     return EngineResult(outcome)
 
 
@@ -178,7 +180,7 @@ def without_vain_calls(view: View, case: CompactionCase, plan: Plan) -> Compacti
     early = explain_wait(case.policy.writer, view) if is_waiting else ""
     if early:
         return case.with_texts_by_code(f"{early}; until then code writes the summary")
-    pause = explain_pause(view, case.policy, case.call.window or case.draft.tokens, case.now)
+    pause = explain_pause(view, case.policy, case.reading, case.now)
     if pause and settings.on_failure == "abort" and decision.need != "hard":
         return replace(case, waiting_for_model=pause)
     return case.with_texts_by_code(f"{pause}; until then code writes the summary") if pause else case
@@ -239,13 +241,12 @@ def build_consult_ask(case: CompactionCase, plan: Plan) -> ConsultAsk:
     changed = plan.changed_pieces
     splits = [position for piece in changed for position in piece.cut_positions]
     reading = case.reading
-    tokens, target = int(plan.tokens_before), int(case.decision.target)
+    sizes: tuple[Tokens, Tokens] = plan.tokens_before, case.decision.target
     if case.call.to is None:
-        tokens, target = reading.tokens, reading.to_provider(case.decision.target)
+        sizes = reading.tokens, reading.to_provider(case.decision.target)
     return ConsultAsk(
         plan.explain(),
-        tokens,
-        target,
+        *sizes,
         case.call.focus,
         demand=case.call.demand,
         covered=Run(changed[0].first, changed[-1].last),
@@ -304,13 +305,13 @@ def without_double_counted_overhead(call: Call, policy: Policy) -> Call:
         call.calibration.find_model(call.model, counter) or call.calibration.find_other_model(call.model, counter)
     ):
         return call
-    return replace(call, floor=Counted(0))
+    return replace(call, floor=NO_TOKENS)
 
 
 def take_reading(view: View, policy: Policy, call: Call, measures: Measures) -> Reading:
     """Reads the view's size with the policy's estimator. Costs O(what is new since the last measurement)."""
     call = without_double_counted_overhead(call, policy)
-    estimate = Counted(measures.count_view(view) + call.floor)
+    estimate = measures.count_view(view) + call.floor
     if call.to is not None:
         return build_plain_reading(estimate, call.window)
     reading = policy.estimator.read(
@@ -328,7 +329,7 @@ def correct_by_refusal(reading: Reading, limits: Limits) -> Reading:
     """Returns the Reading of a view that the provider refused: it takes more than fits, and no less than we count."""
     if reading.tokens > limits.hard:
         return replace(reading, slope=max(reading.slope, 1.0))
-    tokens = ProviderTokens(limits.hard + 1)
+    tokens = limits.hard + 1
     slope = max(1.0, tokens / max(1, reading.estimate))
     return replace(reading, tokens=tokens, slope=slope, floor=ProviderTokens(0))
 
@@ -390,7 +391,7 @@ def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limit
     policy, call = measured.policy, measured.call
     due = measured.due_reason if limits is not None else ""
     to = None if call.to is None else build_plain_reading(reading.estimate).to_provider(call.to)
-    least = sum(itemize_least(draft).values())
+    least = sum(itemize_least(draft).values(), NO_TOKENS)
     is_hard = call.demand == "overflow" or (limits is not None and reading.tokens > limits.hard)
     if policy.can_shorten or is_hard:
         least -= long_messages.count_shortenable_tokens(draft)
@@ -398,15 +399,15 @@ def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limit
         reading,
         with_immediate_trigger(limits, reading) if limits is not None and due else limits,
         call.demand,
-        collect_history(draft, policy, call),
+        collect_history(draft, policy, call, reading),
         to=to,
-        least=ProviderTokens(round(reading.floor + reading.slope * least)),
-        minimum_growth=1 if due else policy.get_minimum_growth(reading.window or draft.tokens),
+        least=reading.to_provider(least),
+        minimum_growth=ProviderTokens(1) if due else policy.get_minimum_growth(reading.window or reading.tokens),
     )
     if due and decision.should_act:
         decision = replace(decision, reason=f"{due}; {decision.reason}")
     trigger_size = limits.soft if limits is not None else decision.target
-    target, limit = reading.to_counted(decision.target), int(reading.to_counted(decision.limit))
+    target, limit = reading.to_counted(decision.target), reading.to_counted(decision.limit)
     if decision.need == "hard":  # also where a newest report and the line through all of them disagree
         limit = min(limit, draft.tokens - 1)
     if call.demand == "overflow":  # the provider says that this is above its limit, and not by how much
@@ -415,7 +416,7 @@ def _decide_by(draft: Draft, measured: Measured, reading: Reading, limits: Limit
         decision.should_act,
         decision.need,
         target,
-        Counted(max(1, limit)),
+        max(Counted(1), limit),
         decision.status,
         decision.target_missed,
         decision.reason,
@@ -431,23 +432,22 @@ def find_limits(draft: Draft, measured: Measured) -> Limits | None:
     Where the floor is only what no count sees, the parts known to be fixed come on top of it.
     """
     policy, call, reading, limits = measured.policy, measured.call, measured.reading, measured.limits
-    unanswered = Counted(long_messages.count_unanswered_tokens(draft) if policy.can_shorten else 0)
+    unanswered = long_messages.count_unanswered_tokens(draft) if policy.can_shorten else NO_TOKENS
     step = reading.to_provider_part(unanswered)
     if limits is not None and 0 < step <= limits.hard // 2:
-        raised = ProviderTokens(min(limits.target + step, limits.soft * 4 // 5))
+        raised = min(limits.target + step, limits.soft * 4 // 5)
         return replace(limits, target=max(limits.target, raised))
     if reading.window is None or not policy.estimator.covers_overhead:
         return limits
     parts = itemize_least(draft)
-    fixed = reading.to_provider_part(Counted(parts.get("given apart", 0) + parts.get("system prompt", 0)))
-    floor = ProviderTokens(reading.floor + fixed)
-    return policy.get_limits(reading.window, output_reserve=call.output_reserve, floor=floor)
+    fixed = reading.to_provider_part(parts.get("given apart", NO_TOKENS) + parts.get("system prompt", NO_TOKENS))
+    return policy.get_limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor + fixed)
 
 
 def with_immediate_trigger(limits: Limits, reading: Reading) -> Limits:
     """Lowers the limits so that the present size triggers, and half of it is enough as a target."""
-    soft = ProviderTokens(max(1, min(limits.soft, reading.tokens)))
-    target = ProviderTokens(max(1, min(limits.target, soft // 2)))
+    soft = max(ProviderTokens(1), min(limits.soft, reading.tokens))
+    target = max(ProviderTokens(1), min(limits.target, soft // 2))
     return replace(limits, soft=soft, target=target, warning=min(limits.warning, soft))
 
 
@@ -458,7 +458,7 @@ def find_due_reason(view: View, policy: Policy, call: Call) -> str:
     return check(view) if is_checked and check is not None else ""
 
 
-def collect_history(draft: Draft, policy: Policy, call: Call) -> CompactionHistory:
+def collect_history(draft: Draft, policy: Policy, call: Call, reading: Reading) -> CompactionHistory:
     """Collects what the log says about earlier compactions on this path. The guards need nothing else."""
     view, marks = draft.view, draft.view.state
     attempts = tuple(a for p in marks.attempts if isinstance(a := view.path.get_entry(p), Attempt))
@@ -467,9 +467,10 @@ def collect_history(draft: Draft, policy: Policy, call: Call) -> CompactionHisto
     if newest is not None and newest.reason == RECORDED:  # all that it does not cover came after it
         change = max(r.last for r in newest.replacements)
     since = max((change, *marks.attempts))
+    grown = sum(draft.measure_visible(_find_messages_after(view, since)), NO_TOKENS) if since >= 0 else None
     return CompactionHistory(
         messages_since=len(_find_messages_after(view, marks.last_change)),
-        growth=sum(draft.measure_visible(_find_messages_after(view, since))) if since >= 0 else None,
+        growth=None if grown is None else reading.to_provider_part(grown),
         attempts=attempts,
         retracted=marks.undone,
         is_repeat=newest is not None and (newest.policy, newest.reason) == (policy.name, describe_demand(call)),

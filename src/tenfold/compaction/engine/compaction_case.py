@@ -22,7 +22,7 @@ from tenfold.compaction.trigger.limits import Decision
 from tenfold.core.record.ask import EngineResult, Outcome
 from tenfold.core.record.block import Block, Fact, ModelCost, Receipt
 from tenfold.core.record.entry import Attempt
-from tenfold.core.record.token_reading import Counted, Reading
+from tenfold.core.record.token_reading import NO_TOKENS, Counted, Reading, Tokens
 
 UnchangedStatus = Literal["nothing", "cancelled", "unsatisfiable", "failed"]
 AttemptStatus = Literal["nothing", "unsatisfiable", "failed"]
@@ -73,7 +73,7 @@ class CompactionCase(Struct, frozen=True):
             return Counted(1)
         if self.decision.need == "hard":
             return Counted(max(1, int(self.draft.tokens * self.policy.shrink_share)))
-        return Counted(self.policy.get_minimum_shrink(self.draft.tokens))
+        return self.policy.get_minimum_shrink(self.draft.tokens)
 
     @property
     def target(self) -> Counted:
@@ -81,13 +81,12 @@ class CompactionCase(Struct, frozen=True):
         return self.decision.target if self.call.to is None else self.call.to
 
     @property
-    def itemized_least(self) -> dict[str, int]:
+    def itemized_least(self) -> dict[str, Tokens]:
         """What the view cannot go below, as items, and what the provider counts besides the view, in its tokens."""
-        counted = 0 if self.policy.estimator.covers_overhead else self.call.floor
-        overhead = max(0, self.reading.floor - counted)
-        items = {"counted by the provider beside the view": overhead} if overhead else {}
         parts = itemize_least(self.draft).items()
-        return {name: int(self.reading.to_provider_part(Counted(tokens))) for name, tokens in parts} | items
+        items: dict[str, Tokens] = {name: self.reading.to_provider_part(tokens) for name, tokens in parts}
+        overhead = self.reading.floor
+        return items | {"counted by the provider beside the view": overhead} if overhead else items
 
     @property
     def _is_known_unsatisfiable(self) -> bool:
@@ -99,7 +98,7 @@ class CompactionCase(Struct, frozen=True):
         return self.decision.already_recorded and self.policy.estimator.covers_overhead
 
     @property
-    def request_budget(self) -> int:
+    def request_budget(self) -> Counted:
         """The tokens that the current request may take; of a longer one, head and tail are shown.
 
         That is the policy's share of the target, and at most half of what the other fixed parts leave.
@@ -107,23 +106,24 @@ class CompactionCase(Struct, frozen=True):
         if not self.policy.can_shorten:
             return self.decision.target
         least = itemize_least(self.draft)
-        others = sum(least.values()) - least.get(CURRENT_REQUEST, 0) - least["summary"]
-        return min(int(self.decision.target * self.policy.shares.request), (self.decision.target - others) // 2)
+        others = sum(least.values(), NO_TOKENS) - least.get(CURRENT_REQUEST, NO_TOKENS) - least["summary"]
+        share = Counted(int(self.decision.target * self.policy.shares.request))
+        return min(share, (self.decision.target - others) // 2)
 
-    def count_kept_step(self) -> int:
+    def count_kept_step(self) -> Counted:
         """Counts the tokens of the newest step if it stays whole because no answer follows its results, else 0.
 
         It may take half of the limit and three quarters of the target. With an explicit target, which nothing may
         exceed, it may take a quarter of that.
         """
         if not self.policy.can_shorten:
-            return 0
+            return NO_TOKENS
         limit, target = self.decision.limit, self.decision.target
         most = min(limit // 2, target * 3 // 4) if self.call.to is None else target // 4
         tokens = count_unanswered_tokens(self.draft)
-        return tokens if tokens <= most else 0
+        return tokens if tokens <= most else NO_TOKENS
 
-    def build_goal(self, draft: Draft, kept: int) -> Goal:
+    def build_goal(self, draft: Draft, kept: Counted) -> Goal:
         """Builds the goal. `kept` tokens of its target are for a step that stays whole; the shares are of the rest.
 
         But a model's notes have their share of the whole target.
@@ -150,7 +150,7 @@ class CompactionCase(Struct, frozen=True):
     def explain_small_saving(self, plan: Plan) -> str:
         """Says how little the plan saves, and how much a Block must save."""
         before = self.reading.to_provider(plan.tokens_before)
-        sizes = Counted(max(0, plan.tokens_before - plan.tokens_after)), self.minimum_saving
+        sizes = max(NO_TOKENS, plan.tokens_before - plan.tokens_after), self.minimum_saving
         saved, worth = map(self.reading.to_provider_part, sizes)
         return f"the best plan saves {saved:,} of {before:,} tokens; the least worth a Block is {worth:,}"
 
@@ -192,22 +192,26 @@ class CompactionCase(Struct, frozen=True):
         outcome = replace(self.build_outcome("failed", filled.failure), spent=filled.spent)
         return EngineResult(outcome, self.build_attempt("failed", filled.failure, filled.spent))
 
-    def build_receipt(self, before: int, after: int, summary_price: float | None) -> Receipt | None:
-        """Builds the receipt of a view that shrinks from `before` to `after` tokens by the policy's counter.
+    def build_receipt(self, before: Counted, after: Counted, summary_price: float | None) -> Receipt | None:
+        """Builds the receipt of a view that shrinks from `before` to `after` tokens, in those that the provider bills.
 
         None where the model's prices are not known.
         """
-        rates = self.call.rates
-        if rates is None:
+        call, reading = self.call, self.reading
+        if call.rates is None:
             return None
-        rewritten = max(0, after - self.call.floor)
-        return build_receipt(before, after, rewritten, rates, summary_price)
+        if call.to is not None:  # the Reading is the plain count, as the target is
+            reading = self.policy.estimator.read(
+                before, call.calibration, model=call.model, window=call.window, counter=self.policy.counter.name
+            )
+        saved, rewritten = map(reading.to_provider_part, (before - after, max(NO_TOKENS, after - call.floor)))
+        return build_receipt(saved, rewritten, call.rates, summary_price)
 
     def succeed(self, plan: Plan, block_id: str, filled: FilledPlan) -> EngineResult:
         """Ends with a Block, and the Outcome with its figures."""
         before = self.draft.tokens
-        replaced_sizes = {r.first: sum(r.sizes) for r in filled.replacements}
-        after = self.draft.fixed_tokens + sum(replaced_sizes.get(p.first, p.tokens) for p in plan.draft.pieces)
+        replaced_sizes = {r.first: sum(r.sizes, NO_TOKENS) for r in filled.replacements}
+        after = sum((replaced_sizes.get(p.first, p.tokens) for p in plan.draft.pieces), self.draft.fixed_tokens)
         receipt = self.build_receipt(before, after, filled.spent.price)
         newest = self.draft.view.find_newest_block()
         block = Block(

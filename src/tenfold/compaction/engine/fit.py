@@ -35,6 +35,7 @@ from tenfold.compaction.plan.stages.elide import TruncateOutputsStage, share_roo
 from tenfold.compaction.summarize.fill import FilledPlan, count_frame
 from tenfold.compaction.summarize.visible_text import build_section, drop_old_section
 from tenfold.core.record.block import Fact, Replacement
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 
 
 def fit_plan(
@@ -48,7 +49,7 @@ def fit_plan(
 
 
 def build_goal(
-    draft: Draft, policy: Policy, target: int, *, recall: RecallMode, window: int | None = None, exact: bool = False
+    draft: Draft, policy: Policy, target: Counted, *, recall: RecallMode, window: int | None = None, exact: bool = False
 ) -> Goal:
     """Builds the goal for a target: the policy's shares, scaled down where fixed messages leave a smaller budget."""
     overhead = count_frame(draft, recall, policy.summary)
@@ -140,16 +141,16 @@ LAST_RESORT_NOTE = (
 
 
 def plan_last_resort(
-    draft: Draft, policy: Policy, facts: tuple[Fact, ...], *, target: int, limit: int, recall: RecallMode
+    draft: Draft, policy: Policy, facts: tuple[Fact, ...], *, target: Counted, limit: Counted, recall: RecallMode
 ) -> Plan:
     """Plans the view of at most `limit` tokens that keeps most, or the smallest one if none is below it.
 
     It aims at `target` first, and at less if what must stay leaves no room there.
     """
     fixed = itemize_least(draft)
-    room = limit - sum(fixed.values()) + fixed.get(CURRENT_REQUEST, 0)
+    room = limit - sum(fixed.values()) + fixed.get(CURRENT_REQUEST, NO_TOKENS)
     plans: list[Plan] = []
-    for aim, request_tokens in ((min(target, limit), room // 2), (1, 0)):
+    for aim, request_tokens in ((min(target, limit), room // 2), (Counted(1), NO_TOKENS)):
         shortened = shorten_request(draft, request_tokens, recall)
         output_tokens = max(_MIN_OUTPUT_TOKENS, room // 3)
         stages = (TruncateOutputsStage(output_tokens, output_tokens // 4), SummarizePrefixStage())
@@ -166,7 +167,7 @@ def plan_last_resort(
 
 LEAST_SHARE = 0.1
 """The share of the target that has to be left over."""
-_CUT_TOKENS = 60
+_CUT_TOKENS = Counted(60)
 """What the frame of an output may take, with the marker of what was cut."""
 _KINDS = ((STEP_STUB, ClearStage.name, TruncateStage.name, TruncateOutputsStage.name), (SupersededReadsStage.name,))
 """What is shown again: first what was hidden for its size alone, then what a later message has made out of date."""
@@ -176,8 +177,8 @@ def use_leftover_room(plan: Plan, filled: FilledPlan) -> tuple[Plan, FilledPlan]
     """Returns the plan and its texts with elided outputs shown again, newest first, where the target has room."""
     draft, goal = plan.draft, plan.goal
     written = {each.first: each for each in filled.replacements}
-    sizes = {first: sum(each.sizes) for first, each in written.items()}
-    room = goal.target - draft.fixed_tokens - sum(sizes.get(p.first, p.tokens) for p in draft.pieces)
+    sizes = {first: sum(each.sizes, NO_TOKENS) for first, each in written.items()}
+    room = goal.target - sum((sizes.get(p.first, p.tokens) for p in draft.pieces), draft.fixed_tokens)
     if not goal.fills_room or room < LEAST_SHARE * goal.target:
         return plan, filled
     pieces = list(draft.pieces)
@@ -198,7 +199,7 @@ def use_leftover_room(plan: Plan, filled: FilledPlan) -> tuple[Plan, FilledPlan]
     return replace(plan, draft=draft, tokens_after=draft.tokens), replace(filled, replacements=kept)
 
 
-def _show_more(draft: Draft, piece: DraftPiece, written: Replacement, limit: int, goal: Goal) -> DraftPiece:
+def _show_more(draft: Draft, piece: DraftPiece, written: Replacement, limit: Counted, goal: Goal) -> DraftPiece:
     """Returns an elided piece as it was before, with its outputs cut to head and tail if it is above the limit.
 
     The section of facts that was `written` into it stays.

@@ -11,6 +11,7 @@ from tenfold.compaction.engine.policy import Policy
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import Attempt, get_message
+from tenfold.core.record.token_reading import NO_TOKENS, Reading
 from tenfold.core.text.excerpts import Keep, excerpt
 from tenfold.core.view.fold import View
 
@@ -25,21 +26,21 @@ _MAX_ENTRIES = 2_000
 """Entries that are looked at. In the pause there are rarely more than a few hundred."""
 
 
-def explain_pause(view: View, policy: Policy, window: int, now: int) -> str:
+def explain_pause(view: View, policy: Policy, reading: Reading, now: int) -> str:
     """Explains why no model is asked for a summary now. "" if one may be asked.
 
     After `MAX_FAILURES` it is asked again once the conversation has grown by the policy's minimum growth, after each
-    further failure by twice as many tokens, and in any case after a pause. `now` is in microseconds, as the times of
-    entries are.
+    further failure by twice as many tokens, and in any case after a pause. `reading`, that of the view, says what the
+    provider counts for them. `now` is in microseconds, as the times of entries are.
     """
     since = now - PAUSE_SECONDS * 1_000_000
     failures = list(_list_failures(view, since))
     if len(failures) < MAX_FAILURES:
         return ""
-    needed = policy.get_minimum_growth(window) << (len(failures) - MAX_FAILURES)
+    needed = policy.get_minimum_growth(reading.window or reading.tokens) * 2 ** (len(failures) - MAX_FAILURES)
     entries = view.path.get_entries(failures[0] + 1, view.length - 1) if failures[0] + 1 < view.length else ()
     messages = [message for entry in entries if (message := get_message(entry)) is not None]
-    grown = sum(measure_messages(messages, policy.counter))
+    grown = reading.to_provider_part(sum(measure_messages(messages, policy.counter), NO_TOKENS))
     if grown >= needed:
         return ""
     return (

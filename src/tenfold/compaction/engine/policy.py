@@ -30,7 +30,7 @@ from tenfold.compaction.trigger.limits import FillTrigger, Limits, Trigger, chec
 from tenfold.core.meter.counters import Counter
 from tenfold.core.meter.reading import AnchoredEstimator, Estimator
 from tenfold.core.record.ask import Outcome
-from tenfold.core.record.token_reading import ProviderTokens
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.errors import UsageError
 
 NO_FLOOR = ProviderTokens(0)
@@ -109,18 +109,20 @@ class Policy(Struct, frozen=True):
         """How many of its model's tokens one of the counter's is taken for, where a text must fit that model."""
         return self.estimator.get_factor(self.summary.models[0], self.counter.name) if self.summary.models else 1.0
 
-    def derive_goal(self, target: int, *, recall: RecallMode, window: int | None = None, exact: bool = False) -> Goal:
+    def derive_goal(
+        self, target: Counted, *, recall: RecallMode, window: int | None = None, exact: bool = False
+    ) -> Goal:
         """Derives the sizes of a Goal from a target, all in tokens."""
         has_model = bool(self.summary.models)
         shares = (self.shares.with_model if has_model else None) or self.shares
         return Goal(
             target=target,
             stage_target=target,
-            tail_budget=int(target * shares.tail),
-            user_budget=int(target * shares.users),
-            facts_budget=int(target * shares.facts),
-            narrative_budget=int(target * shares.narrative),
-            words_budget=int(target * shares.words),
+            tail_budget=Counted(int(target * shares.tail)),
+            user_budget=Counted(int(target * shares.users)),
+            facts_budget=Counted(int(target * shares.facts)),
+            narrative_budget=Counted(int(target * shares.narrative)),
+            words_budget=Counted(int(target * shares.words)),
             fills_room=shares.fills_room,
             recall=recall,
             window=window,
@@ -151,13 +153,13 @@ class Policy(Struct, frozen=True):
         lists = (stage.list_stages for stage in self.stages if isinstance(stage, SessionStage))
         return replace(self, stages=next(lists, self.stages))
 
-    def get_minimum_shrink(self, tokens: int) -> int:
+    def get_minimum_shrink(self, tokens: Counted) -> Counted:
         """Returns how many tokens a Block must save on a view of this size: the larger of both bounds."""
-        return max(self.shrink_tokens, int(tokens * self.shrink_share))
+        return Counted(max(self.shrink_tokens, int(tokens * self.shrink_share)))
 
-    def get_minimum_growth(self, window: int) -> int:
-        """Returns how many tokens the view must grow before the next attempt on the same path."""
-        return max(1, int(window * self.growth_share))
+    def get_minimum_growth(self, window: int) -> ProviderTokens:
+        """Returns how much the view must grow before the next attempt on the same path, as the provider counts it."""
+        return ProviderTokens(max(1, int(window * self.growth_share)))
 
 
 _WITH_MODEL = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.50, words=0.15, request=0.25, fills_room=True)

@@ -31,6 +31,7 @@ from tenfold.core.record.ask import Answer, Ask, EngineResult, Outcome, ReadAsk
 from tenfold.core.record.block import REDO_NOTE, Block, BlockPart, Replacement, Substitute, add_costs
 from tenfold.core.record.entry import Attempt, get_message
 from tenfold.core.record.message import get_text
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.wire.marks import extract_summary_text, find_summary_mark
@@ -77,13 +78,13 @@ def redo(
         reason = "no model is named, and code has written what it can: name a model, or more tokens"
         if not summaries:
             reason = "the newest Block shows no summary" if block else "no compaction is in force on this path"
-        return EngineResult(Outcome("nothing", reason, tokens, tokens, 0, policy=redo_policy.name))
+        return EngineResult(Outcome("nothing", reason, tokens, tokens, NO_TOKENS, policy=redo_policy.name))
     new, out, total = new_id(), [], SummaryResult("", "none")
     for old in summaries:
-        budget = request.tokens or _get_text_budget(old, block, redo_policy)
+        budget = Counted(request.tokens) or _get_text_budget(old, block, redo_policy)
         job = yield from _build_job(view, old, redo_policy, (block, new), budget=budget, focus=request.focus)
         if isinstance(job, str):
-            return EngineResult(Outcome("failed", job, tokens, tokens, 0, policy=redo_policy.name))
+            return EngineResult(Outcome("failed", job, tokens, tokens, NO_TOKENS, policy=redo_policy.name))
         written = _reject_code_text((yield from redo_policy.writer.write(job)), redo_policy)
         spent = add_costs(total.spent, written.spent) if written.spent.calls else total.spent
         total = replace(written, notes=(*total.notes, *written.notes), spent=spent)
@@ -160,14 +161,14 @@ def _find_summaries(view: View, position: int, block: Block, policy: Policy) -> 
     return out
 
 
-def _get_text_budget(old: _OldSummary, block: Block, policy: Policy) -> int:
+def _get_text_budget(old: _OldSummary, block: Block, policy: Policy) -> Counted:
     """Returns the budget for a model's text, which may need more tokens than an extract took."""
     before = policy.counter.count([old.narrative])[0]
-    return max(before, int(block.tokens_after * policy.shares.narrative), SUMMARY_OVERHEAD)
+    return Counted(max(before, int(block.tokens_after * policy.shares.narrative), SUMMARY_OVERHEAD))
 
 
 def _build_job(
-    view: View, old: _OldSummary, policy: Policy, blocks: tuple[Block, str], *, budget: int, focus: str
+    view: View, old: _OldSummary, policy: Policy, blocks: tuple[Block, str], *, budget: Counted, focus: str
 ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], WritingJob | str]:
     """Builds the writing job from the range as it was before its first Block. Returns a reason if it cannot be read."""
     block, new = blocks
@@ -181,7 +182,9 @@ def _build_job(
         Substitute(UNWRITTEN_SUMMARY) if place == old.text_index else s
         for place, s in enumerate(old.replacement.shown_items)
     )
-    piece = DraftPiece(units, 0, budget, sizes=(), kind=replacement.kind, shown_items=show, summary_budget=budget)
+    piece = DraftPiece(
+        units, NO_TOKENS, budget, sizes=(), kind=replacement.kind, shown_items=show, summary_budget=budget
+    )
     goal = policy.derive_goal(block.tokens_after, recall="none")
     writing = FillRequest(
         new, block.facts, policy.summary, policy.counter.count, focus, token_factor=policy.token_factor
@@ -224,7 +227,7 @@ def _build_replacement(old: _OldSummary, rep: BlockPart, text: str, block: str, 
     )
 
 
-def _measure_shown(replacement: Replacement, view: View, policy: Policy) -> list[int]:
+def _measure_shown(replacement: Replacement, view: View, policy: Policy) -> list[Counted]:
     messages = [
         s.message if isinstance(s, Substitute) else get_message(view.path.get_entry(s.position))
         for s in replacement.shown_items
@@ -233,11 +236,13 @@ def _measure_shown(replacement: Replacement, view: View, policy: Policy) -> list
 
 
 def _build_failure(
-    failure: str, written: SummaryResult, tokens: int, policy: Policy, *, new: str, now: int
+    failure: str, written: SummaryResult, tokens: Counted, policy: Policy, *, new: str, now: int
 ) -> EngineResult:
     """Ends without a better text. Records an Attempt if it cost a model call."""
     status: Literal["failed", "nothing"] = "failed" if failure else "nothing"
     reason = failure or "the text came out the same"
-    outcome = Outcome(status, reason, tokens, tokens, 0, policy=policy.name, notes=written.notes, spent=written.spent)
-    attempt = Attempt(new, None, "", now, policy.name, status, reason, tokens, 0, written.spent)
+    outcome = Outcome(
+        status, reason, tokens, tokens, NO_TOKENS, policy=policy.name, notes=written.notes, spent=written.spent
+    )
+    attempt = Attempt(new, None, "", now, policy.name, status, reason, tokens, NO_TOKENS, written.spent)
     return EngineResult(outcome, attempt if written.spent.calls else None)

@@ -15,18 +15,18 @@ from msgspec.structs import replace
 from tenfold.compaction.plan.protected import PROVIDER_COMPACTED, find_protected
 from tenfold.core.record.block import BlockPart, KeptOriginal, Replacement, ShownItem, Substitute
 from tenfold.core.record.message import Message, Text
-from tenfold.core.record.token_reading import PLAIN_READING, Counted, Reading
+from tenfold.core.record.token_reading import NO_TOKENS, PLAIN_READING, Counted, Reading
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import MessageKey, Unit, VisibleMessage, build_original_key
 from tenfold.core.wire.marks import get_summary_text
 
 RecallMode = Literal["none", "tool", "cli"]
-VisibleMeasure = Callable[[Sequence[VisibleMessage]], list[int]]
+VisibleMeasure = Callable[[Sequence[VisibleMessage]], list[Counted]]
 """Counts the tokens of messages in view, remembered by their keys."""
-MessageMeasure = Callable[[Sequence[Message]], list[int]]
+MessageMeasure = Callable[[Sequence[Message]], list[Counted]]
 """Counts the tokens of messages that are in no view yet."""
 
-SUMMARY_OVERHEAD = 80
+SUMMARY_OVERHEAD = Counted(80)
 """Tokens of the delimiter around a summary: tag, Block id, hash and message overhead (60 to 75 by o200k)."""
 
 
@@ -43,28 +43,28 @@ class Goal(Struct, frozen=True):
     caller named the target, so nothing may exceed it.
     """
 
-    target: int
-    stage_target: int
-    tail_budget: int
-    user_budget: int
-    facts_budget: int
-    narrative_budget: int
-    words_budget: int = 0
+    target: Counted
+    stage_target: Counted
+    tail_budget: Counted
+    user_budget: Counted
+    facts_budget: Counted
+    narrative_budget: Counted
+    words_budget: Counted = NO_TOKENS
     fills_room: bool = False
     recall: RecallMode = "none"
-    summary_overhead: int = SUMMARY_OVERHEAD
+    summary_overhead: Counted = SUMMARY_OVERHEAD
     window: int | None = None
     has_model: bool = False
     focus: str = ""
     exact: bool = False
 
     @property
-    def summary_budget(self) -> int:
+    def summary_budget(self) -> Counted:
         """The budget of a whole summary: facts and narrative. The delimiter is paid for out of the narrative."""
         return self.facts_budget + max(self.narrative_budget, self.summary_overhead)
 
 
-SizedItem = tuple[ShownItem, int]
+SizedItem = tuple[ShownItem, Counted]
 """What a Block shows, and its tokens."""
 
 
@@ -78,14 +78,14 @@ class DraftPiece(Struct, frozen=True):
     """
 
     units: tuple[Unit, ...]
-    tokens_before: int
-    tokens: int
-    sizes: tuple[int, ...]
+    tokens_before: Counted
+    tokens: Counted
+    sizes: tuple[Counted, ...]
     kind: str = "keep"
     shown_items: tuple[ShownItem, ...] = ()
     reason: str = ""
     protected_reason: str = ""
-    summary_budget: int = 0
+    summary_budget: Counted = NO_TOKENS
     cut_positions: tuple[int, ...] = ()
     shortened_messages: tuple[tuple[MessageKey, Message], ...] = ()
 
@@ -126,12 +126,13 @@ class DraftPiece(Struct, frozen=True):
     def with_items(self, items: Sequence[SizedItem], kind: str, reason: str) -> DraftPiece:
         """Returns the piece with these items shown for it. A summary without text among them is to be written."""
         shown, sizes = tuple(item for item, _ in items), tuple(size for _, size in items)
-        budget = sum(size for item, size in items if is_unwritten(item))
+        budget = sum((size for item, size in items if is_unwritten(item)), NO_TOKENS)
+        size = sum(sizes, NO_TOKENS)
         return replace(
-            self, kind=kind, shown_items=shown, sizes=sizes, tokens=sum(sizes), reason=reason, summary_budget=budget
+            self, kind=kind, shown_items=shown, sizes=sizes, tokens=size, reason=reason, summary_budget=budget
         )
 
-    def with_more_budget(self, tokens: int, reason: str) -> DraftPiece:
+    def with_more_budget(self, tokens: Counted, reason: str) -> DraftPiece:
         """Returns the piece with that many more tokens for the summary in it."""
         items = [(item, size + tokens * is_unwritten(item)) for item, size in self.get_sized_items()]
         return self.with_items(items, self.kind, reason)
@@ -149,19 +150,19 @@ class Draft(Struct, frozen=True):
 
     view: View
     pieces: tuple[DraftPiece, ...]
-    fixed_tokens: int
-    floor: int
+    fixed_tokens: Counted
+    floor: Counted
     measure_visible: VisibleMeasure
     measure_messages: MessageMeasure
     protected: dict[MessageKey, str]
-    limit: int | None = None
-    excerpts: Mapping[MessageKey, tuple[Substitute, int]] = {}
+    limit: Counted | None = None
+    excerpts: Mapping[MessageKey, tuple[Substitute, Counted]] = {}
     reading: Reading = PLAIN_READING
 
     @property
     def tokens(self) -> Counted:
         """The view's size if this were carried out, with each summary at its full budget."""
-        return Counted(self.fixed_tokens + sum(p.tokens for p in self.pieces))
+        return sum((p.tokens for p in self.pieces), self.fixed_tokens)
 
     @property
     def has_unwritten_summary(self) -> bool:
@@ -189,16 +190,16 @@ class Draft(Struct, frozen=True):
         sized = zip(map(to_shown_item, messages), self.measure_visible(messages), strict=True)
         return [self.excerpts.get(shown.key, item) for shown, item in zip(messages, sized, strict=True)]
 
-    def measure_substitute(self, message: Message, original_position: int | None = None) -> tuple[Substitute, int]:
+    def measure_substitute(self, message: Message, original_position: int | None = None) -> tuple[Substitute, Counted]:
         """Returns a new message as an item, with tokens. `original_position` is the one message it stands for."""
         return Substitute(message, original_position), self.measure_messages([message])[0]
 
-    def measure_kept(self, user_budget: int = 0) -> dict[MessageKey, int]:
+    def measure_kept(self, user_budget: Counted = NO_TOKENS) -> dict[MessageKey, Counted]:
         """Returns the tokens of the messages after the floor that stay on whichever side of a cut they lie.
 
         These are the protected ones, and the newest of the user's own, as many as `user_budget` tokens hold.
         """
-        kept: dict[MessageKey, int] = {}
+        kept: dict[MessageKey, Counted] = {}
         for piece in reversed(self.pieces[self.floor_end :]):
             shown = piece.get_visible_messages()
             for each, (_, size) in zip(reversed(shown), reversed(self.measure_items(shown)), strict=True):
@@ -210,16 +211,16 @@ class Draft(Struct, frozen=True):
                     user_budget -= size
         return kept
 
-    def count_fixed(self, kept: Mapping[MessageKey, int]) -> int:
+    def count_fixed(self, kept: Mapping[MessageKey, Counted]) -> Counted:
         """Counts what no cut takes out of view: floor, open step, leading system messages and the `kept` ones."""
-        return self.fixed_tokens + sum(p.tokens for p in self.pieces[: self.floor_end]) + sum(kept.values())
+        return sum((*(p.tokens for p in self.pieces[: self.floor_end]), *kept.values()), self.fixed_tokens)
 
 
 SUMMARY = "summary"
 """The kind of a replacement by a summary."""
 UNWRITTEN_SUMMARY = Message("user", (Text(""),), "tenfold")
 """Marks the place, once in a piece's `shown_items`, of a summary whose text does not exist yet."""
-MINIMAL_SUMMARY_TOKENS = 120
+MINIMAL_SUMMARY_TOKENS = Counted(120)
 """Tokens of the smallest useful summary. `itemize_least` reserves them."""
 
 
@@ -236,12 +237,12 @@ def find_unwritten(shown_items: Sequence[ShownItem]) -> int:
 def join_pieces(pieces: Sequence[DraftPiece], items: Sequence[SizedItem], kind: str, reason: str) -> DraftPiece:
     """Joins neighbouring pieces into one, shown as these items. The Block's level follows from what it covers."""
     units = tuple(u for p in pieces for u in p.units)
-    joined = DraftPiece(units, sum(p.tokens_before for p in pieces), 0, ())
+    joined = DraftPiece(units, sum((p.tokens_before for p in pieces), NO_TOKENS), NO_TOKENS, ())
     return joined.with_items(items, kind, reason)
 
 
 def start_draft(
-    view: View, measure_visible: VisibleMeasure, measure_messages: MessageMeasure, *, floor: int = 0
+    view: View, measure_visible: VisibleMeasure, measure_messages: MessageMeasure, *, floor: Counted = NO_TOKENS
 ) -> Draft:
     """Builds the draft that changes nothing. `floor` counts what is sent besides the view: system prompt, tools."""
     units = list(view.units)
@@ -251,12 +252,12 @@ def start_draft(
     pieces: list[DraftPiece] = []
     for unit in units:
         own = tuple(next(sizes) for _ in unit.visible_messages)
+        size = sum(own, NO_TOKENS)
         reasons = (protected[s.key] for s in unit.visible_messages if s.key in protected)
-        pieces.append(
-            DraftPiece((unit,), sum(own), sum(own), own, protected_reason="" if unit.block_part else next(reasons, ""))
-        )
+        reason = "" if unit.block_part else next(reasons, "")
+        pieces.append(DraftPiece((unit,), size, size, own, protected_reason=reason))
     everything = list(view.get_visible_messages())
-    rest = sum(measure_visible(everything[len(shown) :])) + floor
+    rest = sum(measure_visible(everything[len(shown) :]), floor)
     return Draft(view, tuple(pieces), rest, floor, measure_visible, measure_messages, protected)
 
 
@@ -273,17 +274,17 @@ def find_unanswered_step(draft: Draft) -> int | None:
     return None
 
 
-def itemize_least(draft: Draft) -> dict[str, int]:
+def itemize_least(draft: Draft) -> dict[str, Counted]:
     """Returns what no compaction can go below, as items with their tokens.
 
     The items are the floor, protected messages, the open step and one minimal summary.
     """
-    out: dict[str, int] = {"given apart": draft.floor} if draft.floor else {}
+    out: dict[str, Counted] = {"given apart": draft.floor} if draft.floor else {}
     for piece in draft.pieces:
         for shown, size in zip(piece.get_visible_messages(), piece.sizes, strict=True):
             reason = draft.protected.get(shown.key)
             if reason:
-                out[reason] = out.get(reason, 0) + size
+                out[reason] = out.get(reason, NO_TOKENS) + size
     if draft.fixed_tokens > draft.floor:
         out["open step"] = draft.fixed_tokens - draft.floor
     out["summary"] = MINIMAL_SUMMARY_TOKENS

@@ -10,11 +10,12 @@ from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
 from tenfold.compaction.plan.stubs import cut_request, render_hint_for
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.units import VisibleMessage
 
 REQUEST_EXCERPT = "request-excerpt"
 """The kind of a replacement of the current request by its head and tail."""
-_MIN_EXCERPT_TOKENS, _HINT_TOKENS = 150, 60
+_MIN_EXCERPT_TOKENS, _HINT_TOKENS = Counted(150), Counted(60)
 """The least that is shown of a request, and what the hint in it takes that says where to read the rest."""
 _NEWEST_SHARE = 8
 """Which part of the target a newest output may take that would take too much room: less than the recent tail has."""
@@ -22,7 +23,7 @@ _HEAD_SHARE = 0.5
 """A pasted document mostly has what it is about at its beginning, and what is to be done with it at its end."""
 
 
-def count_shortenable_tokens(draft: Draft) -> int:
+def count_shortenable_tokens(draft: Draft) -> Counted:
     """Counts the tokens that the shortest excerpt of the current request would save."""
     sizes = [
         size
@@ -30,10 +31,10 @@ def count_shortenable_tokens(draft: Draft) -> int:
         for shown, size in zip(piece.get_visible_messages(), piece.sizes, strict=True)
         if draft.protected.get(shown.key) == CURRENT_REQUEST and _is_text(shown.message)
     ]
-    return sum(max(0, size - _MIN_EXCERPT_TOKENS - _HINT_TOKENS) for size in sizes)
+    return sum((max(NO_TOKENS, size - _MIN_EXCERPT_TOKENS - _HINT_TOKENS) for size in sizes), NO_TOKENS)
 
 
-def shorten_request(draft: Draft, budget: int, recall: RecallMode) -> Draft:
+def shorten_request(draft: Draft, budget: Counted, recall: RecallMode) -> Draft:
     """Returns the draft with head and tail in place of a current request of more than `budget` tokens.
 
     The excerpt says how much is left out and where to read it. A request with parts other than text stays as it is.
@@ -57,10 +58,10 @@ def shorten_request(draft: Draft, budget: int, recall: RecallMode) -> Draft:
     return draft
 
 
-def count_unanswered_tokens(draft: Draft) -> int:
+def count_unanswered_tokens(draft: Draft) -> Counted:
     """Counts the tokens of the newest step if no answer follows its results, else 0."""
     index = find_unanswered_step(draft)
-    return 0 if index is None else draft.pieces[index].tokens
+    return NO_TOKENS if index is None else draft.pieces[index].tokens
 
 
 def keep_unanswered_step(draft: Draft) -> Draft:
@@ -95,7 +96,7 @@ def _is_text(message: Message) -> bool:
     return all(isinstance(part, Text) for part in message.parts)
 
 
-def _build_excerpt(draft: Draft, shown: VisibleMessage, size: int, budget: int, recall: RecallMode) -> Message:
+def _build_excerpt(draft: Draft, shown: VisibleMessage, size: Counted, budget: Counted, recall: RecallMode) -> Message:
     """Builds the excerpt from the original, also where an earlier excerpt of it is in view."""
     assert shown.original_position is not None
     original = get_message(draft.view.path.get_entry(shown.original_position)) or shown.message

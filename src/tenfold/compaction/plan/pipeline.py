@@ -25,7 +25,7 @@ from tenfold.compaction.plan.draft import (
 from tenfold.core.record.block import Substitute
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message
-from tenfold.core.record.token_reading import Counted
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.units import build_original_key
 
 
@@ -94,7 +94,7 @@ class Plan(Struct, frozen=True):
         The tokens are what the provider counts, or, with an explicit target, like that by the counter.
         """
         convert_size, convert_part = self.draft.reading.to_provider, self.draft.reading.to_provider_part
-        before, after, target = map(convert_size, (self.tokens_before, self.tokens_after, Counted(self.goal.target)))
+        before, after, target = map(convert_size, (self.tokens_before, self.tokens_after, self.goal.target))
         lines = [
             f"plan: {before:,} -> at most {after:,} tokens (target {target:,})",
             *(
@@ -105,15 +105,15 @@ class Plan(Struct, frozen=True):
         ]
         for (_, is_changed), group in groupby(enumerate(self.draft.pieces), key=_get_line_key):
             run = [piece for _, piece in group]
-            before = convert_part(Counted(sum(p.tokens_before for p in run)))
+            before = convert_part(sum((p.tokens_before for p in run), NO_TOKENS))
             if is_changed:
-                sizes = f"{before:,} -> {convert_part(Counted(run[0].tokens)):,} tokens"
+                sizes = f"{before:,} -> {convert_part(run[0].tokens):,} tokens"
                 lines.append(f"  {_format_range(run)}  {run[0].kind}  {sizes}  {run[0].reason}")
             elif any(p.get_visible_messages() for p in run):  # Blocks and pins show nothing by themselves
                 why = f" ({run[0].protected_reason})" if run[0].protected_reason else ""
                 lines.append(f"  {_format_range(run)}  keep{why}  {before:,} tokens")
         if self.draft.fixed_tokens:
-            lines.append(f"  open step  keep  {convert_part(Counted(self.draft.fixed_tokens)):,} tokens")
+            lines.append(f"  open step  keep  {convert_part(self.draft.fixed_tokens):,} tokens")
         return "\n".join(lines)
 
 
@@ -155,7 +155,7 @@ def is_small_enough(draft: Draft, goal: Goal) -> bool:
     return draft.tokens <= get_stage_aim(draft, goal)
 
 
-def get_stage_aim(draft: Draft, goal: Goal) -> int:
+def get_stage_aim(draft: Draft, goal: Goal) -> Counted:
     """Returns the size at which stages stop.
 
     A summary contains the facts. Without one, their budget is still to be added, so `stage_target` counts.
@@ -205,7 +205,7 @@ def _update_item(draft: Draft, sized: SizedItem, shorten: Callable[[Message], Me
     return [(new, min(size, new_size + BLOCK_ID_MARGIN))]
 
 
-def with_facts(plan: Plan, budget: int) -> Plan:
+def with_facts(plan: Plan, budget: Counted) -> Plan:
     """Returns the Plan with a budget for a facts section at its newest change. For Plans without a summary.
 
     The section stands behind what changed, but before a step that is not answered yet: its results stay the last.

@@ -13,11 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.compaction.plan.draft import Draft, DraftPiece, Goal
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import MessageKey, get_step_messages
 
-_UNLIMITED = 1 << 60
-_NOTHING_KEPT: Mapping[MessageKey, int] = MappingProxyType({})
+_UNLIMITED = Counted(1 << 60)
+_NOTHING_KEPT: Mapping[MessageKey, Counted] = MappingProxyType({})
 
 
 class TailSize(Struct, frozen=True):
@@ -31,9 +32,9 @@ class TailSize(Struct, frozen=True):
     """
 
     messages: int = _UNLIMITED
-    tokens: int = _UNLIMITED
-    budget: int = _UNLIMITED
-    most_per_piece: int | None = None
+    tokens: Counted = _UNLIMITED
+    budget: Counted = _UNLIMITED
+    most_per_piece: Counted | None = None
 
 
 class Tail(Struct, frozen=True):
@@ -52,7 +53,7 @@ def find_tail(
     size: TailSize,
     first: int = 0,
     *,
-    kept: Mapping[MessageKey, int] = _NOTHING_KEPT,
+    kept: Mapping[MessageKey, Counted] = _NOTHING_KEPT,
     ends_before: Callable[[DraftPiece], bool] = lambda _: False,
     shorten: Callable[[DraftPiece, int], DraftPiece | None] = lambda _, __: None,
 ) -> Tail:
@@ -70,7 +71,7 @@ def find_tail(
         shown = piece.get_visible_messages()
         if ends_before(piece):
             break
-        cost = piece.tokens - sum(kept.get(s.key, 0) for s in shown)
+        cost = piece.tokens - sum((kept.get(s.key, NO_TOKENS) for s in shown), NO_TOKENS)
         if cost > budget:
             shorter = shorten(piece, budget)
             if shorter is not None and shorter.tokens <= budget:

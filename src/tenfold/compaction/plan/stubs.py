@@ -27,6 +27,7 @@ from tenfold.core.record.message import (
     get_tool_calls,
     get_tool_result,
 )
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.text.excerpts import Keep, excerpt, flatten
 from tenfold.core.text.redaction import redact_cached
 from tenfold.core.view.units import VisibleMessage
@@ -186,7 +187,7 @@ FIRST_CHARACTERS = 100
 """Characters of an output's first line that its placeholder quotes."""
 
 
-def describe_cleared(draft: Draft, shown: VisibleMessage, tokens: int, recall: RecallMode) -> str:
+def describe_cleared(draft: Draft, shown: VisibleMessage, tokens: Counted, recall: RecallMode) -> str:
     """Builds the text for a cleared output: its lines and tokens, and its first line."""
     text = get_text(shown.message)
     first = excerpt(_quote_first_line(text.strip()), FIRST_CHARACTERS, Keep.START)
@@ -195,7 +196,7 @@ def describe_cleared(draft: Draft, shown: VisibleMessage, tokens: int, recall: R
     return f"{CLEARED_PREFIX}: {size}; first line: {first}{render_hint_for(draft, shown, recall)}]"
 
 
-def describe_superseded(draft: Draft, shown: VisibleMessage, path: str, tokens: int, recall: RecallMode) -> str:
+def describe_superseded(draft: Draft, shown: VisibleMessage, path: str, tokens: Counted, recall: RecallMode) -> str:
     """Builds the text for a read of a file that was read or changed again. The call beside it names the folder."""
     name = path.rstrip("/").rpartition("/")[2]
     hint = render_hint_for(draft, shown, recall)

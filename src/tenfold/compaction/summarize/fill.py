@@ -64,6 +64,7 @@ from tenfold.core.record.block import (
 )
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.text.excerpts import Count, collapse_spaces, trim_lines, wrap_lines
 from tenfold.core.view.fold import View
 from tenfold.core.wire.marks import extract_summary_text, find_summary_mark, render_summary
@@ -302,7 +303,7 @@ def _write_text(
     held = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
     text_room = room // 2 if with_story else room // TEXT_SHARE
     rules = build(held, budget=room - text_room)  # they hold, so they come before the text
-    largest = plan.goal.facts_budget
+    largest: int = plan.goal.facts_budget
     if words:  # a model's notes tell the rest
         largest = min(largest, room // 2)
     most = request.settings.facts_per_text
@@ -314,7 +315,7 @@ def _write_text(
     written = yield from _write_narrative(plan, piece, room - needed.tokens, request, needed.text)
     left = room - sum(request.count([written.text]))
     shown = first if with_story and written.text else facts  # a story has told what else there is
-    rules, budget = build(held, budget=left), left
+    rules, budget = build(held, budget=left), int(left)
     if not with_story:  # the facts section keeps to its share
         budget = min(budget, max(plan.goal.facts_budget, needed.tokens))
     if most is not None and written.text:
@@ -418,7 +419,7 @@ def _place_text(
 
 def _build_piece_message(
     plan: Plan, piece: DraftPiece, request: FillRequest, section: FactsSection | None, narrative_text: str
-) -> tuple[Message, int]:
+) -> tuple[Message, Counted]:
     """Builds the message of a summary and counts its tokens."""
     settings = request.settings  # a facts section alone gets no opening and closing
     if piece.kind not in get_text_kinds(request.writer):
@@ -429,7 +430,7 @@ def _build_piece_message(
     return message, plan.draft.measure_messages([message])[0]
 
 
-def _with_item(replacement: Replacement, at: int, item: Substitute, size: int) -> Replacement:
+def _with_item(replacement: Replacement, at: int, item: Substitute, size: Counted) -> Replacement:
     """Returns the replacement with another item in one place."""
     shown_items, sizes = list(replacement.shown_items), list(replacement.sizes)
     shown_items[at], sizes[at] = item, size
@@ -451,7 +452,7 @@ def _with_block_id(draft: Draft, replacement: Replacement, block: str) -> Replac
     return replacement
 
 
-def count_frame(draft: Draft, recall: RecallMode, settings: SummarySettings) -> int:
+def count_frame(draft: Draft, recall: RecallMode, settings: SummarySettings) -> Counted:
     """Counts the tokens of a summary without any text, with a margin because ids and hashes vary."""
     message = build_summary_message(NEW_BLOCK_ID, (render_expand_hint(recall, NEW_BLOCK_ID),), settings)
     size = draft.measure_messages([message])[0]

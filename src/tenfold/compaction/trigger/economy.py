@@ -11,6 +11,7 @@ import math
 from msgspec import Struct
 
 from tenfold.core.record.block import Receipt
+from tenfold.core.record.token_reading import ProviderTokens
 
 _MILLION = 1_000_000
 
@@ -29,18 +30,20 @@ class Rates(Struct, frozen=True):
     output: float
 
 
-def estimate_rewrite(tokens: int, rates: Rates) -> float:
+def estimate_rewrite(tokens: ProviderTokens, rates: Rates) -> float:
     """Returns what it costs, in US dollars, that so many tokens are written to the cache instead of read from it."""
     return tokens * (rates.write - rates.cached) / _MILLION
 
 
-def build_receipt(before: int, after: int, rewritten: int, rates: Rates, summary_price: float | None) -> Receipt:
-    """Builds the receipt of a compaction from `before` to `after` tokens that changes the last `rewritten` of them."""
+def build_receipt(
+    saved: ProviderTokens, rewritten: ProviderTokens, rates: Rates, summary_price: float | None
+) -> Receipt:
+    """Builds the receipt of a compaction that takes `saved` tokens out of each request and changes `rewritten` more."""
     return Receipt(
         rates.model,
         rewrite=estimate_rewrite(rewritten, rates),
         summary=summary_price or 0.0,
-        saving=(before - after) * rates.cached / _MILLION,
+        saving=saved * rates.cached / _MILLION,
     )
 
 

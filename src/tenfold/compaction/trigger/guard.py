@@ -28,14 +28,15 @@ MAX_FRUITLESS = 2
 class CompactionHistory(Struct, frozen=True):
     """What happened on this path since the newest live Block or retraction.
 
-    `messages_since` counts the messages after it (all messages, if there is none). `growth` is the tokens of the view
-    that came after the newest Block, retraction or attempt (None: there was none). `attempts` lie after that Block or
-    retraction. `retracted` says that it was a retraction. `is_repeat` says that policy, target and demand equal those
-    of the newest live Block, `is_unsatisfiable` that it was made after it was reported that nothing fits the limit.
+    `messages_since` counts the messages after it (all messages, if there is none). `growth` is what came to the view
+    after the newest Block, retraction or attempt, as the provider counts it (None: there was none). `attempts` lie
+    after that Block or retraction. `retracted` says that it was a retraction. `is_repeat` says that policy, target and
+    demand equal those of the newest live Block, `is_unsatisfiable` that it was made after it was reported that nothing
+    fits the limit.
     """
 
     messages_since: int = 0
-    growth: int | None = None
+    growth: ProviderTokens | None = None
     attempts: tuple[Attempt, ...] = ()
     retracted: bool = False
     is_repeat: bool = False
@@ -50,7 +51,7 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
     *,
     to: ProviderTokens | None = None,
     least: ProviderTokens,
-    minimum_growth: int,
+    minimum_growth: ProviderTokens,
 ) -> Decision[ProviderTokens]:
     """Decides whether to compact a view of this Reading, and down to what.
 
@@ -89,10 +90,10 @@ def _find_target(limits: Limits, demand: Demand, tokens: ProviderTokens) -> Prov
     """Returns the target. If the provider refused what we read as fitting, it is lowered by as much as we misread."""
     if demand != "overflow" or tokens >= limits.hard:
         return limits.target
-    return ProviderTokens(max(1, limits.target * tokens // limits.hard))
+    return max(ProviderTokens(1), limits.target * tokens // limits.hard)
 
 
-def _find_refusal(demand: Demand, need: Need, history: CompactionHistory, minimum_growth: int) -> str:
+def _find_refusal(demand: Demand, need: Need, history: CompactionHistory, minimum_growth: ProviderTokens) -> str:
     """Explains why another try would be in vain, "" if it may be made. A person's request is not held back."""
     attempts, grown = len(history.attempts), history.growth
     if grown is None or demand == "manual":

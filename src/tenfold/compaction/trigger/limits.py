@@ -20,7 +20,7 @@ Demand = Literal["check", "manual", "tool", "overflow"]
 """Who asks: an automatic check, a person, the model by a tool, or a provider that refused a request as too long."""
 Need = Literal["none", "warn", "soft", "hard"]
 
-Tokens = TypeVar("Tokens", Counted, ProviderTokens)
+Unit = TypeVar("Unit", Counted, ProviderTokens)
 
 
 class Limits(Struct, frozen=True):
@@ -49,7 +49,7 @@ class Limits(Struct, frozen=True):
         return "warn" if tokens >= self.warning else "none"
 
 
-class Decision(Struct, Generic[Tokens], frozen=True):
+class Decision(Struct, Generic[Unit], frozen=True):
     """Whether to act, how urgently, and down to which size. `reason` is one sentence that carries the arithmetic.
 
     Its sizes are what the provider counts where it is decided, and by the policy's counter where it is carried out.
@@ -63,13 +63,13 @@ class Decision(Struct, Generic[Tokens], frozen=True):
 
     should_act: bool
     need: Need
-    target: Tokens
-    limit: Tokens
+    target: Unit
+    limit: Unit
     status: Literal["", "nothing", "unsatisfiable"]
     target_missed: bool
     reason: str
     already_recorded: bool = False
-    next_trigger: int = 0
+    next_trigger: Unit | None = None
     doubt: str = ""
 
     def explain(self) -> str:

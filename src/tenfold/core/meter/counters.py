@@ -19,9 +19,10 @@ from msgspec import Struct
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens, count_part, count_sealed
 from tenfold.core.meter.model_names import normalize_model_name
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.text.memoize import memoize_short
 
-MESSAGE_OVERHEAD = 4
+MESSAGE_OVERHEAD = Counted(4)
 """The overhead of one message (role, start and end marks). OpenAI's cookbook on counting chat tokens gives 3 plus 1 for
 the role; two public agents (spec/blocks.md C5, spec/tiers.md B4) charge 4.
 """
@@ -221,7 +222,7 @@ def is_own_vocabulary(counter: str) -> bool:
 class MessageSize(NamedTuple):
     """The tokens of a message, and what of them is not text."""
 
-    tokens: int
+    tokens: Counted
     media: MediaTokens
 
 
@@ -231,7 +232,9 @@ def get_media_model(counter: Counter) -> str:
     return model if isinstance(model, str) else ""
 
 
-def measure_messages(messages: Sequence[Message], counter: Counter, *, overhead: int = MESSAGE_OVERHEAD) -> list[int]:
+def measure_messages(
+    messages: Sequence[Message], counter: Counter, *, overhead: Counted = MESSAGE_OVERHEAD
+) -> list[Counted]:
     """Returns the tokens of each message, `overhead` included. Counts all texts in one batch.
 
     Counted: text, thinking, a call's name and raw arguments, a result's tool name and content, inline documents. Sized
@@ -243,7 +246,7 @@ def measure_messages(messages: Sequence[Message], counter: Counter, *, overhead:
 
 
 def measure_with_media(
-    messages: Sequence[Message], counter: Counter, *, overhead: int = MESSAGE_OVERHEAD
+    messages: Sequence[Message], counter: Counter, *, overhead: Counted = MESSAGE_OVERHEAD
 ) -> list[MessageSize]:
     """Returns what `measure_messages` does, and of each message what is not text, with its bounds."""
     texts: list[str] = []
@@ -258,7 +261,7 @@ def measure_with_media(
                 if isinstance(piece, _Sealed):
                     thinking.append((index, piece))
                 elif isinstance(piece, MediaTokens):
-                    totals[index] += piece.tokens
+                    totals[index] += piece.counted
                     media[index] = media.get(index, NO_MEDIA) + piece
                 elif piece:
                     texts.append(piece)

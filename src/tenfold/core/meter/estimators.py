@@ -95,8 +95,8 @@ class SeenReport(Struct, frozen=True, array_like=True):
     reported: ProviderTokens
     is_believed: bool = True
     doubts: int = 0
-    doubted: int = 0
-    doubted_sent: int = 0
+    doubted: ProviderTokens = ProviderTokens(0)
+    doubted_sent: Counted = Counted(0)
 
     @property
     def least_slope(self) -> float:
@@ -110,7 +110,7 @@ class SeenReport(Struct, frozen=True, array_like=True):
         least, most = find_report_bounds(self.model, self.counter)
         bound = (
             f"at least {int(least * self.doubted_sent):,}"
-            if self.doubted < self.doubted_sent
+            if self.doubted < least * self.doubted_sent
             else f"at most {int(most * self.doubted_sent):,}, unless the report before shows the same surplus"
         )
         return (
@@ -158,19 +158,19 @@ def record_usage(
     if status != "ok" or usage.prompt <= 0 or estimate < 0:
         return calibration
     if usage.is_whole:
-        calibration, is_believed = _judge(calibration, usage, Counted(estimate + usage.overhead), counter)
+        calibration, is_believed = _judge(calibration, usage, estimate + usage.overhead, counter)
         if not is_believed:
             return calibration
     old = calibration.find_model(usage.model, counter) or ModelCalibration(usage.model, counter)
-    sent, last = Counted(estimate + usage.overhead), old.last_estimate + old.last_overhead
+    sent, last = estimate + usage.overhead, old.last_estimate + old.last_overhead
     recent = (*old.recent_reports[1 - RECENT_REPORTS :], (sent, usage.prompt))
     is_cut = old.fresh and sent >= last and usage.prompt < HOST_CUT_SHARE * old.last_reported and not usage.is_whole
     if old.diverged or is_cut:
         return _with_row(calibration, replace(old, fresh=False, diverged=True, recent_reports=recent))
     grown_estimate, grown_reported = old.estimate_growth, old.reported_growth
     if old.fresh and estimate > old.last_estimate and usage.overhead == old.last_overhead:
-        grown_estimate = Counted(grown_estimate + estimate - old.last_estimate)
-        grown_reported = ProviderTokens(grown_reported + usage.prompt - old.last_reported)
+        grown_estimate += estimate - old.last_estimate
+        grown_reported += usage.prompt - old.last_reported
     lowest = old.smallest_estimate < 0 or estimate <= old.smallest_estimate
     row = ModelCalibration(
         usage.model,
@@ -230,7 +230,7 @@ def judge_report(
     return seen if is_believed else replace(seen, doubts=seen.doubts + 1, doubted=reported, doubted_sent=sent)
 
 
-def _has_same_surplus(before: SeenReport, sent: int, reported: int, least: float, most: float) -> bool:
+def _has_same_surplus(before: SeenReport, sent: Counted, reported: ProviderTokens, least: float, most: float) -> bool:
     growth, shown = sent - before.sent, reported - before.reported
     if abs(growth) < SLACK:  # too little to tell what grows from what is constant
         return before.is_believed and abs(shown) <= most * SLACK

@@ -18,6 +18,7 @@ from tenfold.core.meter.media_rules import (
     find_recording_rule,
 )
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, ToolResult
+from tenfold.core.record.token_reading import Counted, ProviderTokens
 from tenfold.core.wire.media import MediaKind
 from tenfold.core.wire.registry import find_media_kind
 
@@ -64,10 +65,20 @@ VIDEO_RATES = ByteRates(125_000, 25_000, 1_250_000)
 class MediaTokens(Struct, frozen=True):
     """The tokens of what is not text. The true number lies from `low` to `high`; `unknown_parts` have no known size."""
 
-    tokens: int = 0
-    low: int = 0
-    high: int = 0
+    tokens: ProviderTokens = ProviderTokens(0)
+    low: ProviderTokens = ProviderTokens(0)
+    high: ProviderTokens = ProviderTokens(0)
     unknown_parts: int = 0
+
+    @classmethod
+    def build(cls, tokens: int, low: int, high: int, unknown_parts: int = 0) -> MediaTokens:
+        """Builds it from the bare numbers of a provider's rule: here they become the provider's tokens."""
+        return cls(ProviderTokens(tokens), ProviderTokens(low), ProviderTokens(high), unknown_parts)
+
+    @property
+    def counted(self) -> Counted:
+        """What of a count they are. No counter counts what is not text, so a count takes the provider's own tokens."""
+        return Counted(self.tokens)
 
     def __add__(self, other: MediaTokens) -> MediaTokens:
         """Returns the sum."""
@@ -83,7 +94,7 @@ NO_MEDIA = MediaTokens()
 
 
 def _build_exact(tokens: int) -> MediaTokens:
-    return MediaTokens(tokens, tokens, tokens)
+    return MediaTokens.build(tokens, tokens, tokens)
 
 
 def count_image(image: Image, model: str = "") -> MediaTokens:
@@ -97,7 +108,7 @@ def count_image(image: Image, model: str = "") -> MediaTokens:
     if known is not None:
         return _build_exact(rule.sizing.count(*known))
     low, high = rule.sizing.count(1, 1), rule.sizing.ceiling
-    return MediaTokens(rule.unknown_tokens or high, low, high, int(low < high))
+    return MediaTokens.build(rule.unknown_tokens or high, low, high, int(low < high))
 
 
 def count_document(document: Document, model: str = "") -> MediaTokens:
@@ -118,10 +129,10 @@ def count_document(document: Document, model: str = "") -> MediaTokens:
     if pages <= 0 and document.data and is_pdf(document.data):
         pages = count_pdf_pages(document.data)
     if pages > 0:
-        return MediaTokens(pages * rule.tokens, pages * rule.low, pages * rule.high)
+        return MediaTokens.build(pages * rule.tokens, pages * rule.low, pages * rule.high)
     most_pages = min(MAX_PAGES, -(-size // FEWEST_PAGE_BYTES)) if document.data else MAX_PAGES
     guess = min(MAX_PAGES, max(1, -(-size // PAGE_BYTES)))
-    return MediaTokens(guess * rule.tokens, rule.low, max(guess, most_pages) * rule.high, 1)
+    return MediaTokens.build(guess * rule.tokens, rule.low, max(guess, most_pages) * rule.high, 1)
 
 
 def count_opaque(part: OpaquePart, model: str = "") -> MediaTokens:
@@ -165,9 +176,9 @@ def _count_recording(kind: str, size: int, model: str, *, is_wav: bool) -> Media
         most_rate, limit = max(rule.audio, MAX_AUDIO_TOKENS_PER_SECOND), MAX_AUDIO_SECONDS
         rates, rate = WAV_RATES if is_wav else SOUND_RATES, rule.audio
     if not size:
-        return MediaTokens(UNKNOWN_SECONDS * rate, rate, limit * most_rate, 1)
+        return MediaTokens.build(UNKNOWN_SECONDS * rate, rate, limit * most_rate, 1)
     tokens, low = -(-size * rate // rates.usual), size * rate // rates.most
-    return MediaTokens(tokens, low, max(tokens, min(limit * most_rate, -(-size * most_rate // rates.least))), 1)
+    return MediaTokens.build(tokens, low, max(tokens, min(limit * most_rate, -(-size * most_rate // rates.least))), 1)
 
 
 def count_media(messages: Iterable[Message], model: str = "") -> MediaTokens:

@@ -25,11 +25,10 @@ from tenfold.core.meter.counters import (
 )
 from tenfold.core.meter.estimators import MIN_GROWTH, Calibration, ModelCalibration
 from tenfold.core.meter.media_counts import NO_MEDIA, MediaTokens
-from tenfold.core.record.token_reading import Counted, Evidence, ProviderTokens, Reading, ReadingSource
+from tenfold.core.record.token_reading import NO_TOKENS, Counted, Evidence, ProviderTokens, Reading, ReadingSource
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import MessageKey, OpenStep, Unit, VisibleMessage, get_step_messages
 
-NO_TOKENS = Counted(0)
 _UNKNOWN_MEDIA: tuple[Evidence, ...] = ("media of unknown size",)
 GROWTH_SHARE = 0.5
 GROWTH_TOKENS = 200
@@ -198,7 +197,7 @@ def _with_bounds(
     reading: Reading, slope: float, bounds: ErrorBounds, media: MediaTokens, evidence: tuple[Evidence, ...]
 ) -> Reading:
     """Bounds the text by shares of it, and what is not text by its own bounds, which no slope corrects."""
-    text = reading.floor + slope * (reading.estimate - media.tokens)
+    text = reading.floor + slope * (reading.estimate - media.counted)
     low, high = text * (1 - bounds.below) + media.low, text * (1 + bounds.above) + media.high
     return _with_interval(reading, low, high, (*evidence, *_UNKNOWN_MEDIA[: media.unknown_parts]))
 
@@ -207,7 +206,7 @@ def add_growth_bounds(reading: Reading, row: ModelCalibration, media: MediaToken
     """Bounds a Reading with a report: only what came since can be off, and of the media at most as much as came."""
     since = reading.tokens - row.last_reported
     error = GROWTH_SHARE * abs(since) + GROWTH_TOKENS if since else 0
-    share = min(1.0, max(0, reading.estimate - row.last_estimate) / media.tokens) if media.tokens else 0.0
+    share = min(1.0, max(0, reading.estimate - row.last_estimate) / media.counted) if media.tokens else 0.0
     low = reading.tokens - error - share * (media.tokens - media.low)
     high = reading.tokens + error + share * (media.high - media.tokens)
     evidence: tuple[Evidence, ...] = ("reported usage", "count since the report") if since else ("reported usage",)
@@ -229,18 +228,18 @@ class TokenCache:
 
     def __init__(self, counter: Counter) -> None:
         self.counter = counter
-        self._tokens: dict[MessageKey, int] = {}
-        self._stored: dict[MessageKey, int] = {}
+        self._tokens: dict[MessageKey, Counted] = {}
+        self._stored: dict[MessageKey, Counted] = {}
         self._media: dict[MessageKey, MediaTokens] = {}
 
-    def add(self, key: MessageKey, tokens: int) -> None:
+    def add(self, key: MessageKey, tokens: Counted) -> None:
         """Adds a stored count, so that the message is not counted again.
 
         A message with images or files is: its stored count may be by the rules of another model.
         """
         self._stored[key] = tokens
 
-    def measure(self, shown: Sequence[VisibleMessage]) -> list[int]:
+    def measure(self, shown: Sequence[VisibleMessage]) -> list[Counted]:
         """Returns the tokens of each message, in order. Counts the missing ones in one batch."""
         known = self._tokens
         missing: list[VisibleMessage] = []
@@ -265,7 +264,7 @@ class TokenCache:
             return NO_MEDIA
         return sum((self._media[s.key] for s in shown if s.key in self._media), NO_MEDIA)
 
-    def measure_open_step(self, step: OpenStep) -> int:
+    def measure_open_step(self, step: OpenStep) -> Counted:
         """Returns the tokens of a step that is still open.
 
         Markers for unanswered calls are counted each time, because the call that a marker stands for may change until
@@ -273,9 +272,9 @@ class TokenCache:
         """
         shown = get_step_messages(step, closing=False)
         steady = [s for s in shown if not s.is_missing_result]
-        total = sum(self.measure(steady))
+        total = sum(self.measure(steady), NO_TOKENS)
         if len(steady) < len(shown):
-            total += sum(measure_messages([s.message for s in shown if s.is_missing_result], self.counter))
+            total += sum(measure_messages([s.message for s in shown if s.is_missing_result], self.counter), NO_TOKENS)
         return total
 
     def fork(self, length: int) -> TokenCache:
@@ -299,10 +298,10 @@ class RunningTotal:
         self._cache = cache
         self._units: list[Unit] | None = None
         self._unit_count = 0
-        self._total = 0
+        self._total = NO_TOKENS
         self._media = NO_MEDIA
         self._step: OpenStep | None = None
-        self._open_tokens = 0
+        self._open_tokens = NO_TOKENS
         self._open_media = NO_MEDIA
 
     def measure_media(self, view: View) -> MediaTokens:
@@ -314,16 +313,16 @@ class RunningTotal:
         """Returns the uncorrected tokens of all messages in view. After a Block or an undo it adds up again."""
         units, count = view.closed_units
         if units is not self._units or count < self._unit_count:
-            self._units, self._unit_count, self._total, self._media = units, 0, 0, NO_MEDIA
+            self._units, self._unit_count, self._total, self._media = units, 0, NO_TOKENS, NO_MEDIA
         if count > self._unit_count:
             shown = [each for unit in units[self._unit_count : count] for each in unit.visible_messages]
-            self._total += sum(self._cache.measure(shown))
+            self._total += sum(self._cache.measure(shown), NO_TOKENS)
             self._media += self._cache.sum_media(shown)
             self._unit_count = count
         step = view.open_step
         if step is None:
-            return Counted(self._total)
+            return self._total
         if step is not self._step:
             self._step, self._open_tokens = step, self._cache.measure_open_step(step)
             self._open_media = self._cache.sum_media(get_step_messages(step, closing=False))
-        return Counted(self._total + self._open_tokens)
+        return self._total + self._open_tokens

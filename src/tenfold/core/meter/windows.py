@@ -21,11 +21,11 @@ class ModelWindow(Struct, frozen=True):
 
     model: str
     window: ProviderTokens
-    max_output: int
+    max_output: ProviderTokens
 
 
 def _build_rows(names: str, window: int, max_output: int) -> tuple[ModelWindow, ...]:
-    return tuple(ModelWindow(name, ProviderTokens(window), max_output) for name in names.split())
+    return tuple(ModelWindow(name, ProviderTokens(window), ProviderTokens(max_output)) for name in names.split())
 
 
 WINDOWS: tuple[ModelWindow, ...] = (

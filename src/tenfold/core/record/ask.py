@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tenfold.core.record.block import MUST_KEEP, FileLists, ModelCost, Receipt, Run
 from tenfold.core.record.entry import Entry
-from tenfold.core.record.token_reading import Counted, Reading
+from tenfold.core.record.token_reading import Counted, Reading, Tokens
 
 DEFAULT_TIMEOUT = 120.0
 """Default time limit of a model call in seconds."""
@@ -57,8 +57,8 @@ class ConsultAsk(Struct, frozen=True, tag="consult"):
     """
 
     plan: str
-    tokens_before: int
-    target: int
+    tokens_before: Tokens
+    target: Tokens
     focus: str = ""
     purpose: Literal["compaction", "branch"] = "compaction"
     demand: Literal["check", "manual", "tool", "overflow"] = "manual"
@@ -128,7 +128,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
       ("superseded"), or no usable summary came ("failed"). `reason` is a sentence with the arithmetic.
     - `tokens_before`, `tokens_after` and `target` are sizes of the view, as the provider counts them. With an explicit
       target they are in the target's own tokens, those of the policy's counter. So they are in an Outcome that comes
-      from no session.
+      from no session. All three are in one unit, and can be compared; with another size only what `reading_before` and
+      `reading_after` say can.
     - `reading_before` and `reading_after` are the same sizes with bounds and evidence. They count what is sent besides
       the messages as well, and are None if the Outcome comes from no session.
     - `target_missed` says that the view could not get as small as the target; `itemised` lists what had to stay, each
@@ -145,9 +146,9 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
 
     status: Literal["compacted", "nothing", "cancelled", "unsatisfiable", "superseded", "failed"]
     reason: str
-    tokens_before: int
-    tokens_after: int
-    target: int
+    tokens_before: Tokens
+    tokens_after: Tokens
+    target: Tokens
     target_missed: bool = False
     messages_before: int = 0
     messages_after: int = 0
@@ -155,7 +156,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     policy: str = ""
     rung: str = ""
     facts: dict[str, tuple[int, int]] = {}
-    itemised: dict[str, int] = {}
+    itemised: dict[str, Tokens] = {}
     violations: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     spent: ModelCost = ModelCost()

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tenfold.core.record.message import Message
+from tenfold.core.record.token_reading import NO_TOKENS, Counted, ProviderTokens, Tokens
 
 Rung = Literal["model", "stricter", "next_model", "extractive", "mechanical", "none"]
 FactKind = Literal[
@@ -88,7 +89,7 @@ class Replacement(
     shown_items: tuple[ShownItem, ...]
     kind: str
     level: int = 0
-    sizes: tuple[int, ...] = ()
+    sizes: tuple[Counted, ...] = ()
     reason: str = ""
 
 
@@ -294,8 +295,8 @@ class Block(
     rung: Rung = "none"
     previous_block: str | None = None
     reason: str = ""
-    tokens_before: int = 0
-    tokens_after: int = 0
+    tokens_before: Counted = NO_TOKENS
+    tokens_after: Counted = NO_TOKENS
     unshown_facts: int = 0
     dropped_facts: int = 0
     notes: tuple[str, ...] = ()
@@ -306,7 +307,7 @@ class Block(
     receipt: Receipt | None = None
     is_unsatisfiable: bool = False
     files: FileLists | None = None
-    provider_tokens: tuple[int, int] | None = None
+    provider_tokens: tuple[ProviderTokens, ProviderTokens] | None = None
 
     def __repr__(self) -> str:
         """Says what it is and how large, without the texts."""
@@ -314,7 +315,7 @@ class Block(
         return f"<Block {self.id!r} by {self.policy}: {count} replacement{'s' * (count != 1)}, {sizes}>"
 
     @property
-    def sizes(self) -> tuple[int, int]:
+    def sizes(self) -> tuple[Tokens, Tokens]:
         """The size of the view before and after, as its Outcome gave it: users are shown these two and no others."""
         return self.provider_tokens or (self.tokens_before, self.tokens_after)
 

@@ -59,8 +59,8 @@ class Attempt(Struct, frozen=True, tag="attempt", omit_defaults=True):
     policy: str
     status: Literal["nothing", "unsatisfiable", "failed", "cancelled", "superseded"]
     reason: str
-    tokens: int
-    target: int
+    tokens: Counted
+    target: Counted
     spent: ModelCost = ModelCost()
 
 

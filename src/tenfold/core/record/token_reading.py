@@ -2,18 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Literal, NewType
+from typing import TYPE_CHECKING, Literal, NewType, Protocol, Self, TypeVar, overload
 
 from msgspec import Struct
 
-Counted = NewType("Counted", int)
-"""Tokens by the policy's counter: what every message, piece and plan is measured in."""
-ProviderTokens = NewType("ProviderTokens", int)
-"""Tokens as the provider counts them: what it reports and bills, and what windows and limits are in.
+if TYPE_CHECKING:
+    from typing_extensions import deprecated
 
-Only a Reading converts one into the other: `to_provider`, `to_provider_part` and `to_counted`.
-"""
+    T_contra = TypeVar("T_contra", contravariant=True)
+    R_co = TypeVar("R_co", covariant=True)
 
+    class _Operator(Protocol[T_contra, R_co]):
+        """What adds or compares tokens of one unit. A plain number takes the unit of the tokens beside it."""
+
+        @overload
+        def __call__(self, other: T_contra, /) -> R_co: ...
+        @overload
+        @deprecated("these tokens are in two units, which only a Reading converts into each other")
+        def __call__(self, other: Tokens, /) -> R_co: ...
+        @overload
+        def __call__(self, other: int, /) -> R_co: ...
+
+    class Tokens(int):
+        """Tokens in one of two units, `Counted` or `ProviderTokens`: where this is the type, the place says in which.
+
+        Both are plain numbers at run time. A type checker refuses to take one for the other, and to add or compare the
+        two. Only a Reading converts one into the other: `to_provider`, `to_provider_part` and `to_counted`.
+        """
+
+        def __new__(cls, number: int, /) -> Self:
+            """Says in which unit a number is."""
+
+        __add__: _Operator[Self, Self]
+        __radd__: _Operator[Self, Self]
+        __sub__: _Operator[Self, Self]
+        __lt__: _Operator[Self, bool]
+        __le__: _Operator[Self, bool]
+        __gt__: _Operator[Self, bool]
+        __ge__: _Operator[Self, bool]
+
+        def __mul__(self, other: int, /) -> Self: ...
+        def __rmul__(self, other: int, /) -> Self: ...
+        def __floordiv__(self, other: int, /) -> Self: ...
+
+    class Counted(Tokens):
+        """Tokens by the policy's counter: what every message, piece and plan is measured in."""
+
+    class ProviderTokens(Tokens):
+        """Tokens as the provider counts them: what it reports and bills, and what windows and limits are in."""
+
+else:
+    Tokens, Counted, ProviderTokens = (NewType(name, int) for name in ("Tokens", "Counted", "ProviderTokens"))
+
+NO_TOKENS = Counted(0)
+"""What a sum of counts begins with."""
 ReadingSource = Literal["reported", "calibrated", "estimated"]
 Evidence = Literal[
     "reported usage",
@@ -60,12 +102,12 @@ class Reading(Struct, frozen=True, omit_defaults=True):
     @property
     def low(self) -> ProviderTokens:
         """The lower bound of what the provider counts."""
-        return ProviderTokens(max(0, self.tokens - self.below))
+        return max(ProviderTokens(0), self.tokens - self.below)
 
     @property
     def high(self) -> ProviderTokens:
         """The upper bound of what the provider counts."""
-        return ProviderTokens(self.tokens + self.above)
+        return self.tokens + self.above
 
     def to_provider(self, size: Counted) -> ProviderTokens:
         """Converts the size of a whole view to what the provider would count for it."""

@@ -183,8 +183,9 @@ def _start_plan(session: Session, window: int, policy: Policy) -> tuple[Draft, G
     """Returns the view as a draft that changes nothing, and the goal of an automatic check in a window."""
     call = session.compactor.build_call(window=window)
     draft = build_draft(session.view, policy, call, session.conversation.get_measures())
-    limits = policy.get_limits(window, floor=session.take_reading(window=window).floor)
-    return draft, build_goal(draft, policy, limits.target, recall=call.recall, window=window)
+    reading = session.take_reading(window=window)
+    target = reading.to_counted(policy.get_limits(window, floor=reading.floor).target)
+    return replace(draft, reading=reading), build_goal(draft, policy, target, recall=call.recall, window=window)
 
 
 def _find_owner(loops: Sequence[LoopPositions], draft: Draft, run: RunPieces) -> str:
@@ -301,7 +302,7 @@ def _run_compaction(session: Session, policy: Policy, window: int) -> Outcome:
             archive=session.compactor.archive,
         )
         reading = other.take_reading(window=window)
-        target = int((policy.get_limits(window, floor=reading.floor).target - reading.floor) / reading.slope)
+        target = reading.to_counted(policy.get_limits(window, floor=reading.floor).target)
         if reading.estimate <= target:
             other.compactor.use_policy(replace(policy, stages=(find_overlay(policy),)))
             target = reading.estimate - 1

@@ -22,6 +22,7 @@ from tenfold.compaction.plan.stages.condense import build_summary, count_message
 from tenfold.compaction.plan.stages.elide import elide_outputs
 from tenfold.compaction.plan.stubs import cut_message
 from tenfold.core.record.entry import Entry, get_message
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.units import VisibleMessage
 from tenfold.designs.blocks.config import DEFAULT_WINDOW, CompactionConfig, FixedCount
 from tenfold.designs.blocks.lines import FittedLine, LabelledLine, build_marker, build_step_line, fit_lines
@@ -126,7 +127,7 @@ def replace_with_lines(draft: Draft, steps: Sequence[range], budget: int, *, foc
     free = [step for step in steps if all(draft.pieces[i].can_change for i in step)]
     whole = [_build_line(draft, step, before) for before, step in zip([None, *free], free, strict=False)]
 
-    def measure(lines: Sequence[str]) -> list[int]:
+    def measure(lines: Sequence[str]) -> Sequence[int]:
         return draft.measure_messages([build_marker(line) for line in lines])
 
     end = len(free)
@@ -312,12 +313,13 @@ class OverlayStage(Struct, frozen=True):
         if isinstance(scope, FixedCount):
             return min(max(0, scope.count), len(loops) - 1)
         for count, loop in enumerate(reversed(loops)):
-            budget -= sum(self._measure_compacted(draft, goal, run) for run in loop)
+            compacted = sum((self._measure_compacted(draft, goal, run) for run in loop), NO_TOKENS)
+            budget -= draft.reading.to_provider_part(compacted)
             if budget < 0 and count:
                 return count - 1
         return len(loops) - 1
 
-    def _measure_compacted(self, draft: Draft, goal: Goal, run: RunPieces) -> int:
+    def _measure_compacted(self, draft: Draft, goal: Goal, run: RunPieces) -> Counted:
         """Measures what a run takes compacted.
 
         The current run is charged with the open step and what is sent besides the view, and with no more than the

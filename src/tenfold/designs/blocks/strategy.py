@@ -25,6 +25,7 @@ from tenfold.core.meter.counters import Counter, choose_counter, measure_message
 from tenfold.core.record.block import ModelCost
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, get_text, get_tool_result
+from tenfold.core.record.token_reading import NO_TOKENS
 from tenfold.core.view.units import VisibleMessage
 from tenfold.designs.blocks.config import BlockCompactionStrategy, CompactionConfig
 from tenfold.designs.blocks.lines import (
@@ -282,7 +283,9 @@ class StrategyWriter(Struct, frozen=True):
 
     def write(self, job: WritingJob) -> WritingGenerator:
         """See `Writer.write`."""
-        draft = start_draft(job.view, lambda shown: [0] * len(shown), lambda messages: [0] * len(messages))
+        draft = start_draft(
+            job.view, lambda shown: [NO_TOKENS] * len(shown), lambda messages: [NO_TOKENS] * len(messages)
+        )
         every = find_runs(draft)
         runs = [r for r in every if draft.pieces[r.first].first <= job.piece.first]
         run = runs[-1]

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Call
+from tenfold.core.record.token_reading import Counted, Reading
 from tenfold.core.view.fold import View
 from tenfold.core.wire import parse_value, to_json_bytes
 from tenfold.core.wire.marks import get_summary_text
@@ -34,7 +35,8 @@ def explain_nothing(session: Session, *, window: int) -> str:
     A view above the policy's target is always compacted. One within it is not, where all messages after the archive are
     recent, or where what stands before these is too short.
     """
-    if session.take_reading(window=window).estimate > _get_target(session, window):
+    reading = session.take_reading(window=window)
+    if reading.estimate > _get_target(session, reading, window):
         return ""
     stages = session.policy.stages
     most = next((stage.keep_recent_messages for stage in stages if isinstance(stage, FoldStage)), 0)
@@ -55,8 +57,8 @@ def explain_nothing(session: Session, *, window: int) -> str:
     return "" if staying >= most else too_short
 
 
-def _get_target(session: Session, window: int) -> int:
-    return session.policy.get_limits(window).target
+def _get_target(session: Session, reading: Reading, window: int) -> Counted:
+    return reading.to_counted(session.policy.get_limits(window, floor=reading.floor).target)
 
 
 def build_full_call(session: Session, *, window: int | None) -> Call:
@@ -66,8 +68,9 @@ def build_full_call(session: Session, *, window: int | None) -> Call:
     """
     call = session.compactor.validate_call(session.compactor.build_call(window=window))
     assert call.window is not None
-    estimate, target = session.take_reading(window=call.window).estimate, _get_target(session, call.window)
-    return session.compactor.build_call(to=max(1, min(target, estimate - 1)), window=call.window)
+    reading = session.take_reading(window=call.window)
+    target = min(_get_target(session, reading, call.window), reading.estimate - 1)
+    return session.compactor.build_call(to=max(Counted(1), target), window=call.window)
 
 
 class CompactContextTool:

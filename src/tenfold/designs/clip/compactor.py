@@ -174,12 +174,8 @@ class Compactor:
         if failures < self.config.max_consecutive_failures:
             return ""
         call = session.compactor.build_call(window=self.window)
-        growth = (
-            collect_history(
-                build_draft(session.view, self._policy, call, session.conversation.get_measures()), self._policy, call
-            ).growth
-            or 0
-        )
+        draft = build_draft(session.view, self._policy, call, session.conversation.get_measures())
+        growth = collect_history(draft, self._policy, call, session.compactor.take_reading(call)).growth or 0
         minimum = self._policy.get_minimum_growth(self.window)
         if growth >= minimum:
             return ""

@@ -13,6 +13,7 @@ from tenfold.compaction.plan.recent_tail import TailSize, find_tail
 from tenfold.compaction.plan.stages.condense import describe_change
 from tenfold.core.record.block import Substitute
 from tenfold.core.record.message import Message, get_text, get_tool_calls
+from tenfold.core.record.token_reading import NO_TOKENS
 
 BATCHES = "batches"
 """The kind of a replacement by an archive of batches."""
@@ -68,7 +69,9 @@ class FoldStage(Struct, frozen=True):
         first, kept = draft.floor_end, draft.measure_kept()
         size = TailSize(self.keep_recent_messages)
         start = find_tail(draft, size, first, kept=kept, ends_before=lambda piece: piece.has_summary_text).start
-        least = sum(piece.tokens for piece in draft.pieces[first:start])  # an archive of this size would save nothing
+        least = sum(
+            (piece.tokens for piece in draft.pieces[first:start]), NO_TOKENS
+        )  # an archive of this size would save nothing
         allotment = max(min(goal.summary_budget, least - 1), goal.summary_overhead + MIN_ARCHIVE_TOKENS)
         size = replace(size, budget=goal.target - draft.count_fixed(kept) - allotment)
         start = find_tail(draft, size, first, kept=kept, ends_before=lambda piece: piece.has_summary_text).start

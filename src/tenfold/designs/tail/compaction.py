@@ -34,7 +34,7 @@ from tenfold.core.record.ask import EngineResult, Outcome
 from tenfold.core.record.block import FileLists, Run, Substitute
 from tenfold.core.record.entry import Entry
 from tenfold.core.record.message import Message, get_text
-from tenfold.core.record.token_reading import Counted
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.wire.marks import extract_summary_text, find_summary_mark
@@ -47,7 +47,7 @@ from tenfold.models.model import Model
 from tenfold.session.compactor import name_writer
 from tenfold.session.drive import Answerer, arun_engine, run_engine
 
-UNBOUNDED_TARGET = 1 << 40
+UNBOUNDED_TARGET = Counted(1 << 40)
 """A target that never limits: `prepare` knows no window."""
 _OWN_BLOCK = "0" * 8
 
@@ -280,8 +280,8 @@ class Compaction:
             return None
         draft, goal = self._start_plan(View.from_path(Path(path_entries)))
         after = CutStage(self.settings.budgets).apply(draft, goal)
-        plan = Plan(after, goal, (), Counted(self._estimate_context(draft, path_entries)), after.tokens)
-        return build_preparation(plan, self.settings, self.policy.summary) if plan.changed_pieces else None
+        plan, size = Plan(after, goal, (), draft.tokens, after.tokens), self._estimate_context(draft, path_entries)
+        return build_preparation(plan, size, self.settings, self.policy.summary) if plan.changed_pieces else None
 
     def _estimate_context(self, draft: Draft, path_entries: Sequence[Entry]) -> int:
         """Estimates what the provider counts: by the last usage and what came since, else by our count, corrected."""
@@ -306,19 +306,19 @@ class Compaction:
         piece = build_summary(draft, draft.pieces[first:until], draft.measure_kept(), budget)
         piece = replace(piece, cut_positions=() if exchange_start is None else (exchange_start,))
         after = draft.with_piece(first, piece, until=until)
-        plan = Plan(after, goal, (), Counted(tokens_before), after.tokens)
-        return build_preparation(plan, self.settings, self.policy.summary)
+        plan = Plan(after, goal, (), draft.tokens, after.tokens)
+        return build_preparation(plan, tokens_before, self.settings, self.policy.summary)
 
     def _start_plan(self, view: View) -> tuple[Draft, Goal]:
         """Returns the draft that changes nothing, and a goal that no window limits."""
         policy, known = self.policy, TokenCache(self._counter)
         draft = build_draft(view, policy, Call(), Measures(known, RunningTotal(known)))
-        narrative = int(0.8 * self.settings.reserve_tokens)
+        narrative = Counted(int(0.8 * self.settings.reserve_tokens))
         section = render_facts(collect_facts(draft), budget=narrative, count=policy.counter.count)
         goal = replace(
             policy.derive_goal(UNBOUNDED_TARGET, recall="none"),
             summary_overhead=count_frame(draft, "none", policy.summary),
-            facts_budget=section.tokens,
+            facts_budget=Counted(section.tokens),
             narrative_budget=narrative,
         )
         return draft, goal
@@ -338,7 +338,7 @@ class Compaction:
         return results[0]
 
     def _write(self, preparation: CompactionPreparation, focus: str, results: list[CompactionResult]) -> Effects:
-        policy, plan, before = self.policy, preparation.plan, preparation.tokens_before
+        policy, plan, before = self.policy, preparation.plan, preparation.plan.tokens_before
         writing = FillRequest(
             _OWN_BLOCK, collect_facts(plan.draft), policy.summary, policy.counter.count, focus, writer=policy.writer
         )
@@ -346,8 +346,12 @@ class Compaction:
         says = [s.message for r in filled.replacements for s in r.shown_items if isinstance(s, Substitute)]
         summary = "" if filled.failure else strip_summary_marks(says[-1], policy.summary)
         details = NO_DETAILS if filled.failure else to_details(filled.files)
-        results.append(CompactionResult(summary, preparation.retained_from_id, before, details, failed=filled.failure))
-        return EngineResult(Outcome("nothing", "written, not appended", before, before, 0))
+        results.append(
+            CompactionResult(
+                summary, preparation.retained_from_id, preparation.tokens_before, details, failed=filled.failure
+            )
+        )
+        return EngineResult(Outcome("nothing", "written, not appended", before, before, NO_TOKENS))
 
 
 def open_model(model: Model | str | None) -> Model | None:
@@ -388,8 +392,13 @@ def strip_summary_marks(message: Message, settings: SummarySettings) -> str:
     return text.removeprefix(settings.opening).removesuffix(settings.closing).strip()
 
 
-def build_preparation(plan: Plan, settings: CompactionSettings, summary: SummarySettings) -> CompactionPreparation:
-    """Converts a plan of the policy `tail` to the design's fields. The plan must change something."""
+def build_preparation(
+    plan: Plan, tokens_before: int, settings: CompactionSettings, summary: SummarySettings
+) -> CompactionPreparation:
+    """Converts a plan of the policy `tail`, for a context of that many tokens, to the design's fields.
+
+    The plan must change something.
+    """
     (piece,) = (p for p in plan.changed_pieces if p.summary_budget)
     turn = piece.cut_positions[0] if piece.cut_positions else None
     files = collect_covered_files(plan.draft, piece.last)
@@ -408,7 +417,7 @@ def build_preparation(plan: Plan, settings: CompactionSettings, summary: Summary
         tuple(history),
         tuple(prefix),
         turn is not None,
-        plan.tokens_before,
+        tokens_before,
         "\n\n".join(previous) or None,
         {"read": files.read, "modified": files.modified},
         settings,

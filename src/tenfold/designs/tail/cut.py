@@ -18,7 +18,7 @@ from tenfold.compaction.plan.recent_tail import TailSize, find_tail
 from tenfold.compaction.plan.stages.condense import build_summary
 from tenfold.compaction.trigger.limits import Limits, clamp_limits, divide_window
 from tenfold.core.record.block import Block
-from tenfold.core.record.token_reading import Counted
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.units import MessageKey
 
 
@@ -29,9 +29,9 @@ class CutSizes(Struct, frozen=True):
     of the trigger, 0 where the caller named the target.
     """
 
-    tail: int
-    text: int
-    ceiling: int = 0
+    tail: Counted
+    text: Counted
+    ceiling: Counted = NO_TOKENS
 
 
 class ReserveBudgets(Struct, frozen=True):
@@ -68,14 +68,14 @@ class ReserveBudgets(Struct, frozen=True):
         """
         window = goal.window
         if window is None:
-            return CutSizes(self.keep_recent_tokens, int(0.8 * self.reserve_tokens))
+            return CutSizes(Counted(self.keep_recent_tokens), Counted(int(0.8 * self.reserve_tokens)))
         ceiling = (window - self.get_reserve(window)) * 4 // 5
         aim = max(1, min(self.get_target(window, 0), ceiling))
         scale = 1.0 if goal.exact else min(1.0, goal.target / aim)
         return CutSizes(
-            int(self.get_tail_tokens(window, floor) * scale),
-            self.get_summary_budget(window, floor),
-            0 if goal.exact else int(ceiling * scale),
+            Counted(int(self.get_tail_tokens(window, floor) * scale)),
+            Counted(self.get_summary_budget(window, floor)),
+            NO_TOKENS if goal.exact else Counted(int(ceiling * scale)),
         )
 
 
@@ -112,7 +112,7 @@ class CutStage(Struct, frozen=True):
         narrative = min(goal.narrative_budget, sizes.text)
         least = min(narrative, MINIMAL_SUMMARY_TOKENS)
         available = goal.target - draft.count_fixed(kept) - goal.summary_overhead - goal.facts_budget
-        largest_summary = available + max(0, sizes.ceiling - goal.target)
+        largest_summary = available + max(NO_TOKENS, sizes.ceiling - goal.target)
         cut = find_cut_point(
             draft, sizes.tail, kept=kept, budget=available - narrative, largest=largest_summary - least
         )
@@ -122,7 +122,7 @@ class CutStage(Struct, frozen=True):
         tail = draft.pieces[cut.index :]
         unkept = sum(p.tokens - sum(kept.get(s.key, 0) for s in p.get_visible_messages()) for p in tail)
         narrative = max(least, min(narrative, largest_summary - unkept))
-        stays = draft.reading.to_provider_part(Counted(sum(p.tokens for p in tail) + draft.fixed_tokens - draft.floor))
+        stays = draft.reading.to_provider_part(sum((p.tokens for p in tail), draft.fixed_tokens - draft.floor))
         piece = build_summary(draft, covered, kept, goal.summary_overhead + goal.facts_budget + narrative)
         piece = replace(piece, reason=f"{piece.reason}; a tail of {stays:,} tokens stays")
         out = draft.with_piece(first, piece, until=cut.index)
@@ -135,7 +135,7 @@ def _with_prefix_budget(draft: Draft, goal: Goal, index: int, exchange_start: in
     """Marks the text at `index` to be written in two parts, and adds as much budget as the target leaves."""
     piece = draft.pieces[index]
     narrative = piece.summary_budget - goal.summary_overhead - goal.facts_budget
-    more = max(0, min(int(narrative * PREFIX_SHARE), goal.target - draft.tokens))
+    more = max(NO_TOKENS, min(Counted(int(narrative * PREFIX_SHARE)), goal.target - draft.tokens))
     wider = piece.with_more_budget(more, f"{piece.reason}; the exchange at {exchange_start} is split")
     return draft.with_piece(index, replace(wider, cut_positions=(exchange_start,)))
 
@@ -154,7 +154,7 @@ class CutPoint(Struct, frozen=True):
 
 
 def find_cut_point(
-    draft: Draft, tail_tokens: int, *, kept: Mapping[MessageKey, int], budget: int, largest: int
+    draft: Draft, tail_tokens: Counted, *, kept: Mapping[MessageKey, Counted], budget: Counted, largest: Counted
 ) -> CutPoint:
     """Finds where the newest `tail_tokens` begin, counting every visible message. `budget` limits those not `kept`.
 

@@ -16,6 +16,7 @@ from tenfold.compaction.plan.protected import build_continuation, extract_reques
 from tenfold.compaction.plan.stubs import cut_request, render_read_hint
 from tenfold.core.record.block import Substitute
 from tenfold.core.record.message import Message, Text
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.text.redaction import redact
 from tenfold.core.view.units import VisibleMessage
 from tenfold.designs.threshold.trigger import find_entry_tails, get_text_limit
@@ -92,7 +93,7 @@ def _summarize_until(draft: Draft, goal: Goal, end: int) -> Draft:
         [s for s in messages if s.key == request_key and s.is_original and not _has_only_text(s.message)]
     )
     continuation = draft.measure_substitute(_fit_continuation(draft, goal, request), position)
-    other_tokens = sum(size for _, size in (*before, *after, continuation))
+    other_tokens = sum((size for _, size in (*before, *after, continuation)), NO_TOKENS)
     budget = _get_summary_budget(draft, goal, covered, other_tokens)
     items = [*before, (Substitute(UNWRITTEN_SUMMARY), budget), *after]
     last = next((i for i in reversed(range(end, len(draft.pieces))) if draft.pieces[i].get_visible_messages()), None)
@@ -122,20 +123,20 @@ def _without_continuation(draft: Draft, piece: DraftPiece) -> DraftPiece:
     return piece.with_items(draft.measure_items(stays), CONTINUATION_KIND, "stays, without the older continuation")
 
 
-def _get_summary_budget(draft: Draft, goal: Goal, covered: Sequence[DraftPiece], other_tokens: int) -> int:
+def _get_summary_budget(draft: Draft, goal: Goal, covered: Sequence[DraftPiece], other_tokens: Counted) -> Counted:
     """Returns the summary's budget: its text at most halves what it covers, and keeps the view within the limit.
 
     Together with what stands beside it, the summary takes at most three quarters of what it covers, so that a Block is
     worth it.
     """
-    inside = sum(p.tokens for p in covered)
+    inside = sum((p.tokens for p in covered), NO_TOKENS)
     fixed = goal.summary_overhead + goal.facts_budget
     available = min(_get_limit(draft, goal) - (draft.tokens - inside), inside * 3 // 4) - other_tokens - fixed
     most = goal.narrative_budget if goal.window is None else get_text_limit(goal.window)
     return fixed + max(_MIN_SUMMARY_TOKENS, min(most, inside // 2, available))
 
 
-def _get_limit(draft: Draft, goal: Goal) -> int:
+def _get_limit(draft: Draft, goal: Goal) -> Counted:
     """Returns the size to stay under: the caller's target, or four fifths of what triggers again."""
     return goal.target if goal.exact else (draft.limit or goal.target) * 4 // 5
 

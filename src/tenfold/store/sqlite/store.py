@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tenfold.compaction.facts.redacted_messages import redact_entry
 from tenfold.core.record.entry import Entry, Usage
+from tenfold.core.record.token_reading import Counted
 from tenfold.core.text.surrogates import replace_surrogates
 from tenfold.core.view.fold import Snapshot
 from tenfold.errors import NotFoundError, StoreError, UsageError
@@ -145,7 +146,7 @@ class SqliteStore:
             return paths.read_head(db, self._chains, find_session_id(db, namespace, session), head, after)
 
     def keep_request(
-        self, namespace: str, session: str, head: str, *, usage: Usage | None, overhead: int | None
+        self, namespace: str, session: str, head: str, *, usage: Usage | None, overhead: Counted | None
     ) -> None:
         """See `Store.keep_request`."""
         with self._connections.write() as db:
@@ -160,7 +161,7 @@ class SqliteStore:
 
     def read_counts(
         self, namespace: str, session: str, leaf: str, counter: str, first: int, last: int
-    ) -> list[int | None]:
+    ) -> list[Counted | None]:
         """See `Store.read_counts`."""
         with self._connections.read() as db:
             leaf_row = find_entry_row(db, find_session_id(db, namespace, session), leaf)

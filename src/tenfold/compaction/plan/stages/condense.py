@@ -21,6 +21,7 @@ from tenfold.compaction.plan.recent_tail import TailSize, find_tail
 from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
 from tenfold.compaction.plan.stubs import build_step_stub
 from tenfold.core.record.block import Substitute
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.units import MessageKey
 
 STEP_STUB = "one-line"
@@ -76,7 +77,7 @@ class CutAtStage(Struct, frozen=True):
         if self.position not in starts or starts.index(self.position) <= first:
             return draft
         until = starts.index(self.position)
-        piece = build_summary(draft, draft.pieces[first:until], draft.protected, 1)
+        piece = build_summary(draft, draft.pieces[first:until], draft.protected, Counted(1))
         return draft.with_piece(first, piece, until=until)
 
 
@@ -114,7 +115,9 @@ def condense_step(draft: Draft, piece: DraftPiece, goal: Goal) -> DraftPiece | N
     return piece.with_items([item], STEP_STUB, "one line for the step") if item[1] < piece.tokens else None
 
 
-def build_summary(draft: Draft, covered: Sequence[DraftPiece], kept: Container[MessageKey], budget: int) -> DraftPiece:
+def build_summary(
+    draft: Draft, covered: Sequence[DraftPiece], kept: Container[MessageKey], budget: Counted
+) -> DraftPiece:
     """Builds one piece with a summary over these pieces, after those of their messages that stay."""
     stays = draft.measure_items([s for p in covered for s in p.get_visible_messages() if s.key in kept])
     items = [*stays, (Substitute(UNWRITTEN_SUMMARY), budget)]
@@ -145,7 +148,9 @@ class MergeStage(Struct, frozen=True):
         if len(run) <= self.fan_out:
             return draft
         covered = draft.pieces[run[0] : run[-1]]
-        allotment = max(goal.summary_overhead, min(goal.summary_budget, sum(p.tokens for p in covered) // 2))
+        allotment = max(
+            goal.summary_overhead, min(goal.summary_budget, sum((p.tokens for p in covered), NO_TOKENS) // 2)
+        )
         piece = build_summary(draft, covered, draft.protected, allotment)
         return draft.with_piece(run[0], replace(piece, reason=f"merges {len(run) - 1} summaries"), until=run[-1])
 

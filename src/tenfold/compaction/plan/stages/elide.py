@@ -28,14 +28,14 @@ from tenfold.compaction.plan.stubs import (
 )
 from tenfold.core.record.block import Substitute
 from tenfold.core.record.message import Message, ToolCall, get_text, get_tool_calls, get_tool_result
-from tenfold.core.record.token_reading import Counted
+from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.units import MessageKey, VisibleMessage
 from tenfold.core.wire.registry import can_take_text
 
 MIN_SAVING = 40
 """Tokens that eliding one output must save. Below that, the text is worth more than its absence."""
 
-OutputElider = Callable[[VisibleMessage, int], str | Message | None]
+OutputElider = Callable[[VisibleMessage, Counted], str | Message | None]
 """Returns what stands for a tool output of that many tokens: a text in place of its content, or a whole message with
 parts of it. None leaves the output alone.
 """
@@ -55,7 +55,7 @@ def elide_outputs(
             stub = elide(each, items[index][1])
             if stub is not None:
                 stubs[index] = with_text(each.message, stub, keeps_other_parts=False) if isinstance(stub, str) else stub
-    saved = 0
+    saved = NO_TOKENS
     for (index, stub), size in zip(stubs.items(), draft.measure_messages(list(stubs.values())), strict=True):
         saving = items[index][1] - size
         if saving >= least_saving:
@@ -63,19 +63,24 @@ def elide_outputs(
             items[index] = Substitute(stub, shown[index].original_position), size
     if not saved:
         return piece
-    saved = draft.reading.to_provider_part(Counted(piece.tokens_before - piece.tokens + saved))
-    reason = f"saves {saved:,} tokens of tool output"
+    total = draft.reading.to_provider_part(piece.tokens_before - piece.tokens + saved)
+    reason = f"saves {total:,} tokens of tool output"
     return piece.with_items(items, kind, reason)
 
 
 def _elide_outside_tail(
-    draft: Draft, goal: Goal, kind: str, elide: OutputElider, *, with_room: Callable[[int], OutputElider] | None = None
+    draft: Draft,
+    goal: Goal,
+    kind: str,
+    elide: OutputElider,
+    *,
+    with_room: Callable[[Counted], OutputElider] | None = None,
 ) -> Draft:
     """Elides outputs outside the tail, oldest first, until the view is small enough.
 
     `with_room` elides those of the last step less, each by so many tokens, where that much of the target would be left.
     """
-    pieces, tokens = list(draft.pieces), int(draft.tokens)
+    pieces, tokens = list(draft.pieces), draft.tokens
     for index in find_outside_tail(draft, goal):
         if tokens <= goal.stage_target:
             break
@@ -91,7 +96,7 @@ def _elide_outside_tail(
     return replace(draft, pieces=tuple(pieces))
 
 
-def share_room(room: int, wants: Sequence[int]) -> int:
+def share_room(room: Counted, wants: Sequence[Counted]) -> Counted:
     """Returns the most that each may have of the room, where some want less than an equal share of it."""
     for at, want in enumerate(sorted(wants)):
         share = room // (len(wants) - at)
@@ -113,8 +118,8 @@ class TruncateStage(Struct, frozen=True):
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Shortens every output outside the tail that is above the limit, and the last one only as far as needed."""
 
-        def with_room(room: int) -> OutputElider:
-            def elide(shown: VisibleMessage, tokens: int) -> Message | None:
+        def with_room(room: Counted) -> OutputElider:
+            def elide(shown: VisibleMessage, tokens: Counted) -> Message | None:
                 if tokens <= self.max_tokens:
                     return None
                 text = get_text(shown.message)
@@ -124,7 +129,7 @@ class TruncateStage(Struct, frozen=True):
 
             return elide
 
-        return _elide_outside_tail(draft, goal, self.name, with_room(0), with_room=with_room)
+        return _elide_outside_tail(draft, goal, self.name, with_room(NO_TOKENS), with_room=with_room)
 
 
 _ROOM_SHARE = 0.9
@@ -145,7 +150,7 @@ class ClearStage(Struct, frozen=True):
         newest = [shown.key for piece in draft.pieces[-1:] for shown in piece.get_visible_messages()[-1:]]
         characters = max(_LEAST_NEWEST_CHARACTERS, goal.tail_budget * _NEWEST_CHARACTERS_PER_TOKEN)
 
-        def elide(shown: VisibleMessage, tokens: int) -> str | None:
+        def elide(shown: VisibleMessage, tokens: Counted) -> str | None:
             result, text = get_tool_result(shown.message), get_text(shown.message)
             if (result is not None and result.is_error) or text.startswith(CLEARED_PREFIX):
                 return None
@@ -180,7 +185,7 @@ class TruncateOutputsStage(Struct, frozen=True):
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Shortens every output above the limit where that saves tokens."""
 
-        def elide(shown: VisibleMessage, tokens: int) -> Message | None:
+        def elide(shown: VisibleMessage, tokens: Counted) -> Message | None:
             if tokens <= self.max_tokens or shown.is_from_block:  # what a Block shows is short already
                 return None
             return self._cut_output(draft, goal, shown, tokens)
@@ -192,7 +197,7 @@ class TruncateOutputsStage(Struct, frozen=True):
         """The most lines of one side."""
         return max(MIN_LINES, self.keep_tokens // TOKENS_PER_LINE)
 
-    def _cut_output(self, draft: Draft, goal: Goal, shown: VisibleMessage, tokens: int) -> Message | None:
+    def _cut_output(self, draft: Draft, goal: Goal, shown: VisibleMessage, tokens: Counted) -> Message | None:
         message, text = shown.message, get_text(shown.message)
         bare = draft.measure_messages([with_text(message, "")])[0]
         if tokens - bare <= self.max_tokens:
@@ -221,7 +226,7 @@ class SupersededReadsStage(Struct, frozen=True):
         """Blanks the output of every superseded read outside the tail."""
         superseded = _find_superseded(draft)
 
-        def elide(shown: VisibleMessage, tokens: int) -> str | None:
+        def elide(shown: VisibleMessage, tokens: Counted) -> str | None:
             path = superseded.get(shown.key)
             result = get_tool_result(shown.message)
             if path is None or result is None or result.is_error:
