@@ -376,7 +376,7 @@ class Requests:
         complete = replace(complete, output_reserve=call.output_reserve)
         parts = sum(1 + len(p.content) if isinstance(p, ToolResult) else 1 for m in new for p in m.parts)
         media = count_media(new, get_media_model(compactor.policy.counter))
-        added = sum(map(len, raws)) + parts * MESSAGE_OVERHEAD + media.counted
+        added = sum(map(len, raws)) + parts * MESSAGE_OVERHEAD + media.counted_tokens
         answers = sum(message.role == "assistant" for message in new)
         reading, limits = compactor.take_reading_with_limits(complete, answers=answers)
         return limits.get_need(reading.tokens + reading.to_provider_part(added))

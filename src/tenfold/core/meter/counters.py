@@ -261,7 +261,7 @@ def measure_with_media(
                 if isinstance(piece, _Sealed):
                     thinking.append((index, piece))
                 elif isinstance(piece, MediaTokens):
-                    totals[index] += piece.counted
+                    totals[index] += piece.counted_tokens
                     media[index] = media.get(index, NO_MEDIA) + piece
                 elif piece:
                     texts.append(piece)

@@ -76,7 +76,7 @@ class MediaTokens(Struct, frozen=True):
         return cls(ProviderTokens(tokens), ProviderTokens(low), ProviderTokens(high), unknown_parts)
 
     @property
-    def counted(self) -> Counted:
+    def counted_tokens(self) -> Counted:
         """What of a count they are. No counter counts what is not text, so a count takes the provider's own tokens."""
         return Counted(self.tokens)
 

@@ -197,7 +197,7 @@ def _with_bounds(
     reading: Reading, slope: float, bounds: ErrorBounds, media: MediaTokens, evidence: tuple[Evidence, ...]
 ) -> Reading:
     """Bounds the text by shares of it, and what is not text by its own bounds, which no slope corrects."""
-    text = reading.floor + slope * (reading.estimate - media.counted)
+    text = reading.floor + slope * (reading.estimate - media.counted_tokens)
     low, high = text * (1 - bounds.below) + media.low, text * (1 + bounds.above) + media.high
     return _with_interval(reading, low, high, (*evidence, *_UNKNOWN_MEDIA[: media.unknown_parts]))
 
@@ -206,7 +206,7 @@ def add_growth_bounds(reading: Reading, row: ModelCalibration, media: MediaToken
     """Bounds a Reading with a report: only what came since can be off, and of the media at most as much as came."""
     since = reading.tokens - row.last_reported
     error = GROWTH_SHARE * abs(since) + GROWTH_TOKENS if since else 0
-    share = min(1.0, max(0, reading.estimate - row.last_estimate) / media.counted) if media.tokens else 0.0
+    share = min(1.0, max(0, reading.estimate - row.last_estimate) / media.counted_tokens) if media.tokens else 0.0
     low = reading.tokens - error - share * (media.tokens - media.low)
     high = reading.tokens + error + share * (media.high - media.tokens)
     evidence: tuple[Evidence, ...] = ("reported usage", "count since the report") if since else ("reported usage",)
