@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -519,3 +521,16 @@ def test_the_committed_recordings_answer_the_questions_of_the_projects_sessions(
     assert {reading.method for reading in readings} == {"tenfold", "tenfold+model", "classic", "keep-last"}
     assert all(reading.grade in (-1, 0, 0.5, 1) and reading.date and reading.reader for reading in readings)
     assert len(load_recordings(folder).texts) == 11, "one for each of eight views, and three that were written again"
+
+
+def test_the_command_in_the_readme_prints_scores_of_recorded_answers() -> None:
+    """A view that changes makes its recorded answers stale, and the command prints nothing of it any more."""
+    command = [sys.executable, "-m", "tenfold", "eval", "reading", "examples/sessions", "--replay", "examples/reading"]
+    command += ["--sizes", "10%", "--methods", "tenfold,tenfold+model,plain,classic,keep-last"]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    header, *rows = [line.split("\t") for line in done.stdout.split("\n") if line.count("\t") > 5][:6]
+    scores = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
+    assert len(scores) == 5
+    assert all((row["graded"], row["stale readings"]) == ("56", "0") for row in scores.values()), scores
+    assert float(scores["tenfold"]["score"]) > float(scores["keep-last"]["score"])
