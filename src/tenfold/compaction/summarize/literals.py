@@ -147,9 +147,9 @@ class SourceText:
             return True
         if "/" in literal and "://" not in literal and (self._has_joined_path(folded) or self._has_each(folded)):
             return True
-        parts = [part.strip() for part in _PLACEHOLDER.split(literal)]
-        if len(parts) > 1:
-            return all(self.has(part) for part in parts if _WORD.search(part))
+        parts = [part.strip() for part in _PLACEHOLDER.split(literal) if _WORD.search(part)]
+        if parts and parts != [literal]:
+            return all(map(self.has, parts))
         is_code = "(" in literal or len(literal.split()) > 1
         return is_code and self._has_code(folded)
 
