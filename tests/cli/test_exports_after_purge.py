@@ -28,10 +28,10 @@ def test_a_purged_entry_concerns_only_the_files_that_quote_it(tenfold: Cli, chat
     tenfold.run_ok("compact", chat, "--to", "10%")
     tenfold.run_ok("export", "last", "--original", "--out", whole)
     tenfold.run_ok("export", "last", "--out", view)
-    shown = {each["content"] for each in json.loads(view.read_text())}
+    shown = "\n".join(str(each["content"]) for each in json.loads(view.read_text()))
     results = [m["content"] for m in json.loads(whole.read_text()) if m["role"] == "tool"]
-    hidden = next(content for content in results if content not in shown)
-    words = '"' + hidden.splitlines()[0][:60].replace('"', " ").strip() + '"'
+    lines = [line.strip() for content in results for line in content.splitlines() if '"' not in line]
+    words = '"' + next(line for line in lines if len(line) > 30 and line not in shown) + '"'
     entry = tenfold.run_ok("search", words, "--json").objects[0]["entry"]
     found = tenfold.run_json("purge", entry, "--yes")
     assert found["left_files"] == [str(whole)]

@@ -518,7 +518,7 @@ def test_the_committed_recordings_answer_the_questions_of_the_projects_sessions(
     questions = {(case.name, question.id) for case in cases for question in case.questions}
     assert len(questions) == 56
     assert {(reading.session, reading.question) for reading in readings} == questions
-    assert {reading.method for reading in readings} == {"tenfold", "tenfold+model", "classic", "keep-last"}
+    assert {reading.method for reading in readings} == {"tenfold", "tenfold+model", "plain", "classic", "keep-last"}
     assert all(reading.grade in (-1, 0, 0.5, 1) and reading.date and reading.reader for reading in readings)
     assert len(load_recordings(folder).texts) == 11, "one for each of eight views, and three that were written again"
 

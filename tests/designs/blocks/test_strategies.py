@@ -453,13 +453,13 @@ def test_by_hand_the_configured_strategy_and_numbers_are_used_else_those_of_the_
     assert compact_session_loops(other, "run-1", max_context_tokens=20_000).policy == "blocks"
 
 
-def test_what_a_strategy_invents_is_taken_out() -> None:
+def test_what_a_strategy_invents_is_marked() -> None:
     invents = Tells(COUNTER, (make_line("Parts were read. The fix is in src/never_was.py."),))
     session = make_long_session(with_strategy(invents))
     outcome = compact_to(session, 6)
     assert "Parts were read." in get_view_text(session)
-    assert "never_was" not in get_view_text(session)
-    assert any("never_was" in note for note in outcome.notes)
+    assert "The fix is in src/never_was.py [unconfirmed]." in get_view_text(session)
+    assert outcome.unconfirmed == 1
 
 
 @ENGINE

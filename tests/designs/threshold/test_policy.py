@@ -371,15 +371,14 @@ def test_sections_of_one_paragraph_each_are_cut_between_sentences() -> None:
     assert len(told_lines) > 40, "the room is used"
 
 
-def test_an_invented_path_is_asked_about_once_and_then_taken_out_by_code() -> None:
+def test_an_invented_path_is_marked_and_nobody_is_asked_again() -> None:
     bad = make_brief("The work went well.\nIt also rewrote src/ghost/invented.py from scratch.")
     made, model = make_scripted_session([*make_work(12), make_user_message(REQUEST)], bad, repeat=True)
     outcome = made.compact(window=8_000)
-    assert [ask.purpose for ask in model.asks] == ["first", "repair"]
-    assert "invented.py" in model.asks[1].prompt
+    assert [ask.purpose for ask in model.asks] == ["first"]
     assert outcome.status == "compacted"
     assert "The work went well." in get_newest_summary(made)
-    assert "invented.py" not in get_newest_summary(made)
+    assert "It also rewrote src/ghost/invented.py [unconfirmed] from scratch." in get_newest_summary(made)
 
 
 # -- without a model ---------------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def ask_model(context: WritingContext, build_ask: BuildAsk) -> Asking[AskedText]
             expected = context.expected
             text = without_footer(answer.text).strip()
             text = restore_headings(text, expected.headings, is_strict=expected.is_strict)
-            text = mark_unconfirmed(escape_speakers(text), expected.source)
+            text = mark_unconfirmed(escape_speakers(redact(text)), expected.source)  # marks would hide a secret's name
             failures = check_summary(text, finish=answer.finish_reason, expected=expected, count=context.count)
             if not failures:
                 return AskedText(text, rejected, spent)

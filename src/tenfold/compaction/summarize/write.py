@@ -97,8 +97,8 @@ def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) ->
 
 
 def _with_room_for_frame(task: SummaryTask, settings: SummarySettings, count: Count) -> SummaryTask:
-    """Returns the task with room for `NOTES_FRAME`. A policy with an opening of its own says there what follows."""
-    size = 0 if settings.opening else count([NOTES_FRAME + "\n\n"])[0] + 1
+    """Returns the task with room for `NOTES_FRAME`, for a policy without a frame of its own for its summaries."""
+    size = 0 if settings.opening or settings.role == "system" else count([NOTES_FRAME + "\n\n"])[0] + 1
     return replace(task, allotment=task.allotment - size) if size * 3 < task.allotment else task
 
 

@@ -26,6 +26,7 @@ from tenfold.core.record.block import ModelCost
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, get_text, get_tool_result
 from tenfold.core.record.token_reading import NO_TOKENS
+from tenfold.core.text.redaction import redact
 from tenfold.core.view.units import VisibleMessage
 from tenfold.designs.blocks.config import BlockCompactionStrategy, CompactionConfig
 from tenfold.designs.blocks.lines import (
@@ -320,7 +321,7 @@ def _write_section(
     story = "\n".join(t for t in (*texts, render_lines(rest, job.budget, job.count)) if t)
     notes: tuple[str, ...] = ()
     expected = Expectation(build_source(job.items, job.facts, "\n".join(job.previous)), job.budget)
-    story = mark_unconfirmed(story, expected.source)
+    story = mark_unconfirmed(redact(story), expected.source)
     wrong = [f for f in check_summary(story, finish="stop", expected=expected, count=job.count) if f.kind != "too_long"]
     if wrong:
         story = mend_summary(story, wrong)
