@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from tests.cli.conftest import Cli
@@ -23,6 +24,16 @@ def test_a_purged_session_names_and_deletes_its_exports(tenfold: Cli, chat: Path
     assert second.exists()
 
 
+def find_own_word(results: list[str], at: int, shown: str) -> str:
+    """Returns a word that only this result has, if the view shows no such word; else ""."""
+    others = {word for number, each in enumerate(results) if number != at for word in _WORD.findall(each)}
+    own = sorted(set(_WORD.findall(results[at])) - others)
+    return own[0] if own and not any(word in shown for word in own) else ""
+
+
+_WORD = re.compile(r"\w{5,}")
+
+
 def test_a_purged_entry_concerns_only_the_files_that_quote_it(tenfold: Cli, chat: Path, tmp_path: Path) -> None:
     whole, view = tmp_path / "whole.json", tmp_path / "view.json"
     tenfold.run_ok("compact", chat, "--to", "10%")
@@ -30,8 +41,7 @@ def test_a_purged_entry_concerns_only_the_files_that_quote_it(tenfold: Cli, chat
     tenfold.run_ok("export", "last", "--out", view)
     shown = "\n".join(str(each["content"]) for each in json.loads(view.read_text()))
     results = [m["content"] for m in json.loads(whole.read_text()) if m["role"] == "tool"]
-    lines = [line.strip() for content in results for line in content.splitlines() if '"' not in line]
-    words = '"' + next(line for line in lines if len(line) > 30 and line not in shown) + '"'
+    words = next(own for at in range(len(results)) if (own := find_own_word(results, at, shown)))
     entry = tenfold.run_ok("search", words, "--json").objects[0]["entry"]
     found = tenfold.run_json("purge", entry, "--yes")
     assert found["left_files"] == [str(whole)]
