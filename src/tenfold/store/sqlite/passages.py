@@ -34,20 +34,20 @@ from tenfold.store.sqlite.word_search import SNIPPET_LENGTH
 
 NEWEST_LIMIT = 2_048
 """Passages of a common term that are looked at: the newest ones. In the others the rarer terms decide."""
-_POOL_SIZE = 64
-"""Passages that are ranked, at least."""
+_POOL_SIZE = 128
+"""Entries that are ranked, at least, and that raise their neighbours."""
 _SERIES_POOL = 32
-"""Passages, the best ones, among which printed values of one name are looked for."""
+"""Entries, the best ones, among which printed values of one name are looked for."""
 _HITS_PER_EXTRA = 2
-"""One passage more for as many hits: lines of the next best passages of an entry that is shown in any case."""
+"""One passage more for as many hits: lines of the next best passages of the entries that are shown in any case."""
 _COVERAGE_BONUS = 3
 """How much what speaks of all that was asked counts above what repeats a little of it: up to four times as much."""
 _LINE_LENGTH = 200
 """Characters of a line that are shown or left out together."""
-_FOLLOWER_SHARE = 0.1
-"""The share of a message's score that the next one has too: an answer stands behind its question, a tool's output
-behind its call, and often neither repeats the other's words."""
-_NEIGHBOR_SHARES = (0.125, 0.5, 1.0, 0.5, 0.125)
+_RAISES = {1: 0.5, 2: 0.25}
+"""The share of an entry's score that those so many places before and after it have too: an answer stands behind its
+question, a tool's output behind its call, and often neither repeats the other's words."""
+_LINE_SHARES = (0.125, 0.5, 1.0, 0.5, 0.125)
 """How much of their neighbours' weight lines share: what stands beside a match is shown before what stands far off."""
 _PASSAGE_SHARE = 0.1
 """How much of its passage's score a line has by itself."""
@@ -62,11 +62,10 @@ _FILL_SCRATCH = "INSERT INTO scratch (rowid, text) SELECT key, value FROM json_e
 _SELECT_SCRATCH = "SELECT rowid, bm25(scratch) FROM scratch WHERE scratch MATCH ? ORDER BY rowid DESC"
 _CLEAR_SCRATCH = "INSERT INTO scratch (scratch) VALUES ('delete-all')"
 _COUNT_ENTRIES = "SELECT ifnull(sum(entries), 0) FROM head WHERE session IN (SELECT value FROM json_each(?))"
-_SELECT_FOLLOWERS = (
-    "SELECT e.seq, n.seq, n.session FROM entry e JOIN entry n ON n.seg = e.seg AND n.pos = e.pos + 1"
-    " WHERE e.seq IN (SELECT value FROM json_each(?))"
+_SELECT_NEIGHBORS = (
+    "SELECT e.seq, n.seq, n.pos - e.pos, e.session FROM entry e JOIN entry n ON n.seg = e.seg"
+    " AND n.pos BETWEEN e.pos + ? AND e.pos + ? WHERE e.seq IN (SELECT value FROM json_each(?))"
 )
-
 _SELECT_SEQS = "SELECT seq FROM entry WHERE id IN (SELECT value FROM json_each(?))"
 
 
@@ -100,16 +99,11 @@ class _SnippetLine(Struct, frozen=True):
 
 
 class _PassageReader:
-    """Reads passages by their keys, and each entry only once. `followers` leads from an entry to the one after it."""
+    """Reads passages by their keys, and each entry only once."""
 
-    def __init__(
-        self, db: sqlite3.Connection, sessions: Mapping[int, str], pool: Iterable[Scored], without: Collection[str]
-    ) -> None:
+    def __init__(self, db: sqlite3.Connection, sessions: Mapping[int, str], without: Collection[str]) -> None:
         self._db, self._sessions, self._without = db, sessions, without
         self._entries: dict[int, tuple[StoredEntry, PlainText, list[tuple[int, int]]] | None] = {}
-        seqs = json.dumps([split_passage_key(key)[0] for key, _ in pool])
-        rows = db.execute(_SELECT_FOLLOWERS, (seqs,))
-        self.followers = {seq: build_passage_key(session, follower) for seq, follower, session in rows}
 
     def read(self, key: int, score: float = 0.0) -> _Passage | None:
         """Reads a passage. None if its entry is left out or damaged, or has no text there."""
@@ -126,6 +120,12 @@ class _PassageReader:
         passage = _Passage(*found[:2], *found[2][number], score)
         return None if passage.text.isspace() else passage
 
+    def list_keys(self, key: int) -> range:
+        """Returns the keys of all passages of the entry that this one is of."""
+        seq, number = split_passage_key(key)
+        found = self._entries.get(seq)
+        return range(key - number, key - number + (len(found[2]) if found else 0))
+
 
 def search_passages(
     db: sqlite3.Connection, words: str, sessions: Mapping[int, str], limit: int, without: Collection[str] = ()
@@ -133,8 +133,8 @@ def search_passages(
     """Finds the best hits for a question. Does not move the watermark.
 
     A passage counts by the terms it holds, by their rarity and by how much it speaks of them. Those that hold more of
-    the terms count more, equal ones are sorted newest first, and repeated text is shown once. The message after a hit
-    gets a share of its score.
+    the terms count more. An entry counts as its best passage does, and has a share of what its neighbours count.
+    Near ties are sorted newest first, and repeated text is shown once.
 
     A hit shows the lines of its best passages that match the question best: `SNIPPET_LENGTH` characters per hit on
     average, and more for a better hit. If short hits leave characters over, the next message follows behind
@@ -150,20 +150,19 @@ def search_passages(
     for term, rows in found.items():
         for key, weight in rows:
             scores[key] += rarity[term] * weight
-    scored = ((key, score * (1 + _COVERAGE_BONUS * held[key] / len(rarity))) for key, score in scores.items())
-    pool = nlargest(max(_POOL_SIZE, 4 * limit), scored, key=_rank)
-    reader = _PassageReader(db, sessions, pool, without)
-    ranked = rank_near_ties(_raise_followers(reader, pool))
+    scores = {key: score * (1 + _COVERAGE_BONUS * held[key] / len(rarity)) for key, score in scores.items()}
+    reader = _PassageReader(db, sessions, without)
+    ranked = rank_near_ties(_raise_neighbors(db, scores, max(_POOL_SIZE, 4 * limit)))
     ranked, series = _arrange_series(reader, ranked, held, rarity)
-    chosen = _choose_passages(reader, ranked, limit)
+    chosen = _choose_passages(reader, ranked, scores, limit)
     lines = _sort_lines(db, [line for passage in chosen for line in _split_lines(passage)], rarity)
-    snippets = _build_snippets(lines, _list_following_lines(reader, chosen), limit * SNIPPET_LENGTH)
+    snippets = _build_snippets(lines, _list_following_lines(db, reader, chosen), limit * SNIPPET_LENGTH)
     newest = split_passage_key(series[0])[0] if series else None
     hits: dict[str, Hit] = {}
     for passage in chosen:
         source, id_ = passage.source, passage.source.entry.id
         score = round(passage.score, 2)
-        latest_of = len({split_passage_key(key)[0] for key in series}) if source.order == newest else 0
+        latest_of = len(series) if source.order == newest else 0
         place = (source.session, id_, source.position, source.kind)
         hits.setdefault(id_, Hit(*place, snippets.get(id_, ""), score, latest_of=latest_of))
     return list(hits.values())
@@ -226,49 +225,64 @@ def _match_texts(db: sqlite3.Connection, texts: Sequence[str], terms: Iterable[s
         db.execute(_CLEAR_SCRATCH)
 
 
-def _raise_followers(reader: _PassageReader, pool: Sequence[Scored]) -> list[Scored]:
-    """Raises the scores of the messages that follow the hits."""
+def _raise_neighbors(db: sqlite3.Connection, scores: Mapping[int, float], most: int) -> list[Scored]:
+    """Returns the best passage of each entry, and what the entry counts with the shares of its neighbours.
+
+    Neighbours are on the same path of the same session. Only the `most` best entries raise others.
+    """
     best: dict[int, Scored] = {}
-    for key, score in pool:
-        best.setdefault(split_passage_key(key)[0], (key, score))
+    for key, score in scores.items():
+        seq, _ = split_passage_key(key)
+        if seq not in best or score > best[seq][1]:
+            best[seq] = (key, score)
+    pool = nlargest(most, best.values(), key=_rank)
+    strengths = {split_passage_key(key)[0]: score for key, score in pool}
     raised = dict(pool)
-    for seq, (_, score) in best.items():
-        first = reader.followers.get(seq)
-        if first is not None:
-            key, own = best.get(split_passage_key(first)[0], (first, 0.0))
-            raised[key] = own + _FOLLOWER_SHARE * score
+    farthest = max(_RAISES)
+    for seq, near, distance, session in db.execute(
+        _SELECT_NEIGHBORS, (-farthest, farthest, json.dumps(list(strengths)))
+    ):
+        if near != seq:
+            key, own = best.get(near, (build_passage_key(session, near), 0.0))
+            raised[key] = raised.get(key, own) + _RAISES[abs(distance)] * strengths[seq]
     return list(raised.items())
 
 
 def _arrange_series(
     reader: _PassageReader, ranked: list[Scored], held: Mapping[int, int], terms: Collection[str]
 ) -> tuple[list[Scored], list[int]]:
-    """Does what `arrange_series` does, with those of the best passages that hold the most terms, at least half."""
+    """Does what `arrange_series` does, with those of the best passages that hold the most terms, at least half.
+
+    Of those that are equal, each place in the ranking becomes that of the newest.
+    """
     most = max(held.values(), default=0)
     if 2 * most < len(terms):
         return ranked, []
     keys = [key for key, _ in ranked[:_SERIES_POOL] if held.get(key) == most]
-    texts = {key: passage.text for key in keys if (passage := reader.read(key))}
+    texts = {key: passage.text for key in sorted(keys) if (passage := reader.read(key))}
+    newest = {text.strip(): key for key, text in texts.items()}
+    ranked = [(newest[texts[key].strip()] if key in texts else key, score) for key, score in ranked]
     return arrange_series(ranked, texts, list(terms))
 
 
-def _choose_passages(reader: _PassageReader, ranked: Sequence[Scored], limit: int) -> list[_Passage]:
-    """Chooses the best `limit` passages, and more from the same entries if they rank next."""
+def _choose_passages(
+    reader: _PassageReader, ranked: Sequence[Scored], scores: Mapping[int, float], limit: int
+) -> list[_Passage]:
+    """Chooses a passage from each of the best `limit` entries, and then the best of their other passages."""
     said: set[str] = set()
-    seqs: set[int] = set()
     out: list[_Passage] = []
+    keys: list[int] = []
     for key, score in ranked:
-        seq, _ = split_passage_key(key)
-        passage = reader.read(key, score) if len(out) < limit or seq in seqs else None
-        text = passage.text.strip() if passage else ""
-        if passage is None or text in said:
-            continue
-        said.add(text)
-        seqs.add(seq)
-        out.append(passage)
-        if len(out) >= limit + limit // _HITS_PER_EXTRA:
+        passage = reader.read(key, score)
+        if passage is not None and (text := passage.text.strip()) not in said:
+            said.add(text)
+            out.append(passage)
+            keys.append(key)
+        if len(out) >= limit:
             break
-    return out
+    others = [(key, scores[key]) for shown in keys for key in reader.list_keys(shown) if key != shown and key in scores]
+    more = (reader.read(*each) for each in nlargest(limit // _HITS_PER_EXTRA, others, key=_rank))
+    return [*out, *(each for each in more if each and each.text.strip() not in said)]
 
 
 def _split_lines(passage: _Passage, entry: str = "") -> Iterator[_SnippetLine]:
@@ -297,7 +311,7 @@ def _sort_lines(
     weights: list[float] = []
     for number, line in enumerate(lines):
         weight = _PASSAGE_SHARE * line.passage_score
-        for share, near in zip(_NEIGHBOR_SHARES, range(number - 2, number + 3), strict=True):
+        for share, near in zip(_LINE_SHARES, range(number - 2, number + 3), strict=True):
             if 0 <= near < len(lines) and lines[near].order[:2] == line.order[:2]:
                 weight += share * rarities[near]
         weights.append(weight)
@@ -332,12 +346,15 @@ def _build_snippets(lines: Sequence[_SnippetLine], following: Iterable[_SnippetL
     return out
 
 
-def _list_following_lines(reader: _PassageReader, chosen: Sequence[_Passage]) -> Iterator[_SnippetLine]:
+def _list_following_lines(
+    db: sqlite3.Connection, reader: _PassageReader, chosen: Sequence[_Passage]
+) -> Iterator[_SnippetLine]:
     """Yields the lines that follow each shown entry, for the best entry first, unless they are shown anyway."""
     entries = {passage.source.order: passage.source.entry.id for passage in chosen}
+    rows = db.execute(_SELECT_NEIGHBORS, (1, 1, json.dumps(list(entries))))
+    followers = {seq: build_passage_key(session, near) for seq, near, _, session in rows}
     for seq, id_ in entries.items():
-        key = reader.followers.get(seq)
-        follows = reader.read(key) if key is not None else None
+        follows = reader.read(followers[seq]) if seq in followers else None
         if follows is not None and follows.source.order not in entries:
             yield from _split_lines(follows, id_)
 
