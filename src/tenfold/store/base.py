@@ -130,9 +130,10 @@ class LocatedEntry(Struct, frozen=True):
 class Hit(Struct, frozen=True):
     """One search result. `snippet` is short and redacted; `Store.locate` reads the entry itself.
 
-    A snippet keeps its line breaks, and marks the old and the new text of an edit by `[old]` and `[new]`. It may go on
-    with the beginning of the next message, below a line `[next message]`. `scanned` is true if the words were found by
-    a scan, because the index does not hold this text or cannot hold such short words.
+    A snippet keeps its line breaks, and marks the old and the new text of an edit by `[old]` and `[new]`, and what is
+    left out by `[... left out ...]`. It may go on with the beginning of the next message, below a line
+    `[next message]`. `scanned` is true if the words were found by a scan, because the index does not hold this text or
+    cannot hold such short words.
 
     `latest_of` is above 0 if several entries print a value of the name that was searched for, and this is the newest:
     it is their number.

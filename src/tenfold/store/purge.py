@@ -18,7 +18,7 @@ from tenfold.core.record.codec import hash_body
 from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Tombstone, get_kind
 from tenfold.core.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.errors import UsageError
-from tenfold.store.search.entry_text import fold_text, get_searchable_text
+from tenfold.store.search.entry_text import EMPTY_RESULT, fold_text, get_searchable_text
 
 PURGED_TEXT = "[removed by purge]"
 """Stands in place of purged text."""
@@ -85,7 +85,7 @@ def can_quote(block: Block, position: int) -> bool:
 
 def find_distinctive_pieces(entry: Entry, quoting: Iterable[Entry], others: Iterable[Entry]) -> frozenset[str]:
     """Finds the pieces of text that the quoting entries share with `entry` and no other original has."""
-    text = fold_text(get_searchable_text(entry))
+    text = fold_text(get_searchable_text(entry).replace(EMPTY_RESULT, ""))
     pieces = {
         p for q in quoting for string in _list_strings(q) for line in string.splitlines() for p in _list_pieces(line)
     }

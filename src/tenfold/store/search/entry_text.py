@@ -20,6 +20,10 @@ _ACCENTED = re.compile("[\u00c0-\u024f\u0300-\u036f\u0370-\u04ff\u1e00-\u1fff]")
 """Letters that may carry an accent, and accents that stand alone. Marks of other scripts make other letters."""
 _STROKED = str.maketrans("\u00f8\u0142\u0111\u0127\u0167\u0131", "oldhti")
 _EDIT_KEY = re.compile("(?:(?P<old>old|search|find|before|original)|(?P<new>new|replace|replacement|after))(?![a-z])")
+EMPTY_RESULT = "[empty result]"
+"""The text of a tool's result that has none."""
+GAP = "[... left out ...]"
+"""Stands in an excerpt where some of the text is left out: three dots alone may be part of a program."""
 _FOLD_LENGTH = 4_096
 """Characters that are folded at once to find an offset."""
 _MARGIN = 4_000
@@ -161,6 +165,8 @@ def _list_part_texts(part: Part) -> Iterator[str]:
         case ToolResult():
             if part.name:
                 yield part.name
+            if all(isinstance(inner, Text) and not inner.text.strip() for inner in part.content):
+                yield EMPTY_RESULT
             for inner in part.content:
                 yield from _list_part_texts(inner)
         case Document():

@@ -17,9 +17,10 @@ from heapq import nlargest
 from msgspec import Struct
 
 from tenfold.store.base import Hit
-from tenfold.store.search.entry_text import PlainText, read_plain_text, split_excerpt
+from tenfold.store.search.entry_text import GAP, PlainText, read_plain_text, split_excerpt
 from tenfold.store.search.newer_first import Scored, arrange_series, rank_near_ties
 from tenfold.store.search.terms import build_index_text, parse_question, split_passages
+from tenfold.store.sqlite.meanings import add_meanings
 from tenfold.store.sqlite.schema import TOKENIZER
 from tenfold.store.sqlite.search_index import (
     StoredEntry,
@@ -140,7 +141,8 @@ def search_passages(
     average, and more for a better hit. If short hits leave characters over, the next message follows behind
     `NEXT_MESSAGE`.
     """
-    found = _find_terms(db, parse_question(words), sessions)
+    terms = parse_question(words)
+    found = _find_terms(db, terms, sessions)
     left_out = _find_seqs(db, without)
     found = {t: [row for row in rows if split_passage_key(row[0])[0] not in left_out] for t, rows in found.items()}
     held = Counter(key for rows in found.values() for key, _ in rows)
@@ -152,7 +154,8 @@ def search_passages(
             scores[key] += rarity[term] * weight
     scores = {key: score * (1 + _COVERAGE_BONUS * held[key] / len(rarity)) for key, score in scores.items()}
     reader = _PassageReader(db, sessions, without)
-    ranked = rank_near_ties(_raise_neighbors(db, scores, max(_POOL_SIZE, 4 * limit)))
+    raised = _raise_neighbors(db, scores, max(_POOL_SIZE, 4 * limit))
+    ranked = rank_near_ties(add_meanings(db, words, sessions, raised, left_out) if terms else raised)
     ranked, series = _arrange_series(reader, ranked, held, rarity)
     chosen = _choose_passages(reader, ranked, scores, limit)
     lines = _sort_lines(db, [line for passage in chosen for line in _split_lines(passage)], rarity)
@@ -366,7 +369,7 @@ def _join_line(previous: _SnippetLine | None, line: _SnippetLine) -> str:
         glue = NEXT_MESSAGE
     elif previous is not None:
         follows = previous.order == (*line.order[:2], line.order[2] - 1)
-        glue = (" " if line.continues else "\n") if follows else "\n...\n"
+        glue = (" " if line.continues else "\n") if follows else f"\n{GAP}\n"
         label = "" if follows and previous.label == line.label else label
     return f"{glue}{label}{line.text}"
 

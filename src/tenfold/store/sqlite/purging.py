@@ -16,8 +16,9 @@ from tenfold.core.record.codec import decode_entry, encode_entry
 from tenfold.core.record.entry import BranchSummary, Entry, get_kind
 from tenfold.errors import RecordError
 from tenfold.store import purge
+from tenfold.store.sqlite.meanings import remove_vector
 from tenfold.store.sqlite.paths import BODY, ChainCache, EntryRow, decode_info, encode_info, find_entry_row
-from tenfold.store.sqlite.schema import INDEXED_MARK
+from tenfold.store.sqlite.schema import EMBEDDED_MARK, INDEXED_MARK
 from tenfold.store.sqlite.search_index import clear_indexes, merge_indexes, remove_entry, restore_entry
 from tenfold.store.sqlite.verify import build_rewritten_hashes
 from tenfold.store.unreadable import recover_entry
@@ -37,6 +38,7 @@ _DELETE_SESSION = (
     "DELETE FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)",
     "DELETE FROM head WHERE session = ?",
     "DELETE FROM export WHERE session = ?",
+    "DELETE FROM vector WHERE session = ?",
     "DELETE FROM seg WHERE session = ?",
     "DELETE FROM session WHERE id = ?",
 )
@@ -58,7 +60,8 @@ def purge_session(db: sqlite3.Connection, session: int) -> int:
         db.execute(statement, (session,))
     # SQLite reuses row numbers above the last entry. They must count as not indexed.
     db.execute(
-        "UPDATE mark SET value = min(value, (SELECT ifnull(max(seq), 0) FROM entry)) WHERE name = ?", (INDEXED_MARK,)
+        "UPDATE mark SET value = min(value, (SELECT ifnull(max(seq), 0) FROM entry)) WHERE name IN (?, ?)",
+        (INDEXED_MARK, EMBEDDED_MARK),
     )
     merge_indexes(db)
     return touched
@@ -96,6 +99,7 @@ def _replace_entry(db: sqlite3.Connection, session: int, seq: int, old: Entry, n
     before, kept = db.execute("SELECT body, rewritten FROM entry WHERE seq = ?", (seq,)).fetchone()
     body = encode_entry(new)
     rows = remove_entry(db, session, seq, old)
+    remove_vector(db, session, seq)
     db.execute(
         "UPDATE entry SET body = ?, rewritten = ?, kind = ? WHERE seq = ?",
         (body, build_rewritten_hashes(before, kept or b"", body), get_kind(new), seq),

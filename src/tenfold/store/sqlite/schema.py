@@ -20,6 +20,8 @@ INDEXED_MARK = "indexed"
 """Names the mark that holds the last indexed entry. To change what `entry_text` or `terms.build_index_text` give, add a
 migration that empties both indexes and resets this mark, because an entry can only be removed from an index with the
 very text that was put in."""
+EMBEDDED_MARK = "embedded"
+"""Names the mark that holds the last entry that has a vector, if the extra `tenfold[semantic]` is installed."""
 TOKENIZER = "porter unicode61 tokenchars '_'"
 """How FTS5 makes terms of a passage: words and whole identifiers, without case and accents, cut to their stems."""
 
@@ -106,6 +108,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # it held besides the list, NULL where no request was seen as a whole.
         "ALTER TABLE head ADD COLUMN pending BLOB",
         "ALTER TABLE head ADD COLUMN overhead INTEGER",
+    ),
+    (
+        # The meanings of entries, in chunks, which only the extra `tenfold[semantic]` fills: 8 bytes for each row
+        # number, and a byte for each number of its vector.
+        (
+            "CREATE TABLE vector (session INTEGER NOT NULL, first INTEGER NOT NULL, seqs BLOB NOT NULL,"
+            " numbers BLOB NOT NULL, PRIMARY KEY (session, first))"
+        ),
+        # Results without any content have a text now. All is indexed again.
+        "INSERT INTO words (words) VALUES ('delete-all')",
+        "INSERT INTO passages (passages) VALUES ('delete-all')",
+        "DELETE FROM rest",
+        "UPDATE mark SET value = 0 WHERE name = 'indexed'",
     ),
 )
 _SELECT_VERSION = (

@@ -31,6 +31,7 @@ from tenfold.store.base import (
 from tenfold.store.sqlite import append as appending
 from tenfold.store.sqlite import paths, purging
 from tenfold.store.sqlite.connections import ConnectionPool, MemoryConnection, has_index_damage
+from tenfold.store.sqlite.meanings import embed_entries, has_unembedded
 from tenfold.store.sqlite.passages import search_passages
 from tenfold.store.sqlite.paths import BODY, check_range, encode_info, find_entry_row, find_session_id, read_info
 from tenfold.store.sqlite.search_index import clear_indexes, find_sessions, has_unindexed, index_entries
@@ -209,10 +210,11 @@ class SqliteStore:
         if limit < 1:
             raise UsageError(f"a limit of {limit} entries never comes to an end: give at least 1")
         with self._connections.read() as db:
-            if not has_unindexed(db):
-                return 0
+            is_indexed, is_embedded = not has_unindexed(db), not has_unembedded(db)
+        if is_indexed and is_embedded:
+            return 0
         with self._connections.write() as db:
-            return index_entries(db, limit)
+            return embed_entries(db, limit) if is_indexed else index_entries(db, limit)
 
     def search(
         self,

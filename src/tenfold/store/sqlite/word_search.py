@@ -17,6 +17,7 @@ from tenfold.core.record.entry import Entry
 from tenfold.errors import UsageError
 from tenfold.store.base import Hit
 from tenfold.store.search.entry_text import (
+    GAP,
     PlainText,
     find_unfolded,
     fold_text,
@@ -28,8 +29,8 @@ from tenfold.store.search.newer_first import arrange_series, rank_near_ties
 from tenfold.store.search.terms import list_spellings
 from tenfold.store.sqlite.search_index import INDEX_LIMIT, StoredEntry, read_stored_entries, read_watermark
 
-SNIPPET_LENGTH = 800
-"""Characters of a snippet. Five snippets with their headings are a little over 1,000 tokens."""
+SNIPPET_LENGTH = 600
+"""Characters of a snippet. Five snippets with their headings are a little under 1,000 tokens."""
 POOL_SIZE = 200
 """The least number of hits that are ranked: the newest ones that contain all the words."""
 _MIN_WORD_LENGTH = 3
@@ -180,7 +181,7 @@ def cut_snippet(entry: Entry, words: Sequence[Spellings]) -> str:
     if stop < len(text):
         line = text.rfind("\n", max(at + length, stop - _MAX_TRIMMED), stop)
         stop = line if line >= 0 else stop
-    opening, closing = "..." if start else "", "..." if stop < len(text) else ""
+    opening, closing = f"{GAP}\n" if start else "", f"\n{GAP}" if stop < len(text) else ""
     pieces = ((f"[{label}] " if label else "") + piece for label, piece in split_excerpt(plain, start, stop))
     lines = (line.rstrip() for line in "".join(pieces).split("\n") if line.strip())
     return opening + "\n".join(lines).strip() + closing
