@@ -24,6 +24,7 @@ ALLOWED = {
     "src/tenfold/core/text/memoize.py": "it bounds the texts",
     "src/tenfold/core/text/hidden.py": "one character",
     "src/tenfold/store/search/entry_text.py": "one character",
+    "src/tenfold/store/sqlite/meanings.py": "no argument",
     "src/tenfold/core/meter/counters.py": "the names of two vocabularies",
     "src/tenfold/formats/file_shape.py": "the beginnings of two files",
     "src/tenfold/compaction/facts/tool_calls.py": "calls, up to a length",

@@ -42,7 +42,7 @@ class Conversation(Struct):
 
 
 def read_locomo(file: Path) -> Iterator[Conversation]:
-    """Yields the conversations of LoCoMo. Turns read as in its own retrieval: speaker, words, caption of the picture."""
+    """Yields the conversations of LoCoMo. A turn reads as in its own retrieval: speaker, words, picture's caption."""
     for sample in json.loads(file.read_bytes()):
         talk = sample["conversation"]
         names = sorted((name for name in talk if re.fullmatch(r"session_\d+", name)), key=lambda name: int(name[8:]))
@@ -77,9 +77,9 @@ def _list_ids(value: Any) -> Iterator[str]:  # noqa: ANN401 - ids, lists of ids,
 
 
 def measure_recall(conversation: Conversation) -> Iterator[tuple[float, ...]]:
-    """Asks the questions of one conversation. Yields recall at each depth, and the milliseconds of the first one's hits.
+    """Asks the questions of one conversation. Yields recall at each depth, and the milliseconds of a search.
 
-    The time is that of the search for five hits, which is the default.
+    The time is the processor's for five hits, which is the default.
     """
     address = SessionAddress(SqliteStore(":memory:"), IDS.generate())
     session = Session.create(address, build_policy("tenfold", get_counter()))

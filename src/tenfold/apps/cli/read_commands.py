@@ -109,8 +109,9 @@ def search(
 ) -> None:
     """Searches all messages, including those that compactions have hidden, and the summaries that are not in view.
 
-    Messages with all of the words come first, then those with some. Accents, the marks between the digits of a number
-    and typing errors in words that no message has do not matter.
+    Messages with all of the words come first, then those that speak most of what was asked, or stand right beside such
+    a message; of nearly equal ones the newest. Accents, the marks between the digits of a number and typing errors in
+    words that no message has do not matter.
     """
     with open_cli_store(store) as place:
         session_id = find_session(place, session, namespace=namespace).info.id if session is not None else None
