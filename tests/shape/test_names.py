@@ -22,7 +22,7 @@ _VERBS = """
     clamp classify clean clear climb clip close collapse collect combine compact compare compile complete compose
     compress compute condense
     connect consult continue convert copy correct count create cut decide decode defer delete derive
-    describe detect diff dismiss divide draw drive drop dump edit elide emit empty encode end ensure enter escape
+    describe detect diff dismiss divide draw drive drop dump edit elide embed emit empty encode end ensure enter escape
     estimate excerpt execute expand expire explain export extend extract fail fence fill find fingerprint finish fit
     flatten flush fold forget fork format forward freeze generate get group handle hash hide hold ignore import index
     inline insert inspect install interpolate interpret invoke itemize iter iterate join judge keep kill label leave

@@ -9,7 +9,7 @@ import pytest
 from tenfold.core.record.entry import CustomEntry, Entry
 from tenfold.core.record.message import Message, NativeBytes, Text, Thinking, ToolCall, ToolResult
 from tenfold.store.base import Store
-from tenfold.store.search.entry_text import get_searchable_text
+from tenfold.store.search.entry_text import EMPTY_RESULT, GAP, get_searchable_text
 from tenfold.store.sqlite.search_index import INDEX_LIMIT
 from tenfold.store.sqlite.store import SqliteStore
 from tenfold.store.sqlite.word_search import POOL_SIZE, SNIPPET_LENGTH
@@ -162,7 +162,9 @@ def test_snippets_are_short_and_redacted(store: Store) -> None:
     log.say("before " * 300 + f"api_key = {secret} marker word " + "after " * 300, f"only {secret}")
     hit = store.search(NS, "marker")[0]
     assert "marker word" in hit.snippet
-    assert len(hit.snippet) <= SNIPPET_LENGTH + 6
+    assert hit.snippet.startswith(f"{GAP}\n")
+    assert hit.snippet.endswith(f"\n{GAP}")
+    assert len(hit.snippet) <= SNIPPET_LENGTH + 2 * len(f"{GAP}\n")
     for words in ("marker", secret, secret[5:20], "only"):
         hits = store.search(NS, words)
         assert hits
@@ -212,3 +214,17 @@ def test_silent_kinds_have_no_text(store: Store) -> None:
     log.compact(0, 1, "sum")
     silent.append(log.undo())
     assert [get_searchable_text(e) for e in silent] == ["", ""]
+
+
+def test_an_empty_result_is_found_and_shown_behind_its_call(store: Store) -> None:
+    log = Growing(store)
+    log.tell(
+        [
+            Message("assistant", (ToolCall("c1", "list_files", '{"path": "src/lamps"}'),), "model"),
+            Message("tool", (ToolResult("c1", "", ()),), "tool"),
+            Message("assistant", (ToolCall("c2", "flush", "{}"),), "model"),
+        ]
+    )
+    assert [hit.position for hit in store.search(NS, f'"{EMPTY_RESULT}"')] == [1]
+    assert [hit.position for hit in store.search(NS, "flush")] == [2]
+    assert store.search_passages(NS, "files lamps", limit=1)[0].snippet.endswith(f"\n{EMPTY_RESULT}")

@@ -37,6 +37,8 @@ NEWEST_LIMIT = 2_048
 """Passages of a common term that are looked at: the newest ones. In the others the rarer terms decide."""
 _POOL_SIZE = 128
 """Entries that are ranked, at least, and that raise their neighbours."""
+_PASSAGES_PER_ENTRY = 8
+"""Passages, the best ones, among which those entries are looked for: so many times more."""
 _SERIES_POOL = 32
 """Entries, the best ones, among which printed values of one name are looked for."""
 _HITS_PER_EXTRA = 2
@@ -144,7 +146,8 @@ def search_passages(
     terms = parse_question(words)
     found = _find_terms(db, terms, sessions)
     left_out = _find_seqs(db, without)
-    found = {t: [row for row in rows if split_passage_key(row[0])[0] not in left_out] for t, rows in found.items()}
+    if left_out:
+        found = {t: [row for row in rows if split_passage_key(row[0])[0] not in left_out] for t, rows in found.items()}
     held = Counter(key for rows in found.values() for key, _ in rows)
     total = max(len(held), int(db.execute(_COUNT_ENTRIES, (json.dumps(list(sessions)),)).fetchone()[0]))
     rarity = {term: math.log(1 + (total - len(rows) + 0.5) / (len(rows) + 0.5)) for term, rows in found.items()}
@@ -234,7 +237,8 @@ def _raise_neighbors(db: sqlite3.Connection, scores: Mapping[int, float], most: 
     Neighbours are on the same path of the same session. Only the `most` best entries raise others.
     """
     best: dict[int, Scored] = {}
-    for key, score in scores.items():
+    floor = min(sorted(scores.values(), reverse=True)[: _PASSAGES_PER_ENTRY * most], default=0.0)
+    for key, score in ((key, score) for key, score in scores.items() if score >= floor):
         seq, _ = split_passage_key(key)
         if seq not in best or score > best[seq][1]:
             best[seq] = (key, score)
@@ -246,7 +250,8 @@ def _raise_neighbors(db: sqlite3.Connection, scores: Mapping[int, float], most: 
         _SELECT_NEIGHBORS, (-farthest, farthest, json.dumps(list(strengths)))
     ):
         if near != seq:
-            key, own = best.get(near, (build_passage_key(session, near), 0.0))
+            first = build_passage_key(session, near)
+            key, own = best.get(near, (first, scores.get(first, 0.0)))
             raised[key] = raised.get(key, own) + _RAISES[abs(distance)] * strengths[seq]
     return list(raised.items())
 
