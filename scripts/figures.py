@@ -33,6 +33,7 @@ PAGES = (
     FigurePage("docs/benchmarks.md", (*_WHOLE, "yardstick/bench"), "make bench WRITE=1"),
     FigurePage("docs/clients.md", (*_WHOLE, "clients", "tests/live"), "make clients"),
     FigurePage("docs/kits.md", (*_VIEWS, "yardstick/kits"), "make kits WRITE=1"),
+    FigurePage("docs/measures.md", ("src/tenfold/store",), "python -m yardstick.scripts.public_sets FILE"),
     FigurePage(
         "docs/meter.md",
         ("src/tenfold/core/meter", "src/tenfold/core/wire"),

@@ -520,7 +520,7 @@ def test_the_committed_recordings_answer_the_questions_of_the_projects_sessions(
     assert {(reading.session, reading.question) for reading in readings} == questions
     assert {reading.method for reading in readings} == {"tenfold", "tenfold+model", "plain", "classic", "keep-last"}
     assert all(reading.grade in (-1, 0, 0.5, 1) and reading.date and reading.reader for reading in readings)
-    assert len(load_recordings(folder).texts) == 11, "one for each of eight views, and three that were written again"
+    assert len(load_recordings(folder).texts) == 12, "one for each view of three methods"
 
 
 def test_the_command_in_the_readme_prints_scores_of_recorded_answers() -> None:
