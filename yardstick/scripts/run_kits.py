@@ -28,7 +28,7 @@ def run_kit(name: str, root: Path = ROOT) -> str:
     if not python.exists():
         failed = root / ".kits" / f"{name}.failed"
         return f"left out: {failed.read_text('utf-8').strip() if failed.exists() else 'it is not installed'}\n"
-    path = os.pathsep.join(str(root / part) for part in ("src", "yardstick/kits/common"))
+    path = os.pathsep.join(str(root / part) for part in ("src", "yardstick/src", "yardstick/kits/common"))
     command = [str(python), "-W", "ignore", str(root / "yardstick" / "kits" / name / "run.py")]
     with TemporaryDirectory(prefix="tenfold-kit-") as home:
         env = build_environment(Path(home)) | {"PYTHONPATH": path}

@@ -26,8 +26,8 @@ from compaction_kit.session import SeededSession, Turn
 from compaction_kit.versioning import kit_version
 from offline import Chat, find_largest, get_files, go_offline, print_table
 
-from tenfold.testing.chats import read_chats
 from tenfold.testing.probes.chat_text import get_text
+from tenfold_yardstick.cases import read_sessions
 
 BUDGETS = (0.1, 0.2, 0.3, 0.5)
 SEEDS = tuple(range(1, 13))
@@ -125,7 +125,7 @@ def mix_into_session(recorded: Sequence[Chat], turns: Sequence[Turn], legal_cuts
 def print_long_table(files: Sequence[Path]) -> None:
     """Prints the kit's statements and probes in recorded sessions, after one compaction."""
     totals: dict[str, Counter[str]] = {name: Counter() for name in ("tenfold", *COMPACTORS)}
-    sessions = [conversation for path in files for conversation in read_chats(path)]
+    sessions = [conversation for path in files for conversation in read_sessions(path)]
     for conversation in sessions:
         for seed in LONG_SEEDS:
             random_session, canaries = build_random_session(seed)
