@@ -27,7 +27,7 @@ def test_each_is_pinned_and_has_its_figures_on_the_page(name: str) -> None:
     assert (ROOT / "yardstick" / "kits" / name / "run.py").is_file()
     figures = re.search(rf"<!-- figures: {name} -->\n(.*?)<!-- end -->", PAGE, re.DOTALL)
     assert figures is not None
-    assert re.match(r"Measured on \d{4}-\d\d-\d\d at commit [0-9a-f]{7}\b", figures[1])
+    assert re.match(r"Measured on \d{4}-\d\d-\d\d at commit [0-9a-f]{7,40}\b", figures[1])
     rows = [line for line in figures[1].splitlines() if line.startswith("| ")]
     assert any("tenfold" in row for row in rows)
     assert any("tenfold" not in row for row in rows[1:]), "there is something to compare it with"
