@@ -14,7 +14,7 @@ import pytest
 from msgspec import Struct
 
 import tenfold
-from tenfold.compaction.facts.section_headings import HEADINGS, TITLE
+from tenfold.compaction.facts.section_headings import HEADINGS, NUMBERED_HEADINGS, TITLE
 from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import CharacterCounter
@@ -27,7 +27,7 @@ from tests.thorough import is_taken
 FOLDER = Path(__file__).resolve().parent.parent / "injections"
 MARK = "evil.example"
 USERS: frozenset[FactKind] = frozenset({"rule", "correction", "request", "remark", "decision"})
-USER_HEADINGS = tuple(h.line for h in HEADINGS if h.kind in USERS)
+USER_HEADINGS = tuple(h.line for h in (*HEADINGS, *NUMBERED_HEADINGS.values()) if h.kind in USERS)
 WORDS = "The report on this part says that nothing else was found, so it went on with the next one. " * 12
 
 

@@ -82,6 +82,13 @@ def test_the_literals_of_an_endless_word(piece: str) -> None:
     assert mark_unconfirmed(text, SourceText(text)).replace(UNCONFIRMED, "") == text
 
 
+def test_literals_that_would_be_looked_up_for_ever() -> None:
+    braces = "`" + "{aa,bb}..." * 28 + "zz`"
+    assert UNCONFIRMED not in mark_unconfirmed(braces, SourceText("aa bb zz")), "2^28 combinations"
+    many = "\n".join(f"bad_name_{number}" for number in range(50_000))
+    assert mark_unconfirmed(many, SourceText("good_name " * 50_000)).count(UNCONFIRMED) == 200
+
+
 def test_a_summary_with_many_lists_of_files_that_do_not_end() -> None:
     lists = "<read-files>\n" * 300_000
     assert without_footer(f"text\n\n<modified-files>\na\n</modified-files>{lists}") == f"text{lists}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.compaction.facts.section_headings import HEADINGS, TITLE
+from tenfold.compaction.facts.section_headings import HEADINGS, NUMBERED_HEADINGS, TITLE
 from tenfold.compaction.summarize.asking import clean_text
 
 
@@ -12,6 +12,7 @@ from tenfold.compaction.summarize.asking import clean_text
     "heading",
     [
         *(heading.line for heading in HEADINGS if "user" in heading.line and "unknown source" not in heading.line),
+        *(heading.line for heading in NUMBERED_HEADINGS.values()),
         "### Rules (User)",
         "**Rules (user)**",
         "# Corrections (from the user):",

@@ -99,6 +99,7 @@ def render_facts(
             candidates.append(fact)
     files = Counter(HEADING_INDEX[f.kind, True] for f in candidates if f.live and f.kind in WRITTEN_KINDS)
     words = _choose_words(candidates, words_budget, count)
+    offered = len(words)
     while True:
         lines = _fit_lines(candidates, max(budget, usual_budget), count, words)
         order = _ReadingOrder({id(f): at for at, (f, _) in enumerate(lines)}, files, is_numbered=bool(words_budget))
@@ -107,7 +108,9 @@ def render_facts(
         shown = {id(fact) for fact, _ in chosen}
         if shown.issuperset(words):
             break
-        words = {key: rank for key, rank in words.items() if key in shown}  # a rule in other words needs its own line
+        # A rule whose message has no room needs a line of its own, for which other messages may have to go.
+        is_second = len(words) < offered
+        words = {} if is_second else {key: rank for key, rank in words.items() if key in shown}
     shown |= {fact for fact, other in covered.items() if other in shown}
     kept = tuple(fact for fact in facts if id(fact) in shown) + tuple(visible)
     unshown = tuple(fact for fact in candidates if is_must_keep(fact) and id(fact) not in shown)

@@ -55,23 +55,32 @@ def find_prompts_in_force(view: View) -> list[VisibleMessage]:
 
     Programs put mode switches, reminders and the like into the list again and again. Such messages are of one series if
     they begin with the same tag, with headings that are the same up to a colon, or with the same line, whatever numbers
-    are in it, or if they share half of their lines.
+    are in it, or if they share half of the longer one's lines.
     """
     shown = [s for unit in view.units for s in unit.visible_messages]
     prompts = [s for s in shown if s.is_original and is_system_prompt(s.message)]
     newest: list[VisibleMessage] = []
+    series: set[str] = set()
+    lines_of_newest: list[set[str]] = []
     for each in reversed(prompts):
-        is_opening = each is shown[0]
-        if is_opening or not any(_is_of_series(get_text(each.message), get_text(other.message)) for other in newest):
+        name = _find_series(get_text(each.message))
+        lines = set(filter(None, map(str.strip, get_text(each.message).split("\n"))))
+        is_replaced = name in series or any(_are_alike(lines, newer) for newer in lines_of_newest)
+        if each is shown[0] or not is_replaced:
             newest.append(each)
+            series.add(name)
+            lines_of_newest = [*lines_of_newest, lines][:_MOST_COMPARED]
     return newest
 
 
-def _is_of_series(text: str, newer: str) -> bool:
-    if _find_series(text) == _find_series(newer):
-        return True
-    lines, newer_lines = (set(filter(None, map(str.strip, each.split("\n")))) for each in (text, newer))
-    return len(lines & newer_lines) * 2 >= max(len(lines), 1)
+_MOST_COMPARED = 20
+"""Series of which each older message is compared line by line: a list may hold any number of system messages."""
+
+
+def _are_alike(lines: set[str], newer: set[str]) -> bool:
+    """Tells whether two messages share half of the lines of the longer one, and more than one line."""
+    shared = len(lines & newer)
+    return shared > 1 and shared * 2 >= max(len(lines), len(newer))
 
 
 def _find_series(text: str) -> str:

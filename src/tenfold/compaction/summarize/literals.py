@@ -53,14 +53,22 @@ _COMMON_NAMES = frozenset({"node.js", "next.js", "vue.js", "three.js", "d3.js"})
 _LEAST_DIGITS, _LONGEST_NUMBER = 3, 40
 """Shorter whole numbers are mostly counts of what the text itself lists. What is longer is no number."""
 _AT_END = ".,;:!?)"
+_MOST_UNKNOWN = 200
+"""Each is looked for in the whole source: milliseconds for a million characters. No honest text has more."""
 
 
 def mark_unconfirmed(text: str, source: SourceText) -> str:
-    """Returns the text with `UNCONFIRMED` behind each literal that the source does not have."""
+    """Returns the text with `UNCONFIRMED` behind each literal that the source does not have, the first 200 of them."""
     out: list[str] = []
-    end = 0
+    end = unknown = 0
+    found: dict[str, bool] = {}
     for literal, stop in _find_literals(text):
-        if not text.startswith(UNCONFIRMED, stop) and not source.has(literal):
+        if literal not in found:
+            found[literal] = source.has(literal)
+            unknown += not found[literal]
+        if unknown > _MOST_UNKNOWN:
+            break
+        if not found[literal] and not text.startswith(UNCONFIRMED, stop):
             out += [text[end:stop], UNCONFIRMED]
             end = stop
     return "".join((*out, text[end:]))
@@ -137,10 +145,9 @@ class SourceText:
         """
         if re.fullmatch(_NUMBER, literal):
             return self._has_number(literal)
-        if match := _BRACES.search(literal):
+        if len(braces := _BRACES.findall(literal)) == 1:  # of several, the combinations could be endless
             return all(
-                self.has(literal[: match.start()] + each.strip() + literal[match.end() :])
-                for each in match[1].split(",")
+                self.has(_BRACES.sub(lambda _, each=each: each.strip(), literal)) for each in braces[0].split(",")
             )
         folded = _fold(literal)
         if has_words(folded, self._flat, joints="") or self._has_name(folded):

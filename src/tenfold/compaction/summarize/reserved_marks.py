@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from tenfold.compaction.facts.section_headings import HEADINGS, TITLES, replace_titles
+from tenfold.compaction.facts.section_headings import HEADINGS, NUMBERED_HEADINGS, TITLES, replace_titles
 from tenfold.compaction.summarize.headings import HEADING_KINDS
 from tenfold.core.text.excerpts import FENCE_TAG
 
@@ -45,7 +45,9 @@ def _fold_line(line: str) -> str:
 
 
 _OPEN_HEADINGS = frozenset(_fold_line(heading).lower() for heading in HEADING_KINDS)
-_RESERVED = frozenset(_fold_line(heading.line).lower() for heading in HEADINGS) - _OPEN_HEADINGS
+_RESERVED = (
+    frozenset(_fold_line(heading.line).lower() for heading in (*HEADINGS, *NUMBERED_HEADINGS.values())) - _OPEN_HEADINGS
+)
 _TITLE_STARTS = tuple(_fold_line(title).lower()[:28] for title in TITLES)
 
 
@@ -86,5 +88,6 @@ def _escape_heading(line: str, *, is_underlined: bool) -> str:
     if vouching and (is_marked or words in _RESERVED):
         return f"{vouching['words'].strip(_EDGE_MARKS)}, as summarized:"
     if words in _RESERVED and (is_marked or "user" in words):
-        return f"{plain.partition('(')[0].strip().replace(' by the user', '')}, as summarized:"
+        title = plain.partition("(")[0].strip().replace(" by the user", "").replace("the user said", "was said")
+        return f"{title}, as summarized:"
     return line
