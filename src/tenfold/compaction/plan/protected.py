@@ -65,7 +65,7 @@ def find_prompts_in_force(view: View) -> list[VisibleMessage]:
     for each in reversed(prompts):
         name = _find_series(get_text(each.message))
         lines = set(filter(None, map(str.strip, get_text(each.message).split("\n"))))
-        is_replaced = name in series or any(_are_alike(lines, newer) for newer in lines_of_newest)
+        is_replaced = name in series or any(_has_half_of(lines, newer) for newer in lines_of_newest)
         if each is shown[0] or not is_replaced:
             newest.append(each)
             series.add(name)
@@ -77,7 +77,7 @@ _MOST_COMPARED = 20
 """Series of which each older message is compared line by line: a list may hold any number of system messages."""
 
 
-def _are_alike(lines: set[str], newer: set[str]) -> bool:
+def _has_half_of(lines: set[str], newer: set[str]) -> bool:
     """Tells whether two messages share half of the lines of the longer one, and more than one line."""
     shared = len(lines & newer)
     return shared > 1 and shared * 2 >= max(len(lines), len(newer))
