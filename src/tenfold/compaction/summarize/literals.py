@@ -145,10 +145,10 @@ class SourceText:
         """
         if re.fullmatch(_NUMBER, literal):
             return self._has_number(literal)
-        if len(braces := _BRACES.findall(literal)) == 1:  # of several, the combinations could be endless
-            return all(
-                self.has(_BRACES.sub(lambda _, each=each: each.strip(), literal)) for each in braces[0].split(",")
-            )
+        braces = list(_BRACES.finditer(literal))
+        if len(braces) == 1:  # of several, the combinations could be endless
+            before, after = literal[: braces[0].start()], literal[braces[0].end() :]
+            return all(self.has(f"{before}{each.strip()}{after}") for each in braces[0][1].split(","))
         folded = _fold(literal)
         if has_words(folded, self._flat, joints="") or self._has_name(folded):
             return True
