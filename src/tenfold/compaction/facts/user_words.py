@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from tenfold.compaction.facts.cue_language import CueLanguage
-from tenfold.core.text.excerpts import excerpt, is_log_line
+from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, is_log_line
 
 _MAX_INTRODUCTION_CHARS = 200
 MASK = "\ufffc"
@@ -65,7 +65,7 @@ def shorten_words(text: str, limit: int) -> str:
     """Shortens a message to `limit` characters: first what is pasted in it, then the user's own words."""
     if len(text) <= limit:
         return text
-    parts = split_pasted(text)
+    parts = split_pasted(excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES))
     own = sum(len(part) + 1 for part, is_own in parts if is_own)
     share = max(limit - own, 0) // max(sum(not is_own for _, is_own in parts), 1)
     shown = (part if is_own else excerpt(part, max(share, _LEAST_PASTED_CHARS)) for part, is_own in parts)
