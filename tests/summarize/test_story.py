@@ -244,7 +244,7 @@ def test_what_the_user_passes_on_is_told_only_where_the_work_comes_back_to_it() 
         make_answer("libfoo is too new for the build."),
         *make_run("make build", "built"),
     ]
-    told = write_story(list(enumerate(history)), budget=46, count=estimate_tokens)
+    told = write_story(list(enumerate(history)), budget=42, count=estimate_tokens)
     assert told.startswith("[0] User: The build breaks, please mend it. The tests stay as they are.")
     assert "libfoo is too new" in told
     assert "module_" not in told
@@ -287,12 +287,3 @@ def test_markdown_goes_and_patterns_and_numbers_stay(line: str, plain: str) -> N
     assert strip_markdown(line) == plain
     told = write_story([(0, make_answer(f"{line} today."))], budget=200, count=estimate_tokens)
     assert f"{plain} today." in told
-
-
-def test_what_a_tool_puts_around_each_output_is_not_told() -> None:
-    frame = "[Command finished with exit code 0]"
-    steps = [make_run(f"grep -n reader part{n}.py", f"{n}: reader of part {n}\n{frame}\n" * 20) for n in range(5)]
-    history = [make_user("Find the reader of every part."), *(message for step in steps for message in step)]
-    told = write_story(list(enumerate(history)), budget=400, count=estimate_tokens)
-    assert "reader of part 3" in told
-    assert "Command finished" not in told

@@ -45,6 +45,12 @@ _SHELL_NAMES = (
 _TODO_NAMES = (
     "todowrite writetodos updateplan todo todos updatetodos settodos tasklist plan managetodolist updatetodolist"
 )
+_LOOKUP_NAMES = (
+    "browse calculate check count describe fetch find get has inspect is list load lookup query read retrieve search"
+    " show status think view"
+)
+_LOOKUP_WORDS = frozenset(_LOOKUP_NAMES.split())
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 VERBS: dict[str, Verb] = {
     **dict.fromkeys(_READ_NAMES.split(), "read"),
     **dict.fromkeys(_WRITE_NAMES.split(), "write"),
@@ -105,6 +111,12 @@ def classify_tool(name: str) -> Verb:
     """Returns the verb for a tool name, ignoring server and namespace prefixes. Unknown names give "other"."""
     short = name.rsplit("__", 1)[-1].rsplit(".", 1)[-1]
     return VERBS.get(re.sub(r"[^a-z]", "", short.lower()), "other")
+
+
+def is_lookup(name: str) -> bool:
+    """Tells by a tool's name whether it only looks something up. Any other tool may change the world."""
+    short = name.rsplit("__", 1)[-1].rsplit(".", 1)[-1]
+    return next(iter(_NAME_WORD.findall(short)), "").lower() in _LOOKUP_WORDS
 
 
 def find_path(arguments: dict[str, object], keys: tuple[str, ...] = _PATH_KEYS) -> str:

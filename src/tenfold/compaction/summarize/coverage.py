@@ -1,8 +1,8 @@
 """Chooses the passages of a story: those that tell the most per token, where what was told already counts little.
 
-Terms weigh more the rarer they are, and what a tool printed weighs only if the conversation comes back to it. The
-choice is greedy maximum coverage under a budget (Lin and Bilmes, "A Class of Submodular Functions for Document
-Summarization", 2011).
+Terms weigh more the rarer they are, and what a tool printed weighs only if the conversation comes back to it. A passage
+that is built like others, such as the tenth report of a kind, weighs little. The choice is greedy maximum coverage
+under a budget (Lin and Bilmes, "A Class of Submodular Functions for Document Summarization", 2011).
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import groupby
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.core.text.excerpts import Count
 
@@ -23,7 +24,6 @@ MAX_RESULT_LINES = 8
 """Lines of one output that compete for the room."""
 _MARK_TOKENS, _JOINT_TOKENS, _GAP_TOKENS = 6, 1, 2
 """Tokens that the mark of a line takes, what joins a passage to the one before, and the sign that more was printed."""
-_ANNOUNCEMENT_FACTOR = 0.7
 _FULL_LENGTH = 10
 """Terms of a passage that has its whole base weight. Shorter ones, such as "Done.", say little."""
 _SINGLE_SHARE = 0.5
@@ -31,9 +31,7 @@ _SINGLE_SHARE = 0.5
 _VALUE_FACTOR = 1.5
 """How much more a term with a digit counts: an amount, an id, a version has to be looked up if it is not told."""
 _SPOKEN_SHARE, _UNSPOKEN_SHARE = 0.6, 0.12
-"""What a term of a tool's output counts if people or the model use it as well, and if they never do."""
-_REPEATED_SHARES, _MOST_TIMES = (1.0, 0.2, 0.04), 2
-"""What a term still counts that has been told so often, up to so many times."""
+"""What a term of a tool's output, or of a paste, counts if people or the model use it as well, and if they never do."""
 _TERM = re.compile(r"[^\W_](?:[\w./:@#$%+-]*\w)?")
 EARLIER_ITEM = -1
 """The item of the lines of earlier summaries."""
@@ -44,14 +42,12 @@ NEWEST_CALL = -1
 class PassageKind(Enum):
     """What a passage is."""
 
-    INSTRUCTION = auto()  # what the user demands or forbids, also where it is no rule for good
     REQUEST = auto()  # the first sentence of what the user asked: the story is told along these
     USER = auto()  # more of what the user said
+    QUESTION = auto()  # what the user only asks: its answer says more
     PASTED = auto()  # what the user passes on: only its terms count
-    REMARK = auto()  # thanks and agreement
     ANSWER = auto()  # the first of the last words before the user's next message: what came of a request
     SENTENCE = auto()
-    ANNOUNCEMENT = auto()  # the last sentence before a call, which mostly says what the call shows
     THOUGHT = auto()  # what the model wrote as an argument of a call
     CALL = auto()
     FAILURE = auto()  # a call that failed
@@ -61,26 +57,14 @@ class PassageKind(Enum):
     EARLIER = auto()  # a line of an earlier summary, which was chosen before
 
 
-_BASE_WEIGHTS: Mapping[PassageKind, float] = {
-    PassageKind.INSTRUCTION: 8.0,
+_BASE_WEIGHTS = {
     PassageKind.REQUEST: 3.0,
     PassageKind.USER: 2.0,
-    PassageKind.PASTED: 0.0,
-    PassageKind.REMARK: 0.1,
-    PassageKind.ANSWER: 1.5,
-    PassageKind.SENTENCE: 1.0,
-    PassageKind.ANNOUNCEMENT: 0.0,
-    PassageKind.THOUGHT: 1.0,
     PassageKind.CALL: 0.2,
-    PassageKind.FAILURE: 1.0,
-    PassageKind.CHANGE: 1.0,
-    PassageKind.CONTENT: 0.5,
-    PassageKind.RESULT: 0.0,
-    PassageKind.EARLIER: 0.8,
+    **dict.fromkeys((PassageKind.QUESTION, PassageKind.PASTED, PassageKind.RESULT), 0.0),
 }
-"""What telling a passage is worth besides its terms, in the weight of a term that occurs once."""
+"""What telling a passage is worth besides its terms, in the weight of a term that occurs once. Any other: 1."""
 _PASSED_ON = frozenset({PassageKind.RESULT, PassageKind.PASTED})
-"""What nobody in the conversation said: it counts for what people and the model speak of as well."""
 _TALKATIVE_KINDS = frozenset({PassageKind.USER, PassageKind.SENTENCE})
 """Of one item, each of these is worth less the more of the item is told, so that no long message takes all the room."""
 
@@ -112,14 +96,13 @@ class PassageChoice:
         joints = [_JOINT_TOKENS + _GAP_TOKENS * (p.lines > 0) for p in passages]
         self._sizes = [size + joint for size, joint in zip(sizes, joints, strict=True)]
         self._unit = math.log(2 + max((passage.item for passage in passages), default=0))
-        self._told = Counter(set(_TERM.findall(told.lower())))
+        self._told = set(split_terms(told))
         self._begun: Counter[int] = Counter()
         lengths = [min(1.0, len(terms) / _FULL_LENGTH) for terms in weights]
-        self._bases = [_BASE_WEIGHTS[p.kind] * self._unit * length for p, length in zip(passages, lengths, strict=True)]
-        self._is_talkative = [p.kind in _TALKATIVE_KINDS for p in passages]
-        self._factors = [
-            p.factor * (_ANNOUNCEMENT_FACTOR if p.kind is PassageKind.ANNOUNCEMENT else 1.0) for p in passages
+        self._bases = [
+            _BASE_WEIGHTS.get(p.kind, 1.0) * self._unit * length for p, length in zip(passages, lengths, strict=True)
         ]
+        self._is_talkative = [p.kind in _TALKATIVE_KINDS for p in passages]
         self.chosen: dict[int, None] = {}
         self.spent = 0
         self._heap = [(-self._measure_worth(index), index) for index in range(len(passages))]
@@ -165,14 +148,11 @@ class PassageChoice:
     def _measure_worth(self, index: int) -> float:
         """Returns what telling the passage now is worth per token."""
         told = self._told
-        gain = 0.0
-        for term, weight in self._weights[index].items():
-            times = told.get(term)
-            gain += weight * _REPEATED_SHARES[min(times, _MOST_TIMES)] if times else weight
+        gain = sum(weight for term, weight in self._weights[index].items() if term not in told)
         base = self._bases[index]
         if self._is_talkative[index]:
             base /= 1 + self._begun[self._passages[index].item] / 3
-        return (gain + base) * self._factors[index] / self._get_cost(index)
+        return (gain + base) * self._passages[index].factor / self._get_cost(index)
 
 
 def _find_parents(passages: Sequence[Passage]) -> list[int | None]:
@@ -191,10 +171,11 @@ CALL_KINDS = frozenset({PassageKind.CALL, PassageKind.CHANGE, PassageKind.FAILUR
 def weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dict[str, float]]]:
     """Returns the passages that compete, each with its terms and what telling them is worth.
 
-    A term weighs by the number of items it occurs in, and in what a tool printed by whether people and the model speak
-    of it. Of a long output, the lines with the heaviest terms compete.
+    A term weighs the more the fewer items it occurs in. In what a tool printed or the user passed on it weighs less, by
+    whether people and the model speak of it. Of a long output, the lines with the heaviest terms compete.
     """
-    terms = [dict.fromkeys(_TERM.findall(passage.text.lower())) for passage in passages]
+    terms = [dict.fromkeys(split_terms(passage.text)) for passage in passages]
+    novelty = _measure_novelty(passages)
     items: dict[str, set[int]] = {}
     spoken: set[str] = set()
     for index, (passage, own) in enumerate(zip(passages, terms, strict=True)):
@@ -210,15 +191,54 @@ def weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dic
         * (_VALUE_FACTOR if not term.isalpha() and any(map(str.isdigit, term)) else 1.0)
         for term, places in items.items()
     }
-    passed_on = {
-        term: weight * (_SPOKEN_SHARE if term in spoken else _UNSPOKEN_SHARE) for term, weight in weights.items()
-    }
     weighed: list[dict[str, float]] = []
     for passage, own in zip(passages, terms, strict=True):
-        scale = passed_on if passage.kind in _PASSED_ON else weights
-        weighed.append({term: scale[term] for term in own})
+        weighed.append(
+            {term: weights[term] for term in own}
+            if passage.kind not in _PASSED_ON
+            else {term: weights[term] * (_SPOKEN_SHARE if term in spoken else _UNSPOKEN_SHARE) for term in own}
+        )
+    passages = [replace(p, factor=p.factor * n) for p, n in zip(passages, novelty, strict=True)]
     chosen = _select_result_lines(passages, [sum(own.values()) for own in weighed])
     return [passages[index] for index in chosen], [weighed[index] for index in chosen]
+
+
+def split_terms(text: str) -> Iterator[str]:
+    """Splits a text into its words, in lower case, and what is written without blanks into pairs of signs."""
+    for word in _TERM.findall(text.lower()):
+        if _UNSPACED.search(word):
+            yield from (word[at : at + 2] for at in range(max(len(word) - 1, 1)))
+        else:
+            yield word
+
+
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+"""A sign of Thai, Lao, Burmese, Khmer, Japanese or Chinese."""
+
+
+def _measure_novelty(passages: Sequence[Passage]) -> list[float]:
+    """Returns for each passage the share of its sequences of three terms that no other passage has, numbers apart.
+
+    Reports, announcements and small talk come again and again with another name or number in them. A passage that is
+    built like no other says what nothing else does. A change counts each time, since its object is another.
+    """
+    shapes: list[set[tuple[str, ...]]] = []
+    times: Counter[tuple[str, ...]] = Counter()
+    for passage in passages:
+        words = list(split_terms(_DIGITS.sub("0", passage.text)))
+        shapes.append({tuple(words[at : at + 3]) for at in range(max(len(words) - 2, 1))})
+        times.update(shapes[-1])
+    return [
+        1.0
+        if passage.kind is PassageKind.CHANGE
+        else _LEAST_NOVELTY + (1 - _LEAST_NOVELTY) * sum(times[shape] == 1 for shape in own) / len(own)
+        for passage, own in zip(passages, shapes, strict=True)
+    ]
+
+
+_DIGITS = re.compile(r"\d+")
+_LEAST_NOVELTY = 0.1
+"""What is left of the worth of a passage whose every sequence of terms stands elsewhere too."""
 
 
 def _select_result_lines(passages: Sequence[Passage], weights: Sequence[float]) -> list[int]:

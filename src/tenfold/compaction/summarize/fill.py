@@ -301,7 +301,7 @@ def _write_text(
         if not with_story or is_must_keep(f) or (f.kind == "value" and f.was) or (words and f.kind == "request")
     )
     held = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
-    text_room = 0 if with_story else room // TEXT_SHARE  # a story of no lines is one too
+    text_room = room // (2 if with_story else TEXT_SHARE)
     rules = build(held, budget=room - text_room)  # they hold, so they come before the text
     largest: int = plan.goal.facts_budget
     if words:  # a model's notes tell the rest

@@ -7,17 +7,14 @@ result, a line of an earlier summary. Those that tell the most are chosen (`cove
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.cue_language import detect_language
-from tenfold.compaction.facts.current_request import is_acknowledgement
 from tenfold.compaction.facts.edit_content import describe_edit
 from tenfold.compaction.facts.shell import normalize_command, strip_directory_change
-from tenfold.compaction.facts.tool_calls import ToolAction
+from tenfold.compaction.facts.tool_calls import ToolAction, is_lookup
 from tenfold.compaction.facts.tool_results import has_failed, is_success
 from tenfold.compaction.facts.user_words import split_pasted
 from tenfold.compaction.summarize.coverage import (
@@ -133,19 +130,8 @@ def _split_earlier(texts: Sequence[str], mended: Mapping[str, int]) -> Iterator[
         if found and _MENDED not in line and any(key in mended for key in keys):
             line = line[: found.end()] + _MENDED + line[found.end() :]  # noqa: PLW2901 - the same line, brought up to date
         if line.strip() and not line.endswith(_KEPT_TEXT):  # another message may stand above by now
-            said = line.partition("] User: ")[2]
-            kind = PassageKind.REQUEST if said else PassageKind.EARLIER
-            yield Passage(EARLIER_ITEM, line.rstrip(), PassageKind.INSTRUCTION if _is_binding(said, said) else kind)
-
-
-def _is_binding(sentence: str, text: str) -> bool:
-    """Tells whether a sentence of the user's `text` demands or forbids something, if only for once."""
-    language = detect_language(collapse_spaces(text[:_MAX_READ_CHARS]))
-    return language is not None and language.has("binding", sentence[:_MAX_READ_CHARS])
-
-
-_MAX_READ_CHARS = 400
-"""The beginning of a text tells its language."""
+            kind = PassageKind.REQUEST if "] User: " in line else PassageKind.EARLIER
+            yield Passage(EARLIER_ITEM, line.rstrip(), kind)
 
 
 def _split_items(
@@ -158,14 +144,7 @@ def _split_items(
     """
     answers = _find_answers(narrative)
     told = collapse_spaces(told)
-    outputs = [[_list_output(call) for call in item.calls] for item in narrative]
-    counts = Counter(line for calls in outputs for lines in calls for line in set(lines))
-    least = max(_FRAMING_TIMES, _FRAMING_SHARE * sum(map(len, outputs)))
-    framing = frozenset(line for line, times in counts.items() if times >= least)
     for number, item in enumerate(narrative):
-        factor = 0.9 + 0.2 * number / max(len(narrative) - 1, 1)
-        if number >= len(narrative) - _LAST_ITEMS:
-            factor *= _LAST_FACTOR
         kinds = _get_sentence_kinds(item, is_answer=number in answers)
         own, pasted = _split_words(item)
         sentences = list(_split_text(own))
@@ -174,20 +153,17 @@ def _split_items(
             if item.speaker == "user" and _is_told(sentence, lines_said, told):
                 continue
             kind = kinds[min(place, 1)]
-            if item.speaker == "user" and _is_binding(sentence, item.text):
-                kind = PassageKind.INSTRUCTION
-            elif item.speaker == "user" and item.first in hidden:
+            if item.speaker == "user" and item.first in hidden:
                 kind = PassageKind.PASTED
-            elif item.calls and place == len(sentences) - 1:
-                kind = PassageKind.ANNOUNCEMENT
-            boost = _ANSWER_FACTOR if number in answers else _USER_FACTOR if item.speaker == "user" else 1.0
-            yield Passage(number, sentence, kind, factor=factor * boost)
+            elif item.speaker == "user" and sentence.endswith(_QUESTION_MARKS):
+                kind = PassageKind.QUESTION
+            factor = _ANSWER_FACTOR if number in answers else _USER_FACTOR if item.speaker == "user" else 1.0
+            yield Passage(number, sentence, kind, factor=factor)
         for sentence in _split_text(pasted):
-            yield Passage(number, sentence, PassageKind.PASTED, factor=factor)
-        for call, output in zip(item.calls, outputs[number], strict=True):
-            lines = [line for line in output if line not in framing]
+            yield Passage(number, sentence, PassageKind.PASTED)
+        for call in item.calls:
             is_mended = mended.get(_build_call_key(call.action), -1) > number
-            yield from _split_call(number, call, lines, factor, is_mended=is_mended)
+            yield from _split_call(number, call, is_mended=is_mended)
 
 
 def _split_words(item: NarrativeItem) -> tuple[str, str]:
@@ -217,11 +193,10 @@ def _is_told(sentence: str, lines: str, told: str) -> bool:
 
 _USER_FACTOR, _ANSWER_FACTOR = 1.2, 1.4
 """How much more the words of the user, and what they got as an answer, are worth than what was said on the way."""
-_FRAMING_TIMES, _FRAMING_SHARE = 3, 0.25
-"""A line that so many outputs have, and such a part of all, is what a tool puts around each, as in "[exit code 0]"."""
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 _MIN_TOLD_CHARS = 20
 """A shorter sentence may stand in a longer one by chance."""
-_LAST_ITEMS, _LAST_FACTOR = 2, 3.0
+_LAST_ITEMS, _LAST_FACTOR = 2, 1.0
 """The end of the story says where the work stands: its last items are told before others."""
 
 
@@ -241,8 +216,6 @@ def _find_answers(narrative: Sequence[NarrativeItem]) -> frozenset[int]:
 def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[PassageKind, PassageKind]:
     """Returns the kinds of an item's first sentence and of the others."""
     match item.speaker:
-        case "user" if is_acknowledgement(item.text):
-            return PassageKind.REMARK, PassageKind.REMARK
         case "user":
             return PassageKind.REQUEST, PassageKind.USER
         case "assistant" if is_answer:
@@ -275,9 +248,7 @@ def _get_label(call: NarratedCall) -> str:
     return excerpt(strip_directory_change(flatten(call.action.label)), MAX_LINE_CHARS)
 
 
-def _split_call(
-    number: int, call: NarratedCall, output: Sequence[str], factor: float, *, is_mended: bool
-) -> Iterator[Passage]:
+def _split_call(number: int, call: NarratedCall, *, is_mended: bool) -> Iterator[Passage]:
     """Yields the call with its outcome, then what it changed, or the lines of its output.
 
     A short output is told with the call: without it, that a command ran says nothing.
@@ -285,31 +256,32 @@ def _split_call(
     changes = [text for effect in call.action.effects if (text := describe_edit(call.action, effect))]
     is_change = any(effect.verb != "read" for effect in call.action.effects)
     is_failure = has_failed(call.note)
-    has_result = is_change or ": " in call.note or call.action.verb == "other"  # such as a commit or a booking
+    is_action = call.action.verb == "other" and not is_lookup(call.action.source)  # such as a booking
+    has_result = is_change or is_action or ": " in call.note  # such as a commit
     kind = PassageKind.FAILURE if is_failure else PassageKind.CHANGE if has_result else PassageKind.CALL
     thoughts = _list_thoughts(call)
     label = call.action.source if thoughts else _get_label(call)
     mended = _MENDED if is_failure and is_mended else ""
     outcome = redact_cached(f"{label} -> {call.note or 'no result'}{mended}")
-    lines = [] if is_change and not is_failure else list(output)
+    lines = [] if is_change and not is_failure else _list_output(call)
     if is_failure and call.error:
         lines = list(dict.fromkeys([_quote_line(call.error), *lines]))
     is_short = lines and len(lines) <= _FEW_LINES and sum(map(len, lines)) <= _FEW_CHARS
     if is_short:
-        yield Passage(number, f"{outcome}; {_quote_output(lines)}", kind, factor=factor)
+        yield Passage(number, f"{outcome}; {_quote_output(lines)}", kind)
     else:
-        yield Passage(number, outcome, kind, factor=factor, lines=len(lines))
+        yield Passage(number, outcome, kind, lines=len(lines))
     for sentence in thoughts:
-        yield Passage(number, sentence, PassageKind.THOUGHT, NEWEST_CALL, factor)
+        yield Passage(number, sentence, PassageKind.THOUGHT, NEWEST_CALL)
     if is_short:
         return
     if is_change and not is_failure:
         for text in changes:
-            yield Passage(number, redact_cached(flatten(text)), PassageKind.CONTENT, NEWEST_CALL, factor)
+            yield Passage(number, redact_cached(flatten(text)), PassageKind.CONTENT, NEWEST_CALL)
     for place, line in enumerate(lines):
         is_error = is_failure and call.error and not place
         kind = PassageKind.FAILURE if is_error else PassageKind.RESULT
-        yield Passage(number, line, kind, NEWEST_CALL, factor)
+        yield Passage(number, line, kind, NEWEST_CALL)
 
 
 def _list_output(call: NarratedCall) -> list[str]:
