@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from tenfold.compaction.facts.instructions import find_plan_steps
 from tenfold.core.record.block import Fact
-from tenfold.core.text.excerpts import excerpt, flatten, split_sentences
+from tenfold.core.text.excerpts import excerpt, flatten
+from tenfold.core.text.sentences import FENCE, split_sentences
 
 TODO_KEY = "todo"
 PLAN_KEY = "plan"
@@ -37,7 +38,6 @@ _PLAN_FILE = re.compile(
     re.IGNORECASE,
 )
 """The name of a file in which an agent keeps its plan."""
-_FENCED = re.compile(r"^[ \t]*(```++|~~~++)[^\n]*+\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _OLD_TEXT_KEYS = ("old_string", "oldText", "old_str", "old_content")
 _NEW_TEXT_KEYS = ("content", "contents", "file_text", "new_string", "newText", "new_str", "text", "new_content")
 
@@ -113,7 +113,7 @@ def parse_text_list(position: int, text: str, *, user: bool) -> list[Fact]:
     """
     if "- [" not in text and "* [" not in text and "2." not in text and "2)" not in text:
         return []
-    lines = [line.rstrip() for line in _FENCED.sub("", text).split("\n")]
+    lines = [line.rstrip() for line in FENCE.sub("", text).split("\n")]
     plan_word = _USER_PLAN if user else _PLAN
     boxes = [number for number, line in enumerate(lines) if _CHECKBOX.match(line)]
     if len(boxes) >= 2 and (not user or plan_word.search(_get_line_above(lines, boxes[0]))):

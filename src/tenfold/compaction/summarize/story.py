@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.cue_language import detect_language
 from tenfold.compaction.facts.current_request import is_acknowledgement
 from tenfold.compaction.facts.edit_content import describe_edit
 from tenfold.compaction.facts.shell import normalize_command, strip_directory_change
@@ -32,17 +31,11 @@ from tenfold.compaction.summarize.coverage import (
 from tenfold.compaction.summarize.narrative import NarratedCall, NarrativeItem, build_items
 from tenfold.compaction.summarize.result_lines import MAX_LINE_CHARS, list_result_lines
 from tenfold.core.record.message import Message
-from tenfold.core.text.excerpts import (
-    Count,
-    collapse_spaces,
-    excerpt,
-    flatten,
-    is_prose,
-    split_sentences,
-    strip_markdown,
-)
+from tenfold.core.text.excerpts import Count, collapse_spaces, excerpt, flatten, is_prose, strip_markdown
 from tenfold.core.text.json_text import extract_prose
+from tenfold.core.text.language import detect_language
 from tenfold.core.text.redaction import redact_cached
+from tenfold.core.text.sentences import split_sentences
 from tenfold.core.wire.marks import strip_harness_text
 
 MAX_SENTENCE_CHARS = 320
