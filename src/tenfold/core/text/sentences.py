@@ -156,7 +156,8 @@ def _is_end(before: str, sign: str, after: str) -> bool:
         return False
     if ends.strip(".\u2026"):
         return True
-    return not is_free and (not goes_on if ends != "." else _is_end_at_dot(before, following, after))
+    is_ellipsis = len(ends) > 2 or "\u2026" in ends
+    return not is_free and (not goes_on if is_ellipsis else _is_end_at_dot(before, following, after))
 
 
 def _is_end_at_dot(before: str, following: str, after: str) -> bool:
