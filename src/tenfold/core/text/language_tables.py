@@ -40,8 +40,8 @@ class LanguageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     The dot of `abbreviations` ends no sentence, that of `closing` ones only before a capitalised word that often begins
     a sentence, and that of `numbered` ones unless a number follows. They are written without spaces and without the
-    last dot. A number with a dot is an ordinal behind the words `before_ordinals` and before the words
-    `after_ordinals`, such as months.
+    last dot; a first "*" stands for the beginning of a longer word. A number with a dot is an ordinal behind the words
+    `before_ordinals` and before the words `after_ordinals`, such as months.
     """
 
     script: str = ""

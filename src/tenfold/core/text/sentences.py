@@ -62,15 +62,17 @@ class _Dots(Struct, frozen=True):
     after_ordinals: frozenset[str]
     openers: frozenset[str]
     """Words that often begin a sentence."""
+    suffixes: tuple[str, ...]
+    """Abbreviated ends of longer words."""
 
 
 @cache
 def _load_dots() -> _Dots:
     tables = load_tables().values()
     names = ("abbreviations", "closing", "numbered", "before_ordinals", "after_ordinals")
-    found = (frozenset(fold_letters(word) for table in tables for word in getattr(table, name)) for name in names)
+    found = [frozenset(fold_letters(word) for table in tables for word in getattr(table, name)) for name in names]
     openers = frozenset(fold_letters(word) for table in tables for word in (*table.common, *table.lead))
-    return _Dots(*found, openers)
+    return _Dots(*found, openers, tuple(word[1:] for word in found[0] if word.startswith("*")))
 
 
 def split_sentences(text: str) -> Iterator[str]:
@@ -167,7 +169,7 @@ def _is_end_at_dot(before: str, following: str, after: str) -> bool:
     if _ORDINAL.fullmatch(word):
         is_counted = last in dots.before_ordinals or fold_letters(following) in dots.after_ordinals
         return not is_counted and last[-1:] not in {"", ":", ";"}
-    if names & dots.abbreviations or (names & dots.numbered and _NUMERAL.match(after)):
+    if names & dots.abbreviations or word.endswith(dots.suffixes) or (names & dots.numbered and _NUMERAL.match(after)):
         return False
     is_letter = len(word) == 1 and word.isalpha()
     if is_letter and _NUMBER_OR_LETTER.match(after):
