@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from tenfold.core.record.message import Message, Text
-from tenfold.core.text.language_tables import fold_letters, load_tables
+from tenfold.core.text.language_tables import collect_words, fold_letters
 from tenfold.core.wire.marks import strip_harness_text
 
 _MAX_ACKNOWLEDGEMENT_CHARS = 300
@@ -26,8 +26,7 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]\Z")
 
 @cache
 def _compile_acknowledgement() -> re.Pattern[str]:
-    found = {fold_letters(word) for table in load_tables().values() for word in table.acknowledging}
-    words = sorted(found, key=lambda word: (-len(word), word))
+    words = sorted(collect_words("acknowledging"), key=lambda word: (-len(word), word))
     ends = (re.escape(w).replace("\\ ", r"\s+") + ("" if _UNSPACED.search(w) else r"(?!\w)") for w in words)
     return re.compile(rf"[\W_]*+(?:(?>{'|'.join(ends)})[\W_]*+)++")
 

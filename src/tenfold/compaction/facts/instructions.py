@@ -26,7 +26,7 @@ from tenfold.core.text.excerpts import (
     normalize_key,
     split_paragraphs,
 )
-from tenfold.core.text.language import Language, detect_language
+from tenfold.core.text.language import Language, detect_language, has_in_any_language
 from tenfold.core.text.memoize import memoize
 from tenfold.core.text.sentences import find_sentences, split_sentences
 
@@ -225,8 +225,7 @@ _LIST_ITEM = re.compile(r"^\s*(?:[-*]\s+\[[ xX~-]\]|\d{1,2}[.)])\s+\S")
 
 def find_decisions(position: int, text: str, *, user: bool) -> list[Fact]:
     """Returns the sentences in which a model or a user states a decision, at most six."""
-    lowered = text.lower()
-    if not any(hint in lowered for hint in _DECISION_HINTS):
+    if not has_in_any_language("deciding", text):
         return []
     found: list[Fact] = []
     for block in split_paragraphs(text):
@@ -235,34 +234,9 @@ def find_decisions(position: int, text: str, *, user: bool) -> list[Fact]:
                 _MAX_HEADING_CHARS < len(sentence) <= 400
                 and not sentence.startswith("#")
                 and not sentence.endswith((":", ":**", "?"))
-                and _DECISION.search(sentence)
+                and has_in_any_language("deciding", sentence)
             ):
                 line = flatten(sentence)
                 note = "user" if user else ""
                 found.append(Fact(kind="decision", text=line, key=normalize_key(line), position=position, note=note))
     return found[:6]
-
-
-_DECISION_HINTS = (
-    "decid",
-    "decision",
-    "agree",
-    "go with",
-    "we will ",
-    "we'll ",
-    "the plan is",
-    "chose ",
-    "settled on",
-    "best approach",
-    "root cause",
-    "opted",
-    "stick with",
-    "the fix is",
-    "conclusion",
-)
-_DECISION = re.compile(
-    r"\b(?:decided|decision(?=:| is\b| was\b| to\b)|agreed|(?:let'?s|we'?ll|i'?ll|going to) go with|we will"
-    r"|we'll (?:use|keep|move|have)|the plan is|i chose|we chose"
-    r"|settled on|(?:the )?best approach|root cause|opted|stick with|the fix is|in conclusion)\b",
-    re.IGNORECASE,
-)

@@ -21,6 +21,9 @@ CueName = Literal[
     "heading",
     "quoting",
     "idle",
+    "planning",
+    "stepping",
+    "deciding",
 ]
 _TELLING: tuple[CueName, ...] = ("standing", "binding", "permitting", "revoking", "changing", "once")
 _LETTER = r"[\w\u0900-\u0963]"
@@ -134,6 +137,17 @@ def _compile_phrases(phrases: tuple[str, ...], table: LanguageTable) -> re.Patte
 def load_languages() -> tuple[Language, ...]:
     """Returns the languages by which a text can be recognised."""
     return tuple(Language(code, table) for code, table in load_tables().items() if table.common)
+
+
+@cache
+def _compile_all(name: CueName) -> re.Pattern[str]:
+    tables = [table for table in load_tables().values() if getattr(table, name)]
+    return re.compile("|".join(_compile_phrases(getattr(table, name), table).pattern for table in tables))
+
+
+def has_in_any_language(name: CueName, text: str) -> bool:
+    """Whether a phrase of that kind is in the text, in whatever language."""
+    return _compile_all(name).search(fold_letters(text)) is not None
 
 
 @memoize

@@ -37,11 +37,13 @@ class LanguageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     was done wrong. `heading` words stand over a list of rules. `quoting` words announce pasted text. A sentence is not
     judged by the phrases in `idle`, which look like cues and are none. A message that consists of `acknowledging` words
     only asks for nothing; left out are words that may ask for something, such as "please" in most languages.
+    `planning` and `stepping` words stand above a plan, the latter in what a model wrote only. `deciding` phrases state
+    a decision. `asking` words are what questions are made of: half the words of a question are such.
 
     The dot of `abbreviations` ends no sentence, that of `closing` ones only before a capitalised word that often begins
     a sentence, and that of `numbered` ones unless a number follows. They are written without spaces and without the
-    last dot; a first "*" stands for the beginning of a longer word. A number with a dot is an ordinal behind the words
-    `before_ordinals` and before the words `after_ordinals`, such as months.
+    last dot. `abbreviated_endings` are like `abbreviations` and end longer words. A number with a dot is an ordinal
+    behind the words `before_ordinals` and before the words `after_ordinals`, such as months.
     """
 
     script: str = ""
@@ -62,7 +64,12 @@ class LanguageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     quoting: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     acknowledging: tuple[str, ...] = ()
+    planning: tuple[str, ...] = ()
+    stepping: tuple[str, ...] = ()
+    deciding: tuple[str, ...] = ()
+    asking: tuple[str, ...] = ()
     abbreviations: tuple[str, ...] = ()
+    abbreviated_endings: tuple[str, ...] = ()
     closing: tuple[str, ...] = ()
     numbered: tuple[str, ...] = ()
     before_ordinals: tuple[str, ...] = ()
@@ -77,6 +84,14 @@ def load_tables() -> Mapping[str, LanguageTable]:
         each.name.removesuffix(".toml"): msgspec.toml.decode(each.read_bytes(), type=LanguageTable)
         for each in sorted(found, key=lambda each: (each.name != "en.toml", each.name))
     }
+
+
+@cache
+def collect_words(*names: str) -> frozenset[str]:
+    """Returns the words of all languages in these fields of their tables, in folded letters."""
+    return frozenset(
+        fold_letters(word) for table in load_tables().values() for name in names for word in getattr(table, name)
+    )
 
 
 def fold_letters(text: str) -> str:

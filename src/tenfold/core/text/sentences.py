@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
-from msgspec import Struct
-
-from tenfold.core.text.language_tables import fold_letters, load_tables
+from tenfold.core.text.language_tables import collect_words, fold_letters
 
 SENTENCE_ENDS = ".!?\u2026\u0964\u0965\u061f\u06d4\u3002\uff01\uff1f\uff61"
 """The signs that end a sentence."""
@@ -28,13 +25,14 @@ _LEAST_WRAPPED = 50
 _WINDOW = 40
 """Characters before a dot that tell whether it ends a sentence."""
 _PAIRS = ("()", "[]", "\u201c\u201d", "\u201e\u201c", "\u00ab\u00bb", "\u300c\u300d", "\u300e\u300f", "\uff08\uff09")
-_OPENING_SIGNS = "\"'*_/" + "".join(opening for opening, _ in _PAIRS)
+_OPENINGS = "".join(pair[0] for pair in _PAIRS)
+_OPENING_SIGNS = "\"'*_/" + _OPENINGS
 _BRACKETS = frozenset("([{<\uff08")
 _SPANS = "|".join(
     rf"(?<={re.escape(pair[0])})[^{re.escape(pair)}\n]{{1,{_LONGEST_SPAN}}}{re.escape(pair[1])}" for pair in _PAIRS
 )
 _SIGN = re.compile(
-    rf"[\n`\"{re.escape(SENTENCE_ENDS + ''.join(opening for opening, _ in _PAIRS))}]"
+    rf"[\n`\"{re.escape(SENTENCE_ENDS + _OPENINGS)}]"
     rf"(?:(?<=\n)\s*|(?<=`)[^`\n]+`|(?<=(?<!\w)\")[^\"\n]{{1,{_LONGEST_SPAN}}}\"(?!\w)|{_SPANS}|(?P<end>"
     rf"(?<=[{SENTENCE_ENDS}])[{SENTENCE_ENDS}]*(?:[{re.escape(CLOSING_SIGNS)}](?:(?<![\"'\u201c])|(?!\w)))*))?"
 )
@@ -50,29 +48,6 @@ _ORDINAL = re.compile(r"\d{1,2}(?:\.\d{1,2})?")
 _NUMERAL = re.compile(r"\s*(?:\d|[IVXLC]{2,}\b|[B-HJ-Z]\b)")
 _NUMBER_OR_LETTER = re.compile(r"\s*(?:\d|[^\W\d_]\.(?!\w))")
 _DOTTED = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
-
-
-class _Dots(Struct, frozen=True):
-    """What the tables of all languages say about dots. The fields are those of `LanguageTable`."""
-
-    abbreviations: frozenset[str]
-    closing: frozenset[str]
-    numbered: frozenset[str]
-    before_ordinals: frozenset[str]
-    after_ordinals: frozenset[str]
-    openers: frozenset[str]
-    """Words that often begin a sentence."""
-    suffixes: tuple[str, ...]
-    """Abbreviated ends of longer words."""
-
-
-@cache
-def _load_dots() -> _Dots:
-    tables = load_tables().values()
-    names = ("abbreviations", "closing", "numbered", "before_ordinals", "after_ordinals")
-    found = [frozenset(fold_letters(word) for table in tables for word in getattr(table, name)) for name in names]
-    openers = frozenset(fold_letters(word) for table in tables for word in (*table.common, *table.lead))
-    return _Dots(*found, openers, tuple(word[1:] for word in found[0] if word.startswith("*")))
 
 
 def split_sentences(text: str) -> Iterator[str]:
@@ -165,17 +140,18 @@ def _is_end(before: str, sign: str, after: str) -> bool:
 def _is_end_at_dot(before: str, following: str, after: str) -> bool:
     """Tells whether a dot ends a sentence, given the text before it, the next word and the text behind it."""
     last, word = (fold_letters(each.lstrip(_OPENING_SIGNS)) for each in ["", *before.split()][-2:])
-    names, dots = {word, f"{last.rstrip('.')}.{word}"}, _load_dots()
+    following_word = fold_letters(following)
     if _ORDINAL.fullmatch(word):
-        is_counted = last in dots.before_ordinals or fold_letters(following) in dots.after_ordinals
+        is_counted = last in collect_words("before_ordinals") or following_word in collect_words("after_ordinals")
         return not is_counted and last[-1:] not in {"", ":", ";"}
-    if names & dots.abbreviations or word.endswith(dots.suffixes) or (names & dots.numbered and _NUMERAL.match(after)):
-        return False
     is_letter = len(word) == 1 and word.isalpha()
-    if is_letter and _NUMBER_OR_LETTER.match(after):
+    names = {word, f"{last.rstrip('.')}.{word}"}
+    if names & collect_words("abbreviations") or word.endswith(tuple(collect_words("abbreviated_endings"))):
+        return False
+    if (names & collect_words("numbered") and _NUMERAL.match(after)) or (is_letter and _NUMBER_OR_LETTER.match(after)):
         return False
     is_initial = is_letter and before[-1].isupper() and before[-1] != "I"
     is_dotted = _DOTTED.fullmatch(last + word if is_letter else word) is not None
-    if is_initial or is_dotted or names & dots.closing:
-        return following[:1].isupper() and fold_letters(following) in dots.openers
+    if is_initial or is_dotted or names & collect_words("closing"):
+        return following[:1].isupper() and following_word in collect_words("common", "lead")
     return True
