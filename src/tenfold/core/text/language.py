@@ -49,10 +49,8 @@ class Language:
         self.common = frozenset(map(fold_letters, table.common))
         self._table = table
         self._patterns: dict[CueName, re.Pattern[str]] = {}
-        stripped = (table.standing, table.permitting, table.revoking, table.recent, table.heading, table.once)
-        self._cue_words = frozenset(
-            word for phrases in stripped for phrase in phrases for word in _WORD.findall(fold_letters(phrase))
-        )
+        self._cue_words = _list_words(table, ("standing", "permitting", "revoking", "recent", "heading", "once"))
+        self._telling_words = _list_words(table, _TELLING)
 
     def has(self, name: CueName, text: str) -> bool:
         """Whether a phrase of that kind is in the text."""
@@ -61,6 +59,11 @@ class Language:
     def without_idle(self, text: str) -> str:
         """Returns the text, in folded letters, without what only looks like a cue."""
         return self._get_pattern("idle").sub(" \x00 ", fold_letters(text))
+
+    def count_hits(self, words: list[str]) -> tuple[int, int]:
+        """Counts what speaks for this language: frequent words and different words of cues, then the former alone."""
+        common = sum(word in self.common for word in words)
+        return common + len(self._telling_words.intersection(words)), common
 
     def find_subject(self, text: str) -> frozenset[str]:
         """Returns the stems of the words that say what a sentence is about; numbers and names are whole."""
@@ -80,6 +83,11 @@ class Language:
         if name not in self._patterns:
             self._patterns[name] = _compile_phrases(getattr(self._table, name), self._table)
         return self._patterns[name]
+
+
+def _list_words(table: LanguageTable, names: tuple[CueName, ...]) -> frozenset[str]:
+    phrases = (fold_letters(phrase) for name in names for phrase in getattr(table, name))
+    return frozenset(word for phrase in phrases for word in _WORD.findall(phrase) if len(word) > 1)
 
 
 @memoize_short(16_384)
@@ -160,26 +168,10 @@ def detect_language(text: str) -> Language | None:
         found = len(language.script.findall(text)) if language.script else 0
         if found and found >= letters * language.least_share:
             return language
-    best = _find_best([each for each in languages if not each.script], text)
-    if best is not None:
+    words = _WORD.findall(text)
+    best = max((each for each in languages if not each.script), key=lambda each: each.count_hits(words))
+    if any(best.count_hits(words)):
         return best
     is_plain = not any(sign.isalpha() and not sign.isascii() for sign in text)
     plain_words = sum(word.strip(".,;:!?()").isalpha() for word in text.split())
     return languages[0] if is_plain and plain_words < _MIN_WORDS else None
-
-
-def _find_best(languages: list[Language], text: str) -> Language | None:
-    """Returns the language that most frequent words and, twice, cues speak for; None if nothing does.
-
-    Cues are looked for only where they could still decide, the languages with most frequent words first.
-    """
-    words = _WORD.findall(text)
-    counted = [(sum(word in each.common for word in words), each) for each in languages]
-    best, most = None, (0, 0)
-    for common, each in sorted(counted, key=lambda pair: -pair[0]):
-        if common + 2 * len(_TELLING) <= most[0]:
-            break
-        hits = common + 2 * sum(each.has(name, text) for name in _TELLING), common
-        if hits > most:
-            best, most = each, hits
-    return best
