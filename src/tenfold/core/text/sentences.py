@@ -73,7 +73,9 @@ def _find_in_prose(text: str, start: int, stop: int) -> Iterator[tuple[int, int]
         at, end = sign.span()
         if text[at] == "\n":
             following = text[end : end + 1]
-            is_wrapped = not is_whole and _is_wrapped(text[line:at], text[at:end], following, is_held=held == at)
+            is_wrapped = not is_whole and _is_wrapped(
+                text[line:at].rstrip(), text[at:end], following, is_held=held == at
+            )
             line = text.rfind("\n", at, end) + 1
             mark, is_whole = _MARK.match(text, line, stop), _WHOLE_LINE.match(text, line, stop) is not None
             if not is_wrapped or mark or is_whole:
