@@ -14,7 +14,7 @@ LOST: dict[tuple[str, str], str] = {
     ("mail_thread", "kept"): "what the two of them settled yields to the demands of the other side",
     ("mode_switches", "kept"): "seven old modes take the room of the summary",
     ("pasted_law", "kept"): "the pasted text and its rules take the room of the case and the answers",
-    ("planning", "kept"): "facts are torn at the dots of dates and numbers",
+    ("planning", "kept"): "prices, reasons and numbers of guests yield to passing remarks",
     ("support_day", "kept"): "requests are told, what came of them is not",
     ("tutoring", "kept"): "the corrected value and the tutor's findings yield to passing questions",
     ("voice_notes", "kept"): "a whole dictation is one sentence, and a word in it makes all of it a rule",

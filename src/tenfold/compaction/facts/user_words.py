@@ -28,7 +28,7 @@ _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _INDENTED_LINE = re.compile(r"(?<=\n)(?: {4}|\t)(?![ \t]*(?:[-*\u2022]|\d+[.)])\s).*$", re.MULTILINE)
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _QUOTATION = re.compile(
-    r"\u201c[^\u201c\u201d]+\u201d|\u201e[^\u201c\u201d]+[\u201c\u201d]|\u00ab[^\u00ab\u00bb]+\u00bb"
+    r"\u201c[^\u201c\u201d]+\u201d|\u201e[^\u201c\u201d\u201e]+[\u201c\u201d]|\u00ab[^\u00ab\u00bb]+\u00bb"
     r"|\u300c[^\u300c\u300d]+\u300d|\u300e[^\u300e\u300f]+\u300f|(?<!\w)\"(?:[^\"\n]|\n(?!\s*\n))+\""
 )
 
