@@ -21,7 +21,6 @@ LOST: dict[tuple[str, str], str] = {
     ("all kinds", "kept"): "two of five facts are kept",
     ("mail_thread", "stale"): "what the other side demanded is told, and not what was settled instead",
     ("pasted_law", "stale"): "the question that doubts the old share is told, and not its answer",
-    ("support_day", "stale"): "the cancellation is told, and not that it was taken back",
     ("tutoring", "stale"): "the old date of the exam is a rule of the user",
     ("voice_notes", "stale"): "the old quote is told, and not the new one",
     ("web_research", "stale"): "the wrong mix is told, and of its correction only that there was a mistake",
