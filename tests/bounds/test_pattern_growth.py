@@ -16,10 +16,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
+from typing import get_args
 
 import pytest
 
 import tenfold
+from tenfold.core.text.language import CueName, load_languages
 
 Pattern = re.Pattern[str] | re.Pattern[bytes]
 
@@ -69,6 +71,14 @@ def collect() -> dict[Pattern, str]:
             for name, value in list(vars(module).items()):
                 for where, pattern in _walk(value, f"{info.name}.{name}", seen):
                     found.setdefault(pattern, where)
+    return found | collect_languages()
+
+
+def collect_languages() -> dict[Pattern, str]:
+    """Returns the patterns of each language's cues, which are compiled when they are first asked for."""
+    found: dict[Pattern, str] = {}
+    for name in get_args(CueName):
+        found |= {each._get_pattern(name): f"{each.code}.{name}" for each in load_languages()}
     return found
 
 

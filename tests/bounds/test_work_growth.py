@@ -17,6 +17,7 @@ from tenfold.compaction.facts.redacted_messages import redact_message
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.core.text.excerpts import Keep, excerpt, flatten, strip_escapes
 from tenfold.core.text.memoize import MAX_TEXT_LENGTH
+from tenfold.core.text.sentences import find_sentences
 from tenfold.core.view.rules import validate
 from tenfold.errors import BadInput
 from tenfold.formats import read_data
@@ -29,6 +30,7 @@ NOISE = 0.05
 PASTED = (
     *" \n\t.-/\\\"'`([{<#_0~;\r",
     *('"\\', "((", "\n ", "- [ ] a\n", "Never do this or that again.\n", "key: a\n", "```\n"),
+    *("z. ", "1. ", "(a. ", "...", "| a\n", "\u3002", "\u201ea. "),
     *("sk-_", "re_", "pa-", "cio"),
 )
 Work = Callable[[str], object]
@@ -77,6 +79,7 @@ WORKS: dict[str, Work] = {
     "facts of words": lambda text: list(extract_facts([(0, Message("user", (Text(text),), "human"))])),
     "redaction": lambda text: [redact_message(message) for message in run(text, "bash", json.dumps({"a": text}))],
     "excerpts": lambda text: [excerpt(text, 500, keep) for keep in Keep] + [flatten(text), strip_escapes(text)],
+    "sentences": lambda text: list(find_sentences(text)),
     "detection": read_file,
     "validate": lambda text: validate([{"role": "user", "content": text}], "anthropic"),
     "search": search,

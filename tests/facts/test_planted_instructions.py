@@ -1,4 +1,4 @@
-"""What a user said in fifteen languages, after compactions of long sessions: rules stay, the rest is no rule."""
+"""What a user said in seventeen languages, after compactions of long sessions: rules stay, the rest is no rule."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def test_active_rules_stay_and_nothing_else_reads_as_one(share: float, rounds: i
     assert found.gone == []
 
 
-def test_fifteen_languages_are_planted_in_every_kind() -> None:
-    assert len({case["language"] for case in CASES} - {"fi", "el"}) == 15
+def test_seventeen_languages_are_planted_in_every_kind() -> None:
+    assert len({case["language"] for case in CASES} - {"fi", "el"}) == 17
     assert len(CASES) >= 60
     assert {case["kind"] for case in CASES} == {"active", "revoked", "once", "pasted", "prose", "unknown"}
 

@@ -158,6 +158,9 @@ def list_bare_rows(view: View) -> list[str]:
     return found
 
 
+_UP_TO_END = re.compile(r"[^?!]*[?!]?")
+
+
 def list_torn(view: View) -> list[str]:
     """The places in the view where a sentence breaks off, or begins, at a dot that ends no sentence."""
     plain, source, found = flatten(view.text), flatten(join_texts(view.talk.messages)), set()
@@ -165,7 +168,7 @@ def list_torn(view: View) -> list[str]:
     sides = {(source[max(dot - 16, 0) : dot].strip().partition(" ")[2], source[dot : dot + 14]) for dot in dots}
     for left, right in sides:
         for place in find_all(left, plain):
-            after = plain[place + len(left) :][:9]
+            after = _UP_TO_END.match(plain[place + len(left) :][:9])[0]  # type: ignore[index] # it matches anything
             if left + after not in source and not after.lstrip().startswith(("...", "…", "[")):
                 found.add(f"{left} /{after}")
         begins = [plain[place - 5 : place] for place in find_all(right, plain)]

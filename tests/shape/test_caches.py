@@ -23,6 +23,9 @@ from tests.shape import scan
 ALLOWED = {
     "src/tenfold/core/text/memoize.py": "it bounds the texts",
     "src/tenfold/core/text/hidden.py": "one character",
+    "src/tenfold/core/text/language.py": "the names of cues",
+    "src/tenfold/core/text/language_tables.py": "the names of fields",
+    "src/tenfold/compaction/facts/current_request.py": "no argument",
     "src/tenfold/store/search/entry_text.py": "one character",
     "src/tenfold/store/sqlite/meanings.py": "no argument",
     "src/tenfold/core/meter/counters.py": "the names of two vocabularies",

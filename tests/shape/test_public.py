@@ -14,7 +14,8 @@ from tests.shape import scan
 
 NOT_AT_IMPORT = (
     "aiosqlite", "anthropic", "asyncio", "click", "google", "httpx", "importlib.resources", "langchain_core", "logging",
-    "openai", "platformdirs", "pydantic", "rich", "sqlite3", "ssl", "subprocess", "tiktoken", "toktok", "typer",
+    "openai", "platformdirs", "pydantic", "rich", "snowballstemmer", "sqlite3", "ssl", "subprocess", "tiktoken",
+    "toktok", "typer",
 )  # fmt: skip
 
 PROBE = """

@@ -8,26 +8,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
-from tenfold.compaction.facts.cues.acknowledgements import ACKNOWLEDGEMENTS, SIGNS
 from tenfold.core.record.message import Message, Text
+from tenfold.core.text.language_tables import collect_words, fold_letters
 from tenfold.core.wire.marks import strip_harness_text
 
 _MAX_ACKNOWLEDGEMENT_CHARS = 300
 HARNESS_MARKS = ("[Request interrupted", "<command-name>", "<local-command", "<system-reminder")
 """How messages begin that a harness wrote as the user's."""
 _QUESTION_MARKS = frozenset("?\uff1f\u061f")
+_SIGNS = "👍👌🙏🎉✅💯🚀❤😊🙂🔥👏"
+"""Signs that acknowledge where nothing is said in words."""
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]\Z")
 """Matches the end of a word in Chinese or Japanese, which are written without spaces."""
 
 
+@cache
 def _compile_acknowledgement() -> re.Pattern[str]:
-    words = sorted({w for words in ACKNOWLEDGEMENTS.values() for w in words}, key=lambda w: (-len(w), w))
+    words = sorted(collect_words("acknowledging"), key=lambda word: (-len(word), word))
     ends = (re.escape(w).replace("\\ ", r"\s+") + ("" if _UNSPACED.search(w) else r"(?!\w)") for w in words)
     return re.compile(rf"[\W_]*+(?:(?>{'|'.join(ends)})[\W_]*+)++")
-
-
-_ACKNOWLEDGEMENT = _compile_acknowledgement()
 
 
 def is_acknowledgement(text: str) -> bool:
@@ -35,8 +36,8 @@ def is_acknowledgement(text: str) -> bool:
     if len(text) > _MAX_ACKNOWLEDGEMENT_CHARS or not _QUESTION_MARKS.isdisjoint(text):
         return False
     if not any(c.isalnum() for c in text):
-        return any(sign in text for sign in SIGNS)
-    return _ACKNOWLEDGEMENT.fullmatch(text.lower().replace("\u2019", "'")) is not None
+        return any(sign in text for sign in _SIGNS)
+    return _compile_acknowledgement().fullmatch(fold_letters(text).replace("\u2019", "'")) is not None
 
 
 def get_user_words(message: Message) -> str:

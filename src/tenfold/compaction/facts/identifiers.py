@@ -10,9 +10,10 @@ import re
 from typing import NamedTuple
 
 from tenfold.core.record.block import Fact
-from tenfold.core.text.excerpts import Keep, drop_cut_name, excerpt, flatten, normalize_key, split_sentences
+from tenfold.core.text.excerpts import Keep, drop_cut_name, excerpt, flatten, normalize_key
 from tenfold.core.text.memoize import memoize, memoize_short
 from tenfold.core.text.redaction import redact, redact_cached
+from tenfold.core.text.sentences import FENCE, split_sentences
 
 _STRIP_CHARS = ".,;:!?\"'`()[]{}<>*\\"
 _CANDIDATE = re.compile(r"\d|@|://")
@@ -130,7 +131,6 @@ def _find_identifiers(text: str, *, from_tool: bool) -> tuple[tuple[str, str], .
     return tuple(out)
 
 
-_CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _NUMBER = re.compile(
     r"(?<![\w.,/#:-])(?<!line )(?<!lines )(?<!step )(?<!page )[$\u20ac\u00a3]?(\d[\d,]*(?:\.\d+)?)(?![\w/:-]|[.,]\d)"
 )
@@ -158,9 +158,7 @@ def _find_sentences(text: str) -> tuple[tuple[str, str], ...]:
     """
     out: list[tuple[str, str]] = []
     candidates = [
-        s
-        for s in split_sentences(_CODE_BLOCK.sub("\n", redact(text)))
-        if len(s) < _SHORT_TEXT_CHARS and _CANDIDATE.search(s)
+        s for s in split_sentences(FENCE.sub("\n", redact(text))) if len(s) < _SHORT_TEXT_CHARS and _CANDIDATE.search(s)
     ]
     for sentence in candidates[-_MAX_SENTENCES:]:
         numbers = find_numbers(sentence)

@@ -14,7 +14,6 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.cue_language import CueLanguage, detect_language
 from tenfold.compaction.facts.current_request import HARNESS_MARKS, is_acknowledgement
 from tenfold.compaction.facts.user_words import MASK, mask_introduced, mask_pasted, shorten_words
 from tenfold.core.record.block import Fact
@@ -26,9 +25,10 @@ from tenfold.core.text.excerpts import (
     flatten,
     normalize_key,
     split_paragraphs,
-    split_sentences,
 )
+from tenfold.core.text.language import Language, detect_language, has_in_any_language
 from tenfold.core.text.memoize import memoize
+from tenfold.core.text.sentences import find_sentences, split_sentences
 
 MAX_REQUEST_CHARS = 6000
 _MAX_RULE_CHARS = 600
@@ -53,10 +53,6 @@ _MARKER = re.compile(
     r"|[^\x00-\x7f\w\s\u00ab\u00bb\u2018-\u201f\u3008-\u300f])[\s:]*)+"
 )
 """Signs and labels before the words of a sentence: `[Q3]`, `<<a:1>>`, `(billing):`, `#17`, `**`, an emoji."""
-_SENTENCE_END = re.compile(
-    r"(?<=[.!?\u0964\u061f])[\"')\]\u201d\u00bb]*\s+|(?<=[\u3002\uff01\uff1f])|\n\s*\n|\n(?![ \t]*[a-z\u00df-\u00ff])"
-    r"|(?<=[:\uff1a])\s*\n"
-)
 _QUESTION_END = re.compile(r"[?\uff1f\u061f][\"')\]\s]*\Z")
 
 
@@ -113,21 +109,20 @@ def _has_words(text: str) -> bool:
 
 def _split_sentences(text: str, masked: str) -> Iterator[_Sentence]:
     """Yields the sentences of a text in which at least half is the user's own."""
-    start, paragraph = 0, 0
-    ends = [(m.start(), m.end()) for m in _SENTENCE_END.finditer(masked)] + [(len(text), len(text))]
-    for end, following in ends:
-        piece, own = text[start:end], masked[start:end]
-        if not own.isspace() and own and own.count(MASK) * 2 < len(own):
-            bullet = _BULLET.match(own.lstrip())
-            skipped = len(own) - len(own.lstrip()) + (bullet.end() if bullet else 0)
+    last, paragraph = 0, 0
+    for start, end in find_sentences(masked):
+        paragraph += text.count("\n", last, start) > 1
+        last = end
+        own = masked[start:end]
+        if own.count(MASK) * 2 < len(own):
+            bullet = _BULLET.match(own)
+            skipped = bullet.end() if bullet else 0
             own = own[skipped : skipped + _MAX_JUDGED_CHARS].replace(MASK, "\x00").replace("\u2019", "'").strip()
             own = own[marker.end() :] if (marker := _MARKER.match(own)) else own
-            yield _Sentence(piece[skipped:].strip(), own, bullet is not None, paragraph)
-        paragraph += "\n\n" in re.sub(r"[ \t]", "", text[end:following])
-        start = following
+            yield _Sentence(text[start + skipped : end], own, bullet is not None, paragraph)
 
 
-def _find_rules(sentences: list[_Sentence], language: CueLanguage, position: int) -> Iterator[Fact]:
+def _find_rules(sentences: list[_Sentence], language: Language, position: int) -> Iterator[Fact]:
     heading_paragraph = -1
     for number, sentence in enumerate(sentences):
         if _is_rules_heading(sentence.text, language):
@@ -154,12 +149,12 @@ def _find_rules(sentences: list[_Sentence], language: CueLanguage, position: int
         yield fact if is_known else replace(fact, live=False)
 
 
-def _is_rules_heading(text: str, language: CueLanguage) -> bool:
+def _is_rules_heading(text: str, language: Language) -> bool:
     is_short = len(text.split()) <= _MAX_LIST_HEADING_WORDS
     return is_short and text.endswith((":", "\uff1a")) and language.has("heading", text)
 
 
-def _classify_sentence(sentence: _Sentence, language: CueLanguage, *, is_listed: bool) -> str | None:
+def _classify_sentence(sentence: _Sentence, language: Language, *, is_listed: bool) -> str | None:
     """Returns the note of a sentence that is a rule, a permission or a revocation; None for any other."""
     own = language.without_idle(sentence.own)
     if _QUESTION_END.search(sentence.own) or sentence.own.endswith((":", "\uff1a")):
@@ -177,7 +172,7 @@ def _classify_sentence(sentence: _Sentence, language: CueLanguage, *, is_listed:
     return None
 
 
-def _has_label(text: str, language: CueLanguage) -> bool:
+def _has_label(text: str, language: Language) -> bool:
     """Tells whether a sentence begins with a label such as "House rule:"."""
     label, colon, _ = text.partition(":")
     return bool(colon) and len(label.split()) <= 3 and language.has("heading", label)
@@ -188,7 +183,7 @@ _MIN_CORRECTION_CHARS = 8
 
 
 def _find_corrections(
-    text: str, sentences: list[_Sentence], language: CueLanguage, position: int, rules: list[Fact], *, first: bool
+    text: str, sentences: list[_Sentence], language: Language, position: int, rules: list[Fact], *, first: bool
 ) -> Iterator[Fact]:
     """Yields what the user says was done wrong, nothing in a message before the first answer."""
     if first:
@@ -230,8 +225,7 @@ _LIST_ITEM = re.compile(r"^\s*(?:[-*]\s+\[[ xX~-]\]|\d{1,2}[.)])\s+\S")
 
 def find_decisions(position: int, text: str, *, user: bool) -> list[Fact]:
     """Returns the sentences in which a model or a user states a decision, at most six."""
-    lowered = text.lower()
-    if not any(hint in lowered for hint in _DECISION_HINTS):
+    if not has_in_any_language("deciding", text):
         return []
     found: list[Fact] = []
     for block in split_paragraphs(text):
@@ -240,34 +234,9 @@ def find_decisions(position: int, text: str, *, user: bool) -> list[Fact]:
                 _MAX_HEADING_CHARS < len(sentence) <= 400
                 and not sentence.startswith("#")
                 and not sentence.endswith((":", ":**", "?"))
-                and _DECISION.search(sentence)
+                and has_in_any_language("deciding", sentence)
             ):
                 line = flatten(sentence)
                 note = "user" if user else ""
                 found.append(Fact(kind="decision", text=line, key=normalize_key(line), position=position, note=note))
     return found[:6]
-
-
-_DECISION_HINTS = (
-    "decid",
-    "decision",
-    "agree",
-    "go with",
-    "we will ",
-    "we'll ",
-    "the plan is",
-    "chose ",
-    "settled on",
-    "best approach",
-    "root cause",
-    "opted",
-    "stick with",
-    "the fix is",
-    "conclusion",
-)
-_DECISION = re.compile(
-    r"\b(?:decided|decision(?=:| is\b| was\b| to\b)|agreed|(?:let'?s|we'?ll|i'?ll|going to) go with|we will"
-    r"|we'll (?:use|keep|move|have)|the plan is|i chose|we chose"
-    r"|settled on|(?:the )?best approach|root cause|opted|stick with|the fix is|in conclusion)\b",
-    re.IGNORECASE,
-)

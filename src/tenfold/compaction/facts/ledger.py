@@ -13,11 +13,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.cue_language import CueLanguage, CueName, detect_language
 from tenfold.compaction.facts.instructions import PERMITS, REPLACES, REVOKES
 from tenfold.core.record.block import Fact
 from tenfold.core.record.entry import RULE_ADDED, Entry, Setting
 from tenfold.core.text.excerpts import collapse_spaces, normalize_key
+from tenfold.core.text.language import CueName, Language, detect_language
 
 REVOKED, SUPERSEDED, DROPPED = "revoked", "superseded", "dropped"
 """The `note` of a rule that holds no more: the user ended it, replaced it, or dropped it by command."""
@@ -82,7 +82,7 @@ def _find_targets(later: Fact, earlier: list[Fact]) -> list[Fact]:
     ]
 
 
-def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], language: CueLanguage) -> bool:
+def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], language: Language) -> bool:
     """Tells whether a sentence with a subject ends an earlier rule, given the subject of that."""
     shared = subject & earlier
     if not shared:
@@ -103,7 +103,7 @@ def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], lan
 _NUMBER = re.compile(r"(?<![\w.,])(\d[\d.,]*)(?=\s*%|\s+([^\W\d_]+))")
 
 
-def _is_same_but_for_a_quantity(later: str, earlier: str, language: CueLanguage) -> bool:
+def _is_same_but_for_a_quantity(later: str, earlier: str, language: Language) -> bool:
     """Tells whether two rules differ in one amount only, as in "under 200 words". Then the later one holds.
 
     A number that no content word follows may name a thing, as in "ticket 12": rules about two tickets both hold.

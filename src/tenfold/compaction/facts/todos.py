@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.instructions import find_plan_steps
 from tenfold.core.record.block import Fact
-from tenfold.core.text.excerpts import excerpt, flatten, split_sentences
+from tenfold.core.text.excerpts import excerpt, flatten
+from tenfold.core.text.language import CueName, has_in_any_language
+from tenfold.core.text.sentences import FENCE, split_sentences
 
 TODO_KEY = "todo"
 PLAN_KEY = "plan"
@@ -21,23 +24,12 @@ _DONE_STATES = {"completed", "complete", "done", "finished", "closed"}
 _ACTIVE_STATES = {"in_progress", "in-progress", "inprogress", "active", "doing", "started"}
 _TEXT_KEYS = ("content", "description", "step", "title", "text", "task", "subject", "name")
 _LIST_KEYS = ("todos", "plan", "items", "tasks", "todoList", "steps")
-_USER_PLAN_WORD = (
-    r"\b(?:plan[oes]?|to-?dos?|checklist|tasks)\b(?!-)|\u043f\u043b\u0430\u043d|\u8ba1\u5212|\u8a08\u753b|\uacc4\ud68d"
-)
-_USER_PLAN = re.compile(_USER_PLAN_WORD, re.IGNORECASE)
-_PLAN = re.compile(
-    _USER_PLAN_WORD + r"|\b(?:(?:next|following|remaining|these) steps?|remaining|phases|milestones|needed"
-    r"|n\u00e4chste schritte|pr\u00f3ximos pasos|prochaines \u00e9tapes)\b|\u6b65\u9aa4|\u624b\u9806",
-    re.IGNORECASE,
-)
-"""Words in the line above a list that make it a plan, and not an explanation, a choice or a report."""
 _PLAN_FILE = re.compile(
     r"(?:plan|todo|to-do|task|progress|checklist|roadmap|milestone|backlog|notes|refactor|migration|status)"
     r"[^/]*\.(?:md|mdx|markdown|txt|org|rst)$|(?:^|/)(?:PLAN|TODO|TASKS|PROGRESS)$",
     re.IGNORECASE,
 )
 """The name of a file in which an agent keeps its plan."""
-_FENCED = re.compile(r"^[ \t]*(```++|~~~++)[^\n]*+\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _OLD_TEXT_KEYS = ("old_string", "oldText", "old_str", "old_content")
 _NEW_TEXT_KEYS = ("content", "contents", "file_text", "new_string", "newText", "new_str", "text", "new_content")
 
@@ -113,13 +105,13 @@ def parse_text_list(position: int, text: str, *, user: bool) -> list[Fact]:
     """
     if "- [" not in text and "* [" not in text and "2." not in text and "2)" not in text:
         return []
-    lines = [line.rstrip() for line in _FENCED.sub("", text).split("\n")]
-    plan_word = _USER_PLAN if user else _PLAN
+    lines = [line.rstrip() for line in FENCE.sub("", text).split("\n")]
+    names: tuple[CueName, ...] = ("planning",) if user else ("planning", "stepping")
     boxes = [number for number, line in enumerate(lines) if _CHECKBOX.match(line)]
-    if len(boxes) >= 2 and (not user or plan_word.search(_get_line_above(lines, boxes[0]))):
+    if len(boxes) >= 2 and (not user or _is_plan_above(lines, boxes[0], names)):
         return _mark_speaker(_build_facts(position, [lines[number].strip() for number in boxes], TODO_KEY), user=user)
     steps = find_plan_steps("\n".join(lines))
-    if not steps or not plan_word.search(_get_line_above(lines, lines.index(steps[0]))):
+    if not steps or not _is_plan_above(lines, lines.index(steps[0]), names):
         return []
     return _mark_speaker(_build_facts(position, [line.strip() for line in steps], PLAN_KEY), user=user)
 
@@ -128,10 +120,14 @@ def _mark_speaker(facts: list[Fact], *, user: bool) -> list[Fact]:
     return [replace(fact, note="user") for fact in facts] if user else facts
 
 
-def _get_line_above(lines: list[str], number: int) -> str:
-    """Returns the last sentence of the nearest line above that is not empty."""
+def _is_plan_above(lines: list[str], number: int, names: Iterable[CueName]) -> bool:
+    """Tells whether the last sentence of the nearest line above that is not empty names a plan.
+
+    Else a list is an explanation, a choice or a report.
+    """
     line = next((line for line in reversed(lines[:number]) if line.strip()), "")
-    return list(split_sentences(line))[-1] if line else ""
+    *_, sentence = ("", *split_sentences(line))
+    return any(has_in_any_language(name, sentence) for name in names)
 
 
 def merge_lists(older: Fact, newer: Fact) -> Fact:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 
-from tenfold.compaction.facts.cue_language import CueLanguage
 from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, is_log_line
+from tenfold.core.text.language import Language
+from tenfold.core.text.sentences import FENCE
 
 _MAX_INTRODUCTION_CHARS = 200
 MASK = "\ufffc"
@@ -22,20 +23,19 @@ _LOG_LINE = re.compile(r"^[ \t]*\[?\d\d:\d\d:\d\d[\d.,]*\]?[ \t]*\n[^\n]*(?:\n|\
 _LABEL = re.compile(r"\s*(?:<<[^<>\n]{1,40}>>|\[[^\[\]\n]{1,40}\]|\{[^{}\n]{1,40}\})[:\s]+(?=[^\W\d_])")
 _LOG_LABEL = re.compile(r"\d\d:\d\d|\d{4}-\d\d|(?i:info|debug|trace|warn|error|fatal|critical|notice)|[\"'=/]")
 """What stands in the brackets of a log's line, or of code."""
-_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
 _TAG = re.compile(r"^[ \t]*<([A-Za-z][\w-]*)(?:\s[^<>\n]*)?>.*?(?:</\1>|\Z)", re.MULTILINE | re.DOTALL)
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _INDENTED_LINE = re.compile(r"(?<=\n)(?: {4}|\t)(?![ \t]*(?:[-*\u2022]|\d+[.)])\s).*$", re.MULTILINE)
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _QUOTATION = re.compile(
-    r"\u201c[^\u201c\u201d]+\u201d|\u201e[^\u201c\u201d]+[\u201c\u201d]|\u00ab[^\u00ab\u00bb]+\u00bb"
+    r"\u201c[^\u201c\u201d]+\u201d|\u201e[^\u201c\u201d\u201e]+[\u201c\u201d]|\u00ab[^\u00ab\u00bb]+\u00bb"
     r"|\u300c[^\u300c\u300d]+\u300d|\u300e[^\u300e\u300f]+\u300f|(?<!\w)\"(?:[^\"\n]|\n(?!\s*\n))+\""
 )
 
 
 def mask_pasted(text: str) -> str:
     """Returns the text, at the same length, with `MASK` for whatever the user only passes on."""
-    for pattern in (_FENCE, _LOG_LINE, _QUOTED_LINE, _INLINE_CODE, _INDENTED_LINE):
+    for pattern in (FENCE, _LOG_LINE, _QUOTED_LINE, _INLINE_CODE, _INDENTED_LINE):
         text = pattern.sub(_mask_match, text)
     text = _TAG.sub(lambda match: match[0] if match[1].lower() in _OWN_TAGS else _mask_match(match), text)
     text = _QUOTATION.sub(_mask_match, text)
@@ -76,7 +76,7 @@ _LEAST_PASTED_CHARS = 160
 """What a pasted part keeps at least, so that a reader sees what it was."""
 
 
-def mask_introduced(text: str, language: CueLanguage) -> str:
+def mask_introduced(text: str, language: Language) -> str:
     """Masks what follows a line that announces something pasted, such as "The mail from Tom:"."""
     for start, end in _find_introductions(text):
         line = text[max(start, end - _MAX_INTRODUCTION_CHARS) : end]

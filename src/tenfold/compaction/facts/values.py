@@ -16,6 +16,7 @@ from tenfold.core.record.block import Fact
 from tenfold.core.text.excerpts import Keep, excerpt, flatten
 from tenfold.core.text.memoize import memoize
 from tenfold.core.text.redaction import redact_cached
+from tenfold.core.text.sentences import FENCE, split_sentences
 
 PRINTED_MARK = " | "
 """Separates, in the key of a printed value, the subject from the command that printed it."""
@@ -72,7 +73,6 @@ _NO_SUBJECT_WORDS = (
     " date time duration elapsed took start started at real user sys pid size failures errors from if all"
 )
 _NO_SUBJECT = frozenset(_NO_SUBJECT_WORDS.split())
-_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _TIME_WORD = re.compile(r"\b(?:time|duration|elapsed|date|seconds|pid|pgid|pids|timestamp|exit code)\b", re.IGNORECASE)
 
 Speaker = Literal["user", "model", "tool"]
@@ -114,7 +114,7 @@ def find_stated_values(text: str) -> tuple[StatedValue, ...]:
     if not _STATEMENT_HINT.search(text):
         return ()
     found: dict[str, StatedValue] = {}
-    for sentence in re.split(r"(?<=[.!?])\s+|\n+|(?<=[\u3002\uff01\uff1f])", _FENCED.sub("\n", redact_cached(text))):
+    for sentence in split_sentences(FENCE.sub("\n", redact_cached(text))):
         if len(sentence) > 400 or sentence.endswith("?") or not _STATEMENT_HINT.search(sentence):
             continue
         for clause in re.split(r";\s+|,?\s{1,9}(?:and|und|et|y)\s{1,9}(?=the\b|[A-Z])", sentence):

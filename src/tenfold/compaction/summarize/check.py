@@ -16,7 +16,8 @@ from msgspec import Struct
 from tenfold.compaction.summarize.headings import EMPTY_SECTION, find_heading_errors
 from tenfold.compaction.summarize.literals import SourceText
 from tenfold.compaction.summarize.tool_call_text import is_tool_call_text
-from tenfold.core.text.excerpts import Count, split_sentences
+from tenfold.core.text.excerpts import Count
+from tenfold.core.text.sentences import CLOSING_SIGNS, SENTENCE_ENDS, split_sentences
 
 FailureKind = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "no_summary", "heading", "too_long"]
 
@@ -94,12 +95,9 @@ def mend_summary(text: str, failures: Sequence[CheckFailure]) -> str:
     return "\n".join(lines).strip()
 
 
-_SENTENCE_ENDS = tuple(".!?\u3002\uff01\uff1f")
-
-
 def _drop_open_sentence(line: str) -> list[str]:
     *_, last = split_sentences(line)
-    return [line if last.endswith(_SENTENCE_ENDS) else line.removesuffix(last)]
+    return [line if last.rstrip(CLOSING_SIGNS).endswith(tuple(SENTENCE_ENDS)) else line.removesuffix(last)]
 
 
 # -- a text that says nothing ------------------------------------------------------------------------------------------

@@ -29,17 +29,10 @@ from tenfold.compaction.summarize.coverage import (
 from tenfold.compaction.summarize.narrative import NarratedCall, NarrativeItem, build_items
 from tenfold.compaction.summarize.result_lines import MAX_LINE_CHARS, list_result_lines
 from tenfold.core.record.message import Message
-from tenfold.core.text.excerpts import (
-    Count,
-    collapse_spaces,
-    excerpt,
-    flatten,
-    is_prose,
-    split_sentences,
-    strip_markdown,
-)
+from tenfold.core.text.excerpts import Count, collapse_spaces, excerpt, flatten, is_prose, strip_markdown
 from tenfold.core.text.json_text import extract_prose
 from tenfold.core.text.redaction import redact_cached
+from tenfold.core.text.sentences import split_sentences
 from tenfold.core.wire.marks import strip_harness_text
 
 MAX_SENTENCE_CHARS = 320

@@ -1,20 +1,20 @@
-"""Pure text functions that tool results, facts and summaries share: excerpts, one-line forms, sentences, fences."""
+"""Pure text functions that tool results, facts and summaries share: excerpts, one-line forms, paragraphs, fences."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from string import ascii_letters, digits
 
 from tenfold.core.text.redaction import redact_cached
+from tenfold.core.text.sentences import split_sentences
 
 Count = Callable[[Sequence[str]], list[int]]
 """Counts the tokens of each text."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
-_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[^\s])|(?<=[\u3002\uff01\uff1f])|\n+")
 _LOG_LINE = re.compile(
     r"(?:at\s+(?:async\s+|new\s+)?(?:\S+\s+\(|\S*[.(/\\:<]\S)|File \"|\d{4}-\d\d-\d\d|\d\d:\d\d|\[|\$\s|>\s|\{|\}|<|//"
     r"|/\*|\*/|#!|import\s+(?:static\s|(?:type\s+)?[{(*\"']|(?:type\s+)?[\w.]+(?:\s*,.*|\s+as\s+.*|\s+from\s+[\"'{].*)?;?\s*$)"
@@ -288,14 +288,7 @@ def _is_continued(edge: str, inner: str, joints: str) -> bool:
     return near.isalnum() or near == "_"
 
 
-# -- sentences and paragraphs ------------------------------------------------------------------------------------------
-
-
-def split_sentences(text: str) -> Iterator[str]:
-    """Yields the sentences of a text, verbatim. A line break also ends a sentence."""
-    for piece in _SENTENCE.split(text):
-        if piece and not piece.isspace():
-            yield piece.strip()
+# -- lines and paragraphs ------------------------------------------------------------------------------------------
 
 
 def wrap_lines(text: str) -> str:

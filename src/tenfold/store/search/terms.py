@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from tenfold.core.text.language_tables import collect_words, fold_letters
 from tenfold.store.search.entry_text import fold_text
 
 PASSAGE_LENGTH = 800
@@ -27,18 +28,6 @@ _MARKS = ",._'\u2019\u00a0\u202f"
 """What stands between the thousands of a number."""
 _GROUPED_NUMBER = re.compile(rf"[1-9](?<![\w.,].)[0-9]{{0,2}}(?:[{_MARKS}][0-9]{{3}})+(?!\w|[.,]\w)")
 _LONG_NUMBER = re.compile(r"[1-9](?<![\w.,].)[0-9]{3,14}(?!\w|[.,]\w)")
-_QUESTION_WORDS = frozenset(
-    _WORD.findall("""
-    a about above after again all also am an and any are aren as at be because been before being below between both but
-    by can could couldn did didn do does doesn doing don done each ever few for from further get gets got had has have
-    having he her here hers him his how i if in into is isn it its just let ll may me might mine more most must my need
-    needs no nor not now of off on once only or other our ours out over own please re s same shall she should shouldn so
-    some still such t than that the their theirs them then there these they this those through to too under until up us
-    ve very was wasn we were weren what when where which while who whom whose why will with won would wouldn yet you
-    your yours
-    """)
-)
-"""English words that questions are made of. Half the words of a question are such, and match whatever is long."""
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 """Scripts that write no spaces between words, or glue endings to them."""
 
@@ -51,7 +40,7 @@ def parse_question(question: str) -> list[str]:
     if not _QUOTED.sub(" ", question).strip():
         return []
     words = _WORD.findall(_split_wide_runs(_GROUPED_NUMBER.sub(_join_digits, question)))
-    telling = [word for word in words if word.casefold() not in _QUESTION_WORDS] or words
+    telling = [word for word in words if fold_letters(word) not in collect_words("asking")] or words
     terms = list(dict.fromkeys(fold_text(term) for word in telling for term in (word, *_split_name(word))))
     return terms if len(terms) <= MAX_TERMS else sorted(terms, key=lambda term: (-len(term), term))[:MAX_TERMS]
 
