@@ -90,7 +90,8 @@ def test_blocks_lose_what_they_quote_and_nothing_else(store: Store) -> None:
     entries = store.read_entries(NS, "s")
     assert SECRET not in "".join(map(render_entry, entries))
     first, second = (e for e in entries if isinstance(e, Block))
-    assert [f.text for f in first.facts] == ["Use tabs in every Makefile."]
+    assert [f.text for f in first.facts] == ["Use tabs in every Makefile.", "", ""], "each keeps its place"
+    assert [f.text for f in View.from_path(Path(entries[:6])).list_block_facts()] == ["Use tabs in every Makefile."]
     say = first.replacements[0].shown_items[0]
     assert isinstance(say, Substitute)
     assert isinstance(say.message.parts[0], Text)
