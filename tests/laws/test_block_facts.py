@@ -42,10 +42,8 @@ def assert_facts_fold(log: Log, ends: Sequence[int], whole: int | None) -> None:
         view.path.append(block)
         view = view.extend([block])
         assert view.list_block_facts() == facts
-        held = set(before[-1])
-        assert (
-            number == whole or not number or {f.order for f in block.facts} <= {f.order for f in facts if f not in held}
-        )
+        changed = {fact.order for fact in facts if fact not in before[-1]}
+        assert number == whole or {fact.order for fact in block.facts} == changed, "no more than what is new"
         before.append(facts)
     for number in range(len(ends), 0, -1):
         undo = Retraction(ID.format(100 + number), None, "", 0, ID.format(number))
