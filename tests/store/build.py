@@ -14,7 +14,7 @@ from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, SessionInfo, Store
-from tenfold.store.sqlite.packed_bodies import unpack_body
+from tenfold.store.sqlite.compressed_bodies import restore_body
 
 NS = DEFAULT_NAMESPACE
 START = 1_700_000_000_000_000
@@ -34,7 +34,7 @@ def read_disk(path: FilePath) -> bytes:
     """All that a store has on disk, and the plain bodies of what it has there compressed."""
     sides = [path, *(path.with_name(path.name + side) for side in ("-wal", "-journal"))]
     with closing(sqlite3.connect(path)) as db:
-        bodies = [unpack_body(body) for (body,) in db.execute("SELECT body FROM entry")]
+        bodies = [restore_body(body) for (body,) in db.execute("SELECT body FROM entry")]
     return b"".join([*(side.read_bytes() for side in sides if side.exists()), *bodies])
 
 

@@ -16,7 +16,7 @@ from tenfold.core.view.path import Path
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.store import purge
 from tenfold.store.base import MAIN, SessionInfo, Store
-from tenfold.store.sqlite.packed_bodies import pack_body
+from tenfold.store.sqlite.compressed_bodies import compress_body
 from tenfold.store.sqlite.store import SqliteStore
 from tests.store.build import NS, START, Growing, make_message
 
@@ -34,7 +34,7 @@ def read_bytes(store: SqliteStore) -> bytes:
 def find_pieces(entry: Entry, mark: bytes) -> list[bytes]:
     """What tells that an entry, or a part of it, is on disk: the mark in its text, or stretches of it as compressed."""
     body = encode_entry(entry)
-    stored = pack_body(body)
+    stored = compress_body(body)
     return [mark] if stored == body else [stored[at : at + 16] for at in range(64, len(stored) - 15, 16)]
 
 

@@ -13,7 +13,7 @@ from tenfold.core.record.codec import compute_chain_hash, encode_entry
 from tenfold.core.record.entry import Entry, MessageEntry, get_kind
 from tenfold.core.view.fold import Snapshot
 from tenfold.errors import BadInput, LostRace, NotFoundError, UsageError
-from tenfold.store.sqlite.packed_bodies import pack_body
+from tenfold.store.sqlite.compressed_bodies import compress_body
 from tenfold.store.sqlite.paths import build_unknown_session_error, encode_snapshot
 
 _SELECT_HEAD = (
@@ -37,14 +37,14 @@ _MOVE_HEAD = (
 
 
 class AppendRequest(Struct, frozen=True):
-    """What one call appends. `bodies` are the entries' canonical bytes, `packed_bodies` the same as they are stored.
+    """What one call appends. `bodies` are the entries' canonical bytes, `stored_bodies` the same as they are stored.
 
     Both are made before any lock is taken.
     """
 
     entries: Sequence[Entry]
     bodies: list[bytes]
-    packed_bodies: list[bytes]
+    stored_bodies: list[bytes]
     expected: str | None
     head: str
     snapshot: Snapshot | None
@@ -88,8 +88,8 @@ def build_request(
         if len(values) != len(entries):
             raise UsageError(f"{len(values)} counts by {counter} for {len(entries)} entries: give one count per entry")
     bodies = [encode_entry(e) for e in entries]
-    packed = [pack_body(body) for body in bodies]
-    return AppendRequest(entries, bodies, packed, expected, head, snapshot, counts or {}, purges)
+    stored = [compress_body(body) for body in bodies]
+    return AppendRequest(entries, bodies, stored, expected, head, snapshot, counts or {}, purges)
 
 
 def append_entries(db: sqlite3.Connection, namespace: str, session: str, request: AppendRequest) -> None:
@@ -121,7 +121,7 @@ def append_entries(db: sqlite3.Connection, namespace: str, session: str, request
         _place_entry(db, state, entry, body, seq + len(state.rows) + 1, count)
     last = state.positions[request.entries[-1].id]
     try:
-        db.executemany(_INSERT_ENTRY, [(*r, body) for r, body in zip(state.rows, request.packed_bodies, strict=True)])
+        db.executemany(_INSERT_ENTRY, [(*r, body) for r, body in zip(state.rows, request.stored_bodies, strict=True)])
     except sqlite3.IntegrityError as exc:
         raise _find_duplicate(db, ns, seq, request.entries) from exc
     for name in others:

@@ -16,8 +16,8 @@ from tenfold.core.record.codec import decode_entry, encode_entry
 from tenfold.core.record.entry import BranchSummary, Entry, get_kind
 from tenfold.errors import RecordError
 from tenfold.store import purge
+from tenfold.store.sqlite.compressed_bodies import compress_body
 from tenfold.store.sqlite.meanings import remove_vector
-from tenfold.store.sqlite.packed_bodies import pack_body
 from tenfold.store.sqlite.paths import BODY, ChainCache, EntryRow, decode_info, encode_info, find_entry_row
 from tenfold.store.sqlite.schema import EMBEDDED_MARK, INDEXED_MARK
 from tenfold.store.sqlite.search_index import clear_indexes, merge_indexes, remove_entry, restore_entry
@@ -103,7 +103,7 @@ def _replace_entry(db: sqlite3.Connection, session: int, seq: int, old: Entry, n
     remove_vector(db, session, seq)
     db.execute(
         "UPDATE entry SET body = ?, rewritten = ?, kind = ? WHERE seq = ?",
-        (pack_body(body), build_rewritten_hashes(before, kept or b"", body), get_kind(new), seq),
+        (compress_body(body), build_rewritten_hashes(before, kept or b"", body), get_kind(new), seq),
     )
     restore_entry(db, session, seq, new)
     return rows

@@ -19,13 +19,13 @@ _FIRST_BYTE = b"\x78"
 _UNREADABLE = bytes([SCHEMA_VERSION])
 
 
-def pack_body(body: bytes) -> bytes:
+def compress_body(body: bytes) -> bytes:
     """Returns a body as it is stored."""
-    packed = zlib.compress(body, _LEVEL) if len(body) >= _LEAST_BYTES else body
-    return packed if len(packed) < len(body) else body
+    smaller = zlib.compress(body, _LEVEL) if len(body) >= _LEAST_BYTES else body
+    return smaller if len(smaller) < len(body) else body
 
 
-def unpack_body(stored: bytes) -> bytes:
+def restore_body(stored: bytes) -> bytes:
     """Returns the body that is stored like this. A damaged one gives bytes that are no record. Raises nothing."""
     if stored[:1] != _FIRST_BYTE:
         return stored
