@@ -13,7 +13,7 @@ from tenfold.compaction.facts.extractor import extract_facts, merge_facts
 from tenfold.core.record.block import Block, Fact
 from tenfold.core.record.entry import Retraction, get_message
 from tenfold.core.record.token_reading import Counted
-from tenfold.core.view.fold import View
+from tenfold.core.view.fold import MAX_FACT_BLOCKS, View
 from tenfold.core.view.path import Path
 from tenfold.formats import ParsedSession
 from tests.laws import recorded
@@ -56,6 +56,27 @@ def assert_facts_fold(log: Log, ends: Sequence[int], whole: int | None) -> None:
 @given(logs(TALK, most=40), st.lists(st.integers(0, 40), min_size=1, max_size=5), st.none() | st.integers(0, 4))
 def test_facts_of_blocks_fold_to_those_of_everything(log: Log, ends: list[int], whole: int | None) -> None:
     assert_facts_fold(log, sorted(set(ends)), whole)
+
+
+def test_a_long_chain_is_not_read_to_its_beginning() -> None:
+    read: list[int] = []
+
+    def load(first: int, last: int) -> list[Block]:
+        read.extend(range(first, last + 1))
+        return stored[first : last + 1]
+
+    view = View.from_path(Path())
+    stored: list[Block] = []
+    for number in range(100):
+        facts = tuple(Fact("rule", f"Rule {at}.", f"{at}", at, live=at == number) for at in range(number + 1))
+        stored.append(view.with_facts(replace(EMPTY, id=ID.format(number + 1)), facts))
+        view.path.append(stored[-1])
+        view = view.extend(stored[-1:])
+        read.clear()
+        later = View(Path(length=len(stored), load=load), len(stored), (), [], 0, None, view.state)
+        assert later.list_block_facts() == facts
+        assert 0 < len(read) <= MAX_FACT_BLOCKS
+    assert sum(len(block.facts) for block in stored) < 100 * 100 / 10
 
 
 @pytest.mark.costly(2)

@@ -312,15 +312,15 @@ class Block(
     as the provider counts them, by what was known when the Block was appended; None in a Block that was made for a
     target, which is by the counter, and in Blocks of versions before 0.3.0.
     `facts` are those that this Block adds or changes, and `ended_facts` names those of the live Blocks before it that
-    hold no more; `View.list_block_facts` gives what holds. In Blocks of versions before 0.4.0 `ended_facts` is None,
-    and `facts` are all that hold. `unshown_facts` counts the must-keep facts that did not fit their share of the view.
-    `dropped_facts` counts those, over all Blocks so far, that no Block stores any more; search still finds their
-    originals. `batches` are the summaries that this Block adds to the archive, and `top_batches` the top level of the
-    archive afterwards, oldest first; policies without batches leave both empty. The id of a batch is `<block
-    id>/<index>`. `supplied_details` is set if a before-hook supplied the text: the hook's own data as JSON. `receipt`
-    is None where the prices of the session's model were not known. `is_unsatisfiable` says that by the provider's
-    reports nothing fits the limit, which an attempt before this Block has recorded already. `files` are those of all
-    that is covered, also by the Blocks before; None for a policy that makes no lists of them.
+    hold no more; `View.list_block_facts` gives what holds. Where `ended_facts` is None, `facts` are all that hold: in
+    one of 32 Blocks, and in those of versions before 0.4.0. `unshown_facts` counts the must-keep facts that did not fit
+    their share of the view. `dropped_facts` counts those, over all Blocks so far, that no Block stores any more; search
+    still finds their originals. `batches` are the summaries that this Block adds to the archive, and `top_batches` the
+    top level of the archive afterwards, oldest first; policies without batches leave both empty. The id of a batch is
+    `<block id>/<index>`. `supplied_details` is set if a before-hook supplied the text: the hook's own data as JSON.
+    `receipt` is None where the prices of the session's model were not known. `is_unsatisfiable` says that by the
+    provider's reports nothing fits the limit, which an attempt before this Block has recorded already. `files` are
+    those of all that is covered, also by the Blocks before; None for a policy that makes no lists of them.
     """
 
     id: str

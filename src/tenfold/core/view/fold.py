@@ -19,7 +19,6 @@ from tenfold.core.record.block import (
     Block,
     BlockPart,
     Fact,
-    FactRef,
     KeptOriginal,
     RangeRef,
     Replacement,
@@ -43,6 +42,8 @@ from tenfold.core.view.units import (
 from tenfold.errors import StaleBlock
 
 _get_first = attrgetter("first")
+MAX_FACT_BLOCKS = 32
+"""How many live Blocks are read for their facts, at most."""
 
 
 class Snapshot(Struct, frozen=True, array_like=True):
@@ -208,17 +209,20 @@ class View:
 
         The Blocks are loaded for it. What a damaged one held is missing.
         """
-        return tuple(sorted(self._fold_facts(last).values(), key=lambda fact: fact.order))
+        return tuple(sorted(fold_facts(self._list_fact_blocks(last)).values(), key=lambda fact: fact.order))
 
     def with_facts(self, block: Block, facts: Sequence[Fact]) -> Block:
         """Returns a Block that is about to follow the live ones, such that all of them together hold these facts.
 
-        The facts are sorted by their `order`.
+        The facts are sorted by their `order`. Now and then a Block stores them all, so that few are ever read for them.
         """
-        stored, ended = find_fact_changes(self._fold_facts(), facts)
+        before = self._list_fact_blocks()
+        if len(before) >= MAX_FACT_BLOCKS:
+            return replace(block, facts=tuple(facts), ended_facts=None)
+        stored, ended = find_fact_changes(fold_facts(before), facts)
         return replace(block, facts=stored, ended_facts=ended)
 
-    def _fold_facts(self, last: int | None = None) -> dict[FactRef, Fact]:
+    def _list_fact_blocks(self, last: int | None = None) -> list[tuple[int, Block]]:
         live = self.state.live_blocks
         chain: list[tuple[int, Block]] = []
         for position in reversed(live if last is None else live[: bisect_right(live, last)]):
@@ -227,7 +231,7 @@ class View:
                 chain.append((position, block))
                 if block.ended_facts is None:
                     break
-        return fold_facts(reversed(chain))
+        return chain[::-1]
 
     def has_whole_units(self, first: int, last: int) -> bool:
         """Whether `first` to `last` are whole closed units. Only such a range may be replaced by a Block."""
