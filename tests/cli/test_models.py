@@ -20,6 +20,7 @@ from tenfold.errors import UsageError
 from tests.cli.conftest import EXAMPLES, Cli, write_messages
 from tests.models.conftest import SECRET, keys
 from tests.models.loopback import ANSWERS, Got, Loopback, Script, Served, get_base_url
+from tests.store.build import read_disk
 
 __all__ = ["keys"]
 TOLD = "The work on the logs went on step by step: each file was read, changed and run in turn, and the tests passed."
@@ -101,7 +102,7 @@ def test_a_server_that_only_fails_costs_no_compaction_and_its_errors_hold_no_key
         told = tenfold.run_ok("compact", pi, "--to", "10%", *options)
     assert told.objects[0]["rung"] == "extractive"
     assert SECRET not in told.out
-    assert SECRET.encode() not in tenfold.store.read_bytes()
+    assert SECRET.encode() not in read_disk(tenfold.store)
     assert "no good" in told.out
 
 

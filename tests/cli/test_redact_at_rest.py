@@ -21,14 +21,10 @@ from tenfold.store.sqlite.store import SqliteStore
 from tests.cli.conftest import Cli
 from tests.secrets import load_kinds
 from tests.secrets.test_compacted_secrets import build_conversation, list_leaks
+from tests.store.build import read_disk
 
 KINDS = load_kinds()[::3]
 GIVEN = build_conversation(KINDS)
-
-
-def read_bytes(path: Path) -> str:
-    sides = (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-journal"))
-    return "".join(side.read_bytes().decode(errors="replace") for side in sides if side.exists())
 
 
 def open_session(store: SqliteStore) -> Session:
@@ -51,7 +47,7 @@ def test_nothing_in_the_file_is_a_secret(tmp_path: Path) -> None:
     assert store.search("default", "part 3")
     assert store.verify("default") == []
     store.close()
-    assert list_leaks([read_bytes(path)], KINDS) == []
+    assert list_leaks([read_disk(path).decode(errors="replace")], KINDS) == []
 
 
 def test_an_import_and_its_export_hold_none(tmp_path: Path) -> None:
@@ -64,7 +60,7 @@ def test_an_import_and_its_export_hold_none(tmp_path: Path) -> None:
     (row,) = store.list_sessions("default")
     exported = FORMATS["openai-chat"].render_file(row.info, items).decode()
     assert [m["role"] for m in json.loads(exported)] == [m["role"] for m in GIVEN]
-    assert list_leaks([exported, read_bytes(tmp_path / "store.db")], KINDS) == []
+    assert list_leaks([exported, read_disk(tmp_path / "store.db").decode(errors="replace")], KINDS) == []
     assert store.verify("default") == []
 
 
@@ -83,7 +79,7 @@ def test_a_file_read_again_adds_nothing(tmp_path: Path) -> None:
     (row,) = store.list_sessions("default")
     assert row.entry_count == len(read_file(source)[0].entries)
     assert len(row.heads) == 1
-    assert list_leaks([read_bytes(tmp_path / "store.db")], KINDS) == []
+    assert list_leaks([read_disk(tmp_path / "store.db").decode(errors="replace")], KINDS) == []
     FORMATS["pi"].render_file(row.info, get_original_items(store, "default", row.info.id))
 
 
@@ -117,7 +113,7 @@ def test_a_line_without_a_message_holds_none(tmp_path: Path) -> None:
     exported = FORMATS["pi"].render_file(row.info, get_original_items(store, "default", row.info.id)).decode()
     assert [json.loads(each)["type"] for each in exported.splitlines()] == ["session", "compaction"]
     assert row.entry_count == 1
-    assert list_leaks([exported, read_bytes(tmp_path / "store.db")], KINDS) == []
+    assert list_leaks([exported, read_disk(tmp_path / "store.db").decode(errors="replace")], KINDS) == []
 
 
 def test_a_title_holds_none() -> None:
@@ -139,4 +135,4 @@ def test_the_command_follows_the_setting(
     talk = tmp_path / "talk.json"
     talk.write_text(json.dumps(GIVEN[:60]))
     tenfold.run_ok("compact", talk, "--to", "50%", "--format", "openai-chat")
-    assert list_leaks([read_bytes(tenfold.store)], KINDS) == []
+    assert list_leaks([read_disk(tenfold.store).decode(errors="replace")], KINDS) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,12 @@ from tests.cli.conftest import Cli
 DAY = 86_400_000_000
 
 
-def put(path: Path, session: str, age_days: int, *, pinned: bool = False, characters: int = 200_000) -> None:
+def put(path: Path, session: str, age_days: int, *, pinned: bool = False, characters: int = 400_000) -> None:
     store = SqliteStore(path)
     store.create("default", SessionInfo(session))
     time = get_current_time() - age_days * DAY
-    message = Message("user", (Text(f"{session} " * (characters // 8)),), "human")
+    text = random.Random(session).randbytes(characters // 2).hex()  # noqa: S311  a text that can be repeated
+    message = Message("user", (Text(text),), "human")
     said = MessageEntry(IDS.generate(), None, "", time, message)
     entries: list[Entry] = [said, Pin(IDS.generate(), said.id, "", time, said.id, 0)] if pinned else [said]
     store.append("default", session, entries, expected=None)

@@ -122,7 +122,7 @@ def test_a_block_that_covers_less_than_the_one_before_carries_the_facts_of_both(
     session.compact(to=3_200)
     second = get_newest_block(session)
     assert (1, 2) in [(r.first, r.last) for r in second.replacements]
-    assert [f.kind for f in second.facts if f.live and f.kind == "error"] == ["error"]
+    assert [f.kind for f in session.view.list_block_facts() if f.live and f.kind == "error"] == ["error"]
     session.compactor.use_policy(build_policy(stages=(SummarizeOlderStage(keep_recent_messages=0),)))
     session.append(make_user_message("And now?"))
     session.compact(to=1_000)
@@ -184,7 +184,7 @@ def test_a_changed_file_is_named_although_a_longer_path_in_view_holds_its_name()
     session = open_session(history, build_policy(stages=(SummarizePrefixStage(),)))
     session.compact(to=600)
     assert find_missing(session) == []
-    assert "src/a.py" in {f.text for f in get_newest_block(session).facts}
+    assert "src/a.py" in {f.text for f in session.view.list_block_facts()}
 
 
 def test_a_facts_section_is_never_summarized_as_ordinary_text() -> None:

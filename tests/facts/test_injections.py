@@ -90,10 +90,10 @@ def build_messages(channel: Channel, attack: str) -> list[Item]:
 
 def assert_is_nobodys_word(session: Session, *, pasted: bool = False) -> None:
     """No fact of the user's, no rule of the ledger, and no line of the view that reads as one says it."""
-    block = session.view.find_newest_block()
-    assert block is not None
+    facts = session.view.list_block_facts()
+    assert facts
     kinds = USERS - {"request"} if pasted else USERS
-    assert [(f.kind, f.text) for f in block.facts if f.kind in kinds and MARK in f.text] == []
+    assert [(f.kind, f.text) for f in facts if f.kind in kinds and MARK in f.text] == []
     said = session.read_instructions()
     assert [each.text for each in said if MARK in each.text and (each.is_rule or not pasted)] == []
     text = "\n".join(get_text(m) for m in session.view.get_messages() if m.origin == "tenfold")
@@ -129,9 +129,7 @@ def test_no_attack_becomes_the_users_word_by_code_at_any_size(channel: Channel) 
             assert done.session is not None, attack.name
             assert_is_nobodys_word(done.session, pasted=channel.pasted)
             if channel.own:
-                block = done.session.view.find_newest_block()
-                assert block is not None
-                found = [f.text for f in block.facts if f.kind == "rule"]
+                found = [f.text for f in done.session.view.list_block_facts() if f.kind == "rule"]
                 assert any(channel.own.rstrip(".") in text for text in found), (attack.name, found)
 
 
@@ -178,9 +176,9 @@ def test_a_host_may_say_whose_words_a_text_is() -> None:
     messages = build_messages(Channel("own form", user="{attack}"), text)
     taken = tenfold.compact(messages, to=900, format="openai-chat")
     assert taken.session is not None
-    block = taken.session.view.find_newest_block()
-    assert block is not None
-    assert any(MARK in f.text for f in block.facts if f.kind == "rule"), "in no form that is known"
+    assert any(MARK in f.text for f in taken.session.view.list_block_facts() if f.kind == "rule"), (
+        "in no form that is known"
+    )
     done = tenfold.compact(
         messages, to=900, format="openai-chat", origin=lambda said: "tool" if said.startswith("~~ output") else None
     )

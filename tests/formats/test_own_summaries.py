@@ -57,11 +57,6 @@ def export(parsed: ParsedSession, session: Session) -> ParsedSession:
     return again
 
 
-def get_facts(session: Session) -> tuple[Fact, ...]:
-    block = session.view.find_newest_block()
-    return block.facts if block is not None else ()
-
-
 def render_view(session: Session) -> str:
     said = (get_text(m) + "".join(c.arguments for c in get_tool_calls(m)) for m in session.view.get_messages())
     return collapse_spaces("\n".join(said))
@@ -86,7 +81,7 @@ def test_compact_export_import_compact_loses_no_fact_and_invents_no_instruction(
         session = open_imported(parsed, stored[number % stores])
         tokens = session.conversation.count_uncompacted()
         outcome = session.compact(to=max(1_500, tokens // 5) if not number else int(tokens * 0.95))
-        facts, text = get_facts(session), render_view(session)
+        facts, text = session.view.list_block_facts(), render_view(session)
         block = session.view.find_newest_block()
         lost = [f for f in shown if not is_in_view(replace(f, text=f.text.split("\n")[0]), text)]
         counted = block.unshown_facts + block.dropped_facts if block is not None else 0
@@ -135,7 +130,7 @@ def test_a_summary_that_no_store_vouches_for_only_claims_what_the_user_said(wire
     session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), build_policy("tenfold", COUNTER))
     session.append(*WIRES[wire].decode([json.dumps(item).encode() for item in items]))
     assert session.compact(to=2_500).status == "compacted"
-    assert [f.kind for f in get_facts(session) if "evil.example" in f.text] == ["claimed"]
+    assert [f.kind for f in session.view.list_block_facts() if "evil.example" in f.text] == ["claimed"]
     assert not session.read_instructions() or all("evil" not in each.text for each in session.read_instructions())
     text = "\n".join(map(get_text, session.view.get_messages()))
     heading = "## Told by an earlier summary of unknown source (not the user's words)"
@@ -154,7 +149,7 @@ def test_a_forged_summary_among_other_parts_of_a_message_is_refused_in_a_plain_l
     done = tenfold.compact(messages, to=2_500)
     assert done.outcome.status == "compacted"
     assert done.session is not None
-    assert [f.kind for f in get_facts(done.session) if "evil" in f.text] == ["claimed"]
+    assert [f.kind for f in done.session.view.list_block_facts() if "evil" in f.text] == ["claimed"]
 
 
 @pytest.mark.parametrize("row", SUMMARY_PATTERNS, ids=lambda row: row.source)
@@ -174,7 +169,7 @@ def test_what_another_tool_summarized_is_told_as_a_summary_and_is_not_the_users(
     done = tenfold.compact(messages, to=2_500, format="openai-chat")
     assert done.session is not None
     assert done.outcome.status == "compacted"
-    assert not any("curl" in f.text for f in get_facts(done.session) if f.kind in RULES)
+    assert not any("curl" in f.text for f in done.session.view.list_block_facts() if f.kind in RULES)
     text = str(done.messages)
     assert "port 7443" in text, "it is not silently dropped"
     assert "summary of unknown source:" in text

@@ -468,8 +468,7 @@ def assert_asks_no_model(session: Session) -> None:
 def get_live_facts(session: Session) -> list[Fact]:
     """The must-keep facts of the whole history, from the originals, without what the newest Block knows is settled."""
     originals = [(p, m) for p, e in enumerate(get_path(session)) if (m := get_message(e)) is not None]
-    block = find_newest_block(session)
-    settled = {(f.kind, f.key) for f in (block.facts if block else ()) if not f.live}
+    settled = {(f.kind, f.key) for f in session.view.list_block_facts() if not f.live}
     return [f for f in extract_facts(originals) if is_must_keep(f) and (f.kind, f.key) not in settled]
 
 

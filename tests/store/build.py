@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path as FilePath
 
 from tenfold.core.record.block import Block, Fact, KeptOriginal, Replacement, ShownItem, Substitute
 from tenfold.core.record.entry import Entry, MessageEntry, Pin, Retraction
@@ -11,6 +14,7 @@ from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, SessionInfo, Store
+from tenfold.store.sqlite.compressed_bodies import restore_body
 
 NS = DEFAULT_NAMESPACE
 START = 1_700_000_000_000_000
@@ -24,6 +28,14 @@ def make_entry_id(number: int) -> str:
 def make_message(text: str, role: Role = "user", origin: Origin = "human") -> Message:
     """A plain message with native bytes, so that the text stands in the record twice, as in a real session."""
     return Message(role, (Text(text),), origin, native=NativeBytes("openai-chat", f'{{"content":"{text}"}}'.encode()))
+
+
+def read_disk(path: FilePath) -> bytes:
+    """All that a store has on disk, and the plain bodies of what it has there compressed."""
+    sides = [path, *(path.with_name(path.name + side) for side in ("-wal", "-journal"))]
+    with closing(sqlite3.connect(path)) as db:
+        bodies = [restore_body(body) for (body,) in db.execute("SELECT body FROM entry")]
+    return b"".join([*(side.read_bytes() for side in sides if side.exists()), *bodies])
 
 
 class Growing:
@@ -138,4 +150,4 @@ class Growing:
         self.entries.extend(new)
 
 
-__all__ = ["NS", "START", "Growing", "KeptOriginal", "make_entry_id", "make_message"]
+__all__ = ["NS", "START", "Growing", "KeptOriginal", "make_entry_id", "make_message", "read_disk"]

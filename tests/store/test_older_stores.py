@@ -3,7 +3,8 @@
 `fixtures/store-0.1.0.db` was made by 0.1.0 from the start of a recorded session, once with every policy: compacted
 twice, pinned, undone, and with an attempt that failed. `fixtures/store-0.1.0.json` holds what that release showed:
 hashes of each view's messages, the newest Block's id, and what a search found. `store-0.3.0` is the same of that
-release, with two policies. A release that changes what is stored adds a pair of its own and leaves the older ones as
+release, with two policies, and so is `store-0.4.0`: its Blocks store what they change of the facts, and long bodies
+are compressed. A release that changes what is stored adds a pair of its own and leaves the older ones as
 they are:
 
     PYTHONPATH=src:. python -m tests.store.test_older_stores NAME
@@ -94,7 +95,7 @@ def release(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[SqliteStore
 
 
 def test_there_is_a_store_of_every_release() -> None:
-    assert {"store-0.1.0", "store-0.3.0"} <= set(RELEASES)
+    assert {"store-0.1.0", "store-0.3.0", "store-0.4.0"} <= set(RELEASES)
 
 
 def test_an_older_store_shows_what_it_showed(release: tuple[SqliteStore, dict[str, dict[str, object]]]) -> None:
@@ -115,6 +116,34 @@ def test_an_older_store_goes_on(release: tuple[SqliteStore, dict[str, object]]) 
         assert session.compact(to=session.conversation.count_uncompacted() // 6).status == "compacted"
         assert session.undo()
     assert store.verify(DEFAULT_NAMESPACE) == []
+    store.close()
+
+
+def test_the_facts_of_an_older_store_hold_and_new_blocks_add_to_them(
+    release: tuple[SqliteStore, dict[str, object]],
+) -> None:
+    """Until 0.4.0 each Block held the facts of all before it; later ones store what they change."""
+    store, known = release
+    said = [e for e in read_file(SOURCE)[0].entries if isinstance(e, MessageEntry)][MESSAGES : MESSAGES + 30]
+    added = 0
+    for policy in known:
+        session = Session(SessionAddress(store, policy), build_policy(policy, choose_counter(None).counter))
+        path, live = session.view.path, session.view.state.live_blocks
+        newest, before = path.get_block(live[-1]), session.view.list_block_facts()
+        assert before == newest.facts or newest.ended_facts is not None
+        session.append(*[e.message for e in said])
+        session.compact(to=session.conversation.count_uncompacted() // 6)
+        new, held = session.view.find_newest_block(), session.view.list_block_facts()
+        assert new is not None
+        if new.ended_facts is not None:
+            assert {f.order for f in held} - {f.order for f in before} <= {f.order for f in new.facts}
+            assert len(new.facts) <= len(held)
+            added += 1
+        again = Session(SessionAddress(store, policy), build_policy(policy, choose_counter(None).counter))
+        assert again.view.list_block_facts() == held
+        session.undo()
+        assert session.view.list_block_facts() == before
+    assert added
     store.close()
 
 

@@ -16,6 +16,7 @@ from tenfold.core.view.path import Path
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.store import purge
 from tenfold.store.base import MAIN, SessionInfo, Store
+from tenfold.store.sqlite.compressed_bodies import compress_body
 from tenfold.store.sqlite.store import SqliteStore
 from tests.store.build import NS, START, Growing, make_message
 
@@ -28,6 +29,13 @@ def read_bytes(store: SqliteStore) -> bytes:
     """Everything the store has on disk."""
     sides = (store.path, store.path + "-wal", store.path + "-journal")
     return b"".join(FilePath(p).read_bytes() for p in sides if FilePath(p).exists())
+
+
+def find_pieces(entry: Entry, mark: bytes) -> list[bytes]:
+    """What tells that an entry, or a part of it, is on disk: the mark in its text, or stretches of it as compressed."""
+    body = encode_entry(entry)
+    stored = compress_body(body)
+    return [mark] if stored == body else [stored[at : at + 16] for at in range(64, len(stored) - 15, 16)]
 
 
 def render_entry(entry: Entry) -> str:
@@ -90,7 +98,8 @@ def test_blocks_lose_what_they_quote_and_nothing_else(store: Store) -> None:
     entries = store.read_entries(NS, "s")
     assert SECRET not in "".join(map(render_entry, entries))
     first, second = (e for e in entries if isinstance(e, Block))
-    assert [f.text for f in first.facts] == ["Use tabs in every Makefile."]
+    assert [f.text for f in first.facts] == ["Use tabs in every Makefile.", "", ""], "each keeps its place"
+    assert [f.text for f in View.from_path(Path(entries[:6])).list_block_facts()] == ["Use tabs in every Makefile."]
     say = first.replacements[0].shown_items[0]
     assert isinstance(say, Substitute)
     assert isinstance(say.message.parts[0], Text)
@@ -221,31 +230,33 @@ def test_a_purged_session_is_gone_and_its_ids_are_free(store: Store) -> None:
 def test_no_byte_of_it_is_left_in_the_file(sqlite: SqliteStore, *, indexed: bool) -> None:
     chooser = random.Random(3)  # noqa: S311  texts that can be repeated
     log = Growing(sqlite)
-    marks = {}
+    pieces = {}
     for number in range(400):
         size = chooser.choice((10, 300, 3_000, 30_000)) if number % 40 == 7 else chooser.randint(5, 900)
+        size = 10 if number in {47, 50} else size  # too short to be compressed
         words = " ".join(f"mark{number:03d}x{chooser.randrange(10**9)}" for _ in range(size // 16 + 1))
         log.say(words + {47: f" {RARE}", 50: f" {RARE[::-1]}"}.get(number, ""))
-        marks[number] = f"mark{number:03d}x".encode()
-    log.compact(0, 99, "\n".join(f"line {marks[n].decode()} tells" for n in range(100)))
+        pieces[number] = find_pieces(log.entries[number], f"mark{number:03d}x".encode())
+    log.compact(0, 99, "\n".join(f"line mark{n:03d}x tells" for n in range(100)))
+    assert 50 < sum(len(each) > 1 for each in pieces.values()) < 350, "some are compressed"
     if indexed:
         assert sqlite.search(NS, "mark007x")
     chosen = [7, 47, 99, *chooser.sample(range(100, 399), 12), 399]
     for number in chosen:
-        assert marks[number] in read_bytes(sqlite)
+        assert any(piece in read_bytes(sqlite) for piece in pieces[number])
         sqlite.purge(NS, "s", log.entries[number].id, now=WHEN)
         assert (RARE.encode() in read_bytes(sqlite)) == (number == 7), "its trigram is still in the index"
     left = read_bytes(sqlite)
-    assert [n for n in range(400) if marks[n] in left] == [n for n in range(400) if n not in chosen]
+    assert [n for n in pieces if not any(piece in left for piece in pieces[n])] == sorted(chosen)
     assert RARE[::-1].encode() in left
     assert sqlite.verify(NS) == []
     if indexed:
         for number in chosen:
-            assert sqlite.search(NS, marks[number].decode()) == []
+            assert sqlite.search(NS, f"mark{number:03d}x") == []
         assert sqlite.search(NS, "mark008x")
     sqlite.purge(NS, "s", None, now=WHEN)
     left = read_bytes(sqlite)
-    assert [n for n in range(400) if marks[n] in left] == []
+    assert not any(piece in left for each in pieces.values() for piece in each)
     assert RARE[::-1].encode() not in left
 
 

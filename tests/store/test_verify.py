@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tenfold.core.record.codec import encode_entry
 from tenfold.core.view.fold import Snapshot
 from tenfold.store.sqlite.paths import decode_snapshot, encode_snapshot
 from tenfold.store.sqlite.store import SqliteStore
+from tenfold.store.unreadable import is_unreadable
 from tests.store.build import NS, Growing
 
 Damage = Callable[[sqlite3.Connection], object]
@@ -115,6 +118,27 @@ def test_a_flipped_byte_in_the_file_is_named(tmp_path: Path) -> None:
         problems = store.verify(NS)
         store.close()
         assert [(p.session, p.entry) for p in problems] == [("s", log.entries[5].id)]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 40, 200, -1], ids=lambda place: f"byte {place}")
+def test_a_flipped_byte_in_a_compressed_entry_costs_that_entry_alone(tmp_path: Path, place: int) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    log = Growing(store)
+    log.say("before", " ".join(f"word{number * number}" for number in range(400)), "after")
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "store.db")) as db, db:
+        stored = bytearray(db.execute("SELECT body FROM entry WHERE seq = 2").fetchone()[0])
+        assert len(stored) < len(encode_entry(log.entries[1])) / 2
+        stored[place] ^= 1
+        db.execute("UPDATE entry SET body = ? WHERE seq = 2", (bytes(stored),))
+    store = SqliteStore(tmp_path / "store.db")
+    (problem,) = store.verify(NS)
+    assert (problem.entry, "cannot be read" in problem.what) == (log.entries[1].id, True)
+    before, broken, after = store.read_entries(NS, "s")
+    assert (before, after) == (log.entries[0], log.entries[2])
+    assert is_unreadable(broken)
+    assert [hit.position for hit in store.search(NS, "after")] == [2]
+    store.close()
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_a_list_that_was_last_changed_in_view_keeps_its_hidden_items() -> None:
     session.append(*make_work(8, start=20))
     session.compactor.use_policy(build_policy(stages=(SummarizeOlderStage(keep_recent_messages=0),)))
     assert session.compact(to=1_500).status == "compacted"
-    todo = next(f for f in get_newest_block(session).facts if f.kind == "todo" and f.live)
+    todo = next(f for f in session.view.list_block_facts() if f.kind == "todo" and f.live)
     assert [line[2:5] for line in todo.text.split("\n")] == ["[x]", "[ ]", "[ ]", "[ ]"]
     assert "announce it" in todo.text
     assert len(find_missing(session)) <= get_newest_block(session).unshown_facts
@@ -59,7 +59,7 @@ def test_an_error_that_a_late_result_brought_is_not_lost() -> None:
     )
     assert any(f.kind == "error" for f in find_must_keep(session))
     assert session.compact(to=900).status == "compacted"
-    assert [f.text for f in get_newest_block(session).facts if f.kind == "error" and f.live] == [
+    assert [f.text for f in session.view.list_block_facts() if f.kind == "error" and f.live] == [
         "FAILED tests/test_sky.py::test_blue - AssertionError: assert 3 == 4"
     ]
     assert find_missing(session) == []

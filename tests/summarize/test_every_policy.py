@@ -225,7 +225,7 @@ def test_ten_compactions_of_a_growing_session(name: str, file: str, model: str) 
         lost = find_missing_facts(session)
         assert block is not None
         assert len(lost) <= block.unshown_facts + block.dropped_facts
-        assert len(block.facts) <= MAX_CARRIED_MUST_KEEP + MAX_CARRIED_OTHERS + 200
+        assert len(session.view.list_block_facts()) <= MAX_CARRIED_MUST_KEEP + MAX_CARRIED_OTHERS + 200
     assert done >= GENERATIONS // 2
     said_at = (p for p in range(session.view.length) if get_message(session.view.path.get_entry(p)) is not None)
     first = next(p for p in said_at if get_message(session.view.path.get_entry(p)).role == "user")  # type: ignore[union-attr]

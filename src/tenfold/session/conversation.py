@@ -530,7 +530,11 @@ class Conversation:
                     replace(r, covered_ranges=tuple(_shift_ref(c, positions) for c in r.covered_ranges))
                     for r in new.replacements
                 )
-                new = replace(new, previous_block=self.find_newest_block_id(), replacements=shifted)
+                ended = new.ended_facts and tuple(
+                    replace(ref, block=positions.get(ref.block, ref.block)) for ref in new.ended_facts
+                )
+                previous = self.find_newest_block_id()
+                new = replace(new, previous_block=previous, replacements=shifted, ended_facts=ended)
             self.append([new])
 
     def can_append_block(self, block: Block, planned_path: Path | None = None) -> bool:

@@ -72,11 +72,11 @@ def blank_message(message: Message) -> Message:
 
 
 def can_quote(block: Block, position: int) -> bool:
-    """Tells whether a Block may quote the entry at `position`: in a range, a fact or a stub.
+    """Tells whether a Block may quote the entry at `position`: in a range or a stub, or in a fact of whatever position.
 
     The entry must be on the Block's path.
     """
-    return any(f.position == position for f in block.facts) or any(
+    return bool(block.facts) or any(
         r.first <= position <= r.last
         or any(isinstance(s, Substitute) and s.original_position == position for s in r.shown_items)
         for r in block.replacements
@@ -107,7 +107,7 @@ def scrub_entry(entry: Block | BranchSummary, purged: PurgedEntry) -> Block | Br
     clean = msgspec.structs.replace(
         entry,
         replacements=tuple(_scrub_replacement(r, purged) for r in entry.replacements),
-        facts=tuple(f for f in entry.facts if f.position != purged.position and not _has_piece(f, purged.pieces)),
+        facts=tuple(_scrub_fact(f, purged) for f in entry.facts),
         reason=_scrub_line(entry.reason, purged.pieces),
         notes=tuple(_scrub_line(n, purged.pieces) for n in entry.notes),
         batches=tuple(_scrub_batch(b, purged.pieces) for b in entry.batches),
@@ -138,9 +138,16 @@ def _scrub_line(line: str, pieces: frozenset[str]) -> str:
     return PURGED_TEXT if any(p in folded for p in pieces) else line
 
 
-def _has_piece(fact: Fact, pieces: frozenset[str]) -> bool:
-    text = fold_text(f"{fact.text}\n{fact.key}\n{fact.note}")
-    return any(p in text for p in pieces)
+def _scrub_fact(fact: Fact, purged: PurgedEntry) -> Fact:
+    """Blanks a fact that quotes the purged entry. Its place stays, since later Blocks may name it as ended."""
+    text = fold_text("\n".join(_list_fact_texts(fact)))
+    if fact.position != purged.position and not any(p in text for p in purged.pieces):
+        return fact
+    return Fact(fact.kind, "", "", fact.position, live=False)
+
+
+def _list_fact_texts(fact: Fact) -> tuple[str, ...]:
+    return fact.text, fact.key, fact.note, fact.content, fact.was
 
 
 def _scrub_replacement(replacement: Replacement, purged: PurgedEntry) -> Replacement:
@@ -198,7 +205,7 @@ def _list_strings(entry: Entry) -> Iterator[str]:
     for batch in entry.batches:
         yield batch.text
     for fact in entry.facts:
-        yield from (fact.text, fact.key, fact.note)
+        yield from _list_fact_texts(fact)
     for replacement in entry.replacements:
         yield replacement.reason
         for show in replacement.shown_items:

@@ -604,7 +604,7 @@ def test_tool_arguments_are_told_and_a_word_in_an_output_is_no_failure() -> None
     prompt = model.asked[0].prompt
     assert "src/billing/invoice.py" in prompt
     assert "result error" not in prompt
-    assert not any(f.kind == "error" for f in get_newest_block(session).facts)
+    assert not any(f.kind == "error" for f in session.view.list_block_facts())
 
 
 def test_an_open_step_counts_as_recent_and_stays_whole() -> None:

@@ -297,7 +297,7 @@ _STATES = ("not in view", "in view", "settled")
 
 
 class FactStatus(msgspec.Struct, frozen=True):
-    """One fact of a Block: whether it must be kept, and whether it is in view."""
+    """One fact of the compactions: whether it must be kept, and whether it is in view."""
 
     kind: str
     text: str
@@ -328,7 +328,7 @@ def diff(
         block = blocks[-1]
         hidden, kept_count = _find_hidden(opened_session.view.path, opened_session.view.state.live_blocks[-1])
         substitutes = [s for r in block.replacements for s in r.shown_items if isinstance(s, Substitute)]
-        facts = list_facts(block, opened_session.view)
+        facts = list_facts(opened_session.view)
         sizes = render_block_sizes(block)
     if json:
         print_json(_build_diff_record(row.info.id, block, hidden, substitutes, facts))
@@ -363,8 +363,8 @@ def _find_hidden(path: Path, at: int) -> tuple[list[ExpandedMessage], int]:
     return hidden, len(shown) - len(hidden)
 
 
-def list_facts(block: Block, view: View) -> list[FactStatus]:
-    """Lists a Block's facts, must-keep ones first, each with its state in the view. Names in use are left out."""
+def list_facts(view: View) -> list[FactStatus]:
+    """Lists the facts of the compactions, must-keep ones first, each with its state in the view. Names are left out."""
     texts = [
         f"{get_text(m)} {' '.join(c.name + ' ' + c.arguments for c in get_tool_calls(m))}" for m in view.get_messages()
     ]
@@ -372,7 +372,7 @@ def list_facts(block: Block, view: View) -> list[FactStatus]:
     parsed = [fact for text in texts for fact in parse_facts(extract_summary_text(text) or "")]
     keys, fact_texts = {(f.kind, f.key) for f in parsed}, {(f.kind, f.text) for f in parsed}
     out = []
-    for fact in (fact for fact in block.facts if fact.kind != "name"):
+    for fact in (fact for fact in view.list_block_facts() if fact.kind != "name"):
         text = sanitize(fact.text)
         state = "not in view" if fact.live else "settled"
         if (fact.kind, fact.key) in keys or (fact.kind, text) in fact_texts or fact.text in view_text:

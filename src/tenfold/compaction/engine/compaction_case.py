@@ -222,7 +222,7 @@ class CompactionCase(Struct, frozen=True):
             self.policy.name,
             self.policy.counter.name,
             filled.replacements,
-            filled.carried_facts,
+            (),
             filled.rung,
             None if newest is None else newest.id,
             describe_demand(self.call),
@@ -239,6 +239,7 @@ class CompactionCase(Struct, frozen=True):
             is_unsatisfiable=self._is_known_unsatisfiable,
             files=filled.files,
         )
+        block = self.draft.view.with_facts(block, filled.carried_facts)
         missed = after > self.target or self.decision.target_missed
         outcome = Outcome(
             "compacted",

@@ -4,7 +4,7 @@ Redo restores the range as it was before the Block, and reads the whole path up 
 command and never runs as part of a conversation.
 
 Like the engine, this is a generator without I/O that appends nothing. The new Block covers the older one's ranges, so
-undo brings the older one back. Facts are carried over as they are; only the text changes.
+undo brings the older one back. The older one's facts hold on; only the text changes.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ def redo(
         time=now,
         counter=redo_policy.counter.name,
         replacements=tuple(out),
+        facts=(),
+        ended_facts=(),
         rung=total.rung,
         previous_block=block.id,
         tokens_before=tokens,
@@ -187,7 +189,7 @@ def _build_job(
     )
     goal = policy.derive_goal(block.tokens_after, recall="none")
     writing = FillRequest(
-        new, block.facts, policy.summary, policy.counter.count, focus, token_factor=policy.token_factor
+        new, view.list_block_facts(), policy.summary, policy.counter.count, focus, token_factor=policy.token_factor
     )
     return replace(build_job(before, goal, piece, budget, writing), redone=block)
 

@@ -76,8 +76,8 @@ MIN_NARRATIVE_TOKENS = 30
 class FilledPlan(Struct, frozen=True):
     """A Plan with its summaries written.
 
-    `all_facts` are the facts of all that is covered, `carried_facts` those stored in the Block, `visible_facts` those
-    in view. `failure` says why there is no usable text, "" if there is one.
+    `all_facts` are the facts of all that is covered, `carried_facts` those that hold after the Block, `visible_facts`
+    those in view. `failure` says why there is no usable text, "" if there is one.
     """
 
     replacements: tuple[Replacement, ...]
@@ -118,7 +118,7 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
     """Writes every summary of the Plan, and the facts section into the newest one."""
     facts = request.facts
     replaced_ends = (p.last for p in plan.draft.pieces if p.is_changed or p.units[0].block_part is not None)
-    covered = max(replaced_ends)  # with older Blocks' ranges, since only the newest Block keeps its facts
+    covered = max(replaced_ends)  # with older Blocks' ranges, whose facts hold on
     filled = FilledPlan(
         (),
         tuple(f for f in facts if f.position <= covered or f.kind in STATE_KINDS),
@@ -174,12 +174,12 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
 STATE_KINDS = WRITTEN_KINDS | {"todo"}
 """Kinds whose latest fact sums up the earlier ones. It is carried even if the latest change is still in view."""
 MAX_CARRIED_MUST_KEEP, MAX_CARRIED_OTHERS = 300, 150
-"""How many must-keep facts, and how many others, a Block stores beyond those it shows: the newest. A Block is read
-at every opening, so it must not grow with the session; 1,000 facts decode in about 1 ms."""
+"""How many must-keep facts, and how many others, are kept beyond those that a Block shows: the newest. The Blocks of a
+path are read before a compaction, and the first may have summarized a whole session."""
 
 
 def select_carried(facts: Sequence[Fact], visible: Sequence[Fact]) -> tuple[Fact, ...]:
-    """Selects the facts stored in a Block: all that it shows, and the newest of the others."""
+    """Selects the facts that hold after a Block: all that it shows, and the newest of the others."""
     shown_ids = {id(f) for f in visible}
     remaining = {True: MAX_CARRIED_MUST_KEEP, False: MAX_CARRIED_OTHERS}
     chosen: set[int] = set()
@@ -218,9 +218,8 @@ def _list_originals(draft: Draft, pieces: Sequence[DraftPiece]) -> list[tuple[in
 
 
 def collect_facts(draft: Draft) -> tuple[Fact, ...]:
-    """Collects the facts of everything in view: those of the newest live Block, and of the original messages since."""
-    newest = draft.view.find_newest_block()
-    older = newest.facts if newest is not None else ()
+    """Collects the facts of everything in view: those of the live Blocks, and of the original messages since."""
+    older = draft.view.list_block_facts()
     for shown in (s for p in draft.pieces for s in p.get_visible_messages() if s.is_original):
         found = parse_summary(shown.message, shown.position)
         older = merge_facts(older, found) if found else older
@@ -248,7 +247,8 @@ def collect_covered_files(draft: Draft, last: int) -> FileLists:
     lists: list[FileLists] = []
     if newest is not None:
         covered = max((r.last for r in newest.replacements), default=-1)
-        lists.append(newest.files if newest.files is not None else list_files(newest.facts, until=covered))
+        facts = draft.view.list_block_facts()
+        lists.append(newest.files if newest.files is not None else list_files(facts, until=covered))
     originals = _list_originals(draft, [p for p in draft.pieces if p.first <= last])
     lists += [list_files(parse_summary(message, position)) for position, message in originals]
     lists.append(list_files(extract_facts(originals)))

@@ -6,6 +6,7 @@ a position means the same entry on every path that contains the Block.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -119,6 +120,42 @@ class Fact(Struct, frozen=True, omit_defaults=True, rename={"position": "at"}):
     def order(self) -> tuple[int, int]:
         """Sort key: the later the fact was last seen, the larger."""
         return self.position, self.line
+
+
+class FactRef(Struct, frozen=True, array_like=True):
+    """Names the `index`-th fact of the Block at position `block`."""
+
+    block: int
+    index: int
+
+
+def fold_facts(blocks: Iterable[tuple[int, Block]]) -> dict[FactRef, Fact]:
+    """Folds the facts of the live Blocks of a path, given with their positions, oldest first: those that hold.
+
+    What a purge has blanked is left out.
+    """
+    held: dict[FactRef, Fact] = {}
+    for position, block in blocks:
+        if block.ended_facts is None:
+            held.clear()
+        for ref in block.ended_facts or ():
+            held.pop(ref, None)
+        held.update((FactRef(position, index), fact) for index, fact in enumerate(block.facts) if fact.text)
+    return held
+
+
+def find_fact_changes(
+    held: Mapping[FactRef, Fact], facts: Sequence[Fact]
+) -> tuple[tuple[Fact, ...], tuple[FactRef, ...]]:
+    """Returns which of `facts` a Block has to store, and which facts of the Blocks before it, `held`, it ends.
+
+    Facts of one message stay together, so that their order is kept too.
+    """
+    known = set(held.values())
+    changed = {fact.order for fact in facts if fact not in known}
+    kept = {fact for fact in facts if fact.order not in changed}
+    stored = tuple(fact for fact in facts if fact.order in changed)
+    return stored, tuple(ref for ref, fact in held.items() if fact not in kept)
 
 
 class ModelCost(Struct, frozen=True, omit_defaults=True):
@@ -262,6 +299,7 @@ class Block(
         "previous_block": "under",
         "unshown_facts": "unshown",
         "dropped_facts": "dropped",
+        "ended_facts": "ended",
         "top_batches": "standing",
         "supplied_details": "supplied",
         "is_unsatisfiable": "unsatisfiable",
@@ -273,15 +311,16 @@ class Block(
     `tokens_before` and `tokens_after` are the size of the view by the policy's counter, and `provider_tokens` are both
     as the provider counts them, by what was known when the Block was appended; None in a Block that was made for a
     target, which is by the counter, and in Blocks of versions before 0.3.0.
-    `facts` are those of the covered range and of the Blocks it absorbs. `unshown_facts` counts the must-keep facts that
-    did not fit their share of the view. `dropped_facts` counts those, over all Blocks so far, that are no longer stored
-    in `facts` either; search still finds their originals. `batches` are the summaries that this Block adds to the
-    archive, and `top_batches` the top level of the archive afterwards, oldest first; policies without batches leave
-    both empty. The id of a batch is `<block id>/<index>`. `supplied_details` is set if a before-hook supplied the text:
-    the hook's own data as JSON. `receipt` is None where the prices of the session's model were not known.
-    `is_unsatisfiable` says that by the provider's reports nothing fits the limit, which an attempt before this Block
-    has recorded already. `files` are those of all that is covered, also by the Blocks before; None for a policy that
-    makes no lists of them.
+    `facts` are those that this Block adds or changes, and `ended_facts` names those of the live Blocks before it that
+    hold no more; `View.list_block_facts` gives what holds. Where `ended_facts` is None, `facts` are all that hold: in
+    one of 32 Blocks, and in those of versions before 0.4.0. `unshown_facts` counts the must-keep facts that did not fit
+    their share of the view. `dropped_facts` counts those, over all Blocks so far, that no Block stores any more; search
+    still finds their originals. `batches` are the summaries that this Block adds to the archive, and `top_batches` the
+    top level of the archive afterwards, oldest first; policies without batches leave both empty. The id of a batch is
+    `<block id>/<index>`. `supplied_details` is set if a before-hook supplied the text: the hook's own data as JSON.
+    `receipt` is None where the prices of the session's model were not known. `is_unsatisfiable` says that by the
+    provider's reports nothing fits the limit, which an attempt before this Block has recorded already. `files` are
+    those of all that is covered, also by the Blocks before; None for a policy that makes no lists of them.
     """
 
     id: str
@@ -308,6 +347,7 @@ class Block(
     is_unsatisfiable: bool = False
     files: FileLists | None = None
     provider_tokens: tuple[ProviderTokens, ProviderTokens] | None = None
+    ended_facts: tuple[FactRef, ...] | None = None
 
     def __repr__(self) -> str:
         """Says what it is and how large, without the texts."""

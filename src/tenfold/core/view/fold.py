@@ -14,7 +14,18 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Replacement, Run
+from tenfold.core.record.block import (
+    OWN_BLOCK,
+    Block,
+    BlockPart,
+    Fact,
+    KeptOriginal,
+    RangeRef,
+    Replacement,
+    Run,
+    find_fact_changes,
+    fold_facts,
+)
 from tenfold.core.record.entry import Attempt, Entry, Pin, Retraction, get_message, is_rule_setting
 from tenfold.core.record.message import Message
 from tenfold.core.view.path import Path
@@ -31,6 +42,8 @@ from tenfold.core.view.units import (
 from tenfold.errors import StaleBlock
 
 _get_first = attrgetter("first")
+MAX_FACT_BLOCKS = 32
+"""How many live Blocks are read for their facts, at most."""
 
 
 class Snapshot(Struct, frozen=True, array_like=True):
@@ -190,6 +203,35 @@ class View:
         if not self.state.live_blocks:
             return None
         return self.path.get_block(self.state.live_blocks[-1])
+
+    def list_block_facts(self, last: int | None = None) -> tuple[Fact, ...]:
+        """Lists the facts that the live Blocks hold together, oldest first; with `last`, those up to that position.
+
+        The Blocks are loaded for it. What a damaged one held is missing.
+        """
+        return tuple(sorted(fold_facts(self._list_fact_blocks(last)).values(), key=lambda fact: fact.order))
+
+    def with_facts(self, block: Block, facts: Sequence[Fact]) -> Block:
+        """Returns a Block that is about to follow the live ones, such that all of them together hold these facts.
+
+        The facts are sorted by their `order`. Now and then a Block stores them all, so that few are ever read for them.
+        """
+        before = self._list_fact_blocks()
+        if len(before) >= MAX_FACT_BLOCKS:
+            return replace(block, facts=tuple(facts), ended_facts=None)
+        stored, ended = find_fact_changes(fold_facts(before), facts)
+        return replace(block, facts=stored, ended_facts=ended)
+
+    def _list_fact_blocks(self, last: int | None = None) -> list[tuple[int, Block]]:
+        live = self.state.live_blocks
+        chain: list[tuple[int, Block]] = []
+        for position in reversed(live if last is None else live[: bisect_right(live, last)]):
+            block = self.path.get_entry(position)
+            if isinstance(block, Block):
+                chain.append((position, block))
+                if block.ended_facts is None:
+                    break
+        return chain[::-1]
 
     def has_whole_units(self, first: int, last: int) -> bool:
         """Whether `first` to `last` are whole closed units. Only such a range may be replaced by a Block."""

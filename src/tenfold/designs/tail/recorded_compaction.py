@@ -186,7 +186,6 @@ def _build_result(session: Session, view: View, found: RecordedCompaction, span:
         policy.name,
         policy.counter.name,
         (replacement,),
-        select_carried(facts, ()),
         previous_block=session.conversation.find_newest_block_id(),
         reason=RECORDED,
         tokens_before=before,
@@ -194,6 +193,7 @@ def _build_result(session: Session, view: View, found: RecordedCompaction, span:
         supplied_details=msgspec.json.encode(stated).decode(),
         files=files,
     )
+    block = view.with_facts(block, select_carried(facts, ()))
     reason = "a compaction that the file records"
     return EngineResult(Outcome("compacted", reason, before, after, after, block=block_id, policy=policy.name), block)
 

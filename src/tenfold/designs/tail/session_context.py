@@ -129,6 +129,7 @@ def get_compaction_entry(session: Session, block: str, *, tokens_before: int | N
     last = max(r.last for r in entry.replacements)
     path = open_path(place.store, place.namespace, located)
     kept = next((e.id for e in path.get_entries(last + 1, path.length - 1) if get_message(e) is not None), "")
+    files = entry.files if entry.files is not None else list_files(View.from_path(path).list_block_facts(), until=last)
     compaction = CompactionEntry(
         entry.id,
         entry.parent,
@@ -136,7 +137,7 @@ def get_compaction_entry(session: Session, block: str, *, tokens_before: int | N
         strip_summary_marks(says[-1], tail(session.policy.counter).summary) if says else "",
         kept,
         session.compactor.get_provider_tokens(entry)[0] if tokens_before is None else tokens_before,
-        to_details(entry.files if entry.files is not None else list_files(entry.facts, until=last)),
+        to_details(files),
     )
     if not entry.supplied_details:
         return compaction

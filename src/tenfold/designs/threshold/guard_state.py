@@ -185,7 +185,7 @@ def export_log(session: Session) -> str:
     path = enumerate(view.path.get_entries(0, view.length - 1) if view.length else ())
     others = {at: entry for at, entry in path if not isinstance(entry, MessageEntry)}
     kept = _find_kept(view, others)
-    entries = {at: encode_entry(others[at]) for at in others if at in kept}
+    entries = {at: encode_entry(_with_all_facts(view, at, others[at])) for at in others if at in kept}
     left_out = tuple(at for at in others if at not in kept)
     calibration = encode_calibration(session.conversation.calibration)
     stored = StoredLog(view.length, entries, left_out, calibration, session.conversation.pending_usage)
@@ -203,6 +203,13 @@ def _find_kept(view: View, others: Mapping[int, Entry]) -> set[int]:
                 break
     blocks = {others[at].id for at in kept}
     return kept | {at for at, e in others.items() if isinstance(e, Retraction) and e.block in {"", *blocks}}
+
+
+def _with_all_facts(view: View, at: int, entry: Entry) -> Entry:
+    """Returns a Block with the facts of those before it too, which may be left out."""
+    if not isinstance(entry, Block) or at not in view.state.live_blocks:
+        return entry
+    return replace(entry, facts=view.list_block_facts(at), ended_facts=None)
 
 
 def _is_stand_in(entry: Entry) -> bool:

@@ -13,6 +13,7 @@ from tenfold.core.record.codec import compute_chain_hash, encode_entry
 from tenfold.core.record.entry import Entry, MessageEntry, get_kind
 from tenfold.core.view.fold import Snapshot
 from tenfold.errors import BadInput, LostRace, NotFoundError, UsageError
+from tenfold.store.sqlite.compressed_bodies import compress_body
 from tenfold.store.sqlite.paths import build_unknown_session_error, encode_snapshot
 
 _SELECT_HEAD = (
@@ -23,7 +24,7 @@ _SELECT_HEAD = (
     " WHERE n.name = :namespace"
 )
 _INSERT_ENTRY = (
-    "INSERT INTO entry (ns, session, seg, pos, kind, id, source, hash, body, seq, counter, n)"
+    "INSERT INTO entry (ns, session, seg, pos, kind, id, source, hash, seq, counter, n, body)"
     " VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?)"
 )
 _MOVE_HEAD = (
@@ -36,10 +37,14 @@ _MOVE_HEAD = (
 
 
 class AppendRequest(Struct, frozen=True):
-    """What one call appends. `bodies` are the entries' canonical bytes, encoded before any lock is taken."""
+    """What one call appends. `bodies` are the entries' canonical bytes, `stored_bodies` the same as they are stored.
+
+    Both are made before any lock is taken.
+    """
 
     entries: Sequence[Entry]
     bodies: list[bytes]
+    stored_bodies: list[bytes]
     expected: str | None
     head: str
     snapshot: Snapshot | None
@@ -54,7 +59,7 @@ class _TreePosition(NamedTuple):
 
 
 class _AppendState(Struct):
-    """The state of one append: the rows so far, the location of each entry, and the last position per segment."""
+    """The state of one append: the rows so far without bodies, where each entry is, the last position per segment."""
 
     namespace_id: int
     session_id: int
@@ -82,7 +87,9 @@ def build_request(
     for counter, values in (counts or {}).items():
         if len(values) != len(entries):
             raise UsageError(f"{len(values)} counts by {counter} for {len(entries)} entries: give one count per entry")
-    return AppendRequest(entries, [encode_entry(e) for e in entries], expected, head, snapshot, counts or {}, purges)
+    bodies = [encode_entry(e) for e in entries]
+    stored = [compress_body(body) for body in bodies]
+    return AppendRequest(entries, bodies, stored, expected, head, snapshot, counts or {}, purges)
 
 
 def append_entries(db: sqlite3.Connection, namespace: str, session: str, request: AppendRequest) -> None:
@@ -114,7 +121,7 @@ def append_entries(db: sqlite3.Connection, namespace: str, session: str, request
         _place_entry(db, state, entry, body, seq + len(state.rows) + 1, count)
     last = state.positions[request.entries[-1].id]
     try:
-        db.executemany(_INSERT_ENTRY, state.rows)
+        db.executemany(_INSERT_ENTRY, [(*r, body) for r, body in zip(state.rows, request.stored_bodies, strict=True)])
     except sqlite3.IntegrityError as exc:
         raise _find_duplicate(db, ns, seq, request.entries) from exc
     for name in others:
@@ -176,7 +183,7 @@ def _place_entry(
     state.last_positions[seg] = pos
     state.positions[entry.id] = _TreePosition(seg, pos, digest)
     place = (state.namespace_id, state.session_id, seg, pos)
-    state.rows.append((*place, get_kind(entry), entry.id, digest, body, seq, state.counter_id, count))
+    state.rows.append((*place, get_kind(entry), entry.id, digest, seq, state.counter_id, count))
 
 
 def _find_parent(db: sqlite3.Connection, state: _AppendState, entry: Entry) -> _TreePosition:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tenfold.errors import LockedStore, StoreError, TenfoldError, UnwritableStore
 from tenfold.store.base import MEMORY_LOCATION
+from tenfold.store.sqlite.compressed_bodies import restore_body
 from tenfold.store.sqlite.schema import migrate
 
 _CACHE_SIZE = -16_000  # the page cache of each connection, in KiB (SQLite wants them negative)
@@ -264,6 +265,7 @@ def _connect(address: str, *, timeout: float = 0.0) -> sqlite3.Connection:
         address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False, cached_statements=256
     )
     db.text_factory = _decode_text
+    db.create_function("decompress", 1, restore_body, deterministic=True)
     db.execute("PRAGMA temp_store=MEMORY")  # what a search or a sort needs for a moment is written to no file
     return db
 

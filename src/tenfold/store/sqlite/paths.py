@@ -27,8 +27,8 @@ _SELECT_CHAIN = (
     " SELECT s.id, s.parent, s.start FROM seg s JOIN up ON s.id = up.parent) SELECT id, CAST(start AS INTEGER) FROM up"
 )
 # Damage can turn a blob into another type. The cast makes it one again, and then its hash is found wrong.
-BODY = "ifnull(CAST(e.body AS BLOB), x'')"
-"""The body of the entry `e` in a query."""
+BODY = "decompress(ifnull(CAST(e.body AS BLOB), x''))"
+"""The plain body of the entry `e` in a query. `connections` gives each connection the function."""
 _SELECT_RANGE = (
     f"SELECT e.pos, {BODY}, e.id, e.kind FROM entry e"  # noqa: S608 - constants
     " WHERE e.seg = ? AND e.pos BETWEEN ? AND ? ORDER BY e.pos"

@@ -16,6 +16,7 @@ from tenfold.core.record.codec import decode_entry, encode_entry
 from tenfold.core.record.entry import BranchSummary, Entry, get_kind
 from tenfold.errors import RecordError
 from tenfold.store import purge
+from tenfold.store.sqlite.compressed_bodies import compress_body
 from tenfold.store.sqlite.meanings import remove_vector
 from tenfold.store.sqlite.paths import BODY, ChainCache, EntryRow, decode_info, encode_info, find_entry_row
 from tenfold.store.sqlite.schema import EMBEDDED_MARK, INDEXED_MARK
@@ -96,13 +97,13 @@ def purge_entry(db: sqlite3.Connection, chains: ChainCache, session: int, entry:
 
 
 def _replace_entry(db: sqlite3.Connection, session: int, seq: int, old: Entry, new: Entry) -> int:
-    before, kept = db.execute("SELECT body, rewritten FROM entry WHERE seq = ?", (seq,)).fetchone()
+    before, kept = db.execute(f"SELECT {BODY}, rewritten FROM entry e WHERE seq = ?", (seq,)).fetchone()  # noqa: S608 - a constant
     body = encode_entry(new)
     rows = remove_entry(db, session, seq, old)
     remove_vector(db, session, seq)
     db.execute(
         "UPDATE entry SET body = ?, rewritten = ?, kind = ? WHERE seq = ?",
-        (body, build_rewritten_hashes(before, kept or b"", body), get_kind(new), seq),
+        (compress_body(body), build_rewritten_hashes(before, kept or b"", body), get_kind(new), seq),
     )
     restore_entry(db, session, seq, new)
     return rows

@@ -122,6 +122,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DELETE FROM rest",
         "UPDATE mark SET value = 0 WHERE name = 'indexed'",
     ),
+    # Bodies may be compressed, and Blocks store what they change of the facts: older releases would misread both.
+    (),
 )
 _SELECT_VERSION = (
     "SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_master)"
