@@ -91,7 +91,7 @@ class _Passage(Struct, frozen=True):
 
 
 class _TermPassages(Struct, frozen=True):
-    """The passages that hold a term: those in the index, newest first, and the scores of those that are not there yet."""
+    """The passages that hold a term: those in the index, newest first, and the others with their scores."""
 
     indexed: Sequence[int]
     late: Mapping[int, float]
@@ -123,7 +123,7 @@ class _MatchedTerms:
         return self.scale(key, sum(rarity for number, rarity in enumerate(self.rarity.values()) if terms >> number & 1))
 
     def list_promising(self, most: int) -> list[int]:
-        """Returns the passages with the highest estimates: `most` of them, and all that are equal to the last of them."""
+        """Returns the passages with the highest estimates: `most` of them, and all that are equal to the last."""
         groups: dict[int, list[int]] = defaultdict(list)
         for key, terms in self._sets.items():
             groups[terms].append(key)
