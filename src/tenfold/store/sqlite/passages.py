@@ -10,9 +10,10 @@ import json
 import math
 import re
 import sqlite3
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
+from itertools import chain
 
 from msgspec import Struct
 
@@ -37,10 +38,8 @@ from tenfold.store.sqlite.word_search import SNIPPET_LENGTH
 NEWEST_LIMIT = 2_048
 """Passages of a common term that are looked at: the newest ones. In the others the rarer terms decide."""
 _POOL_SIZE = 128
-"""Entries that are ranked, at least, and that raise their neighbours."""
-_PASSAGES_PER_ENTRY = 8
-"""Passages among which those entries are looked for, so many times more: those whose terms promise most."""
-_SAMPLE_SIZE = 256
+"""Passages that are scored, at least, and the most entries that raise their neighbours."""
+_SAMPLE_SIZE = 64
 """Passages of a term, the newest ones, of which the mean of FTS5's scores is taken."""
 _SERIES_POOL = 32
 """Entries, the best ones, among which printed values of one name are looked for."""
@@ -102,9 +101,11 @@ class _MatchedTerms:
 
     def __init__(self, found: Mapping[str, _TermPassages], entries: int) -> None:
         self._sets: dict[int, int] = {}
+        sets = self._sets
         for number, passages in enumerate(found.values()):
-            for key in (*passages.late, *passages.indexed):
-                self._sets[key] = self._sets.get(key, 0) | 1 << number
+            term = 1 << number
+            for key in chain(passages.late, passages.indexed):
+                sets[key] = sets.get(key, 0) | term
         total = max(len(self._sets), entries)
         sizes = {term: len(passages.late) + len(passages.indexed) for term, passages in found.items()}
         self.rarity = {term: math.log(1 + (total - size + 0.5) / (size + 0.5)) for term, size in sizes.items()}
@@ -124,15 +125,16 @@ class _MatchedTerms:
 
     def list_promising(self, most: int) -> list[int]:
         """Returns the passages with the highest estimates: `most` of them, and all that are equal to the last."""
-        groups: dict[int, list[int]] = defaultdict(list)
-        for key, terms in self._sets.items():
-            groups[terms].append(key)
-        out: list[int] = []
-        for keys in sorted(groups.values(), key=lambda keys: -self.estimate(keys[0])):
-            if len(out) >= most:
+        sizes = Counter(self._sets.values())
+        examples = dict(zip(self._sets.values(), self._sets, strict=True))
+        chosen: set[int] = set()
+        count = 0
+        for terms in sorted(sizes, key=lambda terms: -self.estimate(examples[terms])):
+            if count >= most:
                 break
-            out += keys
-        return out
+            chosen.add(terms)
+            count += sizes[terms]
+        return [key for key, terms in self._sets.items() if terms in chosen]
 
 
 class _SnippetLine(Struct, frozen=True):
@@ -197,12 +199,12 @@ def search_passages(
     entries = int(db.execute(_COUNT_ENTRIES, (json.dumps(list(sessions)),)).fetchone()[0])
     matched = _MatchedTerms(found, entries)
     most = max(_POOL_SIZE, 4 * limit)
-    scores = _score_passages(db, found, matched, _PASSAGES_PER_ENTRY * most)
+    scores = _score_passages(db, found, matched, most)
     reader = _PassageReader(db, sessions, without)
     raised = _raise_neighbors(db, scores, matched, most)
     ranked = rank_near_ties(add_meanings(db, words, sessions, raised, left_out) if terms else raised)
     ranked, series = _arrange_series(reader, ranked, matched)
-    chosen = _choose_passages(reader, ranked, scores, limit)
+    chosen = _choose_passages(reader, ranked, scores, matched, limit)
     lines = _sort_lines(db, [line for passage in chosen for line in _split_lines(passage)], matched.rarity)
     snippets = _build_snippets(lines, _list_following_lines(db, reader, chosen), limit * SNIPPET_LENGTH)
     newest = split_passage_key(series[0])[0] if series else None
@@ -313,7 +315,7 @@ def _raise_neighbors(
     ):
         if near != seq:
             first = build_passage_key(session, near)
-            key, own = best.get(near, (first, matched.estimate(first)))
+            key, own = best.get(near) or (first, matched.estimate(first))
             raised[key] = raised.get(key, own) + _RAISES[abs(distance)] * strengths[seq]
     return list(raised.items())
 
@@ -336,7 +338,7 @@ def _arrange_series(
 
 
 def _choose_passages(
-    reader: _PassageReader, ranked: Sequence[Scored], scores: Mapping[int, float], limit: int
+    reader: _PassageReader, ranked: Sequence[Scored], scores: Mapping[int, float], matched: _MatchedTerms, limit: int
 ) -> list[_Passage]:
     """Chooses a passage from each of the best `limit` entries, and then the best of their other passages."""
     said: set[str] = set()
@@ -350,7 +352,12 @@ def _choose_passages(
             keys.append(key)
         if len(out) >= limit:
             break
-    others = [(key, scores[key]) for shown in keys for key in reader.list_keys(shown) if key != shown and key in scores]
+    others = [
+        (key, scores.get(key) or matched.estimate(key))
+        for shown in keys
+        for key in reader.list_keys(shown)
+        if key != shown and matched.count_terms(key)
+    ]
     more = (reader.read(*each) for each in nlargest(limit // _HITS_PER_EXTRA, others, key=_rank))
     return [*out, *(each for each in more if each and each.text.strip() not in said)]
 
