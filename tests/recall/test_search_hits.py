@@ -15,6 +15,7 @@ from tenfold.recall.search import search_store
 from tenfold.recall.tools import READ, SEARCH, SEARCH_BUDGET, RecallTools
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.store.base import HIT_LIMIT
+from tenfold.store.search.entry_text import GAP
 from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import make_work
 
@@ -362,6 +363,15 @@ def test_another_session_is_not_searched() -> None:
     other.append(Message("user", (Text("The port of the other database is 9999."),), "human"))
     assert {hit.session for hit in talk.search("Which port has the database?")} == {"s"}
     assert {hit.session for hit in search_store(store, "default", "Which port has the database?")} == {"s", "other"}
+
+
+def test_a_hit_says_where_its_message_goes_on() -> None:
+    filler = "\n".join(f"spread(...args{n}) does nothing of note" for n in range(60))
+    talk = open_talk("nothing", f"{filler}\nthe flux valve leaks\n{filler}", "well", "the flux valve is shut")
+    hits = {hit.position: hit.snippet for hit in talk.search("why does the flux valve leak")}
+    assert hits[1].startswith(f"{GAP}\n")
+    assert hits[1].partition("[next message]")[0].rstrip().endswith(f"\n{GAP}")
+    assert hits[3] == "the flux valve is shut"
 
 
 def test_a_search_without_a_word_is_refused() -> None:

@@ -206,7 +206,8 @@ def search_passages(
     ranked, series = _arrange_series(reader, ranked, matched)
     chosen = _choose_passages(reader, ranked, scores, matched, limit)
     lines = _sort_lines(db, [line for passage in chosen for line in _split_lines(passage)], matched.rarity)
-    snippets = _build_snippets(lines, _list_following_lines(db, reader, chosen), limit * SNIPPET_LENGTH)
+    ends = _find_ends(chosen, lines)
+    snippets = _build_snippets(lines, ends, _list_following_lines(db, reader, chosen), limit * SNIPPET_LENGTH)
     newest = split_passage_key(series[0])[0] if series else None
     hits: dict[str, Hit] = {}
     for passage in chosen:
@@ -396,7 +397,19 @@ def _sort_lines(
     return [lines[number] for number in order]
 
 
-def _build_snippets(lines: Sequence[_SnippetLine], following: Iterable[_SnippetLine], budget: int) -> dict[str, str]:
+def _find_ends(chosen: Sequence[_Passage], lines: Sequence[_SnippetLine]) -> frozenset[tuple[int, int, int]]:
+    """Returns the orders of the lines with which a message ends."""
+    last = {line.order[:2]: line.order for line in sorted(lines, key=lambda line: line.order)}
+    final = [(each.source.order, each.start) for each in chosen if not each.plain.text[each.stop :].strip()]
+    return frozenset(last[place] for place in final if place in last)
+
+
+def _build_snippets(
+    lines: Sequence[_SnippetLine],
+    ends: Collection[tuple[int, int, int]],
+    following: Iterable[_SnippetLine],
+    budget: int,
+) -> dict[str, str]:
     """Builds the snippet of each entry within the budget of characters. `lines` are sorted, the best first.
 
     Each entry gets its best line first. Then come the best lines of all, and then the beginnings of the next messages.
@@ -417,10 +430,23 @@ def _build_snippets(lines: Sequence[_SnippetLine], following: Iterable[_SnippetL
         budget -= len(line.text) + 1
     out: dict[str, str] = {}
     last: dict[str, _SnippetLine] = {}
+    owned = {line.order[0] for line in lines}
+    cut = {id_ for id_, line in _find_last_lines(taken.values(), owned).items() if line.order not in ends}
     for line in sorted(taken.values(), key=lambda li: li.order):
-        out[line.entry] = out.get(line.entry, "") + _join_line(last.get(line.entry), line)
+        previous = last.get(line.entry)
+        opening = f"{GAP}\n" if previous is None and line.order[1:] != (0, 0) else ""
+        if line.entry in cut and line.order[0] not in owned:
+            opening = f"\n{GAP}"
+            cut.remove(line.entry)
+        out[line.entry] = out.get(line.entry, "") + opening + _join_line(previous, line)
         last[line.entry] = line
-    return out
+    return {id_: f"{text}\n{GAP}" if id_ in cut else text for id_, text in out.items()}
+
+
+def _find_last_lines(taken: Iterable[_SnippetLine], owned: Collection[int]) -> dict[str, _SnippetLine]:
+    """Returns the last line that is shown of each entry itself, and not of the message after it."""
+    own = sorted((line for line in taken if line.order[0] in owned), key=lambda line: line.order)
+    return {line.entry: line for line in own}
 
 
 def _list_following_lines(
