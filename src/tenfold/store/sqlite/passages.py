@@ -114,14 +114,14 @@ class _MatchedTerms:
         """Counts the terms that a passage holds."""
         return self._sets.get(key, 0).bit_count()
 
-    def scale(self, key: int, score: float) -> float:
+    def apply_coverage(self, key: int, score: float) -> float:
         """Raises a score that is summed up over the terms that a passage holds, by how many of them it holds."""
         return score * (1 + _COVERAGE_BONUS * self.count_terms(key) / max(1, len(self.rarity)))
 
     def estimate(self, key: int) -> float:
         """Returns what a passage of usual length counts that says each of its terms once."""
         terms = self._sets.get(key, 0)
-        return self.scale(key, sum(rarity for number, rarity in enumerate(self.rarity.values()) if terms >> number & 1))
+        return self.apply_coverage(key, sum(rarity for number, rarity in enumerate(self.rarity.values()) if terms >> number & 1))
 
     def list_promising(self, most: int) -> list[int]:
         """Returns the passages with the highest estimates: `most` of them, and all that are equal to the last."""
@@ -282,7 +282,7 @@ def _score_passages(
             mean = sum(weighed.get(key, 0.0) for key in counted) / max(1, len(counted))
             for key in scores.keys() & weighed.keys():
                 scores[key] += matched.rarity[term] * weighed[key] / mean
-    return {key: matched.scale(key, score) for key, score in scores.items()}
+    return {key: matched.apply_coverage(key, score) for key, score in scores.items()}
 
 
 def _match_texts(db: sqlite3.Connection, texts: Sequence[str], terms: Iterable[str]) -> dict[str, list[Scored]]:
