@@ -121,7 +121,8 @@ class _MatchedTerms:
     def estimate(self, key: int) -> float:
         """Returns what a passage of usual length counts that says each of its terms once."""
         terms = self._sets.get(key, 0)
-        return self.apply_coverage(key, sum(rarity for number, rarity in enumerate(self.rarity.values()) if terms >> number & 1))
+        rarities = (rarity for number, rarity in enumerate(self.rarity.values()) if terms >> number & 1)
+        return self.apply_coverage(key, sum(rarities))
 
     def list_promising(self, most: int) -> list[int]:
         """Returns the passages with the highest estimates: `most` of them, and all that are equal to the last."""
