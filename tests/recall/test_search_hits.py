@@ -15,6 +15,7 @@ from tenfold.recall.search import search_store
 from tenfold.recall.tools import READ, SEARCH, SEARCH_BUDGET, RecallTools
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.store.base import HIT_LIMIT
+from tenfold.store.search.entry_text import GAP
 from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import make_work
 
@@ -207,6 +208,62 @@ def test_spelling_does_not_matter(said: str, query: str) -> None:
     assert said.rpartition(" ")[2] in talk.search(query)[0].snippet
 
 
+PORT_ZH, SERVER_JA, SERVER_KO = "\u7aef\u53e3", "\u30b5\u30fc\u30d0\u30fc", "\uc11c\ubc84"
+
+
+@pytest.mark.parametrize(
+    ("said", "query"),
+    [
+        pytest.param(f"\u628a{PORT_ZH}\u6539\u6210\u4e86 6432", PORT_ZH, id="Chinese, two characters"),
+        pytest.param(f"{PORT_ZH}\u662f \uff16\uff14\uff13\uff12", "6432", id="wide digits"),
+        pytest.param(f"{SERVER_JA}\u3092\u518d\u8d77\u52d5", "\uff7b\uff70\uff8a\uff9e\uff70", id="narrow kana"),
+        pytest.param("\u30b5\u30fc\u30cf\u3099\u30fc\u3092\u518d\u8d77\u52d5", SERVER_JA, id="kana in parts"),
+        pytest.param("\u1109\u1165\u1107\u1165\u1105\u1173\u11af", SERVER_KO, id="Korean in letters"),
+        pytest.param(
+            "\u0643\u064e\u062a\u064e\u0628\u064e \u0627\u0644\u0631\u0651\u0650\u0633\u0627\u0644\u064e\u0629\u064e",
+            "\u0627\u0644\u0631\u0633\u0627\u0644\u0629",
+            id="Arabic with vowel signs",
+        ),
+        pytest.param(
+            "\u0643\u062a\u0628 \u0627\u0644\u0631\u0633\u0627\u0644\u0629",
+            "\u0643\u064e\u062a\u064e\u0628\u064e",
+            id="asked with vowel signs",
+        ),
+        pytest.param("\u0623\u062d\u0645\u062f \u0648\u0635\u0644", "\u0627\u062d\u0645\u062f", id="Arabic, hamza"),
+        pytest.param("\ufefb \ufe83\ufea3\ufee4\ufeaa", "\u0627\u062d\u0645\u062f", id="Arabic, joined forms"),
+        pytest.param("\u0643\u062a\u0640\u0640\u0627\u0628", "\u0643\u062a\u0627\u0628", id="Arabic, stretched"),
+        pytest.param(
+            "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+            "\u0645\u06cc\u062e\u0648\u0627\u0647\u0645",
+            id="Persian, not joined",
+        ),
+        pytest.param(
+            "\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd \u05e2\u05d5\u05b9\u05dc\u05b8\u05dd",
+            "\u05e9\u05dc\u05d5\u05dd",
+            id="Hebrew with points",
+        ),
+        pytest.param(
+            "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd",
+            "\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd",
+            id="asked with points",
+        ),
+        pytest.param("C\u1ed5ng c\u1ee7a m\u00e1y ch\u1ee7", "cong cua may chu", id="Vietnamese with tones"),
+        pytest.param("Cong cua may chu", "c\u1ed5ng c\u1ee7a m\u00e1y ch\u1ee7", id="asked with tones"),
+        pytest.param("\u0938\u0921\u093c\u0915 \u092a\u0930", "\u0938\u095c\u0915", id="Hindi, nukta"),
+    ],
+)
+def test_scripts_are_found_however_they_are_written(said: str, query: str) -> None:
+    talk = open_talk("nothing here", said, "nothing there")
+    assert find_positions(talk, query)[:1] == [1]
+    asked = talk.search(f"{query} unheard")
+    assert asked[0].position == 1, "as one of the words of a question"
+    assert said.rpartition(" ")[2] in asked[0].snippet
+
+
+def test_vowel_signs_of_indian_scripts_make_other_words() -> None:
+    assert find_positions(open_talk("nothing", "\u0915\u093f"), '"\u0915\u0940"') == []
+
+
 def test_a_misspelt_word_is_looked_for_in_the_session_that_is_searched() -> None:
     talk = open_talk("the certificate expired")
     other = Session.create(SessionAddress(talk.address.store, "other"), build_policy("tenfold", COUNTER))
@@ -306,6 +363,15 @@ def test_another_session_is_not_searched() -> None:
     other.append(Message("user", (Text("The port of the other database is 9999."),), "human"))
     assert {hit.session for hit in talk.search("Which port has the database?")} == {"s"}
     assert {hit.session for hit in search_store(store, "default", "Which port has the database?")} == {"s", "other"}
+
+
+def test_a_hit_says_where_its_message_goes_on() -> None:
+    filler = "\n".join(f"spread(...args{n}) does nothing of note" for n in range(60))
+    talk = open_talk("nothing", f"{filler}\nthe flux valve leaks\n{filler}", "well", "the flux valve is shut")
+    hits = {hit.position: hit.snippet for hit in talk.search("why does the flux valve leak")}
+    assert hits[1].startswith(f"{GAP}\n")
+    assert hits[1].partition("[next message]")[0].rstrip().endswith(f"\n{GAP}")
+    assert hits[3] == "the flux valve is shut"
 
 
 def test_a_search_without_a_word_is_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
@@ -16,9 +16,21 @@ from tenfold.core.record.message import Document, Image, Message, OpaquePart, Pa
 from tenfold.core.text.json_text import decode_json
 from tenfold.core.text.terminal_safe import sanitize
 
-_ACCENTED = re.compile("[\u00c0-\u024f\u0300-\u036f\u0370-\u04ff\u1e00-\u1fff]")
-"""Letters that may carry an accent, and accents that stand alone. Marks of other scripts make other letters."""
-_STROKED = str.maketrans("\u00f8\u0142\u0111\u0127\u0167\u0131", "oldhti")
+_PIECE = re.compile(
+    "[\u3041-\u30ff][\u3099\u309a]|[\uff66-\uff9d][\uff9e\uff9f]?"  # kana, whose voicing may be a character of its own
+    "|[\u1100-\u115f][\u1160-\u11a7][\u11a8-\u11ff]?"  # a Korean syllable in letters, as macOS writes file names
+    "|[\u00aa-\u10ff\u1e00-\u1fff\u200b-\u206f\uf900-\uffdc\U0001d400-\U0001d7ff]"
+)
+"""Matches what several spellings may stand for: all other characters have one."""
+_STEP = re.compile(f"{_PIECE.pattern}|.", re.DOTALL)
+_UNWRITTEN = re.compile(
+    "[\u0300-\u036f"  # accents of Latin, Greek and Cyrillic letters; marks of Indian scripts make other letters
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # points of Hebrew
+    "\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed"  # Arabic vowel signs
+    "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"  # soft hyphens, joiners and directions
+)
+"""Matches what most people leave out when they write."""
+_STROKED = str.maketrans("\u00f8\u0142\u0111\u0127\u0167\u0131\u00d8\u0141\u0110\u0126\u0166", "oldhtiOLDHT")
 _EDIT_KEY = re.compile("(?:(?P<old>old|search|find|before|original)|(?P<new>new|replace|replacement|after))(?![a-z])")
 EMPTY_RESULT = "[empty result]"
 """The text of a tool's result that has none."""
@@ -45,19 +57,29 @@ class PlainText(Struct, frozen=True):
     edits: tuple[tuple[int, int, str], ...] = ()
 
 
-def fold_text(text: str) -> str:
-    """Folds a text for comparison, character by character.
+def normalize_text(text: str) -> str:
+    """Gives each word one spelling, piece by piece, and leaves its case.
 
-    Case and the accents of Latin, Greek and Cyrillic letters are ignored. NUL is replaced, since indexes stop there.
+    Accents of Latin, Greek and Cyrillic letters, vowel signs of Arabic and points of Hebrew are left out. Wide, narrow,
+    joined and composed forms of a letter or digit become one.
     """
-    folded = text.casefold().replace("\0", "\x01")
-    return folded if folded.isascii() else _ACCENTED.sub(lambda match: _drop_accents(match.group()), folded)
+    return text if text.isascii() else _PIECE.sub(lambda match: _normalize_piece(match.group()), text)
 
 
-@cache
-def _drop_accents(character: str) -> str:
-    plain = "".join(c for c in unicodedata.normalize("NFD", character) if not unicodedata.combining(c))
-    return plain.translate(_STROKED)
+def fold_text(text: str) -> str:
+    """Folds a text for comparison: as `normalize_text`, and without case. NUL is replaced, since indexes stop there."""
+    return normalize_text(text.casefold().replace("\0", "\x01"))
+
+
+@lru_cache(maxsize=8_192)
+def _normalize_piece(piece: str) -> str:
+    plain = piece
+    if piece[0].isalpha() or piece[0].isdecimal():
+        is_composed = (
+            len(piece) > 1 or piece >= "\uff00"
+        )  # kana and Korean syllables, whose parts are letters of their own
+        plain = unicodedata.normalize("NFKC" if is_composed else "NFKD", piece)
+    return _UNWRITTEN.sub("", plain).translate(_STROKED)
 
 
 def find_unfolded(text: str, offset: int) -> int:
@@ -68,12 +90,11 @@ def find_unfolded(text: str, offset: int) -> int:
     while start < len(text) and offset >= (size := len(fold_text(text[start : start + _FOLD_LENGTH]))):
         offset -= size
         start += _FOLD_LENGTH
-    for character in text[start : start + _FOLD_LENGTH]:
-        offset -= len(fold_text(character))
+    for match in _STEP.finditer(text[start : start + _FOLD_LENGTH]):
+        offset -= len(fold_text(match.group()))
         if offset < 0:
-            break
-        start += 1
-    return min(start, len(text))
+            return start + match.start()
+    return min(start + _FOLD_LENGTH, len(text))
 
 
 def get_searchable_text(entry: Entry) -> str:

@@ -8,9 +8,10 @@ characters.
 from __future__ import annotations
 
 import re
+from functools import cache
 
-from tenfold.core.text.language_tables import collect_words, fold_letters
-from tenfold.store.search.entry_text import fold_text
+from tenfold.core.text.language_tables import collect_words
+from tenfold.store.search.entry_text import fold_text, normalize_text
 
 PASSAGE_LENGTH = 800
 """Characters of a passage, at most: about 200 tokens, a fifth of what a model's search may bring back."""
@@ -39,10 +40,15 @@ def parse_question(question: str) -> list[str]:
     """
     if not _QUOTED.sub(" ", question).strip():
         return []
-    words = _WORD.findall(_split_wide_runs(_GROUPED_NUMBER.sub(_join_digits, question)))
-    telling = [word for word in words if fold_letters(word) not in collect_words("asking")] or words
+    words = _WORD.findall(_split_wide_runs(_GROUPED_NUMBER.sub(_join_digits, normalize_text(question))))
+    telling = [word for word in words if fold_text(word) not in _fold_question_words()] or words
     terms = list(dict.fromkeys(fold_text(term) for word in telling for term in (word, *_split_name(word))))
     return terms if len(terms) <= MAX_TERMS else sorted(terms, key=lambda term: (-len(term), term))[:MAX_TERMS]
+
+
+@cache
+def _fold_question_words() -> frozenset[str]:
+    return frozenset(map(fold_text, collect_words("asking")))
 
 
 def split_passages(text: str) -> list[tuple[int, int]]:
@@ -62,6 +68,7 @@ def split_passages(text: str) -> list[tuple[int, int]]:
 
 def build_index_text(text: str) -> str:
     """Returns what the index of passages holds for a text: its words, and the parts of its identifiers."""
+    text = normalize_text(text)
     spaced = _split_wide_runs(text)
     names = filter(_MIXED.search, dict.fromkeys(_WORD.findall(spaced)))
     parts = [part for name in names for part in _split_name(name)]

@@ -13,6 +13,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
+from itertools import chain
 
 from msgspec import Struct
 
@@ -30,15 +31,16 @@ from tenfold.store.sqlite.search_index import (
     list_late_passages,
     read_stored_entries,
     split_passage_key,
+    weigh_passages,
 )
 from tenfold.store.sqlite.word_search import SNIPPET_LENGTH
 
 NEWEST_LIMIT = 2_048
 """Passages of a common term that are looked at: the newest ones. In the others the rarer terms decide."""
 _POOL_SIZE = 128
-"""Entries that are ranked, at least, and that raise their neighbours."""
-_PASSAGES_PER_ENTRY = 8
-"""Passages, the best ones, among which those entries are looked for: so many times more."""
+"""Passages that are scored, at least, and the most entries that raise their neighbours."""
+_SAMPLE_SIZE = 64
+"""Passages of a term, the newest ones, of which the mean of FTS5's scores is taken."""
 _SERIES_POOL = 32
 """Entries, the best ones, among which printed values of one name are looked for."""
 _HITS_PER_EXTRA = 2
@@ -85,6 +87,55 @@ class _Passage(Struct, frozen=True):
     def text(self) -> str:
         """The passage itself, out of the entry's text."""
         return self.plain.text[self.start : self.stop]
+
+
+class _TermPassages(Struct, frozen=True):
+    """The passages that hold a term: those in the index, newest first, and the others with their scores."""
+
+    indexed: Sequence[int]
+    late: Mapping[int, float]
+
+
+class _MatchedTerms:
+    """Which of a question's terms each passage holds, and how rare each of them is among so many `entries`."""
+
+    def __init__(self, found: Mapping[str, _TermPassages], entries: int) -> None:
+        self._sets: dict[int, int] = {}
+        sets = self._sets
+        for number, passages in enumerate(found.values()):
+            term = 1 << number
+            for key in chain(passages.late, passages.indexed):
+                sets[key] = sets.get(key, 0) | term
+        total = max(len(self._sets), entries)
+        sizes = {term: len(passages.late) + len(passages.indexed) for term, passages in found.items()}
+        self.rarity = {term: math.log(1 + (total - size + 0.5) / (size + 0.5)) for term, size in sizes.items()}
+
+    def count_terms(self, key: int) -> int:
+        """Counts the terms that a passage holds."""
+        return self._sets.get(key, 0).bit_count()
+
+    def apply_coverage(self, key: int, score: float) -> float:
+        """Raises a score that is summed up over the terms that a passage holds, by how many of them it holds."""
+        return score * (1 + _COVERAGE_BONUS * self.count_terms(key) / max(1, len(self.rarity)))
+
+    def estimate(self, key: int) -> float:
+        """Returns what a passage of usual length counts that says each of its terms once."""
+        terms = self._sets.get(key, 0)
+        rarities = (rarity for number, rarity in enumerate(self.rarity.values()) if terms >> number & 1)
+        return self.apply_coverage(key, sum(rarities))
+
+    def list_promising(self, most: int) -> list[int]:
+        """Returns the passages with the highest estimates: `most` of them, and all that are equal to the last."""
+        sizes = Counter(self._sets.values())
+        examples = dict(zip(self._sets.values(), self._sets, strict=True))
+        chosen: set[int] = set()
+        count = 0
+        for terms in sorted(sizes, key=lambda terms: -self.estimate(examples[terms])):
+            if count >= most:
+                break
+            chosen.add(terms)
+            count += sizes[terms]
+        return [key for key, terms in self._sets.items() if terms in chosen]
 
 
 class _SnippetLine(Struct, frozen=True):
@@ -144,25 +195,20 @@ def search_passages(
     `NEXT_MESSAGE`.
     """
     terms = parse_question(words)
-    found = _find_terms(db, terms, sessions)
     left_out = _find_seqs(db, without)
-    if left_out:
-        found = {t: [row for row in rows if split_passage_key(row[0])[0] not in left_out] for t, rows in found.items()}
-    held = Counter(key for rows in found.values() for key, _ in rows)
-    total = max(len(held), int(db.execute(_COUNT_ENTRIES, (json.dumps(list(sessions)),)).fetchone()[0]))
-    rarity = {term: math.log(1 + (total - len(rows) + 0.5) / (len(rows) + 0.5)) for term, rows in found.items()}
-    scores = dict.fromkeys(held, 0.0)
-    for term, rows in found.items():
-        for key, weight in rows:
-            scores[key] += rarity[term] * weight
-    scores = {key: score * (1 + _COVERAGE_BONUS * held[key] / len(rarity)) for key, score in scores.items()}
+    found = _find_terms(db, terms, sessions, left_out)
+    entries = int(db.execute(_COUNT_ENTRIES, (json.dumps(list(sessions)),)).fetchone()[0])
+    matched = _MatchedTerms(found, entries)
+    most = max(_POOL_SIZE, 4 * limit)
+    scores = _score_passages(db, found, matched, most)
     reader = _PassageReader(db, sessions, without)
-    raised = _raise_neighbors(db, scores, max(_POOL_SIZE, 4 * limit))
+    raised = _raise_neighbors(db, scores, matched, most)
     ranked = rank_near_ties(add_meanings(db, words, sessions, raised, left_out) if terms else raised)
-    ranked, series = _arrange_series(reader, ranked, held, rarity)
-    chosen = _choose_passages(reader, ranked, scores, limit)
-    lines = _sort_lines(db, [line for passage in chosen for line in _split_lines(passage)], rarity)
-    snippets = _build_snippets(lines, _list_following_lines(db, reader, chosen), limit * SNIPPET_LENGTH)
+    ranked, series = _arrange_series(reader, ranked, matched)
+    chosen = _choose_passages(reader, ranked, scores, matched, limit)
+    lines = _sort_lines(db, [line for passage in chosen for line in _split_lines(passage)], matched.rarity)
+    ends = _find_ends(chosen, lines)
+    snippets = _build_snippets(lines, ends, _list_following_lines(db, reader, chosen), limit * SNIPPET_LENGTH)
     newest = split_passage_key(series[0])[0] if series else None
     hits: dict[str, Hit] = {}
     for passage in chosen:
@@ -185,8 +231,10 @@ def _rank(scored: Scored) -> tuple[float, int]:
     return round(score, 6), key
 
 
-def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]) -> dict[str, list[Scored]]:
-    """Finds the newest passages that hold each term, with how much they speak of it.
+def _find_terms(
+    db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str], left_out: Collection[int]
+) -> dict[str, _TermPassages]:
+    """Finds the newest passages that hold each term, apart from those of the entries that are left out.
 
     Terms that none holds are left out, or corrected if they are half of all the terms or more.
     """
@@ -195,30 +243,47 @@ def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[
     if sessions and 2 * len(unknown) >= len(terms):
         corrected = (correct_word(db, term, sessions) for term in unknown)
         found |= _find_known_terms(db, [term for term in corrected if term], sessions)
-    return found
+    return {term: _leave_out(passages, left_out) for term, passages in found.items()} if left_out else found
 
 
 def _find_known_terms(
     db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]
-) -> dict[str, list[Scored]]:
+) -> dict[str, _TermPassages]:
     late = list_late_passages(db, sessions)
     late_matches = _match_texts(db, [text for _, text in late], terms) if late else {}
-    found: dict[str, list[Scored]] = {}
+    found: dict[str, _TermPassages] = {}
     for term in terms if sessions else ():
-        rows = [(late[number][0], score) for number, score in late_matches.get(term, ())]
-        rows = _normalize(rows) + _normalize(find_passages(db, term, sessions, NEWEST_LIMIT))
-        if rows:
-            found[term] = rows
+        scores = {late[number][0]: score for number, score in late_matches.get(term, ())}
+        passages = _TermPassages(find_passages(db, term, sessions, NEWEST_LIMIT), scores)
+        if passages.indexed or passages.late:
+            found[term] = passages
     return found
 
 
-def _normalize(rows: list[Scored]) -> list[Scored]:
-    """Scales FTS5's scores of a term to 1 on average. What is left is frequency and length, without the rarity.
+def _leave_out(passages: _TermPassages, seqs: Collection[int]) -> _TermPassages:
+    return _TermPassages(
+        [key for key in passages.indexed if split_passage_key(key)[0] not in seqs],
+        {key: score for key, score in passages.late.items() if split_passage_key(key)[0] not in seqs},
+    )
 
-    FTS5 takes the rarity from the whole store, and it is next to 0 for a term that more than half of the passages hold.
+
+def _score_passages(
+    db: sqlite3.Connection, found: Mapping[str, _TermPassages], matched: _MatchedTerms, most: int
+) -> dict[int, float]:
+    """Scores the passages that promise most, by how much they speak of each term.
+
+    FTS5's scores of a term are scaled to 1 on average. What is left is frequency and length, without the rarity: FTS5
+    takes that from the whole store, and it is next to 0 for a term that more than half of the passages hold.
     """
-    mean = sum(score for _, score in rows) / max(1, len(rows))
-    return [(key, score / mean) for key, score in rows]
+    scores = dict.fromkeys(matched.list_promising(most), 0.0)
+    for term, passages in found.items():
+        sample = passages.indexed[:_SAMPLE_SIZE]
+        weights = weigh_passages(db, term, scores.keys() & passages.indexed | set(sample))
+        for weighed, counted in ((passages.late, passages.late), (weights, sample)):
+            mean = sum(weighed.get(key, 0.0) for key in counted) / max(1, len(counted))
+            for key in scores.keys() & weighed.keys():
+                scores[key] += matched.rarity[term] * weighed[key] / mean
+    return {key: matched.apply_coverage(key, score) for key, score in scores.items()}
 
 
 def _match_texts(db: sqlite3.Connection, texts: Sequence[str], terms: Iterable[str]) -> dict[str, list[Scored]]:
@@ -231,14 +296,15 @@ def _match_texts(db: sqlite3.Connection, texts: Sequence[str], terms: Iterable[s
         db.execute(_CLEAR_SCRATCH)
 
 
-def _raise_neighbors(db: sqlite3.Connection, scores: Mapping[int, float], most: int) -> list[Scored]:
+def _raise_neighbors(
+    db: sqlite3.Connection, scores: Mapping[int, float], matched: _MatchedTerms, most: int
+) -> list[Scored]:
     """Returns the best passage of each entry, and what the entry counts with the shares of its neighbours.
 
     Neighbours are on the same path of the same session. Only the `most` best entries raise others.
     """
     best: dict[int, Scored] = {}
-    floor = min(sorted(scores.values(), reverse=True)[: _PASSAGES_PER_ENTRY * most], default=0.0)
-    for key, score in ((key, score) for key, score in scores.items() if score >= floor):
+    for key, score in scores.items():
         seq, _ = split_passage_key(key)
         if seq not in best or score > best[seq][1]:
             best[seq] = (key, score)
@@ -251,30 +317,30 @@ def _raise_neighbors(db: sqlite3.Connection, scores: Mapping[int, float], most: 
     ):
         if near != seq:
             first = build_passage_key(session, near)
-            key, own = best.get(near, (first, scores.get(first, 0.0)))
+            key, own = best.get(near) or (first, matched.estimate(first))
             raised[key] = raised.get(key, own) + _RAISES[abs(distance)] * strengths[seq]
     return list(raised.items())
 
 
 def _arrange_series(
-    reader: _PassageReader, ranked: list[Scored], held: Mapping[int, int], terms: Collection[str]
+    reader: _PassageReader, ranked: list[Scored], matched: _MatchedTerms
 ) -> tuple[list[Scored], list[int]]:
     """Does what `arrange_series` does, with those of the best passages that hold the most terms, at least half.
 
     Of those that are equal, each place in the ranking becomes that of the newest.
     """
-    most = max(held.values(), default=0)
-    if 2 * most < len(terms):
+    most = max((matched.count_terms(key) for key, _ in ranked[:_SERIES_POOL]), default=0)
+    if 2 * most < len(matched.rarity) or not most:
         return ranked, []
-    keys = [key for key, _ in ranked[:_SERIES_POOL] if held.get(key) == most]
+    keys = [key for key, _ in ranked[:_SERIES_POOL] if matched.count_terms(key) == most]
     texts = {key: passage.text for key in sorted(keys) if (passage := reader.read(key))}
     newest = {text.strip(): key for key, text in texts.items()}
     ranked = [(newest[texts[key].strip()] if key in texts else key, score) for key, score in ranked]
-    return arrange_series(ranked, texts, list(terms))
+    return arrange_series(ranked, texts, list(matched.rarity))
 
 
 def _choose_passages(
-    reader: _PassageReader, ranked: Sequence[Scored], scores: Mapping[int, float], limit: int
+    reader: _PassageReader, ranked: Sequence[Scored], scores: Mapping[int, float], matched: _MatchedTerms, limit: int
 ) -> list[_Passage]:
     """Chooses a passage from each of the best `limit` entries, and then the best of their other passages."""
     said: set[str] = set()
@@ -288,7 +354,12 @@ def _choose_passages(
             keys.append(key)
         if len(out) >= limit:
             break
-    others = [(key, scores[key]) for shown in keys for key in reader.list_keys(shown) if key != shown and key in scores]
+    others = [
+        (key, scores.get(key) or matched.estimate(key))
+        for shown in keys
+        for key in reader.list_keys(shown)
+        if key != shown and matched.count_terms(key)
+    ]
     more = (reader.read(*each) for each in nlargest(limit // _HITS_PER_EXTRA, others, key=_rank))
     return [*out, *(each for each in more if each and each.text.strip() not in said)]
 
@@ -327,7 +398,19 @@ def _sort_lines(
     return [lines[number] for number in order]
 
 
-def _build_snippets(lines: Sequence[_SnippetLine], following: Iterable[_SnippetLine], budget: int) -> dict[str, str]:
+def _find_ends(chosen: Sequence[_Passage], lines: Sequence[_SnippetLine]) -> frozenset[tuple[int, int, int]]:
+    """Returns the orders of the lines with which a message ends."""
+    last = {line.order[:2]: line.order for line in sorted(lines, key=lambda line: line.order)}
+    final = [(each.source.order, each.start) for each in chosen if not each.plain.text[each.stop :].strip()]
+    return frozenset(last[place] for place in final if place in last)
+
+
+def _build_snippets(
+    lines: Sequence[_SnippetLine],
+    ends: Collection[tuple[int, int, int]],
+    following: Iterable[_SnippetLine],
+    budget: int,
+) -> dict[str, str]:
     """Builds the snippet of each entry within the budget of characters. `lines` are sorted, the best first.
 
     Each entry gets its best line first. Then come the best lines of all, and then the beginnings of the next messages.
@@ -348,10 +431,23 @@ def _build_snippets(lines: Sequence[_SnippetLine], following: Iterable[_SnippetL
         budget -= len(line.text) + 1
     out: dict[str, str] = {}
     last: dict[str, _SnippetLine] = {}
+    owned = {line.order[0] for line in lines}
+    cut = {id_ for id_, line in _find_last_lines(taken.values(), owned).items() if line.order not in ends}
     for line in sorted(taken.values(), key=lambda li: li.order):
-        out[line.entry] = out.get(line.entry, "") + _join_line(last.get(line.entry), line)
+        previous = last.get(line.entry)
+        opening = f"{GAP}\n" if previous is None and line.order[1:] != (0, 0) else ""
+        if line.entry in cut and line.order[0] not in owned:
+            opening = f"\n{GAP}"
+            cut.remove(line.entry)
+        out[line.entry] = out.get(line.entry, "") + opening + _join_line(previous, line)
         last[line.entry] = line
-    return out
+    return {id_: f"{text}\n{GAP}" if id_ in cut else text for id_, text in out.items()}
+
+
+def _find_last_lines(taken: Iterable[_SnippetLine], owned: Collection[int]) -> dict[str, _SnippetLine]:
+    """Returns the last line that is shown of each entry itself, and not of the message after it."""
+    own = sorted((line for line in taken if line.order[0] in owned), key=lambda line: line.order)
+    return {line.entry: line for line in own}
 
 
 def _list_following_lines(

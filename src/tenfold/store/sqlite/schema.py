@@ -124,6 +124,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     # Bodies may be compressed, and Blocks store what they change of the facts: older releases would misread both.
     (),
+    (
+        # The texts are indexed without vowel signs, and with one form of each letter. All is indexed again.
+        "INSERT INTO words (words) VALUES ('delete-all')",
+        "INSERT INTO passages (passages) VALUES ('delete-all')",
+        "DELETE FROM rest",
+        "UPDATE mark SET value = 0 WHERE name = 'indexed'",
+    ),
 )
 _SELECT_VERSION = (
     "SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_master)"

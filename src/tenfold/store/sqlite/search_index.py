@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from msgspec import Struct
@@ -43,11 +43,16 @@ _SELECT_WATERMARK = (
 NO_WATERMARK = -1
 """Stands for a damaged watermark. Every entry is after it, and both indexes are built again."""
 _SELECT_PASSAGES = (
-    "SELECT rowid, bm25(passages) FROM passages WHERE passages MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC"
+    "SELECT rowid FROM passages WHERE passages MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?"
+)
+# The plus keeps FTS5 from a search of its own for each row number.
+_SELECT_WEIGHTS = (
+    "SELECT rowid, bm25(passages) FROM passages WHERE passages MATCH ? AND rowid BETWEEN ? AND ?"
+    " AND +rowid IN (SELECT value FROM json_each(?))"
 )
 _CREATE_STEM_PLACES = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.places USING fts5vocab(main, passages, instance)"
 _SELECT_STEM_PLACES = (
-    "SELECT DISTINCT doc, 0.0 FROM temp.places WHERE term = ? AND doc BETWEEN ? AND ? ORDER BY doc DESC"
+    "SELECT DISTINCT doc FROM temp.places WHERE term = ? AND doc BETWEEN ? AND ? ORDER BY doc DESC LIMIT ?"
 )
 _DELETE_PASSAGE = "INSERT INTO passages (passages, rowid, text) VALUES ('delete', ?, ?)"
 
@@ -76,24 +81,35 @@ def split_passage_key(key: int) -> tuple[int, int]:
     return key >> _NUMBER_BITS & (1 << _ENTRY_BITS) - 1, key & (1 << _NUMBER_BITS) - 1
 
 
-def find_passages(db: sqlite3.Connection, term: str, sessions: Iterable[int], limit: int) -> list[tuple[int, float]]:
-    """Finds the newest passages that hold a term, newest first, each with FTS5's `bm25()` of it."""
+def find_passages(db: sqlite3.Connection, term: str, sessions: Iterable[int], limit: int) -> list[int]:
+    """Finds the newest passages that hold a term, newest first."""
     return _select_newest(db, _SELECT_PASSAGES, f'"{term}"', sessions, limit)
+
+
+def weigh_passages(db: sqlite3.Connection, term: str, keys: Collection[int]) -> dict[int, float]:
+    """Returns FTS5's `bm25()` of a term for each of these passages that holds it.
+
+    It takes several times as long for a passage as to find that one.
+    """
+    bounds = min(keys, default=0), max(keys, default=0)
+    return dict(db.execute(_SELECT_WEIGHTS, (f'"{term}"', *bounds, json.dumps(list(keys)))))
 
 
 def find_stem(db: sqlite3.Connection, stem: str, sessions: Iterable[int], limit: int) -> list[int]:
     """Finds the newest passages that hold a word of which the index has made this stem, newest first."""
     db.execute(_CREATE_STEM_PLACES)
-    return [key for key, _ in _select_newest(db, _SELECT_STEM_PLACES, stem, sessions, limit)]
+    return _select_newest(db, _SELECT_STEM_PLACES, stem, sessions, limit)
 
 
-def _select_newest(
-    db: sqlite3.Connection, query: str, sought: str, sessions: Iterable[int], limit: int
-) -> list[tuple[int, float]]:
+def _select_newest(db: sqlite3.Connection, query: str, sought: str, sessions: Iterable[int], limit: int) -> list[int]:
     ranges = {session % _MAX_SESSIONS for session in sessions}
-    bounds = min(ranges) << _RANGE_BITS, (max(ranges) + 1 << _RANGE_BITS) - 1
-    rows = db.execute(query, (sought, *bounds))
-    return list(islice((row for row in rows if row[0] >> _RANGE_BITS in ranges), limit))
+    first, last = min(ranges), max(ranges)
+    has_others = last - first >= len(ranges)
+    bounds = first << _RANGE_BITS, (last + 1 << _RANGE_BITS) - 1
+    rows = db.execute(query, (sought, *bounds, -1 if has_others else limit))
+    if not has_others:
+        return [key for (key,) in rows.fetchall()]
+    return list(islice((key for (key,) in rows if key >> _RANGE_BITS in ranges), limit))
 
 
 def find_sessions(db: sqlite3.Connection, namespace: str, session: str | None) -> dict[int, str]:

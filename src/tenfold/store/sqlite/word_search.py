@@ -39,7 +39,9 @@ _SATURATION, _LENGTH_SHARE = 1.2, 0.75
 """The usual parameters of BM25: how soon repeated words stop counting, and how much long texts lose."""
 _MAX_OCCURRENCES = 50
 """Occurrences of each word that are looked at to find where the words are densest."""
-_MAX_TRIGRAMS = 24
+_MAX_TRIGRAMS, _MAX_NARROWING = 24, 6
+"""Trigrams of one word, and words, the longest ones, by which the index is asked: more of them narrow down no further,
+and the index has to go through all that hold each of them."""
 _CHUNK_SIZE = 64
 _PHRASE = re.compile(r'"([^"]+)"|(\S+)')
 _MAX_TRIMMED = SNIPPET_LENGTH // 4
@@ -131,14 +133,16 @@ def _find_candidates(db: sqlite3.Connection, words: Sequence[Spellings], session
 
 
 def _build_match(words: Iterable[Spellings]) -> str:
-    """Builds a query for all trigrams of a spelling of each word."""
-    return " AND ".join(f"({' OR '.join(map(_build_spelling_match, spellings))})" for spellings in words)
+    """Builds a query for trigrams of a spelling of each word."""
+    longest = sorted(words, key=lambda spellings: -len(spellings[0]))[:_MAX_NARROWING]
+    return " AND ".join(f"({' OR '.join(map(_build_spelling_match, spellings))})" for spellings in longest)
 
 
 def _build_spelling_match(word: str) -> str:
-    """Builds a query for all trigrams of a word. Of a very long word it takes only some."""
-    count = len(word) - _MIN_WORD_LENGTH + 1
-    grams = dict.fromkeys(word[i : i + _MIN_WORD_LENGTH] for i in range(0, count, max(1, count // _MAX_TRIGRAMS)))
+    """Builds a query for trigrams of a word, one beside the other, and fewer of a very long one."""
+    last = len(word) - _MIN_WORD_LENGTH
+    starts = (*range(0, last, max(_MIN_WORD_LENGTH, last // _MAX_TRIGRAMS)), last)
+    grams = dict.fromkeys(word[start : start + _MIN_WORD_LENGTH] for start in starts)
     quoted = ('"' + gram.replace('"', '""') + '"' for gram in grams)
     return f"({' AND '.join(quoted)})"
 
