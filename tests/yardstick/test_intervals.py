@@ -75,4 +75,21 @@ def test_the_area_weighs_the_budgets_as_the_headline_does() -> None:
 
 
 def test_without_sessions_there_is_nothing_to_draw() -> None:
-    assert compute_interval(lambda one: float(len(one)), draw_resamples([])) == Interval(0.0, 0.0, 0.0)
+    assert compute_interval(lambda one: float(len(one)), draw_resamples([])) is None
+    assert compute_interval(lambda _: None, draw_resamples("ab")) is None
+
+
+def test_a_resample_that_drew_nothing_of_a_method_is_left_out() -> None:
+    """A method that was measured on one session of four is missing in a third of the resamples."""
+    drawn = draw_resamples("abcd")
+    assert compute_area_interval([make_recall("a", 4)], drawn) == Interval(0.4, 0.4, 0.4)
+    assert compute_lead_interval([make_recall("a", 6)], [make_recall("a", 4)], drawn) == Interval(
+        *(pytest.approx(0.2),) * 3
+    )
+
+
+def test_an_area_over_fewer_budgets_is_another_figure() -> None:
+    """Only one session is long enough for the larger budget, where the score is lower."""
+    scores = [make_recall("long", 8), make_recall("long", 2, budget=32_000), make_recall("short", 8)]
+    found = compute_area_interval(scores, draw_resamples(["long", "short"]))
+    assert found == Interval(*(pytest.approx(0.5),) * 3)
