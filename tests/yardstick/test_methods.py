@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -11,6 +12,7 @@ from tenfold.testing.chats import count_total_tokens, get_role
 from tenfold.testing.methods import Method, MethodResult, UnableError, compact_in_rounds, split_past, split_steps
 from tenfold.testing.probes.chat_text import get_text
 from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.future_recall import is_over_budget
 from tenfold_yardstick.methods import CONTROLS, get_methods
 from tests.yardstick.chats import make_case, make_long_past, make_reply, make_step, make_user_message
 
