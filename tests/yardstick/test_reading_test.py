@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.errors import BadInput
@@ -355,6 +356,81 @@ def test_a_changed_view_makes_its_recordings_stale() -> None:
     assert get_row(build_tables(result), "Without a grade", "keep-last")["stale readings"] == "2"
 
 
+def read_again(grades: Sequence[float], answers: Sequence[str] = ()) -> ReadingScores:
+    """The scores of one view after as many readings, each with a grade for the first question and 1 for the second."""
+    recordings = Recordings()
+    work = make_work(recordings=recordings)
+    (view,) = work.views
+    for number, grade in enumerate(grades):
+        said = answers[number] if answers else f"answer {number}"
+        for question, given in ((RULE, grade), (FILE, 1.0)):
+            place = (view.session, view.method, view.size, view.rounds, False, view.hash)
+            recordings.add(
+                RecordedReading(*place, question.id, said, given, "r", "j", "2026-11-25", reading=f"reading {number}")
+            )
+    return score_readings(work)
+
+
+def test_every_reading_of_a_view_is_kept_and_counts(tmp_path: Path) -> None:
+    result = read_again([1.0, -1.0, 0.5])
+    assert [(s.grade, s.grades) for s in result.scores] == [
+        (pytest.approx(0.5 / 3), (-1.0, 0.5, 1.0)),
+        (1.0, (1.0, 1.0, 1.0)),
+    ]
+    row = get_row(build_tables(result), "Reading test", "keep-last")
+    assert (row["score"], row["range"], row["readings"]) == ("0.583", "0.00 to 1.00", "3")
+    assert (row["complete"], row["half"], row["misleading"], row["graded"]) == ("4", "1", "16.7%", "2")
+    once = get_row(build_tables(read_again([1.0])), "Reading test", "keep-last")
+    assert (once["score"], once["range"], once["readings"]) == ("1.000", "-", "1")
+
+
+def test_readings_that_say_the_same_count_as_often_as_they_were_made() -> None:
+    result = read_again([1.0, 1.0, -1.0], ["so", "so", "not so"])
+    assert result.scores[0].grade == pytest.approx(1 / 3)
+
+
+def test_another_grading_of_an_answer_is_kept_beside_the_first(tmp_path: Path) -> None:
+    recordings = Recordings()
+    work = make_work(recordings=recordings)
+    (view,) = work.views
+    first = RecordedReading("chat", "keep-last", 0.1, 1, False, view.hash, "chat-01", "so", -1.0, "r", "j", "2026-11-25")
+    recordings.add(first)
+    recordings.add(replace(first, grade=1.0, judge="k"))
+    recordings.add(replace(first, grade=1.0, judge="k"))
+    recordings.write_to(tmp_path)
+    again = load_recordings(tmp_path)
+    assert len((tmp_path / "readings.jsonl").read_text().splitlines()) == 2
+    scores = score_readings(make_work(recordings=again)).scores
+    assert (scores[0].grade, scores[0].grades) == (0.0, (-1.0, 1.0))
+
+
+def test_a_grade_completes_the_reading_that_it_is_of(tmp_path: Path) -> None:
+    recordings = Recordings()
+    (view,) = make_work().views
+    waiting = RecordedReading("chat", "keep-last", 0.1, 1, False, view.hash, "chat-01", "so", reader="r")
+    recordings.add(waiting)
+    recordings.add(replace(waiting, grade=0.5, judge="j"))
+    recordings.add(waiting)
+    recordings.write_to(tmp_path)
+    (line,) = (tmp_path / "readings.jsonl").read_text().splitlines()
+    assert json.loads(line)["grade"] == 0.5
+
+
+def test_a_row_that_rests_on_some_of_the_answers_says_so_and_has_no_place() -> None:
+    recordings = Recordings()
+    cases = [make_case(name) for name in "ab"]
+    work = make_work([KEEP_LAST, Baseline("part", lambda past, _: list(past[-2:]))], recordings=recordings, cases=cases)
+    for view in work.views:
+        for question in QUESTIONS if view.method == "keep-last" else (RULE,) * (view.session == "a"):
+            place = (view.session, view.method, view.size, view.rounds, False, view.hash)
+            recordings.add(RecordedReading(*place, question.id, view.method, float(view.method == "part"), "r", "j"))
+    tables = build_tables(score_readings(work))
+    head = next(table for table in tables if table.title.startswith("Reading test"))
+    assert [row[0] for row in head.rows] == ["keep-last", "part"], "1.000 of one answer is not above 0.000 of four"
+    assert get_row(tables, "Reading test", "part")["graded"] == "1 of 4"
+    assert get_row(tables, "By kind", "part")["instruction"] == "1.00 (1 of 2)"
+
+
 def test_one_answer_of_several_methods_is_graded_once() -> None:
     model = ModelOf(grade_by_gold)
     cases = [make_case(), ReadingCase("chat", (*make_case().past, make_reply("So.")), QUESTIONS)]
@@ -442,9 +518,8 @@ def test_lookups_on_paper_are_answered_beside_them(tmp_path: Path) -> None:
     (folder / "answers-recall.md").write_text("chat-02: handle_39_input")
     import_sheets(tmp_path, work.recordings, work.cases, names=ReadingNames(reader="r"), date="")
     assert "def handle_39_input" in (folder / "found.md").read_text()
-    found = work.recordings.find(work.views[0], "chat-02", recall=True)
-    assert found is not None
-    assert found.answer == "handle_39_input"
+    (found,) = work.recordings.find_answers(work.views[0], "chat-02", recall=True)
+    assert found.recorded.answer == "handle_39_input"
 
 
 def test_a_summary_on_paper_makes_the_view_possible(tmp_path: Path) -> None:
