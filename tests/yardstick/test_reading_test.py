@@ -371,7 +371,7 @@ def read_again(grades: Sequence[float], answers: Sequence[str] = ()) -> ReadingS
     return score_readings(work)
 
 
-def test_every_reading_of_a_view_is_kept_and_counts(tmp_path: Path) -> None:
+def test_every_reading_of_a_view_is_kept_and_counts() -> None:
     result = read_again([1.0, -1.0, 0.5])
     assert [(s.grade, s.grades) for s in result.scores] == [
         (pytest.approx(0.5 / 3), (-1.0, 0.5, 1.0)),
@@ -393,7 +393,9 @@ def test_another_grading_of_an_answer_is_kept_beside_the_first(tmp_path: Path) -
     recordings = Recordings()
     work = make_work(recordings=recordings)
     (view,) = work.views
-    first = RecordedReading("chat", "keep-last", 0.1, 1, False, view.hash, "chat-01", "so", -1.0, "r", "j", "2026-11-25")
+    first = RecordedReading(
+        "chat", "keep-last", 0.1, 1, False, view.hash, "chat-01", "so", -1.0, "r", "j", "2026-11-25"
+    )
     recordings.add(first)
     recordings.add(replace(first, grade=1.0, judge="k"))
     recordings.add(replace(first, grade=1.0, judge="k"))

@@ -33,7 +33,7 @@ _SCORE_NAMES = {"none": "keep-all"}
 
 
 def get_group(name: str) -> MethodGroup:
-    """Returns a method's group: Tenfold's own policy, a preset, another project, a baseline, a real summary, a control."""
+    """Returns the group of a method: whose it is, or that it is a baseline, a recorded summary or a control."""
     if name in CONTROLS:
         return "control"
     if name.removesuffix(MODEL_SUFFIX) == OURS:

@@ -287,9 +287,7 @@ class Peer:
         return self._worker
 
 
-def get_peers(
-    names: Sequence[str] = (), *, root: Path = ROOT, standins: Sequence[str] = (SENTENCES,)
-) -> list[Peer]:
+def get_peers(names: Sequence[str] = (), *, root: Path = ROOT, standins: Sequence[str] = (SENTENCES,)) -> list[Peer]:
     """Returns the named peers, or all of them. A worker's name stands for all of its methods.
 
     A peer that summarizes is returned once for each of the `standins`. Raises `UsageError` for an unknown name.
@@ -326,9 +324,7 @@ def _explain_missing(root: Path, method: PeerMethod) -> str:
     return f"{method.worker} is not installed: `make peers` in a checkout of Tenfold"
 
 
-def build_environment(
-    home: Path, import_folder: Path | None = None, *, standin: str = SENTENCES
-) -> dict[str, str]:
+def build_environment(home: Path, import_folder: Path | None = None, *, standin: str = SENTENCES) -> dict[str, str]:
     """Returns the environment of a worker: an empty home, no proxies, no keys, its stand-in, the `OFFLINE_SETTINGS`."""
     variables = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT") if name in os.environ}
     python = {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"} | (

@@ -56,6 +56,10 @@ OURS = "tenfold"
 REAL_SUMMARY = "real-summary"
 RULE_KINDS: tuple[ProbeKind, ...] = ("constraint", "correction")
 """The kinds of what users said has to hold."""
+_CONTROL_NOTE = (
+    " Three rows are no methods and have no place: `name-list` fills the budget with the names of the past and has not "
+    "one sentence, `empty-view` has the system prompt alone, and `full-past` has everything, whatever the budget."
+)
 _BLANK = "-"
 _K = 1_000
 
@@ -81,7 +85,6 @@ def build_tables(quality: Quality) -> list[Table]:
     """Returns every table that has rows: the headline first, and what could not run last."""
     found = [
         build_headline(quality),
-        build_control_table(quality),
         build_standin_table(quality),
         build_file_table(quality),
         build_age_table(quality),
@@ -151,6 +154,8 @@ def _describe_headline(quality: Quality) -> str:
         "above its budget scores 0, and so does none. The interval comes from resampled sessions. A cut counts at a "
         f"budget below its past's size: {each}; at any size {_describe_places(quality.recall)}."
     )
+    if CONTROLS.keys() & set(quality.methods):
+        note += _CONTROL_NOTE
     found = compute_lead(quality)
     if found is None:
         return note
@@ -190,30 +195,6 @@ def compute_lead(quality: Quality, names: Iterable[str] = ()) -> Lead | None:
     resamples = draw_resamples(r.session for r in select_area_scores(quality))
     margin = compute_lead_interval(found[OURS], found[best], resamples)
     return Lead(best, margin) if margin is not None else None
-
-
-def build_control_table(quality: Quality) -> Table:
-    """Returns the score of views that are known to be useless or complete, beside that of `tenfold`."""
-    scores = group_by_method(select_area_scores(quality))
-    rows = [
-        (
-            name,
-            f"{compute_method_area(scores[name], get_present):.3f}",
-            *(
-                _format_share(pool_share([r for r in scores[name] if r.budget == budget], get_present))
-                for budget in get_area_budgets(quality)
-            ),
-        )
-        for name in (OURS, *CONTROLS)
-        if name in scores
-    ]
-    note = (
-        "`name-list` fills the budget with the names of the past, the newest first, and has not one sentence. "
-        "`empty-view` has the system prompt alone, and `full-past` everything, whatever the budget. None is a method, "
-        "so none has a place. The reading test has the same rows, where somebody has read them."
-    )
-    columns = ("view", "area", *(f"{budget / _K:g}k" for budget in get_area_budgets(quality)))
-    return Table("What counting words rewards", columns, rows if len(rows) > 1 else [], note)
 
 
 def build_standin_table(quality: Quality) -> Table:

@@ -48,9 +48,7 @@ from tenfold_yardstick.tables import Table
 
 _K = 1_000
 _DOLLARS, _SHARE, _PERCENT, _COUNT = "${:,.2f}", "{:.3f}", "{:.1%}", "{:,.0f}"
-_WEAKNESS = (
-    "Future-use recall counts words that are left, and does not show whether anybody could go on from them"
-)
+_WEAKNESS = "Future-use recall counts words that are left, and does not show whether anybody could go on from them"
 _NAME_LIST = "name-list"
 _BEHIND_TITLE = "Where another method is better"
 _FAIRNESS_NOTE = (
@@ -95,8 +93,10 @@ def write_verdict(yardstick: Yardstick) -> list[str]:
     first = "is first" if place == 1 else f"is number {place}"
     sentences = [
         _WEAKNESS + _describe_names(yardstick.quality),
-        f"By this count, Tenfold's policy `{OURS}` {first} of {methods} methods: an area of "
-        f"{area_by_method[OURS]:.3f} over {_format_count(cuts, 'cut')} of {_format_count(sessions, 'session')}.",
+        (
+            f"By this count, Tenfold's policy `{OURS}` {first} of {methods} methods: an area of "
+            f"{area_by_method[OURS]:.3f} over {_format_count(cuts, 'cut')} of {_format_count(sessions, 'session')}."
+        ),
         *_describe_file_mean(yardstick.quality),
         *_describe_standins(area_by_method),
     ]
@@ -131,7 +131,9 @@ def _describe_names(quality: Quality) -> str:
     }
     above = [f"{budget / _K:g}k" for budget, (ours, listed) in shares.items() if listed > ours]
     area = compute_method_area(names, get_present)
-    return f": a bare list of names has {area:.3f}" + f", and more than `{OURS}` at {', '.join(above)}" * bool(above) + "."
+    return (
+        f": a bare list of names has {area:.3f}" + f", and more than `{OURS}` at {', '.join(above)}" * bool(above) + "."
+    )
 
 
 def _describe_file_mean(quality: Quality) -> list[str]:
@@ -145,9 +147,12 @@ def _describe_file_mean(quality: Quality) -> list[str]:
     place, _ = find_place(areas)
     largest = max(files, key=lambda file: len(files[file]))
     where = "first" if place == 1 else f"number {place}"
+    most = _format_count(len(files[largest]), "session")
     return [
-        f"Where each of the {len(files)} files weighs the same, so that the {_format_count(len(files[largest]), 'session')} "
-        f"of `{largest}` do not decide, it is {where} with {areas[OURS]:.3f}."
+        (
+            f"Where each of the {len(files)} files weighs the same, so that the {most} of `{largest}` do not decide, "
+            f"it is {where} with {areas[OURS]:.3f}."
+        )
     ]
 
 
@@ -158,8 +163,10 @@ def _describe_standins(areas: Mapping[str, float]) -> list[str]:
         return []
     most = max(moved, key=lambda name: abs(moved[name]))
     return [
-        f"The stand-in that replaces a model in the other projects moves them by up to {abs(moved[most]):.3f} "
-        f"(`{most}`, {areas[most]:.3f} or {areas[most + NAMES_SUFFIX]:.3f}); each has the place of the better of two."
+        (
+            f"The stand-in that replaces a model in the other projects moves them by up to {abs(moved[most]):.3f} "
+            f"(`{most}`, {areas[most]:.3f} or {areas[most + NAMES_SUFFIX]:.3f}); each has the place of the better of two."
+        )
     ]
 
 

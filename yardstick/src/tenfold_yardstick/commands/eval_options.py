@@ -58,7 +58,8 @@ def print_result(result: msgspec.Struct, tables: Iterable[Table], *, json: bool)
 def parse_methods(text: str, *, standins: Sequence[str] = (SENTENCES,)) -> tuple[list[str], list[Peer]]:
     """Parses comma-separated names into names of methods (Tenfold's and those made by hand) and peers.
 
-    A peer that summarizes is returned once for each stand-in. Raises `UsageError` if nothing is named, or for an unknown peer.
+    A peer that summarizes is returned once for each stand-in. Raises `UsageError` if nothing is named, or for an
+    unknown peer.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
