@@ -448,10 +448,23 @@ def test_no_path_of_a_machine_comes_onto_the_page() -> None:
         remove_paths("cannot open /home/someone/x/y.py, see langchain/trim")
         == "cannot open (a path), see langchain/trim"
     )
-    at = {"quality": "Measured on D at commit 5.", "replay": "Measured on D at commit 5.", "speed": "Measured on E."}
-    lines = "\nMeasured on D at commit 5: quality, replay.\n\nMeasured on E: speed.\n"
-    assert lines in render_document(make_yardstick(), (), measured=at)
     assert "TENFOLD_SESSIONS=/path/to/sessions" in render_document(make_yardstick(), ())
+
+
+def test_the_page_says_once_at_which_commit_it_was_measured_or_each_part_says_it() -> None:
+    at = {"quality": "Measured on D at commit 5.", "replay": "Measured on D at commit 5."}
+    one = render_document(make_yardstick(), (), measured=at)
+    assert one.count("Measured on") == 1
+    assert "\nMeasured on D at commit 5: quality, replay.\n" in one.split("\n## ")[0]
+    parts = render_document(make_yardstick(), (), measured=at | {"speed": "Measured on E at commit 6."}).split("\n## ")
+    assert "Not all parts were measured at one commit" in parts[0]
+    lines = {part.splitlines()[0]: re.findall(r"^Measured on .*", part, re.MULTILINE) for part in parts}
+    assert lines["What a compaction keeps"] == ["Measured on D at commit 5: quality."]
+    assert lines["Speed and memory"] == ["Measured on E at commit 6: speed."]
+    assert lines["Is Tenfold first?"] == [
+        "Measured on D at commit 5: quality, replay.",
+        "Measured on E at commit 6: speed.",
+    ]
 
 
 def test_the_committed_page_names_the_version_it_measured_and_its_tables_are_tables() -> None:

@@ -20,6 +20,7 @@ from tenfold.testing.methods import BASELINES, Baseline, Method, Preset, UnableE
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import read_sessions
 from tenfold_yardstick.future_recall import build_recall_tools
+from tenfold_yardstick.methods import CONTROLS
 from tenfold_yardstick.reading.judge import Judge, build_sheets, parse_grades, render_sheet
 from tenfold_yardstick.reading.paper_sheets import (
     ReadingNames,
@@ -35,8 +36,14 @@ from tenfold_yardstick.reading.recorded_writer import RecordedWriter
 from tenfold_yardstick.reading.recordings import RecordedReading, Recordings, load_recordings
 from tenfold_yardstick.reading.score_tables import build_tables
 from tenfold_yardstick.reading.scoring import Examination, ReadingScores, examine_views, score_readings
-from tenfold_yardstick.reading.views import make_views
-from tenfold_yardstick.reading.written_methods import CLASSIC, CLASSIC_PROMPT, WrittenPreset, WrittenSummary
+from tenfold_yardstick.reading.views import make_views, render_view
+from tenfold_yardstick.reading.written_methods import (
+    CLASSIC,
+    CLASSIC_PROMPT,
+    WrittenPreset,
+    WrittenSummary,
+    get_reading_methods,
+)
 from tenfold_yardstick.tables import Table
 from tests.sessions import ROOT
 from tests.yardstick.chats import make_long_past, make_reply, make_user_message
@@ -194,6 +201,17 @@ def test_a_written_policy_is_made_again_from_recorded_texts_and_unable_without_t
     assert replayed == written
     (unable,) = make_views(make_case(), [WrittenPreset("tenfold", RecordedWriter({}))], sizes=(0.2,))
     assert unable.unable
+
+
+def test_controls_can_be_read_like_methods() -> None:
+    case = make_case()
+    views = {
+        v.method: v for v in make_views(case, get_reading_methods(list(CONTROLS), RecordedWriter({})), sizes=(0.1,))
+    }
+    assert views["empty-view"].text.strip() == render_view(case.overhead).strip()
+    assert "nothing special in step 20" in views["full-past"].text
+    assert "src/module_39.py" in views["name-list"].text
+    assert "nothing special" not in views["name-list"].text
 
 
 # -- readers -----------------------------------------------------------------------------------------------------------

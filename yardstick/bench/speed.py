@@ -31,7 +31,8 @@ from tenfold_yardstick.speed import UNREACHED_WINDOW
 SEED = 7
 BASELINE_RUNS = 5
 """How often a baseline is timed, after one run that warms it up."""
-_BASELINES = """Each baseline ran once before it was timed, over all messages of the history. Nothing has to be compacted, so all of
+_BASELINES = """\
+Each baseline ran once before it was timed, over all messages of the history. Nothing has to be compacted, so all of
 them end with the same messages. "Recount all" is the same work without a memory: the same counter, the same total.
 "Reread JSONL" only parses, and counts nothing. "trim_messages" takes 4 characters for a token, in place of o200k.
 """
@@ -103,7 +104,7 @@ def print_turns() -> None:
     print(_BASELINES)
 
 
-def _time_warm(work: Callable[[], object]) -> float:
+def time_warm(work: Callable[[], object]) -> float:
     """Returns the median seconds of a piece of work that was done once before."""
     work()
     took: list[float] = []
@@ -117,13 +118,13 @@ def _time_warm(work: Callable[[], object]) -> float:
 def _time_recount(batch: list[Message], session: Session) -> float:
     """Times counting all of the history again with the session's own counter, which gives the session's own count."""
     assert sum(measure_messages(batch, session.policy.counter)) == session.conversation.count_uncompacted()
-    return _time_warm(lambda: measure_messages(batch, session.policy.counter))
+    return time_warm(lambda: measure_messages(batch, session.policy.counter))
 
 
 def _time_reread(batch: list[Message]) -> float:
     """Times reading all of the history from lines of JSON, without counting."""
     lines = [json.dumps({"role": m.role, "content": get_text(m)}) for m in batch]
-    return _time_warm(lambda: [json.loads(line) for line in lines])
+    return time_warm(lambda: [json.loads(line) for line in lines])
 
 
 def _time_trim(batch: list[Message]) -> float:
@@ -136,7 +137,7 @@ def _time_trim(batch: list[Message]) -> float:
         )
 
     assert len(trim()) == len(theirs)
-    return _time_warm(trim)
+    return time_warm(trim)
 
 
 def print_openings() -> None:

@@ -88,6 +88,7 @@ TERMS = {
     "rewritten": "tokens that are not new and yet not cached, because something before them changed",
     "blocked": "seconds that the conversation waited for the method, model calls apart",
     "longest": "the longest of these waits",
+    "counts": "of what a turn counts the tokens: rows do equal work only where this is the same",
     "way": "how the host gives a turn: what is new (append), its whole list (sync), its request; hook: a peer's own",
 }
 """The columns of tables that need an explanation."""

@@ -63,12 +63,14 @@ NAMES_SUFFIX = f"+{NAMES}"
 class PeerMethod(Struct, frozen=True):
     """One method of a peer. `worker` is its folder in `peers`, which is also the name of its environment.
 
-    `summarizes` means that it asks a model, in whose place `standin` answers.
+    `summarizes` means that it asks a model, in whose place `standin` answers. `counts` says of what its hook before a
+    model call counts the tokens.
     """
 
     worker: str
     method: str
     summarizes: bool = False
+    counts: str = "the whole list"
     standin: str = SENTENCES
 
     @property
@@ -77,26 +79,27 @@ class PeerMethod(Struct, frozen=True):
         return f"{self.worker}/{self.method}" + NAMES_SUFFIX * (self.standin == NAMES)
 
 
+_REPORTED, _NOTHING = "nothing: takes the reported size", "nothing"
 PEERS = (
     PeerMethod("langchain", "summarization", summarizes=True),
     PeerMethod("langchain", "clear-tool-uses"),
     PeerMethod("langchain", "trim"),
     PeerMethod("pydantic-ai-harness", "summarizing", summarizes=True),
     PeerMethod("pydantic-ai-harness", "tiered", summarizes=True),
-    PeerMethod("google-adk", "token-threshold", summarizes=True),
+    PeerMethod("google-adk", "token-threshold", summarizes=True, counts=_REPORTED),
     PeerMethod("llama-index", "chat-summary", summarizes=True),
     PeerMethod("llama-index", "memory"),
     PeerMethod("agno", "tool-results", summarizes=True),
-    PeerMethod("openai-agents", "tool-output-trimmer"),
-    PeerMethod("openai-agents", "session-limit"),
+    PeerMethod("openai-agents", "tool-output-trimmer", counts=_NOTHING),
+    PeerMethod("openai-agents", "session-limit", counts=_NOTHING),
     PeerMethod("openai-agents", "responses-compaction"),
-    PeerMethod("strands-agents", "summarizing", summarizes=True),
-    PeerMethod("strands-agents", "sliding-window"),
+    PeerMethod("strands-agents", "summarizing", summarizes=True, counts=_REPORTED),
+    PeerMethod("strands-agents", "sliding-window", counts=_NOTHING),
     PeerMethod("agent-framework", "token-budget", summarizes=True),
     PeerMethod("deepagents", "summarization", summarizes=True),
-    PeerMethod("inspect-ai", "summary", summarizes=True),
-    PeerMethod("inspect-ai", "edit"),
-    PeerMethod("inspect-ai", "trim"),
+    PeerMethod("inspect-ai", "summary", summarizes=True, counts=_REPORTED),
+    PeerMethod("inspect-ai", "edit", counts=_REPORTED),
+    PeerMethod("inspect-ai", "trim", counts=_REPORTED),
     PeerMethod("headroom", "compress"),
     PeerMethod("openhands", "summarizing", summarizes=True),
 )

@@ -165,7 +165,7 @@ def _describe_standins(areas: Mapping[str, float]) -> list[str]:
     return [
         (
             f"The stand-in that replaces a model in the other projects moves them by up to {abs(moved[most]):.3f} "
-            f"(`{most}`, {areas[most]:.3f} or {areas[most + NAMES_SUFFIX]:.3f}); each has the place of the better of two."
+            f"(`{most}`, {areas[most]:.3f} or {areas[most + NAMES_SUFFIX]:.3f}); each has the place of its better area."
         )
     ]
 
