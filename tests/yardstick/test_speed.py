@@ -257,7 +257,7 @@ def test_the_tables_hold_every_measure_that_was_taken() -> None:
     turn, packing, waiting = build_tables(make_speed())
     assert [row[0] for row in turn.rows] == ["a/fast", "tenfold", "tenfold", "b/middle", "tenfold", "c/slow", "d/none"]
     assert turn.rows[1] == ("tenfold", "append", "what is new", "100 us", "100 us")
-    assert turn.rows[-1] == ("d/none", "hook", "-", "-")
+    assert turn.rows[-1] == ("d/none", "hook", "what is new", "-", "-")
     assert "Median peer at 10,000: 20 ms" in turn.note
     assert "tenfold (append) 200 x below it" in turn.note
     assert "tenfold (request) 2.5 x above it" in turn.note

@@ -41,11 +41,12 @@ def build_turn_table(speed: Speed) -> Table:
         (*name, _COUNTED.get(name[0], "what is new"), *(_format_turn(found.get((*name, n))) for n in lengths))
         for name in sorted(names, key=rank_method)
     ]
-    notes = [
+    opening = (
         "The median of turns in which nothing is compacted, after one that warms up. All leave the messages as they "
         "were; of what each counts the tokens differs, and only rows with the same do equal work. "
         f"The longest at {at:,}: {_format_longest(speed, at)}."
-    ]
+    )
+    notes = [opening]
     ratios = compute_speedups(speed)
     if ratios:
         ratio_texts = ", ".join(f"{name} ({way}) {_format_ratio(ratio)} it" for (name, way), ratio in ratios.items())
