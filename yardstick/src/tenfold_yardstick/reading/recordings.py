@@ -86,10 +86,10 @@ class Recordings:
         return {key: recorded.text for key, recorded in self._texts.items()}
 
     def add(self, reading: RecordedReading) -> None:
-        """Adds one answer, or a grade of one. An answer that says nothing has the grade 0."""
-        grade = 0.0 if reading.grade is None and is_unknown(reading.answer) else reading.grade
+        """Adds one answer, or a grade of one. An answer that says nothing has the grade 0, without a judge."""
+        judge, grade = ("", 0.0) if is_unknown(reading.answer) else (reading.judge, reading.grade)
         if grade is not None:
-            self._gradings.setdefault(_get_answer_key(reading), {})[reading.judge, grade] = None
+            self._gradings.setdefault(_get_answer_key(reading), {})[judge, grade] = None
         reading = replace(reading, grade=None, judge="")
         self._places.add(reading.place)
         self._readings.setdefault((reading.place, reading.key), reading)
