@@ -30,11 +30,12 @@ from tenfold_yardstick.speed import UNREACHED_WINDOW
 
 SEED = 7
 BASELINE_RUNS = 5
-"""How often a baseline is timed, after one run that warms it up. The quickest counts: the least in favour of Tenfold."""
-_BASELINES = """\
+"""How often a baseline is timed, after one run that warms it up. The quickest counts, which favours the baseline."""
+_BASELINES = """
 Each baseline ran once before it was timed, over all messages of the history; of five runs the quickest counts. Nothing
-has to be compacted, so all of them end with the same messages. "Recount all" is the same work without a memory: the same counter, the same total.
-"Reread JSONL" only parses, and counts nothing. "trim_messages" takes 4 characters for a token, in place of o200k.
+has to be compacted, so all of them end with the same messages. "Recount all" is the same work without a memory: the
+same counter, the same total. "Reread JSONL" only parses, and counts nothing. "trim_messages" takes 4 characters for a
+token, in place of o200k.
 """
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "sessions"
 
@@ -101,7 +102,7 @@ def print_turns() -> None:
                     f"{recount:>18,.0f}x {reread:>19,.0f}x {trim:>30,.0f}x"
                 )
             print(f"{name}: 100,000 against 1,000: {medians[100_000] / medians[1_000]:.2f} x\n")
-    print(_BASELINES)
+    print(_BASELINES.lstrip())
 
 
 def time_warm(work: Callable[[], object]) -> float:

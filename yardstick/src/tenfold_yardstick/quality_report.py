@@ -202,7 +202,7 @@ def build_standin_table(quality: Quality) -> Table:
     scores = {n: own for n, own in group_by_method(select_area_scores(quality)).items() if is_measured(own)}
     areas = {name: compute_method_area(own, get_present) for name, own in scores.items()}
     pairs = {name: (areas[name], areas[name + NAMES_SUFFIX]) for name in areas if name + NAMES_SUFFIX in areas}
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (name, f"{plain:.3f}", f"{named:.3f}", f"{named - plain:+.3f}")
         for name, (plain, named) in sorted(pairs.items(), key=lambda item: -max(item[1]))
     ]
