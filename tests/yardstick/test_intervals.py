@@ -94,11 +94,11 @@ def test_a_resample_that_drew_nothing_of_a_method_is_left_out() -> None:
     assert compute_area_interval([make_recall("a", 4)], drawn) == Interval(0.4, 0.4, 0.4)
     lead = compute_lead_interval([make_recall("a", 6)], [make_recall("a", 4)], drawn)
     assert lead is not None
-    assert (lead.low, lead.high) == (pytest.approx(0.2), pytest.approx(0.2))
+    assert [lead.low, lead.high] == pytest.approx([0.2, 0.2])
 
 
 def test_an_area_over_fewer_budgets_is_another_figure() -> None:
     """Only one session is long enough for the larger budget, where the score is lower."""
     scores = [make_recall("long", 8), make_recall("long", 2, budget=32_000), make_recall("short", 8)]
     found = compute_interval_of(scores)
-    assert (found.low, found.high) == (pytest.approx(0.5), pytest.approx(0.5))
+    assert [found.low, found.high] == pytest.approx([0.5, 0.5])

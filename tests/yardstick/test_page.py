@@ -243,10 +243,10 @@ def test_the_prose_says_who_is_first_and_by_how_much() -> None:
     assert said[0].endswith("does not show whether anybody could go on from them."), "what it cannot see stands first"
     first = "By this count, Tenfold's policy `tenfold` is first of 6 methods: an area of 0.933 over "
     assert said[1] == f"{first}1 cut of 1 session."
-    assert said[2].startswith(f"That is 0.283 above the best of the other projects, `{PEER}`")
+    assert said[2].startswith(f"`tenfold` is 0.283 above the best of the other projects, `{PEER}`")
     said = write_verdict(make_yardstick(kept=KEPT | {OTHER: 10}))
     assert "is number 2 of 6 methods" in said[1]
-    assert said[2].startswith(f"That is 0.067 below the best of the other projects, `{OTHER}`")
+    assert said[2].startswith(f"`tenfold` is 0.067 below the best of the other projects, `{OTHER}`")
     assert write_verdict(Yardstick()) == []
 
 
@@ -256,7 +256,7 @@ def test_a_peer_has_the_place_of_the_better_stand_in_and_a_control_has_none() ->
     assert said[0].endswith("a bare list of names has 0.983, and more than `tenfold` at 4k, 8k.")
     assert "is number 2 of 6 methods" in said[1]
     assert f"by up to 0.333 (`{PEER}`, 0.650 or 0.983)" in said[2]
-    assert said[3].startswith(f"That is 0.050 below the best of the other projects, `{PEER}+names`")
+    assert said[3].startswith(f"`tenfold` is 0.050 below the best of the other projects, `{PEER}+names`")
     assert get_verdicts(made)[AREA] == (f"0.933; best other: {PEER}+names 0.983", "not met")
     behind = {row[0]: row[1:] for row in build_behind_table(made).rows}
     assert behind["future-use recall at 4k"] == ("0.800", f"{PEER}+names 0.900", f"{PEER}+names 0.900", "1")

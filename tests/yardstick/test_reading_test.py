@@ -335,7 +335,7 @@ def test_a_view_is_read_and_graded() -> None:
     _, result = run_fully()
     assert {(s.question, s.grade) for s in result.scores} == {("chat-01", -1.0), ("chat-02", 1.0)}
     row = get_row(build_tables(result), "Reading test", "keep-last")
-    assert (row["score"], row["complete"], row["misleading"], row["graded"]) == ("0.000", "1", "50.0%", "2")
+    assert (row["score"], row["complete"], row["misleading"], row["graded"]) == ("0.000", "50.0%", "50.0%", "2")
     assert (result.readers, result.judges) == (("reader",), ("judge",))
 
 
@@ -397,7 +397,7 @@ def test_every_reading_of_a_view_is_kept_and_counts() -> None:
     ]
     row = get_row(build_tables(result), "Reading test", "keep-last")
     assert (row["score"], row["range"], row["readings"]) == ("0.583", "0.00 to 1.00", "3")
-    assert (row["complete"], row["half"], row["misleading"], row["graded"]) == ("4", "1", "16.7%", "2")
+    assert (row["complete"], row["half"], row["misleading"], row["graded"]) == ("66.7%", "16.7%", "16.7%", "2")
     once = get_row(build_tables(read_again([1.0])), "Reading test", "keep-last")
     assert (once["score"], once["range"], once["readings"]) == ("1.000", "-", "1")
 

@@ -178,7 +178,7 @@ def _describe_lead(quality: Quality, best: str, title: str) -> str:
     margin = found.margin
     way = "above" if margin.value > 0 else "below"
     return (
-        f"That is {abs(margin.value):.3f} {way} {title}, `{best}` ({100 * CONFIDENCE:.0f} % interval of the difference "
+        f"`{OURS}` is {abs(margin.value):.3f} {way} {title}, `{best}` ({100 * CONFIDENCE:.0f} % interval of the difference "
         f"{margin.low:+.3f} to {margin.high:+.3f}, sessions resampled)."
     )
 
