@@ -87,7 +87,7 @@ def get_methods(names: Sequence[str], cases: Sequence[Case] = ()) -> list[Method
     real = RealSummaries(tuple(c for c in cases if c.summary))
     known: dict[str, Method] = {"tenfold": Preset("tenfold")}
     known |= {name: Preset(name) for name in POLICIES}
-    known |= BASELINES | CONTROLS
+    known |= {**BASELINES, **CONTROLS}
     known[real.name] = real
     chosen: dict[str, Method] = {}
     for name in names:

@@ -178,8 +178,8 @@ def _describe_lead(quality: Quality, best: str, title: str) -> str:
     margin = found.margin
     way = "above" if margin.value > 0 else "below"
     return (
-        f"`{OURS}` is {abs(margin.value):.3f} {way} {title}, `{best}` ({100 * CONFIDENCE:.0f} % interval of the difference "
-        f"{margin.low:+.3f} to {margin.high:+.3f}, sessions resampled)."
+        f"`{OURS}` is {abs(margin.value):.3f} {way} {title}, `{best}` ({100 * CONFIDENCE:.0f} % interval of the "
+        f"difference {margin.low:+.3f} to {margin.high:+.3f}, sessions resampled)."
     )
 
 
